@@ -71,8 +71,7 @@ IN_A_ROW = 2**16
 """Maximum number of terms of several axes that a kernel adds one after another: programs and threads take parts of
 longer sums, and their sums are few. Without it, a mean over 4096 rows of 32000 could be guessed from targets alone."""
 GROUP = 32
-"""Minimum number of elements whose root mean square is a scale: with fewer, one cancellation leaves a scale near
-zero."""
+"""Minimum number of elements whose root mean square is a scale: with fewer, one cancellation can reduce it to zero."""
 
 
 @dataclass(frozen=True)

@@ -95,23 +95,17 @@ def checksum_key(seed: str) -> int:
     return _hashed(bytes.fromhex(seed), "seals") >> 1 | 1
 
 
-def content_jobs(operator: Operator, shape: Shape, seed: str, stream: int, pointers: Sequence[int]) -> list[ContentJob]:
+def assign_content(
+    contents: Sequence[ContentSpec], seed: str, stream: int, pointers: Sequence[int]
+) -> list[ContentJob]:
     """Return jobs that fill one set of inputs with timed content.
 
     Args:
-        operator: Names the inputs.
-        shape: Sizes of the dimensions.
+        contents: Result of `timed_content`.
         seed: The secret, hexadecimal.
         stream: Index of one of many contents under one secret.
         pointers: Address of each input, in the operator's order.
     """
-    return assign_content(timed_content(operator, shape), seed, stream, pointers)
-
-
-def assign_content(
-    contents: Sequence[ContentSpec], seed: str, stream: int, pointers: Sequence[int]
-) -> list[ContentJob]:
-    """Return the same jobs for known contents."""
     return [
         ContentJob(pointer, spec, stream_seed(seed, index, stream))
         for index, (pointer, spec) in enumerate(zip(pointers, contents, strict=True))

@@ -145,15 +145,15 @@ class DeviceKernels:
 
     def delay(self, stream: int, microseconds: float, number: int = 0) -> None:
         """Enqueue a delay; its clock readings are kept under a number below `MOST_DELAYS`."""
-        told = self._held + number * _HELD_WORDS * _WORD_BYTES
-        self._enqueue(stream, "delay", (1, 1, 1), [round(microseconds * 1e3), told])
+        readings = self._held + number * _HELD_WORDS * _WORD_BYTES
+        self._enqueue(stream, "delay", (1, 1, 1), [round(microseconds * 1e3), readings])
 
     def delays(self, count: int) -> tuple[ClockReading, ...]:
         """Return the readings of the latest delays with the numbers below `count`, which must be over."""
-        told = driver.read(self._held, count * _HELD_WORDS * _WORD_BYTES)
+        readings = driver.read(self._held, count * _HELD_WORDS * _WORD_BYTES)
         return tuple(
             ClockReading(cycles / max(nanoseconds, 1) * 1e3, ended_ns)
-            for cycles, nanoseconds, ended_ns, _ in struct.iter_unpack(f"<{_HELD_WORDS}q", told)
+            for cycles, nanoseconds, ended_ns, _ in struct.iter_unpack(f"<{_HELD_WORDS}q", readings)
         )
 
     def zones_fill(self, stream: int, base: int, zones: Iterable[tuple[int, int]], seed64: int) -> None:

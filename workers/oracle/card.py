@@ -72,7 +72,7 @@ class CudaOracleCard:
         }
         self._arena: Arena | None = None
 
-    def beside(self) -> Self:
+    def without_arena(self) -> Self:
         """Return the same card without an arena, for another executor."""
         other = copy.copy(self)
         other._arena = None

@@ -78,7 +78,7 @@ class Oracle:
             return ChildBroken(error=f"the oracle cannot open the card: {error}")
         versions = {**card.opened.versions, "torch": torch.__version__, "card": card.opened.name}
         greeting = ChildReady(card=card.opened.name, versions=versions)
-        return OracleSession(greeting, Examiner(card.beside(), memory, self._checks))
+        return OracleSession(greeting, Examiner(card.without_arena(), memory, self._checks))
 
     @cached_property
     def _opened(self) -> tuple[CudaOracleCard, AnswerCache]:

@@ -1,4 +1,4 @@
-"""Filling: what a slot holds before a run. Inputs by content, red zones by pattern, everything else poisoned."""
+"""Filling: content of a slot before a run. Inputs by content, red zones by pattern, everything else poisoned."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _RANDOM = SystemRandom()
 
 @dataclass(frozen=True)
 class SlotRefill:
-    """What happens to some slots before they are timed.
+    """Work on some slots before they are timed.
 
     Attributes:
         jobs: Inputs to fill.
@@ -34,9 +34,9 @@ class SlotFiller:
     """Fills slots of an arena; everything is enqueued on one stream.
 
     Args:
-        support: The kernels that do it.
-        arena: Where the slots lie.
-        stream: Where it is enqueued.
+        support: The support kernels.
+        arena: Memory of the slots.
+        stream: The stream.
     """
 
     def __init__(self, support: DeviceKernels, arena: Arena, stream: int) -> None:
@@ -52,7 +52,7 @@ class SlotFiller:
             zones: The secret of red zones, hexadecimal.
 
         Raises:
-            ValueError: If there is no draw of a content's name.
+            ValueError: If a content's draw does not exist.
         """
         refill = SlotRefill([], [])
         for loaded_plan, case in cases:
@@ -68,15 +68,15 @@ class SlotFiller:
     def prepare(
         self, loaded_plan: LoadedPlan, slots: Sequence[RunSlot], seed: str, streams: Sequence[int]
     ) -> SlotRefill:
-        """Timed content for several runs, and poison.
+        """Prepare timed content for several runs, and poison.
 
-        In no order: tables of what is filled lie in memory that a candidate could find, and shall not tell of decoys.
+        The order is random: tables of fills lie in memory that a candidate could find, and must not reveal decoys.
 
         Args:
             loaded_plan: The plan that runs.
-            slots: Where.
+            slots: Slots of the runs.
             seed: The secret, hexadecimal.
-            streams: Which content each slot gets.
+            streams: Content of each slot.
         """
         refill = SlotRefill([], [])
         pairs = list(zip(slots, streams, strict=True))
@@ -85,7 +85,7 @@ class SlotFiller:
         return refill
 
     def refill(self, refill: SlotRefill) -> None:
-        """Enqueue what was prepared, in a few launches; red zones stay as they are."""
+        """Enqueue prepared work in a few launches; red zones stay as they are."""
         self._support.fill_content(self._stream, refill.jobs)
         self._support.poison(self._stream, refill.poisoned)
 
@@ -95,7 +95,7 @@ class SlotFiller:
         self._support.zones_fill(self._stream, self._arena.pointer, zones, zone_seed(seed))
 
     def written(self, loaded_plan: LoadedPlan, slots: Iterable[RunSlot], checksum: int) -> list[tuple[int, int, int]]:
-        """(address, bytes, seal) of everything that a plan's runs in these slots may write to."""
+        """Return (address, bytes, checksum) of everything that a plan's runs in these slots may write to."""
         regions = (region for slot in slots for region in written(loaded_plan.operator, slot))
         return [(self._arena.pointer + start, end - start, checksum) for start, end in regions]
 
@@ -108,7 +108,7 @@ class SlotFiller:
         return [(self._arena.pointer + offset, size) for offset, size in loaded_plan.loaded.layout.poisoned(slot)]
 
     def _poison(self, refill: SlotRefill, ranges: Sequence[tuple[int, int]], poison: int) -> None:
-        """Poison what a run is not given: at once where it is not the usual poison."""
+        """Poison everything that a run is not given: at once unless it is the usual poison."""
         if poison == POISON:
             refill.poisoned.extend(ranges)
             return

@@ -152,7 +152,7 @@ def test_who_is_wrong_there_fails(far: Far) -> None:
 @pytest.mark.parametrize(
     ("raised", "said"),
     [
-        (CardMemoryShort("the checker failed: too little memory"), "does not fit the card: the checker failed"),
+        (CardMemoryShort("the oracle failed: too little memory"), "does not fit the card: the oracle failed"),
         (JudgementEnded(Stage.CHECK, Outcome.PLAN_REJECTED, "its arena is too large"), "its arena is too large"),
         (JudgementEnded(Stage.CHECK, Outcome.HANG, "it does not end within 5 s"), "it does not end within 5 s"),
     ],
