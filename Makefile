@@ -30,7 +30,7 @@ demo: $(STAMP)   ## Search for a faster RMSNorm on this machine, with predicted 
 test test-all: export PYTHONDONTWRITEBYTECODE :=
 # WRITTEN would write all honest kernels when it is collected, in every process, for tests that are left out anyway.
 test: $(STAMP)   ## The test suite (about 15 minutes on 2 shared cores)
-	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -m "not slow and not gpu" $(WRITTEN:%=--ignore=%)
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -m "not slow and not gpu" $(WRITTEN:%=--ignore=%) $(JUNIT:%=--junitxml=%)
 
 # Whoever drives a browser keeps an event loop running, in which no other test could run its own.
 test-all: $(STAMP) ## Also the long suites

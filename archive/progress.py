@@ -57,7 +57,7 @@ def summarise(cells: int, filled: GridTotals, tallies: Iterable[EventCount]) -> 
             emitter["judged"] += tally.count
             emitter["correct"] += tally.count if tally.event == CORRECT else 0
     return ProgressRecord(
-        evaluations=outcomes.total(),
+        evaluated=outcomes.total(),
         correct=outcomes[CORRECT],
         elites=filled.elites,
         cells=cells,

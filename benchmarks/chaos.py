@@ -45,7 +45,7 @@ POST = """
 import json, sys, time, urllib.request
 url, names, budget = sys.argv[1], sys.argv[2].split(","), int(sys.argv[3])
 for spec in json.loads(sys.stdin.read()):
-    body = {"operator": spec, "devices": ["model:sm_90"], "budget": budget}
+    body = {"operator": spec, "devices": ["model:sm_90"], "evaluations": budget}
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     print(json.loads(urllib.request.urlopen(request, timeout=60).read())["id"])
 """
@@ -204,16 +204,16 @@ async def hand_over_s(scene: ChaosCluster, store: Store, name: str, budget: int 
     """Kill the coordinator that runs a search; seconds until another one has a further candidate of it judged."""
     (search,) = scene.submit(COORDINATORS[0], [name], budget)
     before = await _holder(store, search)
-    while (await store.candidates.count(search)).judged < 10:
+    while (await store.candidates.count(search)).evaluated < 10:
         await asyncio.sleep(0.05)
     if await _holder(store, search) != before:
         print(f"{name} changed hands by itself: this machine is too busy; once more", flush=True)
         return await hand_over_s(scene, store, f"{name}x", budget)
     await asyncio.to_thread(scene.coordinators[COORDINATORS[0]].kill)
-    killed, judged = time.monotonic(), (await store.candidates.count(search)).judged
+    killed, judged = time.monotonic(), (await store.candidates.count(search)).evaluated
     while await _holder(store, search) == before:  # Who takes over may be done before it is seen to hold the search.
         await asyncio.sleep(0.02)
-    while (await store.candidates.count(search)).judged == judged:
+    while (await store.candidates.count(search)).evaluated == judged:
         await asyncio.sleep(0.02)
     took = time.monotonic() - killed
     scene.coordinators[COORDINATORS[0]].start()
@@ -238,7 +238,7 @@ async def finish(store: Store, searches: list[str], limit_s: float) -> dict[str,
                 return states
             if time.monotonic() - said > 15:
                 said = time.monotonic()
-                judged = sum([(await store.candidates.count(id)).judged for id in searches])
+                judged = sum([(await store.candidates.count(id)).evaluated for id in searches])
                 print(f"{judged} candidates judged, {Counter(states.values())}", flush=True)
         except ArchiveError:
             pass
@@ -259,7 +259,7 @@ async def audit(store: Store, searches: list[str], budget: int) -> dict[str, int
         found["lost"] += sum(candidate.state is not CandidateState.JUDGED for candidate in candidates)
         found["lost"] += abs(budget - len(candidates))
         judged = sum(candidate.state is CandidateState.JUDGED for candidate in candidates)
-        found["twice"] += abs(counts.judged - judged) + abs(progress.evaluations - judged)
+        found["twice"] += abs(counts.evaluated - judged) + abs(progress.evaluated - judged)
         found["twice"] += len(candidates) - len({digest(candidate.source) for candidate in candidates})
         for candidate in candidates:
             documents = await store.reports.of_candidate(candidate.id)

@@ -44,7 +44,7 @@ class Contender(ABC):
         """The next kernel to judge; may be one that was judged before."""
 
     @abstractmethod
-    def screening_report(self, kernel: RecordedKernel) -> None:
+    def tell(self, kernel: RecordedKernel) -> None:
         """What came of it: its objective and readings may be looked at from now on."""
 
 
@@ -55,7 +55,7 @@ class BestOfN(Contender):
         """Any kernel."""
         return self.space.draw(self.rng)
 
-    def screening_report(self, kernel: RecordedKernel) -> None:
+    def tell(self, kernel: RecordedKernel) -> None:
         """It learns nothing."""
 
 
@@ -78,7 +78,7 @@ class HillClimbing(Contender):
         self._failures += 1
         return found or self.space.draw(self.rng)
 
-    def screening_report(self, kernel: RecordedKernel) -> None:
+    def tell(self, kernel: RecordedKernel) -> None:
         """Go there if it is better."""
         if (kernel.objective or 0.0) > (self._at.objective or 0.0):
             self._at, self._failures = kernel, 0
@@ -136,7 +136,7 @@ class KernelreefSearch(Contender):
         self._visits[parent.cell or 0] = self._visits.get(parent.cell or 0, 0) + 1
         return kernel
 
-    def screening_report(self, kernel: RecordedKernel) -> None:
+    def tell(self, kernel: RecordedKernel) -> None:
         """Offer it to its cell; account for the move."""
         if kernel.number in self._judged:
             return

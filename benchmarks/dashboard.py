@@ -96,7 +96,7 @@ async def grow(folder: Path, candidates: int, cells: int) -> tuple[str, str]:
             emitters=("tune", "rewrite"),
             axes=grid.axes,
             axes_version=1,
-            budget=2 * candidates,
+            evaluations=2 * candidates,
             seed=0,
             shapes=({"dims": {"M": 4096, "N": 4096}, "role": "benchmark", "weight": 1.0},),
         )
@@ -171,7 +171,7 @@ def _fill(path: Path, search: str, candidates: int, cells: int, spread: int) -> 
             "VALUES (?, ?, ?, ?, ?, ?, ?)",
             course,
         )
-        database.execute("UPDATE counters SET proposals = ?, candidates = ?, judged = ?", (candidates,) * 3)
+        database.execute("UPDATE counters SET proposals = ?, candidates = ?, evaluated = ?", (candidates,) * 3)
         for emitter in ("tune", "rewrite"):
             for event, times in (("proposed", candidates // 2), ("correct", 3 * candidates // 8)):
                 database.execute("INSERT INTO tallies VALUES (?, '', ?, ?, ?)", (search, emitter, event, times))

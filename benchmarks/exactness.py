@@ -88,7 +88,7 @@ async def count(folder: Path) -> int:
     store = await Store.open(f"sqlite+aiosqlite:///{folder / 'reef.db'}")
     try:
         found = [await store.candidates.count(search.id) for search in await store.searches.list(limit=1)]
-        return sum(counts.judged for counts in found)
+        return sum(counts.evaluated for counts in found)
     finally:
         await store.close()
 

@@ -305,7 +305,7 @@ async def first_jobs(url: str, redis_url: str, count: int) -> dict[str, Any]:
             waiting = asyncio.create_task(asyncio.to_thread(_first, lessee))
             await asyncio.sleep(0.1)
             began = time.perf_counter()
-            body = {"operator": spec(f"first{number}"), "devices": [DEVICE], "budget": 10}
+            body = {"operator": spec(f"first{number}"), "devices": [DEVICE], "evaluations": 10}
             created = await client.post("/api/v1/searches", json=body)
             created.raise_for_status()
             lease = await waiting
@@ -448,13 +448,13 @@ async def _submit(address: str) -> list[str]:
     async with httpx.AsyncClient(base_url=address, timeout=60) as client:
         ids = []
         for number in range(SEARCHES):
-            body = {"operator": spec(f"loaded{number}"), "devices": [DEVICE], "budget": 100_000}
+            body = {"operator": spec(f"loaded{number}"), "devices": [DEVICE], "evaluations": 100_000}
             ids.append((await client.post("/api/v1/searches", json=body)).raise_for_status().json()["id"])
     return ids
 
 
 async def _judged(store: Store, searches: Sequence[str]) -> int:
-    return sum([(await store.candidates.count(search)).judged for search in searches])
+    return sum([(await store.candidates.count(search)).evaluated for search in searches])
 
 
 async def _memory(pid: int, seconds: float) -> list[float]:

@@ -59,7 +59,7 @@ class PyribsSearch(Contender):
         """The next of a batch; a whole batch is told at once."""
         if not self._asked:
             if self._batch:
-                self._scheduler.screening_report(
+                self._scheduler.tell(
                     [FAILED if kernel.objective is None else kernel.objective for kernel in self._batch],
                     [self.space.grid.bins(kernel.cell or 0) for kernel in self._batch],
                 )
@@ -67,7 +67,7 @@ class PyribsSearch(Contender):
             self._batch, self._asked = found, deque(found)
         return self._asked.popleft()
 
-    def screening_report(self, kernel: RecordedKernel) -> None:
+    def tell(self, kernel: RecordedKernel) -> None:
         """See `ask`."""
 
     def _nearest(self, solution: Any) -> RecordedKernel:
@@ -107,7 +107,7 @@ class OpenEvolveSearch(Contender):
             found = (self.space.rewrite if move == "rewrite" else self.space.tune)(kernel, self.rng)
         return found or self.space.draw(self.rng)
 
-    def screening_report(self, kernel: RecordedKernel) -> None:
+    def tell(self, kernel: RecordedKernel) -> None:
         """Add it as a program to the island of its parent."""
         random.setstate(self._state)
         island = self._turn % len(self._database.islands)

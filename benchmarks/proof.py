@@ -57,7 +57,7 @@ def compete(contender: Contender, evaluations: int) -> tuple[list[RecordedKernel
     curve: list[float] = []
     for _ in range(ASKS_AN_EVALUATION * evaluations):
         kernel = contender.ask()
-        contender.screening_report(kernel)
+        contender.tell(kernel)
         if kernel.number not in judged:
             judged[kernel.number] = kernel
             curve.append(max(curve[-1] if curve else 0.0, kernel.objective or 0.0))

@@ -175,7 +175,7 @@ class CardQueue:
         request = SearchRequest(
             operator={**entry.contract(), **alone},
             devices=(terms.device.name,),
-            budget=terms.evaluations,
+            evaluations=terms.evaluations,
             seed=terms.seed,
             emitters=terms.emitters,
         )
@@ -219,7 +219,7 @@ class CardQueue:
         row: Row = {
             "state": search.state.value,
             "reason": search.reason,
-            "evaluations": progress.evaluations,
+            "evaluations": progress.evaluated,
             "correct": progress.correct,
             "elites": progress.elites,
             "seeds": [each.outcome for each in await store.candidates.seeds(search.id)],

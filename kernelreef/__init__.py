@@ -3,7 +3,7 @@
     from kernelreef import Reef
 
     with Reef("http://127.0.0.1:8700") as reef:
-        search = reef.submit("rmsnorm", budget=50)
+        search = reef.submit("rmsnorm", evaluations=50)
 
 `AsyncReef` is the same for programs that run on an event loop. What comes back are the models of `kernelreef.models`.
 `docs/reference/python-client.md` shows more. Names are imported when they are used: the command line needs no HTTP client to list its
@@ -25,8 +25,8 @@ _MODULES = {
     "AsyncReef": "asynchronous",
     "Event": "streams",
     "Reef": "synchronous",
-    "Refused": "problems",
-    "Unreachable": "problems",
+    "RequestRefused": "problems",
+    "ServiceUnreachable": "problems",
 }
 
 

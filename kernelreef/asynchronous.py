@@ -30,12 +30,12 @@ class SearchOptions(TypedDict, total=False):
     devices: Sequence[str]
     emitters: Sequence[str]
     axes: Sequence[str]
-    budget: int
+    evaluations: int
     seed: int
     priority: int
     llm: Mapping[str, JsonValue]
     stop: Mapping[str, JsonValue]
-    choosing: Mapping[str, bool]
+    selection: Mapping[str, bool]
 
 
 class SearchChanges(TypedDict, total=False):
@@ -44,7 +44,7 @@ class SearchChanges(TypedDict, total=False):
     `stop` takes the place of all rules that there were; an empty one takes them away.
     """
 
-    budget: int
+    evaluations: int
     priority: int
     stop: Mapping[str, JsonValue]
 
@@ -240,7 +240,7 @@ class AsyncReef:
 
         Args:
             search: Id of the search.
-            after: Id of the last event seen; None to begin with `stream.reread`, and the search as it is.
+            after: Id of the last event seen; None to begin with `stream.reset`, and the search as it is.
         """
         return streams.follow(self.wire, search, lambda: self.search(search), after)
 
@@ -262,9 +262,12 @@ class AsyncReef:
         """Hand an operator in, to be searched for by its name or digest later."""
         return await self.wire.act(models.OperatorSummary, "POST", "/operators", _document(spec))
 
-    async def gate(self, operator: str) -> Document:
+    async def mutation_report(self, operator: str) -> Document:
         """Read the latest mutation testing of an operator's checks."""
-        return await self.wire.read(Document, at("/operators/{}/gate", operator))
+        return await self.wire.read(Document, at("/operators/{}/mutation-report", operator))
+
+    gate = mutation_report
+    """Former name of `mutation_report`, for one release."""
 
     def workers(self) -> AsyncIterator[dict[str, JsonValue]]:
         """Workers that were seen lately, by id."""

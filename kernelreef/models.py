@@ -5,10 +5,11 @@ Pure models: `service.api.builders` fills them from the archive's records.
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import ConfigDict, JsonValue
 
+from kernelreef.former import ShowsFormerNames
 from kernelreef.states import CandidateState, SearchState
 
 Document = dict[str, JsonValue]
@@ -19,7 +20,7 @@ Standing = Literal["passed", "failed", "not possible"]
 """Result of examining a finalist."""
 
 
-class Resource(BaseModel):
+class Resource(ShowsFormerNames):
     """Something that REST shows; never changes once read."""
 
     model_config = ConfigDict(frozen=True, from_attributes=True)
@@ -52,8 +53,8 @@ class ScreeningReport(Resource):
             dropped: Ways that the whole search passed over.
         """
         said = (
-            f"Screening passed over {dropped:,} ways. Of the proposals that it chose lately {self.chosen_promotions:,} "
-            f"of {self.chosen:,} won a cell, of those stored unseen {self.blind_promotions:,} of {self.blind:,}"
+            f"Screening skipped {dropped:,} edits. Of the recent proposals that it chose, {self.chosen_promotions:,} "
+            f"of {self.chosen:,} won a cell; of those made without it, {self.blind_promotions:,} of {self.blind:,}"
         )
         if self.saved is None:
             return f"{said}."
@@ -72,7 +73,12 @@ class Axis(Resource):
 
 
 class Search(Resource):
-    """One search. `operator` is the operator's name, `operator_digest` the exact one that was submitted."""
+    """One search. `operator` is the operator's name, `operator_digest` the exact one that was submitted.
+
+    `evaluations` is the maximum number of evaluations.
+    """
+
+    former: ClassVar[Mapping[str, str]] = {"evaluations": "budget", "selection": "choosing"}
 
     id: str
     operator: str
@@ -81,13 +87,13 @@ class Search(Resource):
     emitters: tuple[str, ...]
     axes: tuple[str, ...]
     axes_version: int
-    budget: int
+    evaluations: int
     seed: int
     priority: int
     shapes: tuple[Mapping[str, JsonValue], ...]
     llm: Mapping[str, JsonValue] | None = None
     stop: Mapping[str, JsonValue] | None = None
-    choosing: Mapping[str, JsonValue] | None = None
+    selection: Mapping[str, JsonValue] | None = None
     state: SearchState
     reason: str
     created_at: datetime
@@ -154,10 +160,12 @@ class Archive(Resource):
 class DeviceProgress(Resource):
     """Where a search stands on one device, with statistics as pyribs defines them."""
 
+    former: ClassVar[Mapping[str, str]] = {"evaluated": "evaluations"}
+
     device: str
     provenance: Provenance
     relative_to: str
-    evaluations: int
+    evaluated: int
     correct: int
     elites: int
     cells: int
@@ -172,39 +180,49 @@ class DeviceProgress(Resource):
 class EmitterStatus(Resource):
     """What an emitter gets of the turns from now on (`share`, 0 to 1), and why.
 
-    `tries`, `promotions` and `gain` are those of its recent proposals, `cost` is in evaluations. `resting` says what it
+    `trials`, `promotions` and `gain` are those of its recent proposals, `cost` is in evaluations. `suspended` says what it
     does not try at present, each with the reason.
     """
 
+    former: ClassVar[Mapping[str, str]] = {"trials": "tries", "suspended": "resting"}
+
     emitter: str
     share: float
-    tries: int
+    trials: int
     promotions: int
     gain: float
     cost: float
-    resting: Mapping[str, str]
+    suspended: Mapping[str, str]
 
 
 class Progress(Resource):
     """Where a search stands. `proposals` counts duplicates too, `candidates` does not.
 
-    `unserved` are devices that no worker judges on at the moment. `waits_for` says whom the search waits for where
+    `devices_without_worker` are devices that no worker judges on at the moment. `missing_workers` says whom the search waits for where
     nobody is there to do its jobs, such as `a trusted worker that traces for sm_90`; it is empty while all goes on.
     `screening` is None where nothing is screened.
     """
 
+    former: ClassVar[Mapping[str, str]] = {
+        "evaluations": "budget",
+        "evaluated": "judged",
+        "devices_without_worker": "unserved",
+        "missing_workers": "waits_for",
+        "emitters": "turns",
+    }
+
     search: str
     state: SearchState
     reason: str
-    budget: int
+    evaluations: int
     proposals: int
     candidates: int
     in_flight: int
-    judged: int
-    unserved: tuple[str, ...]
-    waits_for: tuple[str, ...]
+    evaluated: int
+    devices_without_worker: tuple[str, ...]
+    missing_workers: tuple[str, ...]
     devices: tuple[DeviceProgress, ...]
-    turns: tuple[EmitterStatus, ...]
+    emitters: tuple[EmitterStatus, ...]
     screening: ScreeningReport | None = None
 
 

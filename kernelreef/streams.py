@@ -14,8 +14,8 @@ from kernelreef.transport import RestTransport, at
 
 FINAL = (SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
 """States after which nothing more happens."""
-CHANGED, REREAD = "search.changed", "stream.reread"
-"""Kinds of events that mean something here; any other is passed on as it is."""
+CHANGED, RESET = "search.changed", ("stream.reset", "stream.reread")
+"""Kinds of events that mean something here; any other is passed on as it is. Services of 0.1 say `stream.reread`."""
 SILENCE_S = 60.0
 """Longest silence before the connection is taken for dead: the service sends a sign of life every few seconds."""
 PATIENCE = 14
@@ -28,10 +28,10 @@ class Event(BaseModel):
 
     Attributes:
         id: Resumes a watch after this event.
-        kind: `search.changed`, `candidate.judged`, `elite.promoted`, `stream.reread`, or one that later versions add.
+        kind: `search.changed`, `candidate.judged`, `elite.promoted`, `stream.reset`, or one that later versions add.
         at: When, UTC.
         data: What the event says, by name.
-        search: On `stream.reread` the search as it is now, read for you: what came before is not to be had.
+        search: On `stream.reset` the search as it is now, read for you: what came before is not to be had.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -71,14 +71,14 @@ async def parse(lines: AsyncIterator[str]) -> AsyncIterator[Event]:
 
 
 async def follow(
-    wire: RestTransport, search: str, reread: Callable[[], Awaitable[models.Search]], after: str | None
+    wire: RestTransport, search: str, read_again: Callable[[], Awaitable[models.Search]], after: str | None
 ) -> AsyncIterator[Event]:
     """Events of a search until it ends.
 
     Args:
         wire: The service.
         search: Id of the search.
-        reread: Reads the search anew.
+        read_again: Reads the search anew.
         after: Id of the last event seen; None to begin with the search as it is.
 
     Yields:
@@ -95,8 +95,8 @@ async def follow(
             async with wire.stream(at("/searches/{}/events", search), headers, SILENCE_S) as answer:
                 async for event in parse(answer.aiter_lines()):
                     failures, after = 0, event.id
-                    if event.kind == REREAD:
-                        event = event.model_copy(update={"search": await reread()})
+                    if event.kind in RESET:
+                        event = event.model_copy(update={"search": await read_again()})
                     yield event
                     if event.is_last:
                         return

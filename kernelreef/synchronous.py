@@ -184,9 +184,12 @@ class Reef:
         """Hand an operator in, to be searched for by its name or digest later."""
         return self._call(self._reef.add_operator, spec)
 
-    def gate(self, operator: str) -> Document:
+    def mutation_report(self, operator: str) -> Document:
         """Read the latest mutation testing of an operator's checks."""
-        return self._call(self._reef.gate, operator)
+        return self._call(self._reef.mutation_report, operator)
+
+    gate = mutation_report
+    """Former name of `mutation_report`, for one release."""
 
     def workers(self) -> Iterator[dict[str, JsonValue]]:
         """Workers that were seen lately, by id."""

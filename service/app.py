@@ -1,4 +1,4 @@
-"""The app: REST over one coordinator. Wiring only."""
+"""The ASGI app: REST and pages over one coordinator. Wiring only."""
 
 import gc
 import signal
@@ -18,6 +18,7 @@ from service.api.audit_middleware import AuditRecorder
 from service.api.auth import AuthMiddleware
 from service.api.concurrency import ReaderLimit
 from service.api.csrf import CsrfGuard
+from service.api.former_routes import FormerRoutes
 from service.api.idempotency import IdempotencyMiddleware
 from service.api.limits import BodyLimit, HeaderLimit
 from service.api.openapi import describe
@@ -36,20 +37,20 @@ from service.security.scopes import EVERY_SCOPE, Scope
 from service.settings import Settings
 
 STOP_S = 3
-"""Seconds that open connections get at the end."""
+"""Seconds that open connections get at shutdown."""
 MAX_BODY_BYTES = 4 * 2**20
-"""Largest body taken, in bytes: the longest operator spec there is, twice over for JSON's escapes."""
+"""Maximum size of a request body: twice the longest operator spec, because JSON escapes take room."""
 BODY_S = 30.0
-"""Seconds until a body must have come: the largest one at 140 kB a second."""
+"""Seconds until a body must be complete: the largest one at 140 kB per second."""
 MAX_HEAD_BYTES = 32 * 2**10
-"""Of a request's head that the server holds before it gives up; above what `HeaderLimit` answers with a problem."""
+"""Maximum size of a request's head; above the limit of `HeaderLimit`, which answers with a problem document."""
 
 
 class ReefApp(FastAPI):
-    """FastAPI whose document also says what problems look like and what each route asks of its caller."""
+    """FastAPI app whose OpenAPI document also describes problem documents and each route's required scope."""
 
     def openapi(self) -> dict[str, Any]:
-        """The OpenAPI document, made once."""
+        """Return the OpenAPI document, built once."""
         if self.openapi_schema is None:
             describe(super().openapi(), self.routes)
         assert self.openapi_schema is not None
@@ -61,8 +62,8 @@ async def running(app: FastAPI, settings: Settings) -> AsyncIterator[None]:
     """Run a coordinator for an app.
 
     Raises:
-        ServiceError: If something we stand on does not start.
-        ArchiveError: If the database does not.
+        ServiceError: If the queue or another dependency does not start.
+        ArchiveError: If the database does not answer.
     """
     coordinator = await Coordinator.open(settings)
     app.state.coordinator = coordinator
@@ -74,11 +75,11 @@ async def running(app: FastAPI, settings: Settings) -> AsyncIterator[None]:
 
 
 def create_app(settings: Settings, doors: AccessPolicy | None = None) -> FastAPI:
-    """The service as an ASGI app, for a server that runs its lifespan.
+    """Build the service as an ASGI app. Its server must run its lifespan.
 
     Args:
-        settings: What the coordinator needs.
-        doors: What it asks of those who come; nothing but the right host name if left out, for use within a program.
+        settings: Settings of the coordinator.
+        doors: Access policy. The default checks the host name only, for use within a program.
     """
     app = ReefApp(
         title="Kernelreef",
@@ -89,6 +90,7 @@ def create_app(settings: Settings, doors: AccessPolicy | None = None) -> FastAPI
         redoc_url=None,
         middleware=[
             Middleware(HeaderLimit),
+            Middleware(FormerRoutes),
             Middleware(AuditRecorder),
             Middleware(AuthMiddleware, doors=doors or AccessPolicy()),
             Middleware(ResponseCache),
@@ -106,32 +108,32 @@ def create_app(settings: Settings, doors: AccessPolicy | None = None) -> FastAPI
 
 
 class ReefServer(uvicorn.Server):
-    """A server that ends event streams before it waits for open connections: they never end by themselves."""
+    """Server that ends event streams before it waits for open connections; they never end by themselves."""
 
     def __init__(self, config: uvicorn.Config, events: EventBus) -> None:
-        """Prepare to serve an app whose streams `events` feeds."""
+        """Prepare to serve an app whose streams are fed by `events`."""
         super().__init__(config)
         self._events = events
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the streams, then everything else."""
+        """End the event streams, then everything else."""
         self._events.close()
         await super().shutdown(sockets)
 
 
 async def serve(settings: Settings, host: str, port: int, announce: Callable[[str], None]) -> None:
-    """Serve until SIGINT or SIGTERM. What fails at the start is raised here, for a server would only print its trace.
+    """Serve until SIGINT or SIGTERM. Failures of the start are raised here; uvicorn would only print a trace.
 
     Args:
-        settings: What the environment says.
+        settings: Settings from the environment.
         host: Address to listen on.
         port: Port to listen on; 0 for any.
-        announce: Shows a person the first token of an archive, which is the one time that anybody can see it.
+        announce: Shows a person the first token of an archive. It cannot be shown again.
 
     Raises:
-        BadInput: If others could reach the service and nobody could log in, or the certificate cannot be read.
-        ServiceError: If something we stand on does not start.
-        ArchiveError: If the database does not.
+        InvalidInput: If other machines can reach the service but nobody can log in, or the certificate is unreadable.
+        ServiceError: If the queue or another dependency does not start.
+        ArchiveError: If the database does not answer.
     """
     doors = doors_for(host, settings.allowed_hosts or (), settings.requests_per_s)
     app = create_app(settings, doors)
@@ -151,7 +153,7 @@ async def serve(settings: Settings, host: str, port: int, announce: Callable[[st
         async with running(app, settings):
             if doors.login is LoginPolicy.ALWAYS:
                 await require_admin(app.state.coordinator.store, announce)
-            # The server sends itself the signal again when it has stopped; it must not end us before we are closed.
+            # uvicorn raises the signal again after it has stopped; it must not end the process before the cleanup.
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: None)
             settle_memory()
@@ -159,24 +161,23 @@ async def serve(settings: Settings, host: str, port: int, announce: Callable[[st
 
 
 def settle_memory() -> None:
-    """Take what the start-up made out of the garbage collector's sight: it stays as long as we do.
+    """Exclude the objects made at start-up from garbage collection; they live as long as the process.
 
-    A full collection walks through every module and every compiled schema, for some 140 ms on a laptop's core, and all
-    who read wait for it.
+    A full collection walks every module and compiled schema: 140 ms on a laptop's core, during which no request is
+    answered.
     """
     gc.collect()
     gc.freeze()
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that takes connections.
+    """Open a listening socket with TCP_NODELAY.
 
-    What is written to them leaves at once: an answer is written in two parts, its head and its body, and the second
-    would otherwise wait for the first to be acknowledged, which takes the other side 40 ms. asyncio sees to that only
-    for sockets that name their protocol.
+    A response is written in two parts, head and body. Without TCP_NODELAY the body waits for the acknowledgement of
+    the head, which the client delays by 40 ms. asyncio sets the option only for sockets that name their protocol.
 
     Raises:
-        BadInput: If the address is not this machine's, or the port is taken.
+        InvalidInput: If the address is not this machine's, or the port is taken.
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -188,34 +189,34 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def tls_files(settings: Settings) -> dict[str, Any]:
-    """What the server is told of TLS; nothing without a certificate.
+    """Return uvicorn's TLS options; empty without a certificate.
 
     Raises:
-        BadInput: If there is a key alone, or the files are no certificate with its key.
+        InvalidInput: If there is a key without a certificate, or the two do not belong together.
     """
     certificate, key = settings.tls_certificate, settings.tls_key
     if certificate is None:
         if key is not None:
-            raise InvalidInput("there is a key and no certificate; set REEF_TLS_CERTIFICATE too", "REEF_TLS_KEY")
+            raise InvalidInput("a key needs its certificate; set REEF_TLS_CERTIFICATE too", "REEF_TLS_KEY")
         return {}
     certified(certificate, key)
     return {"ssl_certfile": certificate, "ssl_keyfile": key}
 
 
 async def require_admin(store: Store, announce: Callable[[str], None]) -> None:
-    """Have somebody who can log in: the first start of an archive makes a token that may do everything.
+    """Ensure that an admin can log in: the first start of an archive creates a token with every scope.
 
     Raises:
-        BadInput: If there were tokens before and none that may make others is left.
+        InvalidInput: If tokens existed before and no usable one has the admin scope.
     """
     if await store.tokens.usable(Scope.ADMIN, utc_now()):
         return
     try:
         _, text = await issue(store, "first", EVERY_SCOPE, id=FIRST_TOKEN)
     except RecordConflict as error:
-        # Either it was revoked or has expired, or another service made it just now.
+        # The token was revoked, has expired, or was created just now by another coordinator.
         if not await store.tokens.usable(Scope.ADMIN, utc_now()):
-            detail = "no token is left that may administer; make one on this machine: reef token create --scope admin"
+            detail = "no usable token has the scope admin; create one on this machine: reef token create --scope admin"
             raise InvalidInput(detail, "host") from error
         return
     announce(text)

@@ -1,10 +1,11 @@
-"""Everything wired together: archive, queue, events, evolution and local workers. `serve` and `search` run one.
+"""The coordinator: archive, queue, events, evolution and local workers wired together. `serve` and `search` run one.
 
-Without settings all of it is embedded: SQLite, a Redis-protocol server under our supervision and workers on this
-machine. With addresses given, the same code stands on PostgreSQL and Redis.
+Without settings everything is embedded: SQLite, a supervised Redis-protocol server and workers on this machine. With
+addresses given, the same code runs on PostgreSQL and Redis.
 """
 
 import contextlib
+import functools
 import secrets
 from collections.abc import Collection, Mapping
 from typing import Any, Self
@@ -23,7 +24,7 @@ from service.errors import Conflict, InvalidInput, NotFound
 from service.events import EventBus, SearchChanged
 from service.fleet.capabilities import Capabilities
 from service.fleet.devices import require_judgeable
-from service.fleet.missing_workers import waits_for
+from service.fleet.missing_workers import describe_missing
 from service.fleet.pool import WorkerPool
 from service.fleet.remote_workers import RemoteWorkers, address_for_hosts
 from service.llm_gateway.gateway import LlmGateway
@@ -45,9 +46,9 @@ from workers.protocol import Device, Operator
 from workers.queue import Dispatcher, LeaseBroker, QueueUnavailable, WorkerStatus
 
 HELD_OUT_BITS = 63
-"""Bits of the seed that held-out shapes are drawn from: secret, so that no author of a candidate can know them."""
+"""Bits of the seed that held-out shapes are drawn from. It is secret, so that no candidate is made for them."""
 NO_QUEUE = "redis://127.0.0.1:0"
-"""Where nobody answers: the queue of a coordinator that only reads an embedded archive."""
+"""Address without a server: the queue of a coordinator that only reads an embedded archive."""
 AXES_VERSION = 1
 """Version of the axes of new searches; raised when edges change."""
 
@@ -66,6 +67,7 @@ class Coordinator:
         self.authentication = Authentication(store)
         self.versions = SingleFlight(store.views.versions)
         self.capabilities = Capabilities(store, dispatcher)
+        self.describe_missing = functools.partial(describe_missing, self.capabilities, dispatcher, pool=pool)
         limits = CandidateLimits(settings.in_flight_per_search, settings.in_flight_per_owner, settings.in_flight)
         self._evolution = Evolution(
             store,
@@ -82,10 +84,10 @@ class Coordinator:
 
     @classmethod
     async def open(cls, settings: Settings) -> Self:
-        """Start everything the settings ask for, and go on with every open search.
+        """Start everything that the settings ask for, and continue every open search.
 
         Raises:
-            ServiceError: If something we stand on does not start.
+            ServiceError: If the queue or another dependency does not start.
         """
         async with contextlib.AsyncExitStack() as stack:
             store = await stack.enter_async_context(open_archive(settings))
@@ -117,7 +119,7 @@ class Coordinator:
 
     @classmethod
     async def reading(cls, settings: Settings) -> Self:
-        """Open the archive alone, for who only looks: nothing is started, and what needs the queue is unavailable.
+        """Open the archive for reading only. Nothing is started; operations that need the queue raise `Unavailable`.
 
         Raises:
             ArchiveError: If the database does not answer.
@@ -132,25 +134,20 @@ class Coordinator:
             coordinator._resources = stack.pop_all()
             return coordinator
 
-    async def waits_for(self, search: SearchRecord) -> list[str]:
-        """Describe the workers that a search waits for, and why those of this machine do not start; empty if none."""
-        missing = await waits_for(self.capabilities, self._dispatcher, search)
-        return [*missing, *self.pool.failing] if missing else []
-
     async def close(self) -> None:
-        """Stop everything; open searches go on at the next start."""
+        """Stop everything; open searches continue at the next start."""
         await self._resources.aclose()
 
     async def submit(self, request: SearchRequest, id: str | None = None, *, owner: str = "") -> SearchRecord:
         """Store a search and start it.
 
         Args:
-            request: What a person asks for.
-            id: The search's id, if it was chosen before. A second call with it changes nothing.
-            owner: Id of the token that asks; empty for the machine's own user.
+            request: Search to run.
+            id: Id of the search, if already chosen. A second call with the same id changes nothing.
+            owner: Id of the caller's token; empty for the machine's own user.
 
         Raises:
-            BadInput: If a name or the operator cannot be right; names the field.
+            InvalidInput: If a name or the operator is invalid; names the field.
         """
         operator = _seeded(await self._resolve(request))
         devices = _devices(request.devices)
@@ -171,28 +168,28 @@ class Coordinator:
                 emitters=tuple(request.emitters),
                 axes=tuple(DESCRIPTORS[name].axis for name in axes),
                 axes_version=AXES_VERSION,
-                budget=request.budget,
+                evaluations=request.evaluations,
                 seed=request.seed,
                 shapes=tuple(shape.model_dump(mode="json") for shape in shapes),
                 llm=terms,
                 stop=request.stop.model_dump(mode="json", exclude_none=True) if request.stop else None,
-                choosing=request.choosing.model_dump(mode="json"),
+                selection=request.selection.model_dump(mode="json"),
                 owner=owner,
                 priority=request.priority,
             )
         )
-        await self._evolution.search_leases.take(search.id)  # The next tick takes it up, a tenth of a second from now.
+        await self._evolution.search_leases.take(search.id)  # The next tick, within 0.1 s, starts it.
         return search
 
     async def _create(self, new: NewSearch) -> SearchRecord:
         try:
             return await self.store.searches.create(new)
         except ArchiveConflict:
-            # Made before by a request that is sent again because its answer was lost.
+            # An earlier attempt of this request created it, and its answer was lost.
             return await self._find(new.id)
 
     async def pause(self, search_id: str) -> SearchRecord:
-        """Propose nothing more; what is in flight still counts.
+        """Stop proposing; candidates in flight still count.
 
         Raises:
             NotFound: If there is no such search.
@@ -201,7 +198,7 @@ class Coordinator:
         return await self._move(search_id, SearchState.PAUSED, ACTIVE)
 
     async def resume(self, search_id: str) -> SearchRecord:
-        """Go on with a paused search.
+        """Continue a paused search.
 
         Raises:
             NotFound: If there is no such search.
@@ -212,7 +209,7 @@ class Coordinator:
         return await self._move(search_id, state, (SearchState.PAUSED,))
 
     async def stop(self, search_id: str) -> SearchRecord:
-        """End a search for good; what it found stays.
+        """End a search for good; its results stay.
 
         Raises:
             NotFound: If there is no such search.
@@ -220,33 +217,33 @@ class Coordinator:
         """
         search = await self._move(search_id, SearchState.STOPPED, OPEN)
         await self.llm_gateway.manual.withdraw(search_id)
-        with contextlib.suppress(QueueUnavailable):  # Whoever holds the search drops its jobs as well.
+        with contextlib.suppress(QueueUnavailable):  # The coordinator that holds the search drops its jobs too.
             await self._dispatcher.cancel(search_id)
         return search
 
     def operators(self) -> Mapping[str, Operator]:
-        """The catalogue, by name."""
+        """Return the catalogue's operators by name."""
         return self._catalogue
 
     async def workers(self) -> list[WorkerStatus]:
-        """Workers seen lately."""
+        """Return the status of each recently seen worker."""
         return await self._dispatcher.workers()
 
     def queue_for_hosts(self) -> tuple[str, str | None]:
-        """Where workers that join find the queue, and certificates that vouch for it, PEM, if it needs our own.
+        """Return the queue's address for remote workers, and the PEM certificates that verify it, if configured.
 
         Raises:
-            Conflict: If only this machine can reach it.
+            Conflict: If only this machine can reach the queue.
         """
         where = self.settings.worker_redis_url or self._dispatcher.redis_url
         return address_for_hosts(where), self.settings.redis_ca.read_text() if self.settings.redis_ca else None
 
     async def queue_depth(self) -> dict[str, int]:
-        """Jobs queued or leased, by stream."""
+        """Return the number of jobs queued or leased, by queue."""
         return await self._dispatcher.vitals.depth()
 
     async def queue_ages_s(self) -> dict[str, float]:
-        """Seconds since the oldest job of each lane was sent that is queued or leased."""
+        """Return the age in seconds of the oldest queued or leased job, by queue."""
         return await self._dispatcher.vitals.ages_s()
 
     async def _resolve(self, request: SearchRequest) -> Operator:
@@ -256,19 +253,21 @@ class Coordinator:
             return await find_operator(self.store, self._catalogue, request.operator)
         except NotFound as error:
             raise InvalidInput(
-                f"'{request.operator}' was not handed in, and is not one of: {', '.join(self._catalogue)}", "operator"
+                f"'{request.operator}' was not submitted, and is not one of: {', '.join(self._catalogue)}", "operator"
             ) from error
 
     def _terms(self, request: SearchRequest) -> dict[str, Any] | None:
-        """What a search may ask models, checked, as it is stored.
+        """Check the LLM settings of a search, and return them as stored.
 
         Raises:
-            BadInput: If a name is unknown, prices are missing, or an emitter asks models and nothing is said of them.
+            InvalidInput: If a name is unknown, a price is missing, or an emitter needs models and `llm` is absent.
         """
         if request.llm is None:
             asking = [name for name in request.emitters if EMITTERS[name].asks]
             if asking:
-                raise InvalidInput(f"the emitter '{asking[0]}' needs a model: docs/how-to/use-a-model-key.md", "llm")
+                raise InvalidInput(
+                    f"the emitter '{asking[0]}' needs models; name them as in docs/how-to/use-a-model-key.md", "llm"
+                )
             return None
         for name in request.llm.strategies:
             _known(name, STRATEGIES, "llm.strategies")
@@ -276,10 +275,10 @@ class Coordinator:
         return request.llm.model_dump(mode="json")
 
     async def _go_on(self) -> None:
-        """Make ready to take up open searches.
+        """Prepare to continue open searches.
 
-        Whoever is alone with the queue starts it afresh: workers that died with us do not
-        count against the jobs they held, and reports that were handed in stay.
+        A coordinator that is alone with its queue cancels the jobs in it: workers that died with the previous process
+        then do not count against the jobs they held. Delivered reports stay.
         """
         if self.settings.alone:
             for mark in await self.store.search_leases.marks():
@@ -306,9 +305,9 @@ class Coordinator:
 
 
 async def _prepared(store: Store, search: SearchRecord) -> bool:
-    """Whether a search has its reference, and as many verdicts as its operator has seeds."""
+    """Return True if a search has its reference graphs and a verdict per seed of its operator."""
     seeds = Operator.model_validate_json((await store.operators.get(search.operator)).document).seeds
-    return bool(search.graphs) and (await store.candidates.count(search.id)).judged >= len(seeds)
+    return bool(search.graphs) and (await store.candidates.count(search.id)).evaluated >= len(seeds)
 
 
 def _embedded(settings: Settings) -> EmbeddedServer:
@@ -318,13 +317,13 @@ def _embedded(settings: Settings) -> EmbeddedServer:
 
 
 def _seeded(operator: Operator) -> Operator:
-    """An operator that a search can begin with.
+    """Require that an operator has a seed to start from.
 
     Raises:
-        BadInput: If it brings no seed.
+        InvalidInput: If it has none.
     """
     if not operator.seeds:
-        reason = f"'{operator.name}' has no seed kernel to start from; `reef operators seed` writes one for many"
+        reason = f"'{operator.name}' has no seed kernel to start from; try `reef operators seed` to write one"
         raise InvalidInput(reason, "operator.seeds")
     return operator
 
@@ -335,9 +334,9 @@ def _known(name: str, table: Collection[str], field: str) -> None:
 
 
 def _devices(names: tuple[str, ...]) -> list[Device]:
-    """Read and check a request's devices.
+    """Parse and check a request's devices.
 
-    A search traces every candidate once, so its devices share one target, and a recording stands alone.
+    A search traces each candidate once, so its devices must share one target; a recording stands alone.
     """
     try:
         devices = [Device.parse(name) for name in names]
@@ -345,7 +344,7 @@ def _devices(names: tuple[str, ...]) -> list[Device]:
         raise InvalidInput(str(error), "devices") from error
     targets = {device.traced_at for device in devices}
     if len(targets) != 1:
-        raise InvalidInput(f"one search compiles for one target, these need {', '.join(sorted(targets))}", "devices")
+        raise InvalidInput(f"a search has one target; these devices need {', '.join(sorted(targets))}", "devices")
     for device in devices:
         require_judgeable(device, "devices")
     return devices

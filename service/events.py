@@ -1,7 +1,7 @@
-"""Events: what just happened in the archive, told to whoever watches after it was committed.
+"""Events: changes of the archive, published to watchers after the commit.
 
-Watchers are never waited for. One that falls behind loses what it missed and is told to read the state again, which
-is also how every watch begins: **read the state on `stream.reread`, then follow the events**.
+The bus never waits for a watcher. One that falls behind loses events and gets a reset, as at the start of every watch:
+**read the state on `stream.reset`, then follow the events**.
 """
 
 import asyncio
@@ -13,14 +13,14 @@ from datetime import UTC, datetime
 from typing import ClassVar
 
 HISTORY = 1024
-"""Events kept for watchers that come back: minutes of a busy search, under a megabyte."""
+"""Number of events kept for watchers that reconnect: minutes of a busy search, under a megabyte."""
 BACKLOG = 256
-"""Events a watcher may be behind before it has to read the state again; a page redraws faster than this fills."""
+"""Maximum number of unread events per watcher before a reset; a page redraws faster than this fills."""
 
 
 @dataclass(frozen=True)
 class SearchChanged:
-    """A search entered a state; `reason` says why it failed or stopped."""
+    """Change of a search's state; `reason` says why it failed or stopped."""
 
     kind: ClassVar[str] = "search.changed"
     search: str
@@ -30,10 +30,10 @@ class SearchChanged:
 
 @dataclass(frozen=True)
 class CandidateJudged:
-    """A candidate got its verdict.
+    """Verdict on a candidate.
 
-    `objectives` are those of its best variant on each device where one is correct, `objective` is the one on the
-    search's first device: None unless it is correct there.
+    `objectives` holds the best variant's objective per device with a correct one. `objective` is the one on the
+    search's first device; None if no variant is correct there.
     """
 
     kind: ClassVar[str] = "candidate.judged"
@@ -49,7 +49,7 @@ class CandidateJudged:
 
 @dataclass(frozen=True)
 class ElitePromoted:
-    """A cell has a new holder; `placement` is `new` or `improved`."""
+    """New elite of a cell; `placement` is `new` or `improved`."""
 
     kind: ClassVar[str] = "elite.promoted"
     search: str
@@ -62,7 +62,7 @@ class ElitePromoted:
 
 @dataclass(frozen=True)
 class EliteWithdrawn:
-    """A cell is empty: its holder turned out wrong when it was examined as a finalist. `reason` says in what."""
+    """Withdrawal of an elite whose examination as a finalist found a fault; `reason` says which. Its cell is empty."""
 
     kind: ClassVar[str] = "elite.withdrawn"
     search: str
@@ -74,9 +74,9 @@ class EliteWithdrawn:
 
 @dataclass(frozen=True)
 class WorkerChanged:
-    """A host joined, entered a state, or said something else than a trusted worker; about no search.
+    """Change of a remote worker: it joined, its state changed, or its report differed from a trusted worker's.
 
-    `state` is that of the host, `trusted`, `untrusted` or `disagreed`; `reason` says more.
+    `state` is `trusted`, `untrusted`, `disagreed` or the remote worker's state; `reason` says more. `search` is empty.
     """
 
     kind: ClassVar[str] = "worker.changed"
@@ -88,9 +88,9 @@ class WorkerChanged:
 
 @dataclass(frozen=True)
 class StreamReset:
-    """Events before this point are not to be had: read the state, then follow what comes."""
+    """Reset of a stream: earlier events are lost. Read the state, then follow the events."""
 
-    kind: ClassVar[str] = "stream.reread"
+    kind: ClassVar[str] = "stream.reset"
 
 
 Event = SearchChanged | CandidateJudged | ElitePromoted | EliteWithdrawn | WorkerChanged | StreamReset
@@ -98,7 +98,7 @@ Event = SearchChanged | CandidateJudged | ElitePromoted | EliteWithdrawn | Worke
 
 @dataclass(frozen=True)
 class PublishedEvent:
-    """An event as watchers get it. `id` resumes a watch, at every coordinator with the same queue; `at` is UTC."""
+    """Event with its UTC time and an `id` that resumes a watch at every coordinator with the same queue."""
 
     id: str
     at: datetime
@@ -106,7 +106,7 @@ class PublishedEvent:
 
 
 class _Watcher:
-    """What one subscriber has not read yet."""
+    """Unread events of one subscriber."""
 
     def __init__(self, search: str | None, backlog: int) -> None:
         self._search = search
@@ -116,7 +116,7 @@ class _Watcher:
         self._closed = False
 
     def wants(self, event: Event) -> bool:
-        """Whether an event belongs to the search that is watched; all do if none is named."""
+        """Return True if an event belongs to the watched search, or every search is watched."""
         return self._search is None or isinstance(event, StreamReset) or event.search == self._search
 
     def put(self, announcement: PublishedEvent) -> None:
@@ -133,7 +133,7 @@ class _Watcher:
         self._arrived.set()
 
     async def take(self) -> PublishedEvent | None:
-        """The next announcement; None once closed and read to the end."""
+        """Return the next event; None once the bus is closed and everything is read."""
         while not self._unread and not self._closed:
             self._arrived.clear()
             await self._arrived.wait()
@@ -141,12 +141,12 @@ class _Watcher:
 
 
 class EventBus:
-    """The bus of one coordinator. Everything here runs on one event loop."""
+    """Event bus of one coordinator. All of it runs on one event loop."""
 
     def __init__(
         self, *, history: int = HISTORY, backlog: int = BACKLOG, observe: Callable[[Event], None] = lambda event: None
     ) -> None:
-        """Open the bus; `observe` sees each event that is published here, once."""
+        """Open the bus; `observe` is called once per event published here."""
         self._observe = observe
         self._history: deque[PublishedEvent] = deque(maxlen=history)
         self._backlog = backlog
@@ -158,16 +158,16 @@ class EventBus:
 
     @property
     def published(self) -> int:
-        """Events published since the start."""
+        """Number of events published since the start."""
         return self._count
 
     @property
     def watchers(self) -> int:
-        """Watches open now."""
+        """Number of open watches."""
         return len(self._watchers)
 
     def publish(self, event: Event) -> None:
-        """Tell every watcher. Call it after the commit, never before."""
+        """Publish an event to every watcher. Call it after the commit, never before."""
         self._count += 1
         self._observe(event)
         if self._way is not None:
@@ -176,11 +176,11 @@ class EventBus:
             self.deliver(self._announce(self._count, event))
 
     def route(self, way: Callable[[Event], None] | None) -> None:
-        """Send what is published from now on another way, which brings it back to `deliver`; None for none."""
+        """Publish through `way`, which must bring each event back to `deliver`; None publishes directly again."""
         self._way = way
 
     def deliver(self, announcement: PublishedEvent) -> None:
-        """Put an announcement before every watcher, and into history."""
+        """Add an event to the history and to every watcher's queue."""
         self._history.append(announcement)
         for watcher in self._watchers:
             watcher.put(announcement)
@@ -190,10 +190,10 @@ class EventBus:
 
         Args:
             search: Id of the search; None for every search.
-            after: Id of the last announcement seen. Where it is not in the history, the watch starts with `StreamReset`.
+            after: Id of the last event seen. If it is not in the history, the watch starts with `StreamReset`.
 
         Yields:
-            Announcements in order, until the bus is closed.
+            Events in order, until the bus is closed.
         """
         watcher = _Watcher(search, self._backlog)
         for missed in self._since(after):
@@ -208,7 +208,7 @@ class EventBus:
             self._watchers.discard(watcher)
 
     def close(self) -> None:
-        """End every watch once it has read what was published. Idempotent."""
+        """End every watch once it has read all published events. Idempotent."""
         self._closed = True
         for watcher in self._watchers:
             watcher.close()
@@ -217,7 +217,7 @@ class EventBus:
         return PublishedEvent(f"{self._life}-{number}", datetime.now(UTC), event)
 
     def _since(self, after: str | None) -> list[PublishedEvent]:
-        """What was published after an id, or one `StreamReset` where that cannot be told."""
+        """Return the events after an id, or one `StreamReset` if the id is not in the history."""
         kept = list(self._history)
         for position, announcement in enumerate(kept):
             if announcement.id == after:

@@ -1,4 +1,4 @@
-"""Logs: ours and those of the libraries, in one form, on standard error."""
+"""Logging: the service's and the libraries' logs, in one form, on standard error."""
 
 import logging
 import sys
@@ -10,13 +10,13 @@ from service.security.redaction import redact
 from service.settings import Settings
 
 CHATTY = ("alembic", "httpx")
-"""Libraries that say at `info` what only somebody who debugs wants to know."""
+"""Libraries that log debug details at `info`."""
 TELLTALE = ("aiosqlite",)
-"""Libraries that write down every value they are given when they debug; what we keep may be somebody's source."""
+"""Libraries that log every value at `debug`; a value may be a user's source."""
 
 
 def configure(settings: Settings) -> None:
-    """Log as the settings say. Traces show code and never the values in it, which may be secrets."""
+    """Configure logging. Tracebacks never show the values of variables, which may be secrets."""
     level = getattr(logging, settings.log_level.upper())
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,

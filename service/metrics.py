@@ -1,7 +1,6 @@
-"""Counters and histograms of what this process has seen, for Prometheus. Gauges are read at the scrape, elsewhere.
+"""Prometheus counters and histograms of this process. Gauges are read at the scrape, elsewhere.
 
-Labels are names out of our own tables only: nothing that a candidate, a model or a stranger's worker wrote becomes a
-series.
+Labels come from the service's own tables only: text from a candidate, a model or a remote worker never makes a series.
 """
 
 import math
@@ -12,29 +11,29 @@ from service.events import CandidateJudged, ElitePromoted, Event
 from workers.protocol import AnyReport, Stage, TraceReport
 
 STAGE_BUCKETS_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-"""Half a decade each: from a check on a card (milliseconds) to a compilation that runs into its deadline."""
+"""Upper bounds, half a decade apart: from a check on a card to a compilation that meets its deadline."""
 STAGES = frozenset((*(stage.value for stage in Stage), "jail"))
-"""Stages that workers tell the seconds of; other names are not counted."""
+"""Stages that workers report the seconds of; other names are not counted."""
 LONGEST_STAGE_S = 3600.0
-"""No stage takes an hour: what says so counts as one."""
+"""Maximum that one stage is counted with; no real stage takes an hour."""
 
 
 class Metrics:
-    """What a process counts. Use `registry` to scrape it."""
+    """Counters and histograms of a process. Scrape them through `registry`."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._reports = Counter("reef_reports", "Reports applied.", ["kind", "outcome"], registry=self.registry)
         self._stages = Histogram(
             "reef_stage_seconds",
-            "Seconds that a job spent in a stage, as its worker says.",
+            "Seconds per stage of a job, as its worker reported.",
             ["kind", "stage"],
             buckets=STAGE_BUCKETS_S,
             registry=self.registry,
         )
         self._busy = Counter(
             "reef_device_busy_seconds",
-            "Seconds that workers judged on a device; its rate over the number of cards is their busy share.",
+            "Seconds that workers judged on a device; its rate divided by the number of cards is their busy share.",
             ["device"],
             registry=self.registry,
         )
@@ -53,7 +52,7 @@ class Metrics:
             self._busy.labels(report.device.name).inc(sum(stages_s.values()))
 
     def published(self, event: Event) -> None:
-        """Count an event of this coordinator's own."""
+        """Count an event that this coordinator published."""
         match event:
             case CandidateJudged():
                 self._judged.labels(event.emitter, event.outcome).inc()
@@ -66,4 +65,4 @@ def _believable(seconds: float) -> float:
 
 
 METRICS = Metrics()
-"""Of this process, as scrapes see it."""
+"""Metrics of this process, as scrapes see them."""

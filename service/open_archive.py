@@ -1,4 +1,4 @@
-"""Opening the archive that the settings name, with its schema up to date."""
+"""Access to the archive that the settings name, with its schema up to date."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,7 +9,7 @@ from service.settings import Settings
 
 @asynccontextmanager
 async def open_archive(settings: Settings) -> AsyncIterator[Store]:
-    """The archive, closed at the end of the block.
+    """Migrate and open the archive; close it at the end of the block.
 
     Raises:
         Unavailable: If the database does not answer.

@@ -1,7 +1,7 @@
-"""What a person asks for. Shape and bounds are checked here, names against the tables by the coordinator."""
+"""Request models. They check shape and bounds; the coordinator checks names against the tables."""
 
 from collections.abc import Mapping
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import (
     BaseModel,
@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from archive.records import PRIORITY
+from kernelreef.former import ReadsFormerNames
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1, max_length=16)]
@@ -36,14 +37,14 @@ OperatorRequest = Annotated[
 
 
 class LlmSettings(BaseModel):
-    """Which language models a search may ask, how, and what they may cost. A limit of None is none.
+    """Language models that a search may ask, and limits on their cost. None is no limit.
 
     Attributes:
         backends: Names from `backends.toml`.
-        strategies: What may be tried with them; all if empty.
-        calls: Most calls.
-        tokens: Most tokens, of prompts and answers together.
-        usd: Most US dollars; needs a known price for each backend.
+        strategies: Allowed strategies; all if empty.
+        calls: Maximum number of calls.
+        tokens: Maximum number of tokens, prompts and answers together.
+        usd: Maximum cost in US dollars; each backend needs a known price.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -55,30 +56,32 @@ class LlmSettings(BaseModel):
     usd: float | None = Field(default=None, gt=0, le=1_000_000, allow_inf_nan=False)
 
 
-class StopRules(BaseModel):
-    """When a search ends before its evaluations are used: as soon as one of the rules that are given is met.
+class StopRules(ReadsFormerNames):
+    """Rules that end a search before its evaluations are used up; the first one met ends it.
 
     Attributes:
-        seconds: Since it was asked for.
-        judging_s: Seconds that its reports took on their devices; on a card, GPU-seconds with all that checking takes.
-        plateau: Evaluations in a row after which no device's best has become better.
-        speedup: Objective that the best kernel of any device has reached.
+        seconds: Seconds since the search was submitted.
+        device_seconds: Seconds that its reports took on their devices; on a card, GPU-seconds including all checks.
+        plateau: Number of evaluations in a row without a better kernel on any device.
+        speedup: Objective that the best kernel of some device has to reach.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    former: ClassVar[Mapping[str, str]] = {"device_seconds": "judging_s"}
+
     seconds: float | None = Field(default=None, gt=0)
-    judging_s: float | None = Field(default=None, gt=0)
+    device_seconds: float | None = Field(default=None, gt=0)
     plateau: int | None = Field(default=None, ge=1, le=1_000_000)
     speedup: float | None = Field(default=None, gt=0)
 
 
 class Selection(BaseModel):
-    """How a search chooses what to try.
+    """Options that decide how a search chooses its proposals.
 
     Attributes:
-        bandit: Whether emitters get turns by what they brought for their cost; without it all get as many.
-        screening: Whether a model of what was judged chooses among all ways on from the best elites.
+        bandit: True if emitters get turns by their gain per cost; otherwise all get equally many.
+        screening: True if a surrogate model, fitted to results, chooses among all edits of the best elites.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -87,20 +90,20 @@ class Selection(BaseModel):
     screening: bool = False
 
 
-class SearchRequest(BaseModel):
-    """One search to run.
+class SearchRequest(ReadsFormerNames):
+    """Search to run.
 
     Attributes:
-        operator: A name from the catalogue, or an operator spec in its JSON form, with sources inline.
-        devices: Where candidates are judged; one archive each. All share one compile target.
-        emitters: Where candidates come from.
+        operator: Name from the catalogue, or an operator spec in its JSON form, with sources inline.
+        devices: Devices to judge on, with an archive each. All share one compile target.
+        emitters: Emitters that propose candidates.
         axes: Descriptors that span the grid, in order; None for the default axes.
-        budget: Evaluations allowed: candidates proposed, duplicates not counted.
-        seed: Drives proposals, never input values.
-        priority: Its share of turns and places beside its owner's other searches.
-        llm: What emitters that ask language models may use and spend; None if none may be asked.
-        stop: When it ends before its evaluations are used.
-        choosing: Which parts choose what it tries.
+        evaluations: Maximum number of evaluations: proposed candidates without duplicates.
+        seed: Random seed of proposals, never of input values.
+        priority: Share of turns and of candidates in flight, relative to its owner's other searches.
+        llm: Language models to use and limits on their cost; None if no model may be asked.
+        stop: Rules that end the search before its evaluations are used up.
+        selection: Options that decide how proposals are chosen.
     """
 
     model_config = ConfigDict(
@@ -111,52 +114,55 @@ class SearchRequest(BaseModel):
         },
     )
 
+    former: ClassVar[Mapping[str, str]] = {"evaluations": "budget", "selection": "choosing"}
+
     operator: OperatorRequest
     devices: Names = ("model:sm_90",)
     emitters: Names = ("tune", "rewrite")
     axes: Names | None = None
-    budget: int = Field(default=200, ge=1, le=1_000_000)
+    evaluations: int = Field(default=200, ge=1, le=1_000_000)
     seed: int = Field(default=0, ge=0, lt=2**63)
     priority: int = Field(default=PRIORITY, ge=1, le=9)
     llm: LlmSettings | None = None
     stop: StopRules | None = None
-    choosing: Selection = Selection()
+    selection: Selection = Selection()
 
 
-class SearchChange(BaseModel):
-    """What may be changed of a search that has not ended.
+class SearchChange(ReadsFormerNames):
+    """Changes to an open search. None keeps a value.
 
     Attributes:
-        budget: Evaluations allowed from now on, those that were made included; None leaves it.
-        priority: Its share of turns and places beside its owner's other searches; None leaves it.
-        stop: The rules that end it from now on, in place of those it has; without a rule in it, only its evaluations
-            end the search. None leaves them.
+        evaluations: Maximum number of evaluations, those already made included.
+        priority: Share of turns and of candidates in flight, relative to its owner's other searches.
+        stop: Rules that replace the present ones; an empty object leaves the evaluations as the only limit.
     """
 
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
-        json_schema_extra={"examples": [{"budget": 400}, {"priority": 9}, {"stop": {"plateau": 50}}]},
+        json_schema_extra={"examples": [{"evaluations": 400}, {"priority": 9}, {"stop": {"plateau": 50}}]},
     )
 
-    budget: int | None = Field(default=None, ge=1, le=1_000_000)
+    former: ClassVar[Mapping[str, str]] = {"evaluations": "budget"}
+
+    evaluations: int | None = Field(default=None, ge=1, le=1_000_000)
     priority: int | None = Field(default=None, ge=1, le=9)
     stop: StopRules | None = None
 
     @model_validator(mode="after")
     def _of_something(self) -> Self:
-        if self.budget is None and self.priority is None and self.stop is None:
-            raise ValueError("say what to change: the budget, the priority or the rules that stop it")
+        if self.evaluations is None and self.priority is None and self.stop is None:
+            raise ValueError("name at least one change: the evaluations, the priority or the stop rules")
         return self
 
 
 class PinRequest(BaseModel):
-    """A cell or a candidate that a search should go on from more often. Exactly one of the two.
+    """Cell or candidate, exactly one of them, that a search should prefer as a parent.
 
     Attributes:
-        device: Which archive of the search; None for its first device's.
-        cell: Number of a cell: whoever holds it is preferred as a parent.
-        candidate: Id of a candidate: it is preferred as long as it holds a cell.
+        device: Device whose archive is meant; None for the search's first.
+        cell: Number of a cell, whose elite is preferred as a parent.
+        candidate: Id of a candidate, which is preferred as long as it holds a cell.
     """
 
     model_config = ConfigDict(
@@ -179,10 +185,10 @@ class PinRequest(BaseModel):
 
 
 class HintRequest(BaseModel):
-    """What the models that write candidates should know. It is handed to them as a person's words, and changes no rule.
+    """Hint for the models that write candidates. Prompts quote it as a person's words; it changes no rule.
 
     Attributes:
-        text: The hint.
+        text: Text of the hint.
     """
 
     model_config = ConfigDict(
@@ -195,7 +201,7 @@ class HintRequest(BaseModel):
 
 
 class OperatorSubmission(RootModel[dict[str, JsonValue]]):
-    """An operator spec in its JSON form, with sources inline. `docs/reference/operator-spec.md` explains each key."""
+    """Operator spec in its JSON form, with sources inline. `docs/reference/operator-spec.md` explains each key."""
 
     model_config = ConfigDict(
         json_schema_extra={

@@ -1,7 +1,7 @@
-"""Looks: what many ask for at about the same time is looked up once for all of them.
+"""Single-flight lookups: concurrent requests share one lookup.
 
-Only one look goes on at a time. Who asks meanwhile waits for the next one, which begins after all of them have asked:
-nobody is told what was true before he asked, and the more ask, the less each of them costs.
+Only one lookup runs at a time. Requests that arrive meanwhile share the next one, which starts after all of them: no
+answer is older than its request, and the cost per request falls with their number.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ Found = TypeVar("Found")
 
 
 class SingleFlight(Generic[Key, Found]):
-    """Looks things up by their keys, for all who wait in one go."""
+    """Lookup by key that serves all waiting requests at once."""
 
     def __init__(self, look: Callable[[Collection[Key]], Awaitable[Mapping[Key, Found]]]) -> None:
-        """Prepare.
+        """Prepare lookups.
 
         Args:
-            look: Finds what some keys stand for; leaves out those that stand for nothing.
+            look: Returns the values of some keys, without keys that have none.
         """
         self._look = look
         self._keys: set[Key] = set()
@@ -27,11 +27,11 @@ class SingleFlight(Generic[Key, Found]):
         self._next: asyncio.Task[Mapping[Key, Found]] | None = None
 
     async def find(self, key: Key) -> Found | None:
-        """What a key stands for, None for nothing; raises what the look raised, for everybody who waited for it."""
+        """Return a key's value; None without one. A failed lookup raises in every request that waited for it."""
         if self._next is None:
-            self._next = asyncio.create_task(self._after(self._now), name="look")
+            self._next = asyncio.create_task(self._after(self._now), name="lookup")
         self._keys.add(key)
-        # Who goes away takes nothing from the others.
+        # A cancelled request must not cancel the others' lookup.
         return (await asyncio.shield(self._next)).get(key)
 
     async def _after(self, before: asyncio.Task[Mapping[Key, Found]] | None) -> Mapping[Key, Found]:

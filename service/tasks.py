@@ -1,16 +1,16 @@
-"""Background tasks: ended so that they have really ended; and what must not be left half done."""
+"""Helpers for background tasks: cancel them reliably, and finish work despite cancellation."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
 PATIENCE_S = 1.0
-"""Seconds until a cancelled task that goes on is cancelled again: libraries may swallow a cancellation that meets a
-timeout of theirs."""
+"""Seconds until a cancelled task that still runs is cancelled again. Libraries may swallow a cancellation that
+coincides with a timeout of theirs."""
 
 
 async def end(tasks: "Iterable[asyncio.Task[Any]]") -> None:
-    """Cancel tasks until all of them have ended; what they raise is dropped."""
+    """Cancel tasks until all of them have ended; drop their exceptions."""
     running = set(tasks)
     while running:
         for task in running:
@@ -22,7 +22,7 @@ async def end(tasks: "Iterable[asyncio.Task[Any]]") -> None:
 
 
 async def finish(work: Coroutine[Any, Any, None]) -> None:
-    """Await something to its end, be we cancelled meanwhile or not: what is half closed stays open."""
+    """Await work to its end even if cancelled meanwhile; a half-closed resource would leak."""
     task = asyncio.create_task(work)
     try:
         await asyncio.shield(task)

@@ -8,11 +8,21 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from tests.costs import pytest_runtest_setup, pytest_runtest_teardown
 from tests.postgres import postgres
 from tests.redis import dispatcher, redis_server, redis_url
+from tests.traces import FOLDER
+from tests.warm import installed, run_folder
 from workers.logs import renderers
 
-__all__ = ["dispatcher", "postgres", "redis_server", "redis_url"]
+__all__ = [
+    "dispatcher",
+    "postgres",
+    "pytest_runtest_setup",
+    "pytest_runtest_teardown",
+    "redis_server",
+    "redis_url",
+]
 
 # Small tensors are slower on many threads, and forked children may not use a pool that their parent started. Libraries
 # read this when they are first imported, by the tests or in a process that these start.
@@ -45,4 +55,14 @@ def own_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         for name in [name for name in os.environ if name.startswith("REEF_")]:
             environment.delenv(name)
         environment.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data_home")))
+        traces = run_folder(tmp_path_factory) / "traces"
+        traces.mkdir(exist_ok=True)
+        environment.setenv(FOLDER, str(traces))
+        environment.setenv("PYTHONPATH", str(installed(tmp_path_factory)), prepend=os.pathsep)
         yield
+
+
+@pytest.fixture
+def cold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a test starts starts as it does for users: benches import what they need themselves."""
+    monkeypatch.delenv("PYTHONPATH")

@@ -18,6 +18,8 @@ from workers.protocol import (
 )
 from workers.safe_python import safe_environment
 
+__all__ = ["ExecutorClient", "ExecutorDied", "executor_environment"]
+
 FAREWELL_S = 2.0
 """Seconds that an idle bench gets to end by itself."""
 INHERITED = (
@@ -66,6 +68,15 @@ class ExecutorClient:
     def alive(self) -> bool:
         """Whether the process runs."""
         return self._process.alive
+
+    @property
+    def is_sending(self) -> bool:
+        """True if `poll` has something left to send."""
+        return self._process.is_sending
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait on before `poll(0)`: for reading, and for writing too while it is sending."""
+        return self._process.fileno()
 
     def ready(self, timeout_s: float) -> ExecutorReady | None:
         """Wait until the bench takes jobs; None if it is not so far within `timeout_s` seconds.

@@ -1,7 +1,7 @@
 """Joining: a token is exchanged for a worker's id and a user of the queue that is its own. Standard library only.
 
 POST {url}/api/v1/workers/join            what we are and can do -> id, queue, password
-GET  {url}/api/v1/workers/{id}/standing   how we stand, asked when the queue refuses us
+GET  {url}/api/v1/workers/{id}/status     how we stand, asked when the queue refuses us
 """
 
 import http.client
@@ -81,14 +81,14 @@ class ServiceAddress:
         except (KeyError, TypeError) as error:
             raise Dismissed(f"{self.url} answers what is no admission; is it a Kernelreef service?") from error
 
-    def standing(self, worker: str) -> str:
+    def status(self, worker: str) -> str:
         """How a worker stands: one of `STANDING`, or why it may not work.
 
         Raises:
             QueueUnavailable: If the service does not answer now.
             Dismissed: If it does not want us.
         """
-        said = self._ask("GET", f"{PREFIX}/{worker}/standing")
+        said = self._ask("GET", f"{PREFIX}/{worker}/status")
         state, reason = str(said.get("state")), said.get("reason")
         return f"{state}: {reason}" if reason and state not in STANDING else state
 

@@ -33,7 +33,7 @@ class LineProcess:
             )
         self._link.setblocking(False)
         self._outgoing = b""
-        self._incoming = b""
+        self._incoming = bytearray()
 
     @property
     def alive(self) -> bool:
@@ -45,12 +45,21 @@ class LineProcess:
         """With which status it ended, negative for a signal; None as long as that is not known."""
         return self._process.returncode
 
+    @property
+    def is_sending(self) -> bool:
+        """True if `hear` has something left to send."""
+        return bool(self._outgoing)
+
+    def fileno(self) -> int:
+        """Return the descriptor of the socket."""
+        return self._link.fileno()
+
     def say(self, line: bytes) -> None:
         """Give it a line; `hear` carries it over."""
         self._outgoing += line + b"\n"
 
     def hear(self, timeout_s: float) -> bytes | None:
-        """Exchange what can be exchanged within `timeout_s` seconds.
+        """Exchange what can be exchanged within `timeout_s` seconds; with 0, what can be exchanged now.
 
         Returns:
             The next line if one came, without its end; else None.
@@ -60,13 +69,13 @@ class LineProcess:
             OSError: If it cannot be spoken to.
         """
         end = time.monotonic() + timeout_s
-        while b"\n" not in self._incoming:
-            left_s = end - time.monotonic()
-            if left_s <= 0:
-                return None
-            self._exchange(left_s)
+        while b"\n" not in self._incoming and self._exchange(max(0.0, end - time.monotonic())):
+            if time.monotonic() > end:
+                break
+        if b"\n" not in self._incoming:
+            return None
         line, _, self._incoming = self._incoming.partition(b"\n")
-        return line
+        return bytes(line)
 
     def close(self, farewell_s: float) -> None:
         """Hang up, so that it ends by itself; kill it if it has not within `farewell_s` seconds. Idempotent."""
@@ -83,8 +92,8 @@ class LineProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
-    def _exchange(self, timeout_s: float) -> None:
-        """Read and write once, as soon as the process is ready for either."""
+    def _exchange(self, timeout_s: float) -> bool:
+        """Read or write once, as soon as the process is ready for either. Returns False if it was not in time."""
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outgoing else 0)
         with selectors.DefaultSelector() as selector:
             selector.register(self._link, wanted)
@@ -96,3 +105,4 @@ class LineProcess:
             self._incoming += chunk
         elif ready & selectors.EVENT_WRITE:
             self._outgoing = self._outgoing[self._link.send(self._outgoing[:CHUNK_BYTES]) :]
+        return bool(ready)

@@ -345,7 +345,7 @@ def _join(options: argparse.Namespace) -> RemoteLeaseClient:
     log.info("joined", worker=credential.worker, service=options.join)
     kinds = (*(("measure",) if device else ()), *(("trace",) if target else ()))
     status = WorkerStatus(id=credential.worker, target=target, device=device, kinds=kinds, seen=datetime.now(UTC))
-    return RemoteLeaseClient(credential, lambda: service.standing(credential.worker), status=status)
+    return RemoteLeaseClient(credential, lambda: service.status(credential.worker), status=status)
 
 
 def _become_executor(options: argparse.Namespace) -> NoReturn:

@@ -100,7 +100,7 @@ class ExchangeSummary(_Question):
     Attributes:
         state: Where it is.
         reason: Why it failed or was refused.
-        holder: Who claimed it.
+        claimed_by: Who claimed it.
         lease_until: Until when the claim holds, UTC.
         model: The model that answered, as it names itself.
         input_tokens: Tokens of the prompt, as the vendor counts.
@@ -117,7 +117,7 @@ class ExchangeSummary(_Question):
 
     state: ExchangeState
     reason: str
-    holder: str | None
+    claimed_by: str | None
     lease_until: datetime | None
     model: str
     input_tokens: int
@@ -210,7 +210,7 @@ class StrategyStatsRecord:
         usd: US dollars, as far as prices are known.
         unpriced: Calls whose price is unknown.
         candidates: Answers that became a candidate.
-        conclusions: How many answers came to each outcome.
+        outcomes: How many answers came to each outcome.
     """
 
     search: str
@@ -221,4 +221,4 @@ class StrategyStatsRecord:
     usd: float
     unpriced: int
     candidates: int
-    conclusions: Mapping[str, int] = field(default_factory=dict)
+    outcomes: Mapping[str, int] = field(default_factory=dict)

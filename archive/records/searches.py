@@ -43,14 +43,14 @@ class NewSearch:
     emitters: tuple[str, ...]
     axes: tuple[AxisRecord, ...]
     axes_version: int
-    budget: int
+    evaluations: int
     seed: int
     shapes: tuple[Mapping[str, Any], ...]
     owner: str = ""
     priority: int = PRIORITY
     llm: Mapping[str, Any] | None = None
     stop: Mapping[str, Any] | None = None
-    choosing: Mapping[str, Any] | None = None
+    selection: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,13 +93,13 @@ class SearchCounts:
 
     proposals: int
     candidates: int
-    judged: int
-    judging_ms: int
+    evaluated: int
+    device_ms: int
 
     @property
     def in_flight(self) -> int:
         """Candidates queued or traced."""
-        return self.candidates - self.judged
+        return self.candidates - self.evaluated
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ class ProgressRecord:
     """Where a search stands on one device, with statistics as pyribs defines them.
 
     Attributes:
-        evaluations: Candidates judged.
+        evaluated: Candidates judged.
         correct: Candidates with a correct variant.
         elites: Cells filled.
         cells: Cells of the grid.
@@ -239,7 +239,7 @@ class ProgressRecord:
         emitters: By emitter: `proposals`, `judged`, `correct` and, on this device, `promotions`; `screened` if any.
     """
 
-    evaluations: int
+    evaluated: int
     correct: int
     elites: int
     cells: int

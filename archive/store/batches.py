@@ -41,11 +41,11 @@ class BatchResult:
     """What a flush came to.
 
     Attributes:
-        judged: Candidates whose first verdict it wrote.
+        evaluated: Candidates whose first verdict it wrote.
         placements: What became of each offer, in the order they were made.
     """
 
-    judged: frozenset[str]
+    evaluated: frozenset[str]
     placements: tuple[tuple[Offer, Placement], ...]
 
 
@@ -188,12 +188,12 @@ class ReportBatch:
             if new.bundle is not None and new.document is not None:
                 self._traced[new.bundle] = BundleRecord(new.bundle, new.document, new.readings or ())
 
-    async def save_report(self, new: NewReport, judging_ms: int = 0) -> None:
+    async def save_report(self, new: NewReport, device_ms: int = 0) -> None:
         """Keep a report, unless its job has one already, and count the milliseconds that it took."""
         documents = await self.reports(new.candidate)
         if new.job not in documents:
             documents[new.job] = new.document
-            self._new[new.job], self._took[new.job] = new, judging_ms
+            self._new[new.job], self._took[new.job] = new, device_ms
 
     async def objective(self, search: str, device: str, axes_version: int, cell: int) -> float | None:
         """Objective of who holds a cell, or will after the flush, where no confirm is needed; None if nobody does."""

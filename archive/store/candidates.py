@@ -26,7 +26,7 @@ from archive.store.engine import Database, select_record, upsert
 from archive.store.search_leases import require_held
 from archive.store.traces import add_traces
 from archive.store.verdicts import add_verdicts, require_finite
-from archive.tables import UNFINISHED, candidates, counters, parentages, variants
+from archive.tables import UNFINISHED, candidate_parents, candidates, counters, variants
 
 NOT_THE_CANDIDATES_FAULT = ("worker_lost", "trace_timeout", "trace_memory")
 """Outcomes that another machine or minute might not repeat: such a trace is not taken for an equal candidate's."""
@@ -72,7 +72,7 @@ class CandidateStore:
             await _count_children(connection, counted)
             kin = [{"parent": id, "child": each.id} for each in counted if each.id in stored for id in _parents(each)]
             if kin:
-                await connection.execute(parentages.insert(), kin)
+                await connection.execute(candidate_parents.insert(), kin)
             await _count_proposals(connection, counted, screened, len(stored))
             return [stored.get(each.id) or earlier.get(each.id) for each in new]
 

@@ -11,8 +11,8 @@ from archive.column_types import now
 from archive.errors import RecordConflict, RecordNotFound
 from archive.records import Exchange, ExchangeState, ExchangeSummary, LlmReply, NewExchange, StrategyStatsRecord
 from archive.store.engine import Database, select_record, upsert
-from archive.store.llm_budgets import add_to_arm, forfeit_charge, settle_charge
-from archive.tables import arms, conclusions, exchanges
+from archive.store.llm_budgets import add_to_stats, forfeit_charge, settle_charge
+from archive.tables import exchanges, llm_outcomes, llm_stats
 
 KEY = ("search", "ordinal", "step", "digest")
 """What names an exchange: the same prompt of the same proposal is asked once."""
@@ -65,37 +65,37 @@ class ExchangeStore:
             row = (await connection.execute(statement)).one_or_none()
         return None if row is None else Exchange(**row._asdict())
 
-    async def claim(self, id: str, holder: str, lease_s: float) -> Exchange:
+    async def claim(self, id: str, claimed_by: str, lease_s: float) -> Exchange:
         """Promise to answer a prompt within some seconds. Whoever holds it may claim it again.
 
         Raises:
             NotFound: If there is no such exchange.
             Conflict: If another holds it, or it waits for nobody.
         """
-        values = {"state": ExchangeState.CLAIMED, "holder": holder, "lease_until": _in(lease_s)}
-        return await self._change(id, _free_for(holder), values, "be claimed")
+        values = {"state": ExchangeState.CLAIMED, "claimed_by": claimed_by, "lease_until": _in(lease_s)}
+        return await self._change(id, _free_for(claimed_by), values, "be claimed")
 
-    async def renew(self, id: str, holder: str, lease_s: float) -> Exchange:
+    async def renew(self, id: str, claimed_by: str, lease_s: float) -> Exchange:
         """Hold a claimed prompt for some more seconds from now.
 
         Raises:
             NotFound: If there is no such exchange.
-            Conflict: If the holder has it no longer.
+            Conflict: If the claimed_by has it no longer.
         """
-        return await self._change(id, _held_by(holder), {"lease_until": _in(lease_s)}, "be renewed")
+        return await self._change(id, _held_by(claimed_by), {"lease_until": _in(lease_s)}, "be renewed")
 
-    async def release(self, id: str, holder: str) -> Exchange:
+    async def release(self, id: str, claimed_by: str) -> Exchange:
         """Leave a claimed prompt to others.
 
         Raises:
             NotFound: If there is no such exchange.
-            Conflict: If the holder does not have it.
+            Conflict: If the claimed_by does not have it.
         """
-        values = {"state": ExchangeState.WAITING, "holder": None, "lease_until": None}
-        return await self._change(id, _held_by(holder), values, "be released")
+        values = {"state": ExchangeState.WAITING, "claimed_by": None, "lease_until": None}
+        return await self._change(id, _held_by(claimed_by), values, "be released")
 
     async def answer(
-        self, id: str, reply: LlmReply, *, charge: str | None = None, holder: str | None = None
+        self, id: str, reply: LlmReply, *, charge: str | None = None, claimed_by: str | None = None
     ) -> Exchange:
         """Keep an answer, and settle what it cost in the same transaction. The first answer stays.
 
@@ -103,19 +103,19 @@ class ExchangeStore:
             id: Which exchange. One that was given up takes its answer all the same: it was paid for.
             reply: What came back.
             charge: The charge to settle.
-            holder: Who answers a prompt that waits; None for a backend that was asked.
+            claimed_by: Who answers a prompt that waits; None for a backend that was asked.
 
         Raises:
             NotFound: If there is no such exchange.
-            Conflict: If a holder answers what is another's, or what has another answer by now.
+            Conflict: If a claimed_by answers what is another's, or what has another answer by now.
         """
         values = {name: value for name, value in vars(reply).items() if name != "refused"}
         state = ExchangeState.REFUSED if reply.refused else ExchangeState.ANSWERED
-        allowed = exchanges.c.state.not_in(ENDED) if holder is None else _free_for(holder)
+        allowed = exchanges.c.state.not_in(ENDED) if claimed_by is None else _free_for(claimed_by)
         statement = _one(id).where(allowed)
         values |= {"state": state, "answered_at": now(), "lease_until": None}
-        if holder is not None:
-            values["holder"] = holder
+        if claimed_by is not None:
+            values["claimed_by"] = claimed_by
         async with self._database.write() as connection:
             changed = (await connection.execute(statement.values(values))).rowcount
             exchange = await _get(connection, id)
@@ -123,9 +123,9 @@ class ExchangeStore:
                 # Also for an answer that was there before the charge: somebody by hand can be quicker than we are.
                 tokens = exchange.input_tokens + exchange.output_tokens
                 await settle_charge(connection, charge, tokens, exchange.cost_usd)
-        same = exchange.state is state and exchange.text == reply.text and exchange.holder == holder
-        if not changed and holder is not None and not same:
-            raise RecordConflict(f"{_whereabouts(exchange)} and cannot be answered by '{holder}'")
+        same = exchange.state is state and exchange.text == reply.text and exchange.claimed_by == claimed_by
+        if not changed and claimed_by is not None and not same:
+            raise RecordConflict(f"{_whereabouts(exchange)} and cannot be answered by '{claimed_by}'")
         return exchange
 
     async def fail(self, id: str, reason: str, *, forfeit: str | None = None) -> Exchange:
@@ -140,7 +140,7 @@ class ExchangeStore:
             NotFound: If there is no such exchange.
         """
         statement = _one(id).where(exchanges.c.state.in_(PENDING))
-        values = {"state": ExchangeState.FAILED, "reason": reason, "holder": None, "lease_until": None}
+        values = {"state": ExchangeState.FAILED, "reason": reason, "claimed_by": None, "lease_until": None}
         async with self._database.write() as connection:
             await connection.execute(statement.values(values))
             if forfeit is not None:
@@ -174,33 +174,35 @@ class ExchangeStore:
             if row is None:
                 await _get(connection, id)
                 return False
-            arm = row._asdict()
-            counted = upsert(connection, conclusions).values(**arm, outcome=outcome, count=1)
+            stats = row._asdict()
+            counted = upsert(connection, llm_outcomes).values(**stats, outcome=outcome, count=1)
             await connection.execute(
                 counted.on_conflict_do_update(
-                    index_elements=[*arm, "outcome"], set_={"count": conclusions.c["count"] + 1}
+                    index_elements=[*stats, "outcome"], set_={"count": llm_outcomes.c["count"] + 1}
                 )
             )
-            await add_to_arm(
+            await add_to_stats(
                 connection, row.search, row.backend, row.strategy, {"candidates": int(candidate is not None)}
             )
             return True
 
-    async def arms(self, search: str) -> list[StrategyStatsRecord]:
+    async def llm_stats(self, search: str) -> list[StrategyStatsRecord]:
         """What came of asking, by backend and strategy."""
-        spent = [arms.c[name] for name in _ARM]
-        counts = select(conclusions.c.backend, conclusions.c.strategy, conclusions.c.outcome, conclusions.c["count"])
+        spent = [llm_stats.c[name] for name in _STRATEGY]
+        counts = select(
+            llm_outcomes.c.backend, llm_outcomes.c.strategy, llm_outcomes.c.outcome, llm_outcomes.c["count"]
+        )
         async with self._database.read() as connection:
             rows = await connection.execute(
-                select(*spent).where(arms.c.search == search).order_by(arms.c.backend, arms.c.strategy)
+                select(*spent).where(llm_stats.c.search == search).order_by(llm_stats.c.backend, llm_stats.c.strategy)
             )
             found = {(row.backend, row.strategy): StrategyStatsRecord(**row._asdict()) for row in rows}
             came_to: dict[tuple[str, str], dict[str, int]] = {}
             for backend, strategy, outcome, count in await connection.execute(
-                counts.where(conclusions.c.search == search)
+                counts.where(llm_outcomes.c.search == search)
             ):
                 came_to.setdefault((backend, strategy), {})[outcome] = count
-        return [replace(arm, conclusions=came_to.get(key, {})) for key, arm in found.items()]
+        return [replace(stats, outcomes=came_to.get(key, {})) for key, stats in found.items()]
 
     async def _change(self, id: str, allowed: ColumnElement[bool], values: dict[str, Any], what: str) -> Exchange:
         async with self._database.write() as connection:
@@ -243,7 +245,7 @@ class ExchangeStore:
 
 _BLANK: dict[str, Any] = {
     "reason": "",
-    "holder": None,
+    "claimed_by": None,
     "lease_until": None,
     "text": None,
     "model": "",
@@ -258,7 +260,7 @@ _BLANK: dict[str, Any] = {
     "concluded_at": None,
 }
 """An exchange before its answer."""
-_ARM = ("search", "backend", "strategy", "calls", "tokens", "usd", "unpriced", "candidates")
+_STRATEGY = ("search", "backend", "strategy", "calls", "tokens", "usd", "unpriced", "candidates")
 
 
 def _one(id: str) -> Update:
@@ -269,18 +271,18 @@ def _in(seconds: float) -> datetime:
     return now() + timedelta(seconds=seconds)
 
 
-def _held_by(holder: str) -> ColumnElement[bool]:
-    return and_(exchanges.c.state == ExchangeState.CLAIMED, exchanges.c.holder == holder)
+def _held_by(claimed_by: str) -> ColumnElement[bool]:
+    return and_(exchanges.c.state == ExchangeState.CLAIMED, exchanges.c.claimed_by == claimed_by)
 
 
-def _free_for(holder: str) -> ColumnElement[bool]:
-    """Waits for anybody, is the holder's own, or was another's whose lease has lapsed."""
-    lapsed = or_(exchanges.c.holder == holder, exchanges.c.lease_until < now())
+def _free_for(claimed_by: str) -> ColumnElement[bool]:
+    """Waits for anybody, is the claimed_by's own, or was another's whose lease has lapsed."""
+    lapsed = or_(exchanges.c.claimed_by == claimed_by, exchanges.c.lease_until < now())
     return or_(exchanges.c.state == ExchangeState.WAITING, and_(exchanges.c.state == ExchangeState.CLAIMED, lapsed))
 
 
 def _whereabouts(exchange: Exchange) -> str:
-    by = f" by '{exchange.holder}'" if exchange.state is ExchangeState.CLAIMED else ""
+    by = f" by '{exchange.claimed_by}'" if exchange.state is ExchangeState.CLAIMED else ""
     return f"prompt {exchange.id} is {exchange.state.value}{by}"
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, and_, delete, update
 
 from archive.records import IdempotencyRecord
 from archive.store.engine import Database, select_record, upsert
-from archive.tables import replies
+from archive.tables import idempotency_replies as replies
 
 KEPT = timedelta(hours=24)
 """How long a key is remembered: what the Idempotency-Key draft leaves to the server, and others who have it take."""

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from archive.column_types import now
 from archive.records import BudgetRecord, Charge, ChargeState, NewCharge, SpendingLimits
 from archive.store.engine import Database, select_record, upsert
-from archive.tables import RESERVED, arms, charges, purses
+from archive.tables import RESERVED, charges, llm_budgets, llm_stats
 
 SEARCH = ""
 """Stands in place of a backend's name on the purse of a search as a whole."""
@@ -82,7 +82,11 @@ class BudgetStore:
 
     async def of_search(self, search: str) -> list[BudgetRecord]:
         """What a search has spent, reservations included: as a whole, then at each backend by name."""
-        statement = select_record(purses, BudgetRecord).where(purses.c.search == search).order_by(purses.c.backend)
+        statement = (
+            select_record(llm_budgets, BudgetRecord)
+            .where(llm_budgets.c.search == search)
+            .order_by(llm_budgets.c.backend)
+        )
         async with self._database.read() as connection:
             return [BudgetRecord(**row._asdict()) for row in await connection.execute(statement)]
 
@@ -117,23 +121,23 @@ async def _take(connection: AsyncConnection, charge: Charge, backend: str, limit
         raise _BudgetRefused
     kept = {f"{name}_limit": limit for name, limit in allowed.items()}
     unpriced = int(charge.usd is None)
-    statement = upsert(connection, purses).values(
+    statement = upsert(connection, llm_budgets).values(
         search=charge.search, backend=backend, **wanted, unpriced=unpriced, **kept
     )
     # Not `spent + wanted <= limit`: a sum of dollars has no longer the type that turns the limit into billionths.
     fits = and_(
-        true(), *(purses.c[name] <= limit - wanted[name] for name, limit in allowed.items() if limit is not None)
+        true(), *(llm_budgets.c[name] <= limit - wanted[name] for name, limit in allowed.items() if limit is not None)
     )
     statement = statement.on_conflict_do_update(
         index_elements=["search", "backend"],
         set_={
-            **{name: purses.c[name] + amount for name, amount in wanted.items()},
-            "unpriced": purses.c.unpriced + unpriced,
+            **{name: llm_budgets.c[name] + amount for name, amount in wanted.items()},
+            "unpriced": llm_budgets.c.unpriced + unpriced,
             **kept,
         },
         where=fits,
     )
-    if await connection.scalar(statement.returning(purses.c.calls)) is None:
+    if await connection.scalar(statement.returning(llm_budgets.c.calls)) is None:
         raise _BudgetRefused
 
 
@@ -153,27 +157,27 @@ async def _move(connection: AsyncConnection, id: str, state: ChargeState, tokens
         "unpriced": int(usd is None) - int(charge.usd is None),
     }
     for backend in (SEARCH, charge.backend):
-        budget = update(purses).where(purses.c.search == charge.search, purses.c.backend == backend)
-        await connection.execute(budget.values({name: purses.c[name] + amount for name, amount in change.items()}))
+        budget = update(llm_budgets).where(llm_budgets.c.search == charge.search, llm_budgets.c.backend == backend)
+        await connection.execute(budget.values({name: llm_budgets.c[name] + amount for name, amount in change.items()}))
     if freed:
         return
     if charge.state is ChargeState.RESERVED:
         change = {"calls": 1, "tokens": tokens, "usd": usd or 0.0, "unpriced": int(usd is None)}
-    await add_to_arm(connection, charge.search, charge.backend, charge.strategy, change)
+    await add_to_stats(connection, charge.search, charge.backend, charge.strategy, change)
 
 
-async def add_to_arm(
+async def add_to_stats(
     connection: AsyncConnection, search: str, backend: str, strategy: str, change: dict[str, Any]
 ) -> None:
     """Add to the counts of a backend and strategy, in the caller's transaction."""
     start: dict[str, Any] = {"calls": 0, "tokens": 0, "usd": 0.0, "unpriced": 0, "candidates": 0, **change}
-    statement = upsert(connection, arms).values(search=search, backend=backend, strategy=strategy, **start)
+    statement = upsert(connection, llm_stats).values(search=search, backend=backend, strategy=strategy, **start)
     await connection.execute(
         statement.on_conflict_do_update(
             index_elements=["search", "backend", "strategy"],
-            set_={name: arms.c[name] + amount for name, amount in change.items()},
+            set_={name: llm_stats.c[name] + amount for name, amount in change.items()},
         )
     )
 
 
-__all__ = ["SEARCH", "BudgetStore", "add_to_arm", "forfeit_charge", "settle_charge"]
+__all__ = ["SEARCH", "BudgetStore", "add_to_stats", "forfeit_charge", "settle_charge"]

@@ -6,7 +6,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from archive.column_types import TimestampColumn, now
 from archive.store.engine import upsert
 from archive.store.llm_budgets import SEARCH
-from archive.tables import elites, milestones, purses, searches
+from archive.tables import elites, llm_budgets, milestones, searches
 
 DENSE = 256
 """Evaluations up to which every one is a milestone; from there 128 for each doubling. A million make 1800 of them."""
@@ -39,7 +39,11 @@ async def mark_milestone(connection: AsyncConnection, search: str, before: int, 
     milestone = last_milestone(before, evaluations)
     if milestone is None:
         return
-    spent = select(purses.c.usd).where(purses.c.search == search, purses.c.backend == SEARCH).scalar_subquery()
+    spent = (
+        select(llm_budgets.c.usd)
+        .where(llm_budgets.c.search == search, llm_budgets.c.backend == SEARCH)
+        .scalar_subquery()
+    )
     standing = (
         select(
             elites.c.search,

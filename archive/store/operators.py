@@ -8,7 +8,7 @@ from archive.column_types import now
 from archive.errors import RecordNotFound
 from archive.records import MutationReportRecord, OperatorRecord
 from archive.store.engine import Database, select_record, upsert
-from archive.tables import gates, operators
+from archive.tables import mutation_reports, operators
 
 
 class OperatorStore:
@@ -50,7 +50,7 @@ class OperatorStore:
             raise RecordNotFound(f"there is no operator called '{name}'")
         return OperatorRecord(**row._asdict())
 
-    async def keep_gate(self, digest: str, verdict: str, document: str) -> None:
+    async def keep_mutation_report(self, digest: str, verdict: str, document: str) -> None:
         """Keep what the gate said of an operator; it replaces what it said before. Idempotent.
 
         Raises:
@@ -58,26 +58,28 @@ class OperatorStore:
         """
         said = {"verdict": verdict, "document": document, "created_at": now()}
         async with self._database.write() as connection:
-            statement = upsert(connection, gates).values(operator=digest, **said)
+            statement = upsert(connection, mutation_reports).values(operator=digest, **said)
             await connection.execute(statement.on_conflict_do_update(index_elements=["operator"], set_=said))
 
-    async def gate(self, digest: str) -> MutationReportRecord:
+    async def mutation_report(self, digest: str) -> MutationReportRecord:
         """What the gate said last of an operator.
 
         Raises:
             NotFound: If it was never tried.
         """
-        record = (await self.gates([digest])).get(digest)
+        record = (await self.mutation_reports_of([digest])).get(digest)
         if record is None:
             raise RecordNotFound(
                 "the gate has not tried this operator yet; a search does, and so does reef operators check"
             )
         return record
 
-    async def gates(self, digests: Collection[str]) -> dict[str, MutationReportRecord]:
+    async def mutation_reports_of(self, digests: Collection[str]) -> dict[str, MutationReportRecord]:
         """What the gate said last of operators, by digest; none for those it never tried."""
         async with self._database.read() as connection:
-            statement = select_record(gates, MutationReportRecord).where(gates.c.operator.in_(digests))
+            statement = select_record(mutation_reports, MutationReportRecord).where(
+                mutation_reports.c.operator.in_(digests)
+            )
             rows = (await connection.execute(statement)).all()
         return {row.operator: MutationReportRecord(**row._asdict()) for row in rows}
 

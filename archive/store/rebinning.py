@@ -115,7 +115,7 @@ async def _quiet(connection: AsyncConnection, id: str) -> SearchRecord:
     search = SearchRecord(**row._asdict())
     if search.state not in QUIET:
         raise RecordConflict(f"search {id} is {search.state.value}: pause it, or wait until it has ended")
-    count = select(counters.c.candidates - counters.c.judged).where(counters.c.search == id)
+    count = select(counters.c.candidates - counters.c.evaluated).where(counters.c.search == id)
     if search.state is SearchState.PAUSED and (left := await connection.scalar(count)):
         raise RecordConflict(f"{left} candidates of search {id} are still in flight; wait until they are judged")
     return search

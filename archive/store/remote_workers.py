@@ -11,7 +11,7 @@ from archive.column_types import now
 from archive.errors import RecordConflict, RecordNotFound
 from archive.records import NewRemoteWorker, RemoteWorker, RemoteWorkerCounts, RemoteWorkerState, UnverifiedTrace
 from archive.store.engine import Database, select_record, upsert
-from archive.tables import doubts, hosts, vouches
+from archive.tables import remote_workers, trusted_machines, unverified_traces
 
 SHUT_OUT = (RemoteWorkerState.SUSPENDED, RemoteWorkerState.REVOKED)
 """States that somebody is put into against whom there is something."""
@@ -31,7 +31,7 @@ class RemoteWorkerStore:
         """
         moment = now()
         async with self._database.write() as connection:
-            trusted_machine = select(vouches.c.machine).where(vouches.c.machine == new.machine)
+            trusted_machine = select(trusted_machines.c.machine).where(trusted_machines.c.machine == new.machine)
             host = RemoteWorker(
                 **vars(new),
                 state=RemoteWorkerState.ACTIVE,
@@ -44,7 +44,7 @@ class RemoteWorkerStore:
                 joined_at=moment,
                 seen_at=moment,
             )
-            await connection.execute(insert(hosts).values(vars(host)))
+            await connection.execute(insert(remote_workers).values(vars(host)))
         return host
 
     async def get(self, id: str) -> RemoteWorker:
@@ -54,21 +54,27 @@ class RemoteWorkerStore:
             NotFound: If there is none.
         """
         async with self._database.read() as connection:
-            row = (await connection.execute(select_record(hosts, RemoteWorker).where(hosts.c.id == id))).first()
+            row = (
+                await connection.execute(select_record(remote_workers, RemoteWorker).where(remote_workers.c.id == id))
+            ).first()
         if row is None:
             raise RecordNotFound(f"there is no host {id}")
         return RemoteWorker(**row._asdict())
 
     async def unverified_traces_of(self, candidates: Collection[str]) -> list[UnverifiedTrace]:
         """Which of these candidates' traces are the word of untrusted hosts."""
-        statement = select_record(doubts, UnverifiedTrace).where(doubts.c.candidate.in_(candidates))
+        statement = select_record(unverified_traces, UnverifiedTrace).where(
+            unverified_traces.c.candidate.in_(candidates)
+        )
         async with self._database.read() as connection:
             return [UnverifiedTrace(**row._asdict()) for row in await connection.execute(statement)]
 
     async def list(self, states: Collection[RemoteWorkerState]) -> list[RemoteWorker]:
         """Hosts in these states, by id. Ask for states that hosts leave again: the others' number grows."""
         async with self._database.read() as connection:
-            rows = await connection.execute(select_record(hosts, RemoteWorker).where(hosts.c.state.in_(states)))
+            rows = await connection.execute(
+                select_record(remote_workers, RemoteWorker).where(remote_workers.c.state.in_(states))
+            )
             found = [RemoteWorker(**row._asdict()) for row in rows]
         return sorted(found, key=lambda host: host.id)
 
@@ -88,14 +94,14 @@ class RemoteWorkerStore:
             Conflict: If it is in another state.
         """
         statement = (
-            update(hosts)
-            .where(hosts.c.id == id, hosts.c.state.in_(only_from))
-            .values(state=state, reason=reason, trusted=hosts.c.trusted if state.works else False)
+            update(remote_workers)
+            .where(remote_workers.c.id == id, remote_workers.c.state.in_(only_from))
+            .values(state=state, reason=reason, trusted=remote_workers.c.trusted if state.works else False)
         )
         async with self._database.write() as connection:
             changed = (await connection.execute(statement)).rowcount
             if changed and state in SHUT_OUT:
-                await connection.execute(delete(vouches).where(vouches.c.machine == _machine(id)))
+                await connection.execute(delete(trusted_machines).where(trusted_machines.c.machine == _machine(id)))
         host = await self.get(id)
         if not changed and host.state is not state:
             raise RecordConflict(f"worker {id} is {host.state.value} and cannot become {state.value}")
@@ -108,12 +114,12 @@ class RemoteWorkerStore:
             NotFound: If there is no such host.
             Conflict: If it does not work.
         """
-        works = hosts.c.state.in_((RemoteWorkerState.ACTIVE, RemoteWorkerState.DRAINING))
+        works = remote_workers.c.state.in_((RemoteWorkerState.ACTIVE, RemoteWorkerState.DRAINING))
         async with self._database.write() as connection:
-            statement = update(hosts).where(hosts.c.id == id, works).values(trusted=trusted)
-            changed = (await connection.execute(statement.returning(hosts.c.machine))).one_or_none()
+            statement = update(remote_workers).where(remote_workers.c.id == id, works).values(trusted=trusted)
+            changed = (await connection.execute(statement.returning(remote_workers.c.machine))).one_or_none()
             if changed is not None and changed.machine is not None:
-                theirs = update(hosts).where(hosts.c.machine == changed.machine, works)
+                theirs = update(remote_workers).where(remote_workers.c.machine == changed.machine, works)
                 await connection.execute(theirs.values(trusted=trusted))
                 await _trust_machine(connection, changed.machine, trusted)
         host = await self.get(id)
@@ -125,11 +131,11 @@ class RemoteWorkerStore:
         """Add to hosts' counts, and write down their last signs of life. Ids that are none of a host count nothing."""
         async with self._database.write() as connection:
             for id, more in counts.items():
-                added = {name: hosts.c[name] + count for name, count in asdict(more).items() if count}
+                added = {name: remote_workers.c[name] + count for name, count in asdict(more).items() if count}
                 if added:
-                    await connection.execute(update(hosts).where(hosts.c.id == id).values(added))
+                    await connection.execute(update(remote_workers).where(remote_workers.c.id == id).values(added))
             for id, moment in seen.items():
-                await connection.execute(update(hosts).where(hosts.c.id == id).values(seen_at=moment))
+                await connection.execute(update(remote_workers).where(remote_workers.c.id == id).values(seen_at=moment))
 
     async def mark_unverified(self, candidate: str, host: str) -> None:
         """Keep in mind that a candidate's trace is an untrusted host's. Asking again changes nothing.
@@ -139,29 +145,31 @@ class RemoteWorkerStore:
         """
         row = {"candidate": candidate, "host": host, "created_at": now()}
         async with self._database.write() as connection:
-            await connection.execute(upsert(connection, doubts).values(row).on_conflict_do_nothing())
+            await connection.execute(upsert(connection, unverified_traces).values(row).on_conflict_do_nothing())
 
     async def unverified_trace(self, candidate: str) -> UnverifiedTrace | None:
         """Whose word a candidate's trace is, if it is an untrusted host's."""
         async with self._database.read() as connection:
             row = (
-                await connection.execute(select_record(doubts, UnverifiedTrace).where(doubts.c.candidate == candidate))
+                await connection.execute(
+                    select_record(unverified_traces, UnverifiedTrace).where(unverified_traces.c.candidate == candidate)
+                )
             ).first()
         return None if row is None else UnverifiedTrace(**row._asdict())
 
     async def mark_verified(self, candidate: str) -> None:
         """A trusted worker found the same: the doubt is gone. Asking again changes nothing."""
         async with self._database.write() as connection:
-            await connection.execute(delete(doubts).where(doubts.c.candidate == candidate))
+            await connection.execute(delete(unverified_traces).where(unverified_traces.c.candidate == candidate))
 
 
 def _machine(id: str) -> ScalarSelect[str | None]:
-    return select(hosts.c.machine).where(hosts.c.id == id).scalar_subquery()
+    return select(remote_workers.c.machine).where(remote_workers.c.id == id).scalar_subquery()
 
 
 async def _trust_machine(connection: AsyncConnection, machine: str, trusted: bool) -> None:
     if not trusted:
-        await connection.execute(delete(vouches).where(vouches.c.machine == machine))
+        await connection.execute(delete(trusted_machines).where(trusted_machines.c.machine == machine))
         return
     row = {"machine": machine, "created_at": now()}
-    await connection.execute(upsert(connection, vouches).values(row).on_conflict_do_nothing())
+    await connection.execute(upsert(connection, trusted_machines).values(row).on_conflict_do_nothing())

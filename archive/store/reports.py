@@ -41,7 +41,7 @@ class ReportStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def save(self, new: NewReport, judging_ms: int = 0) -> bool:
+    async def save(self, new: NewReport, device_ms: int = 0) -> bool:
         """Keep a report, and count what it took. True if it is new, False if its job has one already.
 
         Raises:
@@ -55,9 +55,9 @@ class ReportStore:
                 .returning(reports.c.seq)
             )
             fresh = await connection.scalar(statement) is not None
-            if fresh and judging_ms:
+            if fresh and device_ms:
                 count = update(counters).where(counters.c.search == new.search)
-                await connection.execute(count.values(judging_ms=counters.c.judging_ms + judging_ms))
+                await connection.execute(count.values(device_ms=counters.c.device_ms + device_ms))
             return fresh
 
     async def measures(self, about: ReportKey) -> list[str]:
@@ -92,13 +92,13 @@ class ReportStore:
             return list((await connection.scalars(statement)).all())
 
 
-async def add_reports(connection: AsyncConnection, new: Iterable[NewReport], judging_ms: Mapping[str, int]) -> None:
+async def add_reports(connection: AsyncConnection, new: Iterable[NewReport], device_ms: Mapping[str, int]) -> None:
     """Keep reports within the caller's transaction, but for those whose jobs have one, and count what they took.
 
     Args:
         connection: Of the transaction.
         new: The reports.
-        judging_ms: What each took, milliseconds by job.
+        device_ms: What each took, milliseconds by job.
     """
     given = {each.job: each for each in new}
     if not given:
@@ -107,10 +107,10 @@ async def add_reports(connection: AsyncConnection, new: Iterable[NewReport], jud
     statement = upsert(connection, reports).on_conflict_do_nothing(index_elements=["job"]).returning(reports.c.job)
     took: Counter[str] = Counter()
     for job in (await connection.scalars(statement, rows)).all():
-        took[given[job].search] += judging_ms.get(job, 0)
+        took[given[job].search] += device_ms.get(job, 0)
     for search in sorted(search for search, spent in took.items() if spent):
         count = update(counters).where(counters.c.search == search)
-        await connection.execute(count.values(judging_ms=counters.c.judging_ms + took[search]))
+        await connection.execute(count.values(device_ms=counters.c.device_ms + took[search]))
 
 
 def is_reusable(new: NewReport) -> bool:

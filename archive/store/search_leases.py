@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from archive.errors import RecordConflict
 from archive.records import SearchFingerprint, SearchLease, SearchState
 from archive.store.engine import Database, select_record, upsert
-from archive.tables import coordinators, counters, searches, tenures
+from archive.tables import coordinators, counters, search_leases, searches
 
 OPEN = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
 """States of searches that somebody has to run."""
@@ -44,15 +44,15 @@ class SearchLeaseStore:
             chosen = _untaken(holder, clock, term_s, by_force=by_force).limit(most)
             if search is not None:
                 chosen = chosen.where(searches.c.id == search)
-            statement = upsert(connection, tenures).from_select(["search", "holder", "fence", "until_s"], chosen)
+            statement = upsert(connection, search_leases).from_select(["search", "holder", "fence", "until_s"], chosen)
             statement = statement.on_conflict_do_update(
                 index_elements=["search"],
                 set_={
                     "holder": statement.excluded.holder,
-                    "fence": tenures.c.fence + 1,
+                    "fence": search_leases.c.fence + 1,
                     "until_s": statement.excluded.until_s,
                 },
-                where=tenures.c.holder != holder if by_force else tenures.c.until_s <= clock,
+                where=search_leases.c.holder != holder if by_force else search_leases.c.until_s <= clock,
             )
             rows = await connection.execute(statement.returning(*_columns()))
             return [SearchLease(**row._asdict()) for row in rows]
@@ -86,19 +86,23 @@ class SearchLeaseStore:
         What lapsed and was taken by nobody is the holder's still.
         """
         async with self._database.write() as connection:
-            statement = update(tenures).where(tenures.c.holder == holder).values(until_s=_clock(connection) + term_s)
+            statement = (
+                update(search_leases)
+                .where(search_leases.c.holder == holder)
+                .values(until_s=_clock(connection) + term_s)
+            )
             rows = await connection.execute(statement.returning(*_columns()))
             return [SearchLease(**row._asdict()) for row in rows]
 
     async def release(self, holder: str, searches: Collection[str]) -> None:
         """Let go of searches, so that others may take them at once. Idempotent."""
-        mine = (tenures.c.holder == holder, tenures.c.search.in_(searches))
+        mine = (search_leases.c.holder == holder, search_leases.c.search.in_(searches))
         async with self._database.write() as connection:
-            await connection.execute(update(tenures).where(*mine).values(holder="", until_s=0.0))
+            await connection.execute(update(search_leases).where(*mine).values(holder="", until_s=0.0))
 
     async def get(self, search: str) -> SearchLease | None:
         """Who holds a search, or held it last; None if nobody ever did."""
-        statement = select_record(tenures, SearchLease).where(tenures.c.search == search)
+        statement = select_record(search_leases, SearchLease).where(search_leases.c.search == search)
         async with self._database.read() as connection:
             row = (await connection.execute(statement)).one_or_none()
         return None if row is None else SearchLease(**row._asdict())
@@ -106,7 +110,7 @@ class SearchLeaseStore:
     async def marks(self) -> list[SearchFingerprint]:
         """Every open search, as much of it as tells whether it changed; nothing wide is read."""
         columns = (searches.c.id, searches.c.owner, searches.c.state, searches.c.updated_at)
-        in_flight = (counters.c.candidates - counters.c.judged).label("in_flight")
+        in_flight = (counters.c.candidates - counters.c.evaluated).label("in_flight")
         statement = select(*columns, in_flight).join(counters, counters.c.search == searches.c.id)
         async with self._database.read() as connection:
             rows = await connection.execute(statement.where(searches.c.state.in_(OPEN)))
@@ -122,7 +126,7 @@ async def require_held(connection: AsyncConnection, search: str, holder: str | N
     if holder is None:
         return
     # Shared with other writers of ours; whoever wants to take the search over waits for our commit.
-    statement = select(tenures.c.fence).where(tenures.c.search == search, tenures.c.holder == holder)
+    statement = select(search_leases.c.fence).where(search_leases.c.search == search, search_leases.c.holder == holder)
     if await connection.scalar(statement.with_for_update(read=True)) is None:
         raise RecordConflict(f"search {search} is run by another coordinator")
 
@@ -131,14 +135,14 @@ def _untaken(
     holder: str, clock: ColumnElement[float], term_s: float, *, by_force: bool
 ) -> Select[tuple[str, str, int, float]]:
     """A first tenure for each open search that may be taken."""
-    held = tenures.c.holder == holder if by_force else tenures.c.until_s > clock
-    taken = exists().where(tenures.c.search == searches.c.id, held)
+    held = search_leases.c.holder == holder if by_force else search_leases.c.until_s > clock
+    taken = exists().where(search_leases.c.search == searches.c.id, held)
     values = (searches.c.id, literal(holder), literal(1), clock + term_s)
     return select(*values).where(searches.c.state.in_(OPEN), ~taken)
 
 
 def _columns() -> list[ColumnElement[object]]:
-    return [tenures.c.search, tenures.c.holder, tenures.c.fence, tenures.c.until_s]
+    return [search_leases.c.search, search_leases.c.holder, search_leases.c.fence, search_leases.c.until_s]
 
 
 def _clock(connection: AsyncConnection) -> ColumnElement[float]:

@@ -40,7 +40,7 @@ class SearchStore:
         async with self._database.write() as connection:
             await connection.execute(insert(searches).values(vars(search)))
             await connection.execute(
-                insert(counters).values(search=new.id, proposals=0, candidates=0, judged=0, judging_ms=0)
+                insert(counters).values(search=new.id, proposals=0, candidates=0, evaluated=0, device_ms=0)
             )
         return search
 
@@ -100,7 +100,7 @@ class SearchStore:
         self,
         id: str,
         *,
-        budget: int | None = None,
+        evaluations: int | None = None,
         priority: int | None = None,
         stop: Mapping[str, Any] | None = None,
         only_in: Collection[SearchState] = (),
@@ -109,7 +109,7 @@ class SearchStore:
 
         Args:
             id: Which search.
-            budget: Evaluations that it may make in all.
+            evaluations: Evaluations that it may make in all.
             priority: Its share beside its owner's other searches, 1 to 9.
             stop: When it ends before its budget is used, in place of what was said before; an empty mapping for never.
             only_in: States in which it may be changed; any if empty.
@@ -118,7 +118,7 @@ class SearchStore:
             NotFound: If there is no such search.
             Conflict: If it is in a state not among `only_in`.
         """
-        given = {"budget": budget, "priority": priority, "stop": stop}
+        given = {"budget": evaluations, "priority": priority, "stop": stop}
         statement = _change(id).values({name: value or None for name, value in given.items() if value is not None})
         if only_in:
             statement = statement.where(searches.c.state.in_(only_in))

@@ -45,9 +45,9 @@ async def add_verdicts(connection: AsyncConnection, verdicts: Iterable[Candidate
         .values(state=CandidateState.JUDGED, **{name: bindparam(f"new_{name}") for name in _SAID})
     )
     await connection.execute(statement, [_row(given[row.id]) for row in first])
-    judged = Counter(row.search for row in first)
-    for search in sorted(judged):
-        await _count(connection, search, judged[search])
+    evaluated = Counter(row.search for row in first)
+    for search in sorted(evaluated):
+        await _count(connection, search, evaluated[search])
     await count_events(
         connection, Counter(CountedEvent(row.search, "", row.emitter, given[row.id].outcome) for row in first)
     )
@@ -61,7 +61,7 @@ def _row(verdict: CandidateVerdict) -> dict[str, object]:
     return {"of": verdict.candidate, **{f"new_{name}": getattr(verdict, name) for name in _SAID}}
 
 
-async def _count(connection: AsyncConnection, search: str, judged: int) -> None:
-    counted = update(counters).where(counters.c.search == search).values(judged=counters.c.judged + judged)
-    evaluations = (await connection.execute(counted.returning(counters.c.judged))).scalar_one()
-    await mark_milestone(connection, search, evaluations - judged, evaluations)
+async def _count(connection: AsyncConnection, search: str, evaluated: int) -> None:
+    counted = update(counters).where(counters.c.search == search).values(evaluated=counters.c.evaluated + evaluated)
+    evaluations = (await connection.execute(counted.returning(counters.c.evaluated))).scalar_one()
+    await mark_milestone(connection, search, evaluations - evaluated, evaluations)

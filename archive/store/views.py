@@ -22,10 +22,10 @@ from archive.store.elites import select_held
 from archive.store.engine import Database, select_record
 from archive.tables import (
     UNFINISHED,
+    candidate_parents,
     candidates,
     elites,
     milestones,
-    parentages,
     placements,
     reports,
     searches,
@@ -174,7 +174,11 @@ class ViewStore:
 
     async def children(self, candidate: str, limit: int) -> list[Relative]:
         """Candidates that came of another one directly, the first ones; their generation is -1."""
-        ids = select(parentages.c.child).where(parentages.c.parent == candidate).order_by(parentages.c.child)
+        ids = (
+            select(candidate_parents.c.child)
+            .where(candidate_parents.c.parent == candidate)
+            .order_by(candidate_parents.c.child)
+        )
         async with self._database.read() as connection:
             found = (await connection.scalars(ids.limit(limit))).all()
             if not found:

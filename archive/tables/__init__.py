@@ -4,22 +4,22 @@ Columns are named like the fields of the records that leave the room. Whatever i
 it, and whatever is counted has a counter: no query's cost grows with the number of candidates.
 """
 
-from archive.tables.access import audit, replies, sessions, tokens
-from archive.tables.guidance import gates, hints, pins
+from archive.tables.access import audit, idempotency_replies, sessions, tokens
+from archive.tables.guidance import hints, mutation_reports, pins
 from archive.tables.milestones import milestones
-from archive.tables.prompts import RESERVED, arms, charges, conclusions, exchanges, purses
-from archive.tables.remote_workers import doubts, hosts, vouches
+from archive.tables.prompts import RESERVED, charges, exchanges, llm_budgets, llm_outcomes, llm_stats
+from archive.tables.remote_workers import remote_workers, trusted_machines, unverified_traces
 from archive.tables.retraces import retraces
 from archive.tables.schema import metadata
-from archive.tables.search_leases import coordinators, tenures
+from archive.tables.search_leases import coordinators, search_leases
 from archive.tables.searches import (
     UNFINISHED,
     bundles,
+    candidate_parents,
     candidates,
     counters,
     elites,
     operators,
-    parentages,
     placements,
     reports,
     searches,
@@ -30,35 +30,35 @@ from archive.tables.searches import (
 __all__ = [
     "RESERVED",
     "UNFINISHED",
-    "arms",
     "audit",
     "bundles",
+    "candidate_parents",
     "candidates",
     "charges",
-    "conclusions",
     "coordinators",
     "counters",
-    "doubts",
     "elites",
     "exchanges",
-    "gates",
     "hints",
-    "hosts",
+    "idempotency_replies",
+    "llm_budgets",
+    "llm_outcomes",
+    "llm_stats",
     "metadata",
     "milestones",
+    "mutation_reports",
     "operators",
-    "parentages",
     "pins",
     "placements",
-    "purses",
-    "replies",
+    "remote_workers",
     "reports",
     "retraces",
+    "search_leases",
     "searches",
     "sessions",
     "tallies",
-    "tenures",
     "tokens",
+    "trusted_machines",
+    "unverified_traces",
     "variants",
-    "vouches",
 ]

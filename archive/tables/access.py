@@ -45,8 +45,8 @@ audit = Table(
     Index(None, "token", "seq"),
 )
 
-replies = Table(
-    "replies",
+idempotency_replies = Table(
+    "idempotency_replies",
     metadata,
     Column("caller", Text, primary_key=True),
     Column("key", Text, primary_key=True),

@@ -32,8 +32,8 @@ hints = Table(
 )
 
 # What the gate said last of an operator, by the operator's digest.
-gates = Table(
-    "gates",
+mutation_reports = Table(
+    "mutation_reports",
     metadata,
     Column("operator", Text, ForeignKey("operators.digest"), primary_key=True),
     Column("verdict", Text, nullable=False),

@@ -52,7 +52,7 @@ exchanges = Table(
     Column("max_tokens", Integer, nullable=False),
     Column("state", EnumColumn(ExchangeState), nullable=False),
     Column("reason", TextColumn, nullable=False),
-    Column("holder", Text),
+    Column("claimed_by", Text),
     Column("lease_until", TimestampColumn),
     Column("text", CompressedColumn),
     Column("model", TextColumn, nullable=False),
@@ -90,8 +90,8 @@ charges = Table(
 )
 
 # Spent and reserved together; backend "" is the search as a whole.
-purses = Table(
-    "purses",
+llm_budgets = Table(
+    "llm_budgets",
     metadata,
     Column("search", Text, ForeignKey("searches.id"), primary_key=True),
     Column("backend", Text, primary_key=True),
@@ -101,8 +101,8 @@ purses = Table(
     Column("usd_limit", DollarColumn),
 )
 
-arms = Table(
-    "arms",
+llm_stats = Table(
+    "llm_stats",
     metadata,
     Column("search", Text, ForeignKey("searches.id"), primary_key=True),
     Column("backend", Text, primary_key=True),
@@ -111,8 +111,8 @@ arms = Table(
     Column("candidates", BigInteger, nullable=False),
 )
 
-conclusions = Table(
-    "conclusions",
+llm_outcomes = Table(
+    "llm_outcomes",
     metadata,
     Column("search", Text, ForeignKey("searches.id"), primary_key=True),
     Column("backend", Text, primary_key=True),

@@ -6,8 +6,8 @@ from archive.column_types import EnumColumn, JsonColumn, TextColumn, TimestampCo
 from archive.records import RemoteWorkerState
 from archive.tables.schema import metadata
 
-hosts = Table(
-    "hosts",
+remote_workers = Table(
+    "remote_workers",
     metadata,
     Column("id", Text, primary_key=True),
     Column("name", TextColumn, nullable=False),
@@ -33,15 +33,15 @@ hosts = Table(
     Index(None, "machine", "state"),
 )
 
-vouches = Table(
-    "vouches",
+trusted_machines = Table(
+    "trusted_machines",
     metadata,
     Column("machine", Text, primary_key=True),
     Column("created_at", TimestampColumn, nullable=False),
 )
 
-doubts = Table(
-    "doubts",
+unverified_traces = Table(
+    "unverified_traces",
     metadata,
     Column("candidate", Text, ForeignKey("candidates.id"), primary_key=True),
     Column("host", Text, nullable=False),

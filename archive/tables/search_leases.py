@@ -5,8 +5,8 @@ from sqlalchemy import BigInteger, Column, Double, ForeignKey, Table, Text
 from archive.tables.schema import metadata
 
 # A row a search that was ever held; it stays, so that its fence never counts backwards.
-tenures = Table(
-    "tenures",
+search_leases = Table(
+    "search_leases",
     metadata,
     Column("search", Text, ForeignKey("searches.id"), primary_key=True),
     Column("holder", Text, nullable=False, index=True),

@@ -62,13 +62,13 @@ searches = Table(
     Column("emitters", JsonColumn(tuple), nullable=False),
     Column("axes", JsonColumn(_axes), nullable=False),
     Column("axes_version", Integer, nullable=False),
-    Column("budget", BigInteger, nullable=False),
+    Column("evaluations", BigInteger, nullable=False),
     Column("seed", BigInteger, nullable=False),
     Column("shapes", JsonColumn(tuple), nullable=False),
     Column("graphs", JsonColumn(tuple), nullable=False),
     Column("llm", JsonColumn(dict)),
     Column("stop", JsonColumn(dict)),
-    Column("choosing", JsonColumn(dict)),
+    Column("selection", JsonColumn(dict)),
     Column("state", EnumColumn(SearchState), nullable=False),
     Column("reason", TextColumn, nullable=False),
     Column("created_at", TimestampColumn, nullable=False),
@@ -86,8 +86,8 @@ counters = Table(
     Column("search", Text, ForeignKey("searches.id"), primary_key=True),
     Column("proposals", BigInteger, nullable=False),
     Column("candidates", BigInteger, nullable=False),
-    Column("judged", BigInteger, nullable=False),
-    Column("judging_ms", BigInteger, nullable=False, server_default="0"),
+    Column("evaluated", BigInteger, nullable=False),
+    Column("device_ms", BigInteger, nullable=False, server_default="0"),
 )
 
 # How often an event of `archive.progress`, or an outcome, happened to an emitter; device "" where it is about none.
@@ -130,8 +130,8 @@ candidates = Table(
 )
 
 # Candidates by whom they came of; their own column has the same in their order. A parent may be of no archive.
-parentages = Table(
-    "parentages",
+candidate_parents = Table(
+    "candidate_parents",
     metadata,
     Column("parent", Text, primary_key=True),
     Column("child", Text, ForeignKey("candidates.id"), primary_key=True, index=True),

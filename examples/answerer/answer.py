@@ -166,7 +166,7 @@ def main() -> int:
             "operator": chosen.operator,
             "devices": [chosen.device],
             "emitters": ["llm"],
-            "budget": chosen.budget,
+            "evaluations": chosen.budget,
             "llm": {"backends": ["manual"], "strategies": ["improve"], "calls": 4 * chosen.budget},
         }
         search = service.call("POST", "/searches", request)["id"]

@@ -1,1 +1,1 @@
-"""What a search found and how it got there, read back from the archive."""
+"""Analysis of searches from the archive: kernels as files, lineage, trajectories and KernelBench's measures."""

@@ -1,4 +1,4 @@
-"""What searches for KernelBench's problems came to: kernels in its form, and its measure over many of them.
+"""Results of searches for KernelBench's problems: kernels in its form, and its measure fast_p.
 
 fast_p is the share of problems with a correct kernel that is more than p times as fast as the baseline.
 """
@@ -14,18 +14,18 @@ from service.operators.sources import parse
 from workers.protocol import Operator, Ratio, Report
 
 THRESHOLDS = (1.0, 1.2, 2.0)
-"""The p of fast_p."""
+"""Values of p."""
 BASELINES = ("eager", "compile")
-"""What kernels are held against, by the names that reports have for them."""
+"""Baselines, by their names in reports."""
 Z = 1.96
-"""Of the normal distribution: intervals cover 95%."""
+"""Quantile of the normal distribution for 95% intervals."""
 
 
 @dataclass(frozen=True)
 class ProblemResult:
-    """What came of one problem: speedups by baseline if it was judged, else why it was not.
+    """Result of one problem: speedups by baseline if it was judged, else the reason why not.
 
-    A problem that was judged and has no correct kernel has no speedups either.
+    A judged problem without a correct kernel has no speedups.
     """
 
     problem: str
@@ -36,16 +36,16 @@ class ProblemResult:
 
 @dataclass(frozen=True)
 class FastShare:
-    """A line of the table: how many of the judged problems are faster than `p` times a baseline.
+    """Row of the table: the number of judged problems that are more than `p` times as fast as a baseline.
 
     Attributes:
-        baseline: What kernels are held against.
-        p: The threshold.
-        count: Problems whose speedup exceeds it.
-        certain: Those whose speedup's lower bound does.
-        judged: All problems that were judged.
+        baseline: Name of the baseline.
+        p: Threshold of the speedup.
+        count: Number of problems whose speedup exceeds it.
+        certain: Number of problems whose speedup's lower bound exceeds it.
+        judged: Number of judged problems.
         low: Lower end of Wilson's 95% interval of `count` over `judged`, as if problems were drawn at random.
-        high: Its upper end.
+        high: Upper end of that interval.
     """
 
     baseline: str
@@ -58,11 +58,11 @@ class FastShare:
 
 
 def speedups_of(report: Report, best: Ratio) -> dict[str, Ratio]:
-    """Speedup over each baseline.
+    """Compute the speedup over each baseline.
 
     Args:
-        report: What an elite's speedup rests on; a problem has one benchmark shape.
-        best: Its speedup over the fastest baseline.
+        report: Report on an elite; a problem has one benchmark shape.
+        best: Speedup over the fastest baseline.
     """
     times = report.shapes[0].baselines_us if report.shapes else {}
     found = {}
@@ -74,7 +74,7 @@ def speedups_of(report: Report, best: Ratio) -> dict[str, Ratio]:
 
 
 def fast_shares(results: Sequence[ProblemResult]) -> list[FastShare]:
-    """The table: every baseline with every threshold, over the problems that were judged."""
+    """Return the table: every baseline with every threshold, over the judged problems."""
     judged = [result for result in results if result.judged]
     shares = []
     for baseline in BASELINES:
@@ -88,7 +88,7 @@ def fast_shares(results: Sequence[ProblemResult]) -> list[FastShare]:
 
 
 def wilson(count: int, total: int) -> tuple[float, float]:
-    """Wilson's score interval of a share, at 95%."""
+    """Compute Wilson's 95% score interval of a share."""
     if total == 0:
         return 0.0, 1.0
     share, room = count / total, Z * Z / total
@@ -98,21 +98,21 @@ def wilson(count: int, total: int) -> tuple[float, float]:
 
 
 def model_new(operator: Operator, source: str, note: str) -> str:
-    """A kernel in KernelBench's form: a module `ModelNew` with the problem's parameters, made in the same order.
+    """Write a kernel in KernelBench's form: a module `ModelNew` with the problem's parameters, in the same order.
 
     The candidate's own host code launches the kernels.
 
     Args:
-        operator: Made of a problem.
-        source: The candidate.
-        note: What is said of the kernel at the beginning, lines of plain text.
+        operator: Operator that was imported from a problem.
+        source: Source of the candidate.
+        note: Comment at the beginning, as lines of plain text.
 
     Raises:
-        BadInput: If the operator was not made of a problem, or problem and candidate use one name for two things.
+        InvalidInput: If the operator was not imported from a problem, or problem and candidate define the same name.
     """
     parts = parts_of_reference(operator)
     if parts is None:
-        raise InvalidInput(f"operator '{operator.name}' was not made of a problem of KernelBench", "operator")
+        raise InvalidInput(f"operator '{operator.name}' was not imported from KernelBench", "operator")
     twice = _defined(parts.problem) & _defined(source)
     if twice:
         raise InvalidInput(f"the problem and the kernel both define {', '.join(sorted(twice))}", "candidate")
@@ -129,12 +129,12 @@ def model_new(operator: Operator, source: str, note: str) -> str:
 
 
 def _reached(path: str) -> str:
-    """The expression for a parameter, such as `self.layers[0].weight` for `layers.0.weight`."""
+    """Return the expression for a parameter, such as `self.layers[0].weight` for `layers.0.weight`."""
     return "self" + "".join(f"[{part}]" if part.isdecimal() else f".{part}" for part in path.split("."))
 
 
 def _defined(source: str) -> set[str]:
-    """Names that a module binds at its top level by other means than imports."""
+    """Return the names that a module binds at its top level, imports excepted."""
     names: set[str] = set()
     for item in parse(source).body:
         if isinstance(item, (ast.FunctionDef, ast.ClassDef)):

@@ -1,4 +1,4 @@
-"""An elite as a file to run, read and ship: the kernel, where it came from, and a check of its own."""
+"""Elites as runnable files: the kernel, its provenance, and a check against the reference."""
 
 import json
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _TEMPLATES = Environment(
 
 @dataclass(frozen=True)
 class KernelFile:
-    """An elite with what it is made of. `report` is what its speedup rests on, where that is known."""
+    """File of an elite, with its records. `report` is the report that its speedup comes from, if known."""
 
     name: str
     text: str
@@ -28,10 +28,10 @@ class KernelFile:
 
 
 async def read_kernel(store: Store, search: SearchRecord, operator: Operator, elite: EliteRecord) -> KernelFile:
-    """An elite out of the archive, as a file called `<operator>_<candidate>.py`.
+    """Read an elite from the archive as a file named `<operator>_<candidate>.py`.
 
     Raises:
-        NotFound: If the archive has lost its candidate.
+        archive.errors.RecordNotFound: If the archive has lost its candidate.
     """
     candidate = await store.candidates.get(elite.candidate)
     variants = await store.candidates.variants(elite.candidate)
@@ -49,15 +49,15 @@ def kernel_file(
     elite: EliteRecord,
     report: Report | None,
 ) -> str:
-    """The text of a runnable file: provenance, the candidate as it is, and a check against the reference.
+    """Render a runnable file: provenance, the unchanged candidate, and a check against the reference.
 
     Args:
-        search: Where it was found.
-        operator: What it computes.
-        candidate: The kernel.
-        variant: The configuration that holds the cell.
-        elite: Its place.
-        report: What its speedup rests on, where that is known.
+        search: Search that found it.
+        operator: Operator that it computes.
+        candidate: Candidate with the kernel.
+        variant: Variant that holds the cell.
+        elite: The elite.
+        report: Report that its speedup comes from, if known.
     """
     baselines = best_baselines(report) if report else {}
     dims = _tried_at(search, operator)
@@ -92,14 +92,14 @@ def _provenance(device: str, report: Report | None) -> str:
 
 
 def _tried_at(search: SearchRecord, operator: Operator) -> dict[str, int]:
-    """The largest boundary shape: small enough for the interpreter."""
+    """Return the dimensions of the largest boundary shape, which is small enough for the interpreter."""
     shapes = [Shape.model_validate(shape) for shape in search.shapes]
     small = [shape for shape in shapes if shape.role is ShapeRole.BOUNDARY] or shapes
     return max(small, key=lambda shape: operator.input_bytes(shape.dims)).dims
 
 
 def _inputs(operator: Operator, dims: dict[str, int]) -> list[tuple[tuple[int, ...], str, float | None, float | None]]:
-    """Shape, dtype and bounds of each input."""
+    """Return shape, dtype and bounds of each input."""
     return [
         (
             operator.input_shape(item, dims),

@@ -1,7 +1,6 @@
-"""A whole search read back: every judged candidate beside what it was made of, and by how much it gained.
+"""Lineage of a search: every judged candidate with its parents and its gain over them.
 
-For whoever learns from searches after the fact. It reads the archive a page at a time, so that its memory does not grow
-with the search.
+It reads the archive page by page, so that its memory does not grow with the search.
 """
 
 import asyncio
@@ -19,19 +18,19 @@ from service.evaluation.reports import last_words
 from workers.protocol import Outcome, Ratio, Report
 
 PAGE = 100
-"""Candidates read at once: a few queries and a few megabytes."""
+"""Number of candidates per page: a few queries and a few megabytes."""
 PARENTS_KEPT = 256
-"""Parents held in memory: elites are parents again and again, most others never."""
+"""Number of cached parents: elites are parents often, most others never."""
 
 
 @dataclass(frozen=True)
 class DeviceResult:
-    """What a candidate's best variant came to on one device.
+    """Result of a candidate's best variant on one device.
 
     Attributes:
-        report: The last word on it.
-        readings: Of the first benchmark shape's plan, as the trace side read them.
-        configuration: The variant's.
+        report: The final report on it.
+        readings: Readings of its plan for the first benchmark shape, from the trace.
+        configuration: Configuration of the variant.
     """
 
     report: Report
@@ -41,7 +40,7 @@ class DeviceResult:
 
 @dataclass(frozen=True)
 class JudgedCandidate:
-    """A judged candidate, and how it stands on each device; on none if no variant of it was ever measured there."""
+    """Judged candidate with its result on each device where a variant of it was judged."""
 
     candidate: CandidateRecord
     standings: Mapping[str, DeviceResult]
@@ -49,7 +48,7 @@ class JudgedCandidate:
 
 @dataclass(frozen=True)
 class LineageStep:
-    """One step of a search: a candidate, what it was made of, and what models were asked on the way to it."""
+    """Step of a search: a candidate, its parents, and the exchanges with models that led to it."""
 
     child: JudgedCandidate
     parents: tuple[JudgedCandidate, ...]
@@ -57,7 +56,7 @@ class LineageStep:
 
 
 class Lineage:
-    """The steps of one search.
+    """Steps of one search.
 
     Attributes:
         search: The search.
@@ -73,7 +72,7 @@ class Lineage:
 
     @classmethod
     async def open(cls, store: Store, search: SearchRecord) -> Self:
-        """Read what a search's gains are relative to."""
+        """Read the baselines and the seed that a search's gains are relative to."""
         reference_seed = ReferenceSeed(store)
         lineage = cls(store, search, {name: await reference_seed.baseline_us(search, name) for name in search.devices})
         for seed in (await store.candidates.seeds(search.id))[:1]:
@@ -81,7 +80,7 @@ class Lineage:
         return lineage
 
     async def steps(self) -> AsyncIterator[LineageStep]:
-        """Every judged candidate, in the order they were proposed."""
+        """Yield every judged candidate in the order of proposals."""
         after = -1
         while page := await self._store.lineage.judged(self.search.id, after=after, limit=PAGE):
             after = page[-1].ordinal
@@ -91,30 +90,30 @@ class Lineage:
             asked = await self._store.lineage.exchanges(self.search.id, page)
             for child in children.values():
                 known = tuple(parents[parent] for parent in child.candidate.parents if parent in parents)
-                await asyncio.sleep(0)  # A page holds hundreds of reports: others get their turn between two steps.
+                await asyncio.sleep(0)  # A page has hundreds of reports; other tasks run between two steps.
                 yield LineageStep(child, known, tuple(asked.get(child.candidate.id, ())))
             self._forget()
 
     async def judged(self, ids: Collection[str]) -> dict[str, JudgedCandidate]:
-        """Candidates by id, with how they stand; those that do not exist are left out."""
+        """Return candidates with their results, by id; unknown ids are left out."""
         return await self._load(await self._store.lineage.candidates(ids))
 
     def over_parents(self, step: LineageStep, device: str) -> tuple[Ratio, JudgedCandidate] | None:
-        """A child's gain over the best of its parents on a device, and that parent; None unless both are correct."""
+        """Return a child's gain over its best parent on a device, and that parent; None unless both are correct."""
         found = [
             (ratio, parent) for parent in step.parents if (ratio := self.over(step.child, parent, device)) is not None
         ]
         return min(found, key=lambda pair: pair[0].mid, default=None)
 
     def over_seed(self, judged: JudgedCandidate, device: str) -> Ratio | None:
-        """A candidate's gain over the operator's first seed on a device; None unless both are correct."""
+        """Return a candidate's gain over the operator's first seed on a device; None unless both are correct."""
         return None if self._seed is None else self.over(judged, self._seed, device)
 
     def over(self, child: JudgedCandidate, parent: JudgedCandidate, device: str) -> Ratio | None:
-        """The parent's time over the child's on a device, bounded; None unless both are correct and timed there.
+        """Return the parent's time divided by the child's, with bounds; None unless both are correct and timed there.
 
-        Where times are measured, and the two were raced side by side, that race counts; else the bounds are those of
-        two speedups over the same baselines, each at its worst.
+        If the two were measured in a paired timing, that counts. Otherwise the bounds combine the worst cases of two
+        speedups over the same baselines.
         """
         here, there = child.standings.get(device), parent.standings.get(device)
         if here is None or there is None:
@@ -150,7 +149,7 @@ class Lineage:
             self._parents.popitem(last=False)
 
     async def _load(self, candidates: Mapping[str, CandidateRecord]) -> dict[str, JudgedCandidate]:
-        """How candidates stand: their reports, and of the best ones configuration and readings."""
+        """Load the results of candidates: their best reports, with configuration and readings."""
         lineage, ids = self._store.lineage, list(candidates)
         documents = await lineage.reports(ids)
         best = {
@@ -175,7 +174,7 @@ class Lineage:
         }
 
     def _best(self, reports: Sequence[Report]) -> list[Report]:
-        """On each device the last word on the variant that gains most, or on the first if none is correct."""
+        """Return the final report per device on the best variant, or on the first one if none is correct."""
         by_device: dict[str, list[Report]] = {}
         for report in last_words(reports):
             by_device.setdefault(report.device.name, []).append(report)

@@ -1,4 +1,4 @@
-"""Trajectories: steps of a search, as records to learn from. The schema is in `docs/reference/trajectories.md`."""
+"""Trajectories: the steps of a search as records for training. docs/reference/trajectories.md describes the schema."""
 
 from collections.abc import AsyncIterator, Iterator
 from math import log
@@ -14,20 +14,20 @@ from service.evaluation.figure_labels import provenance, relative_to
 from workers.protocol import Operator, Outcome, Ratio
 
 SCHEMA_VERSION: Literal[1] = 1
-"""Version of the records; raised when a field changes its meaning or goes."""
+"""Version of the records; it rises when a field changes its meaning or is removed."""
 
 Which = Literal["all", "gains"]
-"""Which steps: all that were judged, or only correct ones that are faster than their parent for sure."""
+"""Selection of steps: all judged ones, or correct ones whose gain over the parent has a lower bound above 1."""
 
 GAIN_BOUNDS = (-0.25, 1.0)
-"""Rewards of correct kernels: the logarithm of the gain, cut so that a kernel of three quarters of its parent's speed
-still earns more than a wrong one, and e-fold gains earn all that there is to earn."""
+"""Bounds of the reward of correct kernels, the logarithm of the gain. A correct slow kernel earns more than a wrong
+one, and an e-fold gain earns the maximum."""
 WRONG = -0.5
-"""Reward of a kernel that ran and was not right."""
+"""Reward of a kernel that ran and was wrong."""
 UNUSABLE = -1.0
-"""Reward of a source that never came to a verdict on its results."""
+"""Reward of a candidate whose kernels never ran."""
 NO_VERDICT = (Outcome.WORKER_LOST, Outcome.NOT_INTERPRETABLE, Outcome.NOT_RECORDED)
-"""Outcomes that say nothing about the candidate: no reward."""
+"""Outcomes that say nothing about the candidate and give no reward."""
 RAN = (
     Outcome.WRONG_RESULT,
     Outcome.WRONG_OUTPUT_TYPE,
@@ -47,7 +47,7 @@ class _TrajectoryPart(BaseModel):
 
 
 class TrajectoryGain(_TrajectoryPart):
-    """How many times faster than another, with its bounds."""
+    """Speed ratio with its bounds."""
 
     low: float
     mid: float
@@ -55,7 +55,7 @@ class TrajectoryGain(_TrajectoryPart):
 
 
 class TrajectoryParent(_TrajectoryPart):
-    """What a step started from, and how that stood on the device: None where it was never judged there."""
+    """Parent of a step, with its outcome and report on the device; None if it was never judged there."""
 
     candidate: str
     source: str
@@ -64,7 +64,7 @@ class TrajectoryParent(_TrajectoryPart):
 
 
 class TrajectoryExchange(_TrajectoryPart):
-    """One prompt and its answer, as they were sent and received."""
+    """Prompt and answer, as sent and received."""
 
     backend: str
     model: str
@@ -82,7 +82,7 @@ class TrajectoryExchange(_TrajectoryPart):
 
 
 class Trajectory(_TrajectoryPart):
-    """One step of a search on one device. Times of `provenance` other than `measured` were never measured."""
+    """Step of a search on one device. Only figures with the `provenance` `measured` were measured."""
 
     schema_version: Literal[1] = SCHEMA_VERSION
     search: str
@@ -116,13 +116,13 @@ class Trajectory(_TrajectoryPart):
 async def trajectories(
     store: Store, search: SearchRecord, which: Which = "all", *, rewards: bool = False
 ) -> AsyncIterator[Trajectory]:
-    """The judged steps of a search in the order of their proposals, one record a device.
+    """Yield the judged steps of a search in the order of proposals, one record per device.
 
     Args:
-        store: Where the search is.
+        store: Archive with the search.
         search: The search.
-        which: `gains` leaves out whatever is not correct, or not faster than its parent by the lower bound.
-        rewards: Fill in `reward`, and leave out steps that have none.
+        which: `gains` keeps only steps whose gain over the parent has a lower bound above 1.
+        rewards: True to fill in `reward` and leave out steps without one.
     """
     lineage = await Lineage.open(store, search)
     operator = Operator.model_validate_json((await store.operators.get(search.operator)).document)
@@ -135,10 +135,10 @@ async def trajectories(
 
 
 def reward(record: Trajectory) -> float | None:
-    """What a step earns, from -1 to 1; None where its outcome says nothing about the candidate.
+    """Return the reward of a step, from -1 to 1; None if its outcome says nothing about the candidate.
 
-    The natural logarithm of the gain's lower bound, over the parent or else over the seed, within `GAIN_BOUNDS`;
-    `WRONG` if it ran and was wrong; `UNUSABLE` if it never ran.
+    A correct kernel earns the natural logarithm of the gain's lower bound, over the parent or else over the seed,
+    within `GAIN_BOUNDS`. A kernel that ran and was wrong earns `WRONG`; one that never ran earns `UNUSABLE`.
     """
     if record.outcome in NO_VERDICT:
         return None
@@ -178,7 +178,7 @@ def _records(lineage: Lineage, operator: Operator, step: LineageStep) -> Iterato
 
 
 def _verdict(judged: JudgedCandidate, standing: DeviceResult | None) -> dict[str, Any]:
-    """What was said about a candidate on a device; about the candidate as a whole if it never came to a report."""
+    """Return the verdict on a candidate on a device; without a report, that on the candidate as a whole."""
     if standing is None:
         candidate = judged.candidate
         return {

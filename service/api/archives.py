@@ -13,7 +13,7 @@ from service.api.paging import Cursor, Limit, Page, decode, page
 from service.api.problems import PROBLEMS
 from service.errors import InvalidInput
 from service.evaluation.finalists import finalists
-from service.generation.emitter_stats import choosing_of, read_stats, turns_of
+from service.generation.emitter_stats import emitter_shares, read_stats, selection_of
 from service.generation.screening import screening_report
 from service.security.scopes import Scope
 from workers.protocol import PROTOCOL_VERSION
@@ -90,16 +90,16 @@ async def progress(search: Named, running: Running) -> models.Progress:
         search=search.id,
         state=search.state,
         reason=search.reason,
-        budget=search.budget,
+        evaluations=search.evaluations,
         proposals=counts.proposals,
         candidates=counts.candidates,
         in_flight=counts.in_flight,
-        judged=counts.judged,
-        unserved=tuple(await running.capabilities.lacking(search)),
-        waits_for=tuple(await running.waits_for(search)),
+        evaluated=counts.evaluated,
+        devices_without_worker=tuple(await running.capabilities.lacking(search)),
+        missing_workers=tuple(await running.describe_missing(search)),
         devices=tuple([await _on(device, search, running) for device in search.devices]),
-        turns=tuple(models.EmitterStatus(**vars(turns)) for turns in turns_of(stats)),
-        screening=screening_report(search, stats) if choosing_of(search).screening else None,
+        emitters=tuple(models.EmitterStatus(**vars(share)) for share in emitter_shares(stats)),
+        screening=screening_report(search, stats) if selection_of(search).screening else None,
     )
 
 

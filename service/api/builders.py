@@ -1,8 +1,9 @@
 """Documents of REST, built from the archive's records. The models themselves are in `kernelreef.models`."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import ClassVar
 
 from archive import records
 from archive.descriptors import DESCRIPTORS
@@ -13,12 +14,14 @@ from workers.protocol import Bundle, MutationReport, Operator
 from workers.protocol.words import describe_plan
 
 
-class GateResult(models.Resource):
+class MutationResult(models.Resource):
     """Result of an operator's latest mutation testing: whether its checks tell right from wrong, and what was tried."""
+
+    former: ClassVar[Mapping[str, str]] = {"mutation_report": "gate"}
 
     operator: str
     digest: str
-    gate: MutationReport
+    mutation_report: MutationReport
     tried_at: datetime
 
 
@@ -45,13 +48,13 @@ def search_of(search: records.SearchRecord) -> models.Search:
         emitters=search.emitters,
         axes=tuple(axis.descriptor for axis in search.axes),
         axes_version=search.axes_version,
-        budget=search.budget,
+        evaluations=search.evaluations,
         seed=search.seed,
         priority=search.priority,
         shapes=search.shapes,
         llm=search.llm,
         stop=search.stop,
-        choosing=search.choosing,
+        selection=search.selection,
         state=search.state,
         reason=search.reason,
         created_at=search.created_at,
@@ -144,7 +147,9 @@ def operator_summary_of(operator: Operator, *, catalogue: bool) -> models.Operat
     )
 
 
-def gate_result_of(operator: Operator, record: records.MutationReportRecord) -> GateResult:
+def mutation_result_of(operator: Operator, record: records.MutationReportRecord) -> MutationResult:
     """Build a stored result of mutation testing with the name of its operator."""
-    gate = MutationReport.model_validate_json(record.document)
-    return GateResult(operator=operator.name, digest=operator.digest, gate=gate, tried_at=record.created_at)
+    report = MutationReport.model_validate_json(record.document)
+    return MutationResult(
+        operator=operator.name, digest=operator.digest, mutation_report=report, tried_at=record.created_at
+    )

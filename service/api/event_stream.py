@@ -28,6 +28,6 @@ def _sent(announcement: PublishedEvent) -> ServerSentEvent:
 async def events(
     search: Named, running: Running, last_event_id: Annotated[str | None, Header(max_length=64)] = None
 ) -> AsyncIterator[ServerSentEvent]:
-    """What happens in a search, as it happens. On `stream.reread` read the search again, then follow on."""
+    """What happens in a search, as it happens. On `stream.reset` read the search again, then follow on."""
     async for announcement in running.events.subscribe(search.id, after=last_event_id):
         yield _sent(announcement)

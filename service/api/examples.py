@@ -53,7 +53,7 @@ EXAMPLES: Mapping[str, dict[str, JsonValue]] = {
         "emitters": ["tune", "rewrite"],
         "axes": ["num_warps", "registers"],
         "axes_version": 1,
-        "budget": 200,
+        "evaluations": 200,
         "seed": 0,
         "priority": 5,
         "shapes": [{"dims": {"M": 4096, "N": 4096}, "role": "benchmark", "weight": 1.0}],
@@ -86,19 +86,19 @@ EXAMPLES: Mapping[str, dict[str, JsonValue]] = {
         "search": SEARCH,
         "state": "running",
         "reason": "",
-        "budget": 200,
+        "evaluations": 200,
         "proposals": 61,
         "candidates": 58,
         "in_flight": 8,
-        "judged": 50,
-        "unserved": [],
-        "waits_for": [],
+        "evaluated": 50,
+        "devices_without_worker": [],
+        "missing_workers": [],
         "devices": [
             {
                 "device": "model:sm_90",
                 "provenance": "predicted",
                 "relative_to": "seed kernel",
-                "evaluations": 50,
+                "evaluated": 50,
                 "correct": 41,
                 "elites": 12,
                 "cells": 48,
@@ -110,15 +110,15 @@ EXAMPLES: Mapping[str, dict[str, JsonValue]] = {
                 "emitters": {"tune": {"proposals": 34, "judged": 30, "correct": 25, "promotions": 9}},
             }
         ],
-        "turns": [
+        "emitters": [
             {
                 "emitter": "rewrite",
                 "share": 0.62,
-                "tries": 41,
+                "trials": 41,
                 "promotions": 7,
                 "gain": 0.93,
                 "cost": 41.0,
-                "resting": {"block_pointers": "4 of 4 trials ended in compile_error"},
+                "suspended": {"block_pointers": "4 of 4 trials ended in compile_error"},
             }
         ],
     },
@@ -159,7 +159,7 @@ EXAMPLES: Mapping[str, dict[str, JsonValue]] = {
     "MutationResult": {
         "operator": "rmsnorm",
         "digest": "9d41" * 16,
-        "gate": {
+        "mutation_report": {
             "verdict": "passed",
             "shapes": ["M=3,N=129"],
             "entries": [{"name": "zeros", "kind": "trivial", "verdict": "killed", "check": "error_ratio", "cases": 4}],

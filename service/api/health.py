@@ -64,7 +64,7 @@ async def _gauges(running: Coordinator) -> CollectorRegistry:
         searches.labels(search.state.value).inc()
         counts = await running.store.candidates.count(search.id)
         in_flight.inc(counts.in_flight)
-        left.inc(max(0, search.budget - counts.candidates))
+        left.inc(max(0, search.evaluations - counts.candidates))
         budgets = await running.store.spending.of_search(search.id) if search.llm else []
         usd.inc(sum(budget.usd for budget in budgets if not budget.backend))
     jobs = Gauge("reef_jobs", "Jobs queued or leased.", ["lane"], registry=registry)

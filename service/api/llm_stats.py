@@ -78,4 +78,6 @@ async def standings_of(store: Store, search: SearchRecord) -> StrategyYields:
     asking = [name for name in search.emitters if EMITTERS[name].asks]
     attempts = [item for name in asking for item in await store.attempts.of(search.id, name)]
     landings = [item for name in asking for item in await store.attempts.landings(search.id, name)]
-    return standings(await store.exchanges.arms(search.id), await store.attempts.asked(search.id), attempts, landings)
+    return standings(
+        await store.exchanges.llm_stats(search.id), await store.attempts.asked(search.id), attempts, landings
+    )

@@ -69,12 +69,12 @@ async def show(name: Name, running: Running) -> Operator:
     return await find_operator(running.store, running.operators(), name)
 
 
-@router.get("/{name}/gate", dependencies=[needs(Scope.READ)])
-async def gate(name: Name, running: Running) -> builders.GateResult:
+@router.get("/{name}/mutation-report", dependencies=[needs(Scope.READ)])
+async def gate(name: Name, running: Running) -> builders.MutationResult:
     """What came of trying the operator's checks with trivial answers, mutants and right answers, at the last search."""
     operator = await find_operator(running.store, running.operators(), name)
     try:
-        record = await running.store.operators.gate(operator.digest)
+        record = await running.store.operators.mutation_report(operator.digest)
     except Gone as error:
         raise NotFound(str(error)) from error
-    return builders.gate_result_of(operator, record)
+    return builders.mutation_result_of(operator, record)

@@ -83,17 +83,17 @@ async def backends(running: Running) -> schemas.BackendList:
     return schemas.BackendList.model_validate({"items": running.llm_gateway.backends.statuses()})
 
 
-@router.post("/backends/{name}/unpark", dependencies=[needs(Scope.STEER)])
-async def unpark(name: BackendName, running: Running) -> schemas.BackendStatus:
-    """Try a parked backend again, with its key read anew."""
-    return schemas.BackendStatus.model_validate(running.llm_gateway.backends.unpark(name))
+@router.post("/backends/{name}/enable", dependencies=[needs(Scope.STEER)])
+async def enable(name: BackendName, running: Running) -> schemas.BackendStatus:
+    """Enable a disabled backend again; its key is read anew."""
+    return schemas.BackendStatus.model_validate(running.llm_gateway.backends.enable(name))
 
 
 @router.get("/searches/{id}/spending", dependencies=[needs(Scope.READ)])
 async def spending(search: Named, running: Running) -> schemas.Spending:
     """What a search has spent on models, and what came of it by backend and strategy."""
     store = running.store
-    found = {"purses": await store.spending.of_search(search.id), "arms": await store.exchanges.arms(search.id)}
+    found = {"purses": await store.spending.of_search(search.id), "arms": await store.exchanges.llm_stats(search.id)}
     return schemas.Spending.model_validate({"search": search.id, **found})
 
 

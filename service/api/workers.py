@@ -48,9 +48,9 @@ async def join(body: JoinRequest, running: Running, caller: Caller, response: Re
     )
 
 
-@router.get("/{id}/standing", dependencies=[needs(Scope.WORKER)])
-async def standing(id: Id, running: Running) -> RemoteWorkerStatus:
-    """How a worker stands: what one asks whose credential is refused."""
+@router.get("/{id}/status", dependencies=[needs(Scope.WORKER)])
+async def worker_status(id: Id, running: Running) -> RemoteWorkerStatus:
+    """Show the state of a joined worker; one asks whose credential is refused."""
     host = await running.remote_workers.get(id)
     return RemoteWorkerStatus(worker=id, state=host.state.value, reason=host.reason)
 

@@ -1,4 +1,4 @@
-"""Certificates: all that a verdict rests on, in one document that anybody can check and repeat elsewhere.
+"""Certificates: all evidence for one verdict in one document, which `reef verify` checks and repeats on other machines.
 
-`document` is the format, `making` fills it from records, `reading` finds the records, `verifying` repeats it.
+`document` is the format, `certifier` finds the records, `builder` fills the document, `verifier` repeats it.
 """

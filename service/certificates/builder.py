@@ -1,4 +1,4 @@
-"""From records to a certificate: nothing is looked up here, and equal records give equal documents."""
+"""Builder of certificates from records: it looks nothing up, and equal records give equal documents."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -15,24 +15,24 @@ SHARED_SECRET = (
     "the secrets that inputs were drawn from: candidates judged near each other on a card share them, so that expected "
     "answers are worked out once, and who knew them could prepare for those to come"
 )
-"""Why inputs on a card are not revealed."""
+"""Reason why a certificate does not reveal the inputs on a card."""
 
 
 @dataclass(frozen=True)
 class CertificateEvidence:
-    """What the archive holds about one variant on one device.
+    """Records of one variant on one device.
 
     Attributes:
-        search: Where it was found; holds the reference graphs.
-        operator: What it computes.
-        candidate: The source.
-        variant: Its configuration.
+        search: Its search, with the reference graphs.
+        operator: Its operator.
+        candidate: Its candidate, with the source.
+        variant: The variant, with its configuration.
         stored: Its bundle with readings.
         verdict: The report that counts.
         reports: All reports on the candidate, oldest first.
-        traced_alike: Whether a second trace gave the same.
-        pacer: What it was timed beside, on devices that measure.
-        baseline_us: Times of the seed kernel elsewhere, by shape.
+        traced_alike: True if a second trace gave the same bundle.
+        pacer: Plans timed beside it, on devices that measure.
+        baseline_us: Times of the seed kernel by shape, on other devices.
         elite: The cell that it holds, if any.
     """
 
@@ -50,11 +50,11 @@ class CertificateEvidence:
 
 
 def certify(evidence: CertificateEvidence, *, with_source: bool = True) -> Certificate:
-    """Write a certificate.
+    """Build a certificate.
 
     Args:
-        evidence: What it is about.
-        with_source: Whether the candidate's source is in it. Plans and assembly text always are.
+        evidence: Records of the variant.
+        with_source: True to include the candidate's source. Plans and assembly text are always included.
     """
     search, verdict, device = evidence.search, evidence.verdict, evidence.verdict.device
     bundle = Bundle.model_validate_json(evidence.stored.document)
@@ -74,7 +74,7 @@ def certify(evidence: CertificateEvidence, *, with_source: bool = True) -> Certi
         graphs=graph_digests([Graph.model_validate(graph) for graph in search.graphs]),
         origin=_origin(evidence),
         configuration=dict(evidence.variant.configuration),
-        # Text of a candidate may hold lone surrogates, which no JSON document can.
+        # A source may have lone surrogates, which JSON cannot hold.
         source=evidence.candidate.source.encode(errors="replace").decode() if with_source else None,
         source_digest=evidence.candidate.digest,
         bundle=bundle,
@@ -96,37 +96,37 @@ def certify(evidence: CertificateEvidence, *, with_source: bool = True) -> Certi
 
 
 def graph_digests(graphs: Sequence[Graph]) -> dict[str, str]:
-    """SHA-256 of each reference graph, by shape key."""
+    """Return the SHA-256 of each reference graph, by shape key."""
     return {graph.shape.key: hashlib.sha256(graph.model_dump_json().encode()).hexdigest() for graph in graphs}
 
 
 def title_of(operator: str, device: str) -> str:
-    """What a certificate certifies: whoever reads nothing else reads whether anything was measured."""
+    """Return the title of a certificate, which already says whether anything was measured."""
     said = provenance(device)
     more = "; nothing was measured" if said == "predicted" else ""
     return f"{operator} on {device}: {said.upper()} figures{more}"
 
 
 def words_of(bundle: Bundle, readings: Mapping[str, Readings]) -> dict[str, tuple[str, ...]]:
-    """What each plan does, in words, by shape key."""
+    """Describe the steps of each plan in words, by shape key."""
     keys = [plan.shape.key for plan in bundle.plans]
     return {key: tuple(describe(bundle, at, readings.get(key))) for at, key in enumerate(keys)}
 
 
 def speedup_of(verdict: Report, baseline_us: Mapping[str, float], shapes: Sequence[Shape]) -> Ratio | None:
-    """What a verdict comes to."""
+    """Return the speedup that a verdict shows; None if there is none."""
     return gain(verdict, baseline_us, weights_of(shapes))
 
 
 def speedup_shown(verdict: Report, shapes: Sequence[Shape]) -> float | None:
-    """What times and baselines of a measured verdict come to by themselves; None where a shape has no baseline."""
+    """Compute the speedup from a measured verdict's times and baselines; None if a shape has no baseline."""
     best = {shape.shape: min(shape.baselines_us.values()) for shape in verdict.shapes if shape.baselines_us}
     found = speedup(verdict, best, weights_of(shapes))
     return None if found is None else found.mid
 
 
 def trust_of(verdict: Report) -> tuple[Trust | None, tuple[str, ...]]:
-    """The letter, and why it is none better."""
+    """Return the trust label, and the reasons why it is not a better one."""
     if verdict.grounds is None:
         return verdict.trust, ("its host did not say what it could guarantee",)
     return label(verdict.grounds)
@@ -167,7 +167,7 @@ def _earlier(evidence: CertificateEvidence) -> tuple[Report, ...]:
 
 
 def _unsigned(report: Report) -> Report:
-    """A report without the name of the worker that sent it, which may be that of a machine."""
+    """Remove the worker's name from a report; it may contain a machine's name."""
     return report.model_copy(update={"worker": ""})
 
 

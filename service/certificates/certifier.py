@@ -1,4 +1,4 @@
-"""From the archive to the evidence of a certificate."""
+"""Certifier: it collects the evidence of a certificate from the archive."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from workers.protocol import Operator, Outcome, Report
 
 
 class Certifier:
-    """Writes certificates out of one archive; what several have in common is read once."""
+    """Writer of certificates from one archive, which reads common records once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -25,16 +25,16 @@ class Certifier:
     async def of_candidate(
         self, id: str, *, device: str | None = None, variant: int | None = None, with_source: bool = True
     ) -> Certificate:
-        """The certificate of a candidate's best claim: the cell that it holds, else a correct verdict.
+        """Certify a candidate's best claim: a cell that it holds, else a correct verdict.
 
         Args:
-            id: The candidate's.
-            device: Where it was judged; None for any.
-            variant: Which of its variants; None for any.
-            with_source: Whether its source is in it.
+            id: Id of the candidate.
+            device: Device that judged it; None for any.
+            variant: Index of its variant; None for any.
+            with_source: True to include its source.
 
         Raises:
-            NotFound: If there is no such candidate, or no correct verdict on it.
+            archive.errors.RecordNotFound: If there is no such candidate, or no correct verdict on it.
         """
         candidate = await self._store.candidates.get(id)
         search = await self._store.searches.get(candidate.search)
@@ -54,7 +54,7 @@ class Certifier:
         return certify(best, with_source=with_source)
 
     async def of_elite(self, search: SearchRecord, elite: EliteRecord) -> Certificate | None:
-        """The certificate of the holder of a cell; None if the archive has lost the report that it rests on."""
+        """Certify an elite; returns None if the archive has lost its report."""
         candidate = await self._store.candidates.get(elite.candidate)
         reports = await reports_on(self._store, elite.candidate)
         report = next((each for each in reports if each.job == elite.job), None)
@@ -85,7 +85,7 @@ class Certifier:
         )
 
     async def _held(self, search: SearchRecord, report: Report, stored: BundleRecord) -> EliteRecord | None:
-        """The cell that a verdict's variant holds."""
+        """Return the cell that a verdict's variant holds; None if it holds none."""
         cell = Grid(search.axes).index(coordinates(stored.readings[first_benchmark(search)]))
         if cell is None:
             return None

@@ -1,4 +1,4 @@
-"""What a certificate says beside what was found here, step by step. Nothing runs in this module."""
+"""Comparison of a certificate with results on this machine, step by step. Nothing runs in this module."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,14 +13,14 @@ from service.operators.shapes import all_shapes
 from workers.protocol import PROTOCOL_VERSION, Device, Outcome, Report, Shape, ShapeResult, ShapeRole
 
 TIMES_AGREE = 0.05
-"""Share by which a candidate's time over its pacer's may differ between two cards of a class. Within one the paired
+"""Relative tolerance between two cards of a class for a candidate's time divided by its pacer's. On one card the paired
 deviation is 1 % (evaluation protocol 3.3); memory clocks and bins of cards differ by some percent more."""
 PREDICTIONS_AGREE = 1e-6
-"""Share by which predicted times may differ: they are computed, from facts that do not vary."""
+"""Relative tolerance of predicted times, which are computed from constant facts."""
 
 
 class StepOutcome(StrEnum):
-    """What came of a step."""
+    """Outcome of a step."""
 
     REPEATED = "repeated"
     DIFFERS = "differs"
@@ -29,7 +29,7 @@ class StepOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class ComparedFigure:
-    """One figure side by side."""
+    """One figure of the certificate and of this machine."""
 
     name: str
     then: str
@@ -38,7 +38,7 @@ class ComparedFigure:
 
 @dataclass(frozen=True)
 class VerificationStep:
-    """One step: what came of it, why, and figures."""
+    """One step with its outcome, the reason and compared figures."""
 
     name: str
     found: StepOutcome
@@ -47,30 +47,30 @@ class VerificationStep:
 
 
 NEEDED = ("digest", "shapes", "rules", "correctness")
-"""Steps without which nothing counts as verified."""
+"""Steps that must be repeated for a certificate to count as verified."""
 
 
 @dataclass
 class Verification:
-    """All steps so far, in order."""
+    """Steps of a verification so far, in order."""
 
     device: Device | None
     steps: list[VerificationStep] = field(default_factory=list)
 
     @property
     def holds(self) -> bool:
-        """Whether nothing differs, and what matters most was repeated."""
+        """True if no step differs and every step in `NEEDED` was repeated."""
         repeated = {step.name for step in self.steps if step.found is StepOutcome.REPEATED}
         return repeated.issuperset(NEEDED) and all(step.found is not StepOutcome.DIFFERS for step in self.steps)
 
     @property
     def untried(self) -> tuple[str, ...]:
-        """Names of the steps that could not be repeated here: of what they are about, nothing is known."""
+        """Names of the steps that could not be repeated here; their claims are unverified."""
         return tuple(step.name for step in self.steps if step.found is StepOutcome.NOT_TRIED)
 
 
 def check_digests(read: LoadedCertificate) -> VerificationStep:
-    """Whether the document is what its id says, and its parts are what their digests say."""
+    """Compare the digests of the document and its parts with those that it states."""
     certificate = read.certificate
     named: list[tuple[str, str, str]] = [
         ("certificate", certificate.id, read.digest),
@@ -83,7 +83,7 @@ def check_digests(read: LoadedCertificate) -> VerificationStep:
     wrong = [name for name, then, now in named if then != now]
     if wrong:
         return VerificationStep(
-            "digest", StepOutcome.DIFFERS, f"somebody changed it: the digest of the {wrong[0]} is another", figures
+            "digest", StepOutcome.DIFFERS, f"the document was changed: the digest of the {wrong[0]} differs", figures
         )
     return VerificationStep("digest", StepOutcome.REPEATED, "", figures)
 
@@ -96,7 +96,7 @@ def _identity(certificate: Certificate) -> str:
 
 
 def check_claims(certificate: Certificate) -> VerificationStep:
-    """Whether what a certificate says in words and in sums follows from the plans and reports that it carries."""
+    """Check that a certificate's words, speedup and trust follow from its own plans and reports."""
     device, said = certificate.device.name, certificate.verdict
     trust, reasons = trust_of(said)
     follows = {
@@ -113,7 +113,7 @@ def check_claims(certificate: Certificate) -> VerificationStep:
     wrong = [name for name, holds in follows.items() if not holds]
     if wrong:
         return VerificationStep(
-            "claims", StepOutcome.DIFFERS, f"does not follow from the plans and reports: {', '.join(wrong)}"
+            "claims", StepOutcome.DIFFERS, f"do not follow from the plans and reports: {', '.join(wrong)}"
         )
     return VerificationStep(
         "claims", StepOutcome.REPEATED, "words, speedup and trust follow from the plans and reports"
@@ -121,9 +121,10 @@ def check_claims(certificate: Certificate) -> VerificationStep:
 
 
 def check_shapes(certificate: Certificate) -> VerificationStep:
-    """Whether it was judged at the operator's own shapes, and at all of those where kernels break.
+    """Check that it was judged at all benchmark and boundary shapes of the operator.
 
-    A forger could leave out whatever the interpreter gets to see. Held-out shapes are drawn, and may be any.
+    A forger could leave out every shape that is small enough for the interpreter. Held-out shapes are random, so only
+    their number is compared.
     """
     known, drawn = _by_role(certificate.shapes)
     expected, due = _by_role(all_shapes(certificate.operator, seed=0))
@@ -136,7 +137,7 @@ def check_shapes(certificate: Certificate) -> VerificationStep:
     then, now = certificate.verdict.versions.get("kernelreef"), version("kernelreef")
     if then != now:
         return VerificationStep(
-            "shapes", StepOutcome.NOT_TRIED, f"kernelreef {then} may have had others than {now}", figures
+            "shapes", StepOutcome.NOT_TRIED, f"kernelreef {then} may use other shapes than {now}", figures
         )
     return VerificationStep(
         "shapes", StepOutcome.DIFFERS, "these are not the shapes that the operator is judged at", figures
@@ -144,13 +145,13 @@ def check_shapes(certificate: Certificate) -> VerificationStep:
 
 
 def _by_role(shapes: Sequence[Shape]) -> tuple[tuple[Shape, ...], tuple[Shape, ...]]:
-    """Shapes that follow from an operator, and those that are drawn."""
+    """Split shapes into those that follow from the operator, and held-out ones."""
     known = tuple(shape for shape in shapes if shape.role is not ShapeRole.HELD_OUT)
     return known, tuple(shape for shape in shapes if shape.role is ShapeRole.HELD_OUT)
 
 
 def _is_shown(certificate: Certificate) -> bool:
-    """Whether a speedup that was measured is what its shapes say: medians of races and of baselines, each by itself."""
+    """Return True if a measured speedup agrees with the medians of its shapes' times and baselines."""
     if certificate.speedup is None or not certificate.device.measures:
         return True
     shown = speedup_shown(certificate.verdict, certificate.shapes)
@@ -160,32 +161,32 @@ def _is_shown(certificate: Certificate) -> bool:
 def side_by_side(
     name: str, then: Mapping[str, float], now: Mapping[str, float], unit: str, allowed: float
 ) -> VerificationStep:
-    """Figures by shape, which may differ by a share of themselves."""
+    """Compare figures by shape with a relative tolerance."""
     figures = tuple(
         ComparedFigure(shape, f"{then.get(shape, 0.0):.4g} {unit}", f"{time:.4g} {unit}") for shape, time in now.items()
     )
     if then.keys() == now.keys() and all(isclose(then[shape], now[shape], rel_tol=allowed) for shape in then):
         return VerificationStep(name, StepOutcome.REPEATED, "", figures)
-    return VerificationStep(name, StepOutcome.DIFFERS, f"by more than {allowed:.2g} of the time", figures)
+    return VerificationStep(name, StepOutcome.DIFFERS, f"by more than {100 * allowed:.2g} %", figures)
 
 
 def excused(
     step: VerificationStep, certificate: Certificate, versions: Mapping[str, str], what: str = "results"
 ) -> VerificationStep:
-    """A difference that another protocol or other versions of the tools explain is none; `what` is what they give."""
+    """Turn a difference in `what` into "not tried" if another protocol or tool version may explain it."""
     then = certificate.verdict.protocol_version
     others = other_versions(
         {"protocol": str(then), **certificate.verdict.versions}, {"protocol": str(PROTOCOL_VERSION), **versions}
     )
     if step.found is StepOutcome.DIFFERS and others:
         return VerificationStep(
-            step.name, StepOutcome.NOT_TRIED, f"other versions give other {what}: {others}", step.figures
+            step.name, StepOutcome.NOT_TRIED, f"other versions may give other {what}: {others}", step.figures
         )
     return step
 
 
 def correctness(certificate: Certificate, report: Report, *, on_its_inputs: bool) -> VerificationStep:
-    """What came of judging it again, with the worst case of every check side by side."""
+    """Compare the repeated judgement with the verdict, by the worst case of every check."""
     then = {check.name: check for check in certificate.verdict.checks}
     figures = tuple(
         ComparedFigure(check.name, _said(then[check.name].worst) if check.name in then else "none", _said(check.worst))
@@ -194,14 +195,14 @@ def correctness(certificate: Certificate, report: Report, *, on_its_inputs: bool
     step = verdict("correctness", report, figures)
     if step.found is not StepOutcome.REPEATED:
         return step
-    on = "on the very inputs" if on_its_inputs else "on other inputs"
+    on = "on the same inputs" if on_its_inputs else "on other inputs"
     if outdated(certificate.verdict.protocol_version):
         on += f", by protocol {PROTOCOL_VERSION} instead of {certificate.verdict.protocol_version}"
     return VerificationStep(step.name, step.found, f"{on}, by {report.device.name}", figures)
 
 
 def verdict(name: str, report: Report, figures: tuple[ComparedFigure, ...] = ()) -> VerificationStep:
-    """Whether it is correct here too; what the interpreter cannot run is no contradiction."""
+    """Check that it is correct here too; a kernel that the interpreter cannot run is no contradiction."""
     if report.outcome is Outcome.CORRECT:
         return VerificationStep(name, StepOutcome.REPEATED, "", figures)
     found = StepOutcome.NOT_TRIED if report.outcome is Outcome.NOT_INTERPRETABLE else StepOutcome.DIFFERS
@@ -209,11 +210,11 @@ def verdict(name: str, report: Report, figures: tuple[ComparedFigure, ...] = ())
 
 
 def times(certificate: Certificate, report: Report) -> VerificationStep:
-    """Times side by side: predicted ones have to be equal, measured ones near each other as shares of the pacer's."""
+    """Compare times: predicted ones must be equal, measured ones similar relative to the pacer's."""
     if report.device != certificate.device:
-        return VerificationStep("times", StepOutcome.NOT_TRIED, f"there is no {certificate.device.name} here")
+        return VerificationStep("times", StepOutcome.NOT_TRIED, f"this machine has no {certificate.device.name}")
     if report.outcome is not Outcome.CORRECT:
-        return VerificationStep("times", StepOutcome.NOT_TRIED, "what is not correct is not timed")
+        return VerificationStep("times", StepOutcome.NOT_TRIED, "a kernel that is not correct is not timed")
     measures = report.device.measures
     then = {shape.shape: _time(shape, measures) for shape in certificate.verdict.shapes}
     now = {shape.shape: _time(shape, measures) for shape in report.shapes}
@@ -223,13 +224,13 @@ def times(certificate: Certificate, report: Report) -> VerificationStep:
 
 
 def _time(shape: ShapeResult, measures: bool) -> float:
-    """A time as it can be compared: over the pacer's in the same race where it was measured; zero if it is unknown."""
+    """Return a comparable time: divided by the pacer's in the same paired timing if measured; zero if unknown."""
     mid = shape.mid_us or 0.0
     return mid / shape.pacer_us if measures and shape.pacer_us else mid
 
 
 def other_versions(then: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """In which tools two machines differ, as far as both say."""
+    """Describe the tools whose versions differ between two machines, among those that both report."""
     other = [
         name for name in ("protocol", "torch", "triton", "ptxas", "driver", "cuda") if name in then and name in now
     ]

@@ -1,7 +1,7 @@
-"""The format of a certificate: one JSON document that needs nothing beside it, named by its own digest.
+"""Format of certificates: a self-contained JSON document whose id is its own digest.
 
-The id is the SHA-256 of the document without its id, as ASCII JSON with sorted keys and no spaces. It says that nothing
-was changed since it was noted down, not who wrote it: keep the id apart from the document to notice changes.
+The id is the SHA-256 of the document without its id, as ASCII JSON with sorted keys and no spaces. Keep it apart from
+the document to notice changes. It does not prove who wrote the document.
 """
 
 import hashlib
@@ -18,13 +18,13 @@ from workers.protocol.base import Constant, WireModel
 from workers.protocol.plan import Digest
 
 FORMAT = "kernelreef.certificate/1"
-"""Raised when a reader would have to change."""
+"""Name and version of the format; the version rises when readers have to change."""
 MAX_BYTES = 256 * 2**20
-"""Longest document that is read: plans of 128 shapes with their kernels stay below a quarter of it."""
+"""Maximum size of a document: plans of 128 shapes with their kernels stay below a quarter of it."""
 
 
 class CertifiedOrigin(WireModel):
-    """Where a candidate comes from. `search_seed` drove proposals and the choice among autotune configurations."""
+    """Origin of a candidate. `search_seed` drove proposals and the choice among autotune configurations."""
 
     search: str
     search_seed: int
@@ -35,7 +35,7 @@ class CertifiedOrigin(WireModel):
 
 
 class CertifiedCell(WireModel):
-    """The cell that it held when this was written, and the figures that won it."""
+    """Cell that the variant held when the certificate was written, and the figures that won it."""
 
     cell: int
     coordinates: dict[str, dict[str, Any]]
@@ -47,39 +47,39 @@ class CertifiedCell(WireModel):
 
 
 class Certificate(WireModel):
-    """All that a verdict on one variant on one device rests on.
+    """Evidence for a verdict on one variant on one device.
 
     Attributes:
         format: `FORMAT`.
-        id: Digest of the rest.
-        title: What it certifies, in a line; says whether the figures were measured, predicted or recorded.
-        provenance: The same in a word.
-        figures: The same in a sentence's part.
-        relative_to: What the speedup is relative to.
-        device: What judged it.
-        operator: What is computed, with its reference.
-        operator_digest: Its identity.
-        shapes: What it was traced for, and thereby checked at: benchmark, boundary and held-out shapes.
-        graphs: By shape, SHA-256 of the reference graph that it was held against.
-        origin: Where the candidate comes from.
-        configuration: The autotune choice that made this variant.
-        source: The candidate; None where it was left out.
-        source_digest: SHA-256 of its normal form.
-        bundle: Its plans and kernels, with the digest of each kernel's machine code.
-        bundle_digest: The bundle's identity.
-        words: By shape, what its plan does, in words.
-        readings: By shape, what was read from its machine code.
-        traced_alike: Whether a second trace in a fresh jail gave the same bundle.
-        pacer: What it was timed beside, where times were measured: plans of the benchmark shapes.
-        baseline_us: Times of the seed kernel by shape, microseconds, where speedups are relative to it.
-        verdict: The report that counts, with checks, times, raw samples, controls, versions, and, where it was this
-            job's alone, the secret that its inputs were drawn from. Which worker sent it is left out.
+        id: Digest of all other fields.
+        title: Title, which says whether the figures were measured, predicted or recorded.
+        provenance: The same as one word.
+        figures: The same as part of a sentence.
+        relative_to: Baseline of the speedup, in words.
+        device: Device that judged it.
+        operator: Operator, with its reference.
+        operator_digest: Identity of the operator.
+        shapes: Shapes that it was traced for and checked at: benchmark, boundary and held-out.
+        graphs: SHA-256 of the reference graph, by shape.
+        origin: Origin of the candidate.
+        configuration: Autotune configuration of this variant.
+        source: Source of the candidate; None if left out.
+        source_digest: SHA-256 of the source's normal form.
+        bundle: Plans and kernels, with the digest of each kernel's machine code.
+        bundle_digest: Identity of the bundle.
+        words: Steps of the plan in words, by shape.
+        readings: Readings of the machine code, by shape.
+        traced_alike: True if a second trace in a new sandbox gave the same bundle.
+        pacer: Plans of the benchmark shapes that it was timed beside, if times were measured.
+        baseline_us: Times of the seed kernel in microseconds by shape, if speedups are relative to it.
+        verdict: The report that counts, with checks, times, raw samples, controls and versions, without the worker's
+            name. It has the secret of its inputs if no other job shared that.
         earlier: Other reports on the same bundle on this device, oldest first.
-        speedup: What the verdict comes to.
-        trust: How much the host could guarantee.
-        trust_reasons: Why it is not more.
-        place: The cell that it holds; None if it holds none.
-        left_out: What is not here, and why.
+        speedup: Speedup that the verdict shows.
+        trust: Trust label: how much the host could guarantee.
+        trust_reasons: Reasons why the label is not a better one.
+        place: Cell that it holds; None if it holds none.
+        left_out: Missing parts, with reasons.
     """
 
     format: Literal["kernelreef.certificate/1"] = "kernelreef.certificate/1"
@@ -113,37 +113,37 @@ class Certificate(WireModel):
     left_out: tuple[str, ...]
 
     def text(self) -> str:
-        """The document, indented. The order of keys matters: digests of operators and words of plans follow it."""
+        """Return the indented document. The order of keys matters for digests of operators and words of plans."""
         return self.model_dump_json(indent=1)
 
 
 class LoadedCertificate(WireModel):
-    """A certificate out of a file, and the digest that it really has."""
+    """Certificate from a file, and its actual digest."""
 
     certificate: Certificate
     digest: Annotated[str, Field(min_length=64, max_length=64)]
 
 
 def digest_of(document: Mapping[str, Any]) -> str:
-    """The id that a document should have, whatever it says itself."""
+    """Compute the correct id of a document, whatever id it states."""
     body = {name: value for name, value in document.items() if name != "id"}
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def sealed(certificate: Certificate) -> Certificate:
-    """A certificate with its id."""
+    """Return a certificate with its id filled in."""
     return certificate.model_copy(update={"id": digest_of(json.loads(certificate.model_dump_json()))})
 
 
 def read(text: bytes) -> LoadedCertificate:
-    """Read a document as it came; whether it is what its id says is for the caller to compare.
+    """Parse a document. The caller has to compare its id with the computed digest.
 
     Raises:
-        BadInput: If it is no certificate of this format; names the first field that is wrong.
+        InvalidInput: If it is not a certificate of this format; names the first wrong field.
     """
     if len(text) > MAX_BYTES:
-        raise InvalidInput(f"it has {len(text)} bytes; at most {MAX_BYTES} are read", "CERTIFICATE")
+        raise InvalidInput(f"the document has {len(text)} bytes; the limit is {MAX_BYTES}", "CERTIFICATE")
     try:
         document = json.loads(text)
         certificate = Certificate.model_validate_json(json.dumps(document))
@@ -151,8 +151,8 @@ def read(text: bytes) -> LoadedCertificate:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(step) for step in first["loc"])
         raise InvalidInput(
-            f"this is no certificate of the format {FORMAT}: {where}: {first['msg']}", "CERTIFICATE"
+            f"this is not a certificate of the format {FORMAT}: {where}: {first['msg']}", "CERTIFICATE"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"this is no JSON document: {error}", "CERTIFICATE") from error
+        raise InvalidInput(f"this is not a JSON document: {error}", "CERTIFICATE") from error
     return LoadedCertificate(certificate=certificate, digest=digest_of(document))

@@ -1,4 +1,4 @@
-"""What the figures of a certificate are relative to: its pacer, its baselines, the seed kernel. Nothing runs here."""
+"""Checks of a certificate's points of reference: pacer, baselines and seed kernel. Nothing runs in this module."""
 
 from collections.abc import Sequence
 
@@ -15,18 +15,18 @@ from service.evaluation.promotion import times_us
 from workers.protocol import Bundle, Outcome, Report, TraceReport
 
 BASELINES_AGREE = 0.1
-"""Share by which the best baseline's time over the pacer's may differ: each of the two as `TIMES_AGREE`, and what an
-autotuner picks need not be the same twice."""
-NO_SEED = "the operator brings no seed kernel: what figures are relative to was drafted, and is the certificate's word"
-"""Why nothing is known of a pacer, or of a seed's times."""
+"""Relative tolerance of the best baseline's time divided by the pacer's. Each of the two may differ by `TIMES_AGREE`,
+and an autotuner may choose differently each time."""
+NO_SEED = "the operator has no seed kernel: figures are relative to a draft, which cannot be repeated"
+"""Reason why a pacer or a seed's times cannot be checked."""
 
 
 def paced(certificate: Certificate, seed: TraceReport | None) -> VerificationStep:
-    """Whether a certificate's pacer is the operator's first seed.
+    """Check that a certificate's pacer is the operator's first seed.
 
     Args:
-        certificate: With figures that were measured.
-        seed: What that seed was traced to here; None if the operator brings none.
+        certificate: Certificate with measured figures.
+        seed: Trace of that seed on this machine; None if the operator has none.
     """
     if seed is None:
         return VerificationStep("pacer", StepOutcome.NOT_TRIED, NO_SEED)
@@ -35,12 +35,12 @@ def paced(certificate: Certificate, seed: TraceReport | None) -> VerificationSte
     figures = (ComparedFigure("pacer", then[:12], next(iter(now), "none")[:12]),)
     if then in now:
         return VerificationStep("pacer", StepOutcome.REPEATED, "it is the operator's first seed", figures)
-    reason = "times are shares of a kernel's that is not the operator's first seed"
+    reason = "times are relative to a kernel that is not the operator's first seed"
     return excused(VerificationStep("pacer", StepOutcome.DIFFERS, reason, figures), certificate, seed.versions)
 
 
 def pacer_of(certificate: Certificate) -> str:
-    """Identity of a certificate's pacer; of what it certifies where it has none, which paces itself then."""
+    """Return the identity of a certificate's pacer, or of its own bundle, which is its own pacer without one."""
     try:
         return (certificate.pacer or certificate.bundle).reduced().identity
     except ValueError:
@@ -48,33 +48,33 @@ def pacer_of(certificate: Certificate) -> str:
 
 
 def pacers(seed: TraceReport) -> dict[str, Bundle]:
-    """What a seed's variants may pace with, by identity."""
+    """Return the bundles of a seed's variants, each of which may be the pacer, by identity."""
     reduced = [variant.bundle.reduced() for variant in seed.variants if variant.bundle is not None]
     return {bundle.identity: bundle for bundle in reduced}
 
 
 def related(certificate: Certificate, report: Report) -> VerificationStep:
-    """Best baselines over the pacer, side by side: what a speedup that was measured is relative to."""
+    """Compare the best baselines, relative to the pacer, which measured speedups depend on."""
     if report.device != certificate.device:
-        reason = f"there is no {certificate.device.name} here; the speedup rests on the certificate's word"
+        reason = f"this machine has no {certificate.device.name}; the speedup is unverified"
         return VerificationStep("baselines", StepOutcome.NOT_TRIED, reason)
     then, now = _over_pacer(certificate.verdict), _over_pacer(report)
     if not now:
         return VerificationStep(
             "baselines",
             StepOutcome.NOT_TRIED,
-            "no baseline was timed here; the speedup rests on the certificate's word",
+            "no baseline was timed here; the speedup is unverified",
         )
     step = side_by_side("baselines", then, now, "x the pacer", BASELINES_AGREE)
     return excused(step, certificate, report.versions, "times")
 
 
 def predicted(certificate: Certificate, seeds: Sequence[Report]) -> VerificationStep:
-    """Times of the seed kernel side by side, which a speedup that was predicted is relative to.
+    """Compare the times of the seed kernel, which predicted speedups are relative to.
 
     Args:
-        certificate: With figures that were predicted.
-        seeds: What became here of the variants of the operator's first seed.
+        certificate: Certificate with predicted figures.
+        seeds: Reports on the variants of the operator's first seed, from this machine.
     """
     right = [report for report in seeds if report.outcome is Outcome.CORRECT]
     if not right:
@@ -86,6 +86,6 @@ def predicted(certificate: Certificate, seeds: Sequence[Report]) -> Verification
 
 
 def _over_pacer(report: Report) -> dict[str, float]:
-    """The best baseline's time over the pacer's, by shape; only where both are known."""
+    """Return the best baseline's time divided by the pacer's, by shape, for shapes with both."""
     known = (shape for shape in report.shapes if shape.baselines_us and shape.pacer_us)
     return {shape.shape: min(shape.baselines_us.values()) / (shape.pacer_us or 1.0) for shape in known}

@@ -1,7 +1,7 @@
-"""A certificate repeated on this machine: what holds here too, what does not, and what could not be tried.
+"""Verifier: it repeats a certificate on this machine, and reports what agrees, what differs and what it cannot try.
 
-Every step says what the certificate says and what was found. Nothing of a certificate is believed: its plans go
-through the same rules as a stranger's, its source is traced in the jail, and correctness is tried on its own secret
+Each step shows the certificate's figures beside those found here. The certificate is untrusted: its plans must keep
+the same rules as any candidate's, its source is traced in a sandbox, and correctness is checked on its own secret
 inputs and on new ones.
 """
 
@@ -38,19 +38,19 @@ from workers.protocol import (
 )
 
 HERE = "verify"
-"""What jobs carry where a search's would carry ids."""
+"""Placeholder for ids of search and job."""
 
 
 class Verifier:
-    """Repeats certificates on this machine."""
+    """Verifier of certificates on this machine."""
 
     def __init__(self, *, cards: Mapping[str, int], data: Path | None = None, command: Sequence[str] = COMMAND) -> None:
-        """Prepare; no bench is started yet.
+        """Prepare without starting an executor.
 
         Args:
-            cards: Number of a card of this machine by the device that it is.
-            data: Folder for what measuring leaves.
-            command: What starts a bench, without its options.
+            cards: Number of a card of this machine, by device name.
+            data: Folder for results kept between measurements.
+            command: Command that starts an executor, without its options.
         """
         self._cards = cards
         self._data = data
@@ -60,7 +60,7 @@ class Verifier:
         """Repeat a certificate, as far as this machine can.
 
         Raises:
-            Unavailable: If a bench failed.
+            Unavailable: If an executor failed.
         """
         certificate = read.certificate
         device = self._device(certificate)
@@ -78,14 +78,14 @@ class Verifier:
         return done
 
     def _device(self, certificate: Certificate) -> Device | None:
-        """What correctness can be tried on here: the device itself, or the interpreter where there is a source."""
+        """Choose the device for the correctness check: the certificate's, or the interpreter if there is a source."""
         if certificate.device.name in self._cards:
             return certificate.device
         model = Device(kind="model", subject=certificate.device.target)
         return model if certificate.source is not None else None
 
     async def _assemble(self, certificate: Certificate, tracer: LocalExecutor) -> list[VerificationStep]:
-        """Hold the plans against the operator, lint the assembly text and assemble it."""
+        """Check the plans against the operator, lint the assembly text and assemble it."""
         bare = certificate.bundle.model_copy(update={"cubins": {}})
         report = await tracer.run(_trace_job(certificate).model_copy(update={"bundle": bare}), TraceReport)
         (variant,) = report.variants
@@ -103,7 +103,7 @@ class Verifier:
     async def _trace(self, certificate: Certificate, tracer: LocalExecutor) -> VerificationStep:
         """Trace the source and compare bundles."""
         if certificate.source is None:
-            return VerificationStep("trace", StepOutcome.NOT_TRIED, "the certificate carries no source")
+            return VerificationStep("trace", StepOutcome.NOT_TRIED, "the certificate has no source")
         job = _trace_job(certificate).model_copy(
             update={"source": certificate.source, "seed": certificate.origin.search_seed}
         )
@@ -137,7 +137,7 @@ class Verifier:
         return report.graphs, self._compared("reference", now == certificate.graphs, report, certificate, figures)
 
     async def _seed(self, certificate: Certificate, tracer: LocalExecutor) -> TraceReport | None:
-        """Trace the operator's first seed, which figures are relative to; None if it brings none."""
+        """Trace the operator's first seed, which figures are relative to; None if it has none."""
         if not certificate.operator.seeds:
             return None
         told = {"source": certificate.operator.seeds[0], "seed": certificate.origin.search_seed}
@@ -146,24 +146,23 @@ class Verifier:
     def _compared(
         self, name: str, equal: bool, report: TraceReport, certificate: Certificate, figures: tuple[ComparedFigure, ...]
     ) -> VerificationStep:
-        """Equal or not; what other versions of the tools give is no contradiction."""
+        """Report equality; a difference that other tool versions explain is no contradiction."""
         if equal:
             return VerificationStep(name, StepOutcome.REPEATED, "", figures)
-        step = VerificationStep(name, StepOutcome.DIFFERS, "the same tools give something else here", figures)
+        step = VerificationStep(name, StepOutcome.DIFFERS, "the same tools give another result here", figures)
         return excused(step, certificate, report.versions)
 
     async def _judge(
         self, certificate: Certificate, device: Device | None, graphs: tuple[Graph, ...], seed: TraceReport | None
     ) -> list[VerificationStep]:
-        """Run the plans on the certificate's own inputs and on new ones, and compare times and what they are over."""
+        """Run the plans on the certificate's inputs and on new ones, and compare times and baselines."""
         names = ("correctness", "fresh inputs", "times", "baselines")
         if device is None:
-            reason = f"there is no {certificate.device.name} here, and no source for the interpreter"
+            reason = f"this machine has no {certificate.device.name}, and there is no source for the interpreter"
             return [VerificationStep(name, StepOutcome.NOT_TRIED, reason) for name in names]
         if not graphs:
             return [
-                VerificationStep(name, StepOutcome.NOT_TRIED, "there is no reference to hold it against")
-                for name in names
+                VerificationStep(name, StepOutcome.NOT_TRIED, "there is no reference to compare with") for name in names
             ]
         card = self._cards.get(device.name, 0)
         async with LocalExecutor(
@@ -190,7 +189,7 @@ class Verifier:
         fresh: Report,
         seed: TraceReport | None,
     ) -> VerificationStep:
-        """Compare what times are relative to: baselines that were timed here, or the seed's times, predicted anew."""
+        """Compare the baselines: those timed here, or new predictions of the seed's times."""
         if job.device != certificate.device or job.device.measures:
             return related(certificate, fresh)
         if seed is None:
@@ -233,6 +232,6 @@ def _measure_job(
 
 
 def _pacer(certificate: Certificate, seed: TraceReport | None) -> Bundle | None:
-    """What to time beside: the seed as it was traced here, whatever the certificate says, if there is one."""
+    """Return the pacer: the seed as traced here, if the operator has one, whatever the certificate states."""
     own = {} if seed is None else pacers(seed)
     return own.get(pacer_of(certificate)) or next(iter(own.values()), certificate.pacer)

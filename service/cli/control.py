@@ -42,7 +42,9 @@ def update(
     priority: Annotated[int | None, typer.Option(help="Priority among your own searches, 1 to 9.")] = None,
     stop: Annotated[
         list[str] | None,
-        typer.Option(help="End earlier: seconds=N, judging_s=N, plateau=N or speedup=X, in place of what was said."),
+        typer.Option(
+            help="End earlier: seconds=N, device_seconds=N, plateau=N or speedup=X, in place of what was said."
+        ),
     ] = None,
     as_json: AsJson = False,
     url: Url = None,
@@ -61,7 +63,7 @@ def changes_of(evaluations: int | None, priority: int | None, stop: list[str] | 
     """
     changes = SearchChanges()
     if evaluations is not None:
-        changes["budget"] = evaluations
+        changes["evaluations"] = evaluations
     if priority is not None:
         changes["priority"] = priority
     if stop:
@@ -85,7 +87,7 @@ def _act(do: Callable[[AsyncReef], Awaitable[Search]], url: str | None, token: s
         return
     ending = ", ".join(f"{name}={value}" for name, value in (found.stop or {}).items())
     out.print(
-        f"{found.id}: {found.state.value}, {found.budget} evaluations, priority {found.priority}"
+        f"{found.id}: {found.state.value}, {found.evaluations} evaluations, priority {found.priority}"
         + (f", ends earlier by {ending}" if ending else ""),
         highlight=False,
     )

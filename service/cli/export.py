@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from kernelreef import AsyncReef
 from kernelreef.models import Candidate, Elite, Search
 from kernelreef.packages import Package
 from service.analysis.trajectories import Which
@@ -16,7 +17,6 @@ from service.cli.files import begin
 from service.cli.heat_map import elite_table
 from service.cli.package import package_document, print_package
 from service.cli.watch import find_search, write_kernel
-from service.client import AsyncReef
 from service.errors import InvalidInput, NotFound
 from service.evaluation.figure_labels import best_baselines, in_words
 from workers.protocol import Bundle, Readings, Report

@@ -60,7 +60,7 @@ class ProgressView:
 
     def show(self, progress: Progress) -> None:
         """Draw where the search stands, by the figures of its first device."""
-        waiting = self._waiting(progress.waits_for)
+        waiting = self._waiting(progress.missing_workers)
         if self._live:
             self._live.update(self._picture(progress, waiting))
         elif time.monotonic() - self._last_line > PLAIN_EVERY_S:
@@ -86,13 +86,13 @@ class ProgressView:
         failed = ", ".join(f"{reason} {count}" for reason, count in progress.outcomes.items() if reason != "correct")
         return (
             f"[{time.monotonic() - self._started:5.0f} s] {whole.state.value}: "
-            f"{progress.evaluations}/{whole.budget} evaluations, {progress.correct} correct, "
+            f"{progress.evaluated}/{whole.evaluations} evaluations, {progress.correct} correct, "
             f"{progress.elites} of {progress.cells} cells, best {best}; {emitters or 'no emitter yet'}"
             f"{'; failed: ' + failed if failed else ''}"
         )
 
     def _picture(self, progress: Progress, waiting: str) -> Group:
-        bar = ProgressBar(total=progress.budget, completed=progress.judged, width=48)
+        bar = ProgressBar(total=progress.evaluations, completed=progress.evaluated, width=48)
         head = Table.grid(padding=(0, 2))
         head.add_row(Text(f"{self._search.operator} on {', '.join(self._search.devices)}", "bold"), bar)
         warning = [Text(waiting, "bold yellow")] if waiting else []

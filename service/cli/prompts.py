@@ -54,7 +54,7 @@ def find(
     table = Table("prompt", "state", "backend", "strategy", "holder", "cost", title="Prompts")
     for item in items:
         cost = "" if item.state in (ExchangeState.WAITING, ExchangeState.CLAIMED) else dollars(item.cost_usd)
-        table.add_row(item.id, item.state.value, item.backend, item.strategy, Text(item.holder or ""), cost)
+        table.add_row(item.id, item.state.value, item.backend, item.strategy, Text(item.claimed_by or ""), cost)
     out.print(table)
 
 
@@ -156,18 +156,18 @@ def spending(
         emit_json(spent.model_dump(mode="json"))
         return
     table = Table("backend", "calls", "tokens", "cost", title="Spent, reservations included")
-    for purse in spent.purses:
-        limits = (purse.calls_limit, purse.tokens_limit, purse.usd_limit)
-        shown = (f"{purse.calls}", f"{purse.tokens}", _cost(purse.usd, purse.unpriced))
+    for budget in spent.budgets:
+        limits = (budget.calls_limit, budget.tokens_limit, budget.usd_limit)
+        shown = (f"{budget.calls}", f"{budget.tokens}", _cost(budget.usd, budget.unpriced))
         both = zip(shown, limits, strict=True)
         cells = [amount if limit is None else f"{amount} of {limit}" for amount, limit in both]
-        table.add_row(purse.backend or "all", *cells)
+        table.add_row(budget.backend or "all", *cells)
     out.print(table)
     table = Table("backend", "strategy", "calls", "cost", "candidates", "came to", title="What came of it")
-    for arm in spent.arms:
-        came_to = ", ".join(f"{count} {outcome}" for outcome, count in arm.conclusions.items())
-        cost = _cost(arm.usd, arm.unpriced)
-        table.add_row(arm.backend, arm.strategy, f"{arm.calls}", cost, f"{arm.candidates}", Text(came_to))
+    for row in spent.strategies:
+        came_to = ", ".join(f"{count} {outcome}" for outcome, count in row.outcomes.items())
+        cost = _cost(row.usd, row.unpriced)
+        table.add_row(row.backend, row.strategy, f"{row.calls}", cost, f"{row.candidates}", Text(came_to))
     out.print(table)
 
 
@@ -213,7 +213,13 @@ def configured(as_json: AsJson = False, url: Url = None, token: Token = None) ->
     table = Table("backend", "kind", "model", "USD per million tokens", "state", title="Backends")
     for item in known.items:
         price = f"{item.price.input_usd_per_mtok} in, {item.price.output_usd_per_mtok} out" if item.price else "unknown"
-        state = f"disabled: {item.parked}" if item.parked else "answered by hand" if item.waits else "ready"
+        state = (
+            f"disabled: {item.disabled_reason}"
+            if item.disabled_reason
+            else "answered by hand"
+            if item.waits
+            else "ready"
+        )
         table.add_row(item.name, item.kind, Text(item.model), price, Text(state))
     out.print(table)
 
@@ -226,10 +232,16 @@ def enable(
 
     async def enabled() -> BackendStatus:
         async with reach(url, token) as reef:
-            return await reef.wire.act(BackendStatus, "POST", f"/backends/{name}/unpark")
+            return await reef.wire.act(BackendStatus, "POST", f"/backends/{name}/enable")
 
     found = asyncio.run(enabled())
-    err.print(Text(f"{found.name} is disabled: {found.parked}" if found.parked else f"{found.name} can be asked again"))
+    err.print(
+        Text(
+            f"{found.name} is disabled: {found.disabled_reason}"
+            if found.disabled_reason
+            else f"{found.name} can be asked again"
+        )
+    )
 
 
 async def _act(id: str, what: str, body: dict[str, object], url: str | None, token: str | None) -> Prompt:

@@ -29,7 +29,9 @@ async def judge_elsewhere(reef: AsyncReef, operator: Operator, device: Device, s
     seed = operator.seeds[0]
     seeds = (seed,) if digest(seed) == digest(source) else (seed, source)
     asked = Operator.model_validate({**operator.model_dump(), "seeds": seeds})
-    search = await reef.submit(asked, devices=[device.name], emitters=["tune"], axes=["num_warps"], budget=len(seeds))
+    search = await reef.submit(
+        asked, devices=[device.name], emitters=["tune"], axes=["num_warps"], evaluations=len(seeds)
+    )
     ended = await reef.wait(search.id)
     found = [candidate async for candidate in reef.candidates(search.id, emitter="seed")]
     if ended.state is not SearchState.DONE or len(found) != len(seeds):

@@ -63,7 +63,7 @@ def search(
     terms = terms_of(llm, llm_strategies, llm_calls, llm_tokens, llm_usd)
     options = options_of(device, evaluations, emitters, seed, stop, priority=priority, terms=terms)
     operator = asked_for(spec, kernelbench, options)
-    options["choosing"] = {"bandit": bandit, "screening": screening}
+    options["selection"] = {"bandit": bandit, "screening": screening}
     asked = None if resume else (operator, options)
 
     async def begin(reef: AsyncReef) -> Search:

@@ -19,9 +19,10 @@ from service.cli.console import emit_json, err, out
 from service.cli.heat_map import elite_table, heat_map
 from service.cli.import_ import operator_of_file
 from service.cli.progress import ProgressView
+from service.cli.renamed import current_rule
 from service.errors import InvalidInput, NotFound, Unavailable
 from service.evaluation.figure_labels import in_words
-from service.generation.screening_report import dropped
+from service.generation.screening import dropped
 from service.operators.catalogue import catalogue_names, load_operator
 from service.requests import SearchRequest
 from service.tasks import end
@@ -55,7 +56,7 @@ LlmTokens = Annotated[int | None, typer.Option(help="Maximum number of tokens, p
 LlmUsd = Annotated[float | None, typer.Option(help="Maximum spending on LLM calls, in US dollars.")]
 Stop = Annotated[
     list[str] | None,
-    typer.Option(help="End earlier: seconds=N, judging_s=N, plateau=N or speedup=X; may be given repeatedly."),
+    typer.Option(help="End earlier: seconds=N, device_seconds=N, plateau=N or speedup=X; may be given repeatedly."),
 ]
 Bandit = Annotated[bool, typer.Option(help="Allocate proposals to emitters by their results; otherwise evenly.")]
 Screening = Annotated[bool, typer.Option(help="Rank possible edits with a surrogate model of the results so far.")]
@@ -84,7 +85,7 @@ def submit(
     """Start a search for SPEC and leave it to the coordinator."""
     terms = terms_of(llm, llm_strategies, llm_calls, llm_tokens, llm_usd)
     options = options_of(device, evaluations, emitters, seed, stop, priority=priority, terms=terms)
-    options["choosing"] = {"bandit": bandit, "screening": screening}
+    options["selection"] = {"bandit": bandit, "screening": screening}
     found = asyncio.run(_submit(asked_for(spec, kernelbench, options), options, url, token))
     if as_json:
         emit_json(found.model_dump(mode="json"))
@@ -175,7 +176,7 @@ def options_of(
     options = SearchOptions(
         devices=tuple(device or ["model:sm_90"]),
         emitters=_words(emitters),
-        budget=evaluations,
+        evaluations=evaluations,
         seed=seed,
         priority=priority,
     )
@@ -192,8 +193,8 @@ def options_of(
 
 
 def rules_of(stop: list[str]) -> dict[str, JsonValue]:
-    """What `--stop` says, given as often as it likes; not checked yet."""
-    return {name: value for name, _, value in (rule.partition("=") for rule in stop)}
+    """Read `--stop`, which may be repeated; values are not checked yet."""
+    return {current_rule(name): value for name, _, value in (rule.partition("=") for rule in stop)}
 
 
 def _words(given: str) -> tuple[str, ...]:
@@ -267,7 +268,7 @@ def _document(progress: Progress, archive: Archive, kernel: Path | None) -> dict
         "reason": progress.reason,
         "device": archive.device,
         "figures": in_words(archive.device),
-        "evaluations": here.evaluations,
+        "evaluations": here.evaluated,
         "correct": here.correct,
         "coverage": here.coverage,
         "qd_score": here.qd_score,
@@ -284,7 +285,7 @@ def _show(progress: Progress, archive: Archive, kernel: Path | None) -> None:
     out.print(heat_map(archive))
     out.print(elite_table(archive))
     out.print(
-        f"{here.evaluations} evaluations, {here.correct} correct; {here.elites} of {here.cells} cells "
+        f"{here.evaluated} evaluations, {here.correct} correct; {here.elites} of {here.cells} cells "
         f"({here.coverage:.0%}); QD score {here.qd_score:.2f}"
     )
     if progress.screening is not None:

@@ -1,4 +1,4 @@
-"""What forms on a search's page do: pause, resume, stop, another budget, pins and hints."""
+"""What forms on a search's page do: pause, resume, stop, another number of evaluations, pins and hints."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -25,13 +25,13 @@ ACTIONS: Mapping[str, Action] = {
 """What a button does, by the end of its address."""
 
 
-@router.post("/searches/{id}/budget", dependencies=[needs(Scope.STEER)])
-async def budget(search: Named, running: Running, sent: Sent) -> Response:
+@router.post("/searches/{id}/evaluations", dependencies=[needs(Scope.STEER)])
+async def evaluations(search: Named, running: Running, sent: Sent) -> Response:
     """Allow another number of evaluations."""
     try:
-        change = SearchChange(budget=sent.number("budget"))
+        change = SearchChange(evaluations=sent.number("evaluations"))
     except ValidationError as error:
-        raise InvalidInput(error.errors()[0]["msg"], "budget") from error
+        raise InvalidInput(error.errors()[0]["msg"], "evaluations") from error
     await changes.change(running.store, running.events, search, change)
     return _back(search.id)
 

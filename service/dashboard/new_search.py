@@ -26,7 +26,7 @@ NO_CARD = (
 PASTED = "pasted"
 """Value of the operator's field that says: look at the pasted spec instead. No operator's name has a colon."""
 _LOOKING = asyncio.Lock()
-FIELDS = ("operator", "spec", "budget", "seed", "devices", "emitters", "axes", "models", "calls", "usd")
+FIELDS = ("operator", "spec", "evaluations", "seed", "devices", "emitters", "axes", "models", "calls", "usd")
 """Fields of the form; what is wrong elsewhere is wrong in the spec."""
 FOLDED = ("seed", "emitters", "axes", "models", "calls", "usd")
 """Fields that few change, out of sight until somebody asks for them or one is wrong."""
@@ -54,7 +54,7 @@ class NewSearchForm:
     chosen_devices: tuple[str, ...] = ("model:sm_90",)
     chosen_emitters: tuple[str, ...] = ("tune", "rewrite")
     chosen_axes: tuple[str, ...] = DEFAULT_AXES
-    budget: str = "200"
+    evaluations: str = "200"
     seed: str = "0"
     models: str = ""
     calls: str = ""
@@ -107,7 +107,7 @@ def start_form(
         chosen_devices=sent.several("devices"),
         chosen_emitters=sent.several("emitters"),
         chosen_axes=sent.several("axes"),
-        budget=sent.text("budget"),
+        evaluations=sent.text("evaluations"),
         seed=sent.text("seed"),
         models=sent.text("models"),
         calls=sent.text("calls"),
@@ -131,7 +131,7 @@ def read_request(sent: SubmittedForm) -> SearchRequest:
             "devices": sent.several("devices"),
             "emitters": sent.several("emitters"),
             "axes": sent.several("axes") or None,
-            "budget": sent.number("budget"),
+            "evaluations": sent.number("evaluations"),
             "seed": sent.number("seed"),
             "llm": _models(sent),
         }

@@ -79,7 +79,7 @@ async def find(running: Running, frame: Framed) -> Response:
     handed_in = await running.store.operators.list(limit=SHOWN)
     named = {record.name: Operator.model_validate_json(record.document) for record in handed_in}
     shown = sorted({**named, **catalogue}.items())
-    tried = await running.store.operators.gates([operator.digest for _, operator in shown])
+    tried = await running.store.operators.mutation_reports_of([operator.digest for _, operator in shown])
     rows = []
     for name, operator in shown:
         gate = MutationReport.model_validate_json(tried[operator.digest].document) if operator.digest in tried else None
@@ -104,7 +104,7 @@ async def show(name: Annotated[str, Path(pattern=r"^[a-z0-9_]{1,64}$")], running
 
 async def _tested(store: Store, operator: Operator) -> MutationSummary | None:
     try:
-        record = await store.operators.gate(operator.digest)
+        record = await store.operators.mutation_report(operator.digest)
     except RecordNotFound:
         return None
     gate = MutationReport.model_validate_json(record.document)

@@ -44,8 +44,8 @@ class SearchRow:
 
     @property
     def done(self) -> float:
-        """Share of the budget that is used up, 0 to 1."""
-        return min(self.counts.candidates / self.search.budget, 1.0)
+        """Share of the evaluations that is used up, 0 to 1."""
+        return min(self.counts.candidates / self.search.evaluations, 1.0)
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ async def _find(running: Coordinator, search: SearchRecord, device: str, counts:
     store = running.store
     progress = await store.elites.progress(search.id, device, Grid(search.axes).cells)
     best = await store.elites.best(search.id, device)
-    spacing = spacing_for(counts.judged, SPARK_POINTS)
+    spacing = spacing_for(counts.evaluated, SPARK_POINTS)
     milestones = await store.views.milestones(search.id, device, spacing=spacing) if best else []
     return BestResult(
         device=device,
@@ -142,5 +142,5 @@ async def _find(running: Coordinator, search: SearchRecord, device: str, counts:
 def _spark(milestones: Sequence[Milestone], now: ProgressRecord) -> ProgressLine:
     """Coverage over evaluations, in the size of a word."""
     points = [(0.0, 0.0), *((float(each.evaluations), each.elites / now.cells) for each in milestones)]
-    present = (float(now.evaluations), now.coverage)
+    present = (float(now.evaluated), now.coverage)
     return course("Coverage", [*points, present] if now.elites else [], share, evaluations)

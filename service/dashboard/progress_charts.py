@@ -43,7 +43,7 @@ def draw_courses(
     said = provenance(view.device)
     if now.best is None or view.along not in choices:
         return ProgressCharts((), view, said, choices)
-    present = Milestone(now.evaluations, now.elites, now.qd_score, now.best, usd, _until(search))
+    present = Milestone(now.evaluated, now.elites, now.qd_score, now.best, usd, _until(search))
     points = [*(each for each in milestones if each.evaluations < present.evaluations), present]
     places = [_place(search, view.along, each) for each in points]
     along: Callable[[float], str] = {

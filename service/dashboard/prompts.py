@@ -93,7 +93,7 @@ async def show(id: Id, running: Running, frame: Framed, caller: Caller) -> Respo
     """What was sent, and what came back."""
     prompt = await running.store.exchanges.get(id)
     claimed = prompt.state is ExchangeState.CLAIMED and (prompt.lease_until or utc_now()) > utc_now()
-    mine = claimed and prompt.holder == caller.name
+    mine = claimed and prompt.claimed_by == caller.name
     return respond(PromptPage(prompt, prompt.state in ANSWERABLE, mine, claimed and not mine), frame)
 
 

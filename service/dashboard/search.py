@@ -27,9 +27,8 @@ from service.dashboard.maps import ArchiveMap, MapView, Tile, draw, load_places
 from service.dashboard.progress_charts import draw_courses
 from service.dashboard.rendering import Fragment, HtmlPage
 from service.evaluation.figure_labels import in_words, provenance, relative_to
-from service.generation.emitter_stats import EmitterStats, choosing_of, read_stats, turns_of
-from service.generation.screening import screening_report
-from service.generation.screening_report import dropped
+from service.generation.emitter_stats import EmitterStats, emitter_shares, read_stats, selection_of
+from service.generation.screening import dropped, screening_report
 
 POINTS = 250
 """Points of a course, or thereabouts: one a pixel or two."""
@@ -63,13 +62,13 @@ class SearchStatus(Fragment):
     progress: ProgressRecord
     provenance: str
     relative_to: str
-    waits_for: tuple[str, ...]
+    missing_workers: tuple[str, ...]
     tabs: tuple[DeviceTab, ...]
 
     @property
     def done(self) -> float:
-        """Share of the budget that is used up, 0 to 1."""
-        return min(self.counts.candidates / self.search.budget, 1.0)
+        """Share of the evaluations that is used up, 0 to 1."""
+        return min(self.counts.candidates / self.search.evaluations, 1.0)
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ class SearchControls(Fragment):
 
     search: str
     actions: tuple[tuple[str, str], ...]
-    budget: int
+    evaluations: int
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ class EmitterRow:
     """What came of one emitter's proposals.
 
     `share` is its part of all proposals so far, `following` that of those to come (None for what proposes no more), and
-    `resting` what it does not try at present, with reasons.
+    `suspended` what it does not try at present, with reasons.
     """
 
     name: str
@@ -119,7 +118,7 @@ class EmitterRow:
     promotions: int
     share: float
     following: float | None
-    resting: tuple[tuple[str, str], ...]
+    suspended: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -181,13 +180,13 @@ class SpendingPanel(Fragment):
     name = "spending"
 
     asks: bool
-    purses: tuple[BudgetRecord, ...]
-    arms: tuple[StrategyStatsRecord, ...]
+    budgets: tuple[BudgetRecord, ...]
+    strategies: tuple[StrategyStatsRecord, ...]
 
     @property
     def calls(self) -> int:
-        """Calls of all arms together."""
-        return sum(arm.calls for arm in self.arms)
+        """Calls of all strategies together."""
+        return sum(row.calls for row in self.strategies)
 
 
 @dataclass(frozen=True)
@@ -221,13 +220,15 @@ async def load_search(running: Coordinator, search: SearchRecord, view: MapView)
 async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) -> tuple[Fragment, ...]:
     """Every live part of a search's page."""
     views, cells = running.store.views, Grid(search.axes).cells
-    counts, unserved, waits_for = await asyncio.gather(
-        running.store.candidates.count(search.id), running.capabilities.lacking(search), running.waits_for(search)
+    counts, without_worker, missing_workers = await asyncio.gather(
+        running.store.candidates.count(search.id),
+        running.capabilities.lacking(search),
+        running.describe_missing(search),
     )
     places, best, milestones, recent = await asyncio.gather(
         load_places(running.store, search, view),
         views.marks(search.id, view.device, search.axes_version, limit=1),
-        views.milestones(search.id, view.device, spacing=spacing_for(counts.judged, POINTS)),
+        views.milestones(search.id, view.device, spacing=spacing_for(counts.evaluated, POINTS)),
         views.candidate_rows(search.id, limit=RECENT),
     )
     found = await asyncio.gather(
@@ -236,12 +237,12 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     progress = dict(zip(search.devices, found, strict=True))
     pins, hints = await asyncio.gather(running.store.pins.list(search.id), running.store.hints.list(search.id))
     spending = await _spending(running.store, search)
-    spent = spending.purses[0].usd if spending.purses else None
+    spent = spending.budgets[0].usd if spending.budgets else None
     here, now = progress[view.device], datetime.now(UTC)
     said = provenance(view.device)
     return (
-        _standing(search, view, counts, next(iter(best), None), progress, unserved, waits_for),
-        SearchControls(search.id, actions_in(search.state), search.budget),
+        _standing(search, view, counts, next(iter(best), None), progress, without_worker, missing_workers),
+        SearchControls(search.id, actions_in(search.state), search.evaluations),
         MapPart(
             search=search.id,
             view=view,
@@ -262,7 +263,7 @@ async def _spending(store: Store, search: SearchRecord) -> SpendingPanel:
     """What models were asked; read only where the search may ask any."""
     if search.llm is None:
         return SpendingPanel(False, (), ())
-    purses, arms = await asyncio.gather(store.spending.of_search(search.id), store.exchanges.arms(search.id))
+    purses, arms = await asyncio.gather(store.spending.of_search(search.id), store.exchanges.llm_stats(search.id))
     return SpendingPanel(True, tuple(purses), tuple(arms))
 
 
@@ -281,8 +282,8 @@ def _standing(
     counts: SearchCounts,
     best: EliteSummary | None,
     progress: Mapping[str, ProgressRecord],
-    unserved: Collection[str],
-    waits_for: Sequence[str],
+    without_worker: Collection[str],
+    missing_workers: Sequence[str],
 ) -> SearchStatus:
     tabs = tuple(
         DeviceTab(
@@ -292,7 +293,7 @@ def _standing(
             coverage=found.coverage,
             address=view.address(device=device),
             chosen=device == view.device,
-            has_worker=device not in unserved,
+            has_worker=device not in without_worker,
         )
         for device, found in progress.items()
     )
@@ -303,13 +304,13 @@ def _standing(
         progress=progress[view.device],
         provenance=provenance(view.device),
         relative_to=relative_to(view.device),
-        waits_for=tuple(waits_for),
+        missing_workers=tuple(missing_workers),
         tabs=tabs,
     )
 
 
 def _emitters(search: SearchRecord, device: str, progress: ProgressRecord, stats: EmitterStats) -> EmitterTable:
-    coming = {item.emitter: item for item in turns_of(stats)}
+    coming = {item.emitter: item for item in emitter_shares(stats)}
     total = sum(counts.get("proposals", 0) for counts in progress.emitters.values())
     order = ["seed", *(name for name in search.emitters if name != "seed")]
     known = [name for name in order if name in progress.emitters]
@@ -324,16 +325,16 @@ def _emitters(search: SearchRecord, device: str, progress: ProgressRecord, stats
             promotions=counts.get("promotions", 0),
             share=counts.get("proposals", 0) / total if total else 0.0,
             following=coming[name].share if name in coming else None,
-            resting=tuple(coming[name].resting.items()) if name in coming else (),
+            suspended=tuple(coming[name].suspended.items()) if name in coming else (),
         )
         for name in (*known, *rest)
         for counts in (progress.emitters[name],)
     )
-    screened = screening_report(search, stats) if choosing_of(search).screening else None
+    screened = screening_report(search, stats) if selection_of(search).screening else None
     return EmitterTable(rows, device, screened, dropped(progress.emitters))
 
 
 def _shares(progress: ProgressRecord) -> tuple[tuple[str, int, float], ...]:
     """Outcomes with how often each came and its share, the most frequent first."""
-    total = max(progress.evaluations, 1)
+    total = max(progress.evaluated, 1)
     return tuple((outcome, times, times / total) for outcome, times in progress.outcomes.items())

@@ -1,4 +1,4 @@
-"""Where candidates come from. To add an emitter: a file with an `Emitter`, and a line in the table below."""
+"""Emitters, the sources of candidates. To add one: a file with an `Emitter`, and a line in the table below."""
 
 from service.emitters.base import Emitter, EmitterTrial, NoProposal, Parent, Proposal, ProposalContext
 from service.emitters.cross import Cross

@@ -1,7 +1,7 @@
-"""The bandit: what is tried next, by the improvement that each choice brought for its cost.
+"""Bandit: chooses what to try next, by the gain that each choice brought for its cost.
 
-One rule for emitters, for rules within `rewrite` and for strategies within `llm`. It is a pure function of what the
-archive holds and of a source of chance, so that a killed search goes on as it would have.
+It serves emitters, rules within `rewrite` and strategies within `llm`. It is a pure function of the archive's contents
+and a random generator, so that a killed search continues exactly as it would have.
 """
 
 import random
@@ -12,24 +12,24 @@ from typing import TypeVar
 Arm = TypeVar("Arm")
 
 PRIOR = 1.0
-"""Weight of what is assumed of an arm before it was tried, in tries: one try's worth of the average arm."""
+"""Weight of the prior of an arm, in tries: one try of the average arm."""
 FLOOR = 0.05
-"""Share of turns that every arm keeps whatever came of it. Our choice: with five arms three quarters follow the
-evidence, and an arm that begins to pay after a change of parents is seen within some twenty turns."""
+"""Minimum share of turns of every arm. Our choice: with five arms three quarters follow the evidence, and an arm that
+starts to pay after a change of parents is noticed within some twenty turns."""
 CROWD = 0.5
-"""Most turns that go to floors, where there are many arms."""
+"""Maximum share of turns that all floors take together, if there are many arms."""
 ROUNDS = 400
-"""Draws by which shares are told: they are right to about 2%."""
+"""Draws for an estimate of the shares, which is right to about 2%."""
 
 
 @dataclass(frozen=True)
 class ArmStats:
-    """What came of one arm.
+    """Statistics of one arm.
 
     Attributes:
-        tries: How often it was tried.
-        cost: What these cost, in a unit that all arms share.
-        promotions: Cells that they won.
+        tries: Number of tries.
+        cost: Their cost, in a unit that all arms share.
+        promotions: Number of cells that they won.
         gain: Objective that they added to the archive.
     """
 
@@ -40,20 +40,20 @@ class ArmStats:
 
 
 def draw(accounts: Mapping[Arm, ArmStats], arms: Sequence[Arm], rng: random.Random) -> Arm:
-    """The arm to try now; `arms` has at least one."""
+    """Choose the arm to try now; `arms` has at least one."""
     return ranked(accounts, arms, rng)[0]
 
 
 def ranked(accounts: Mapping[Arm, ArmStats], arms: Sequence[Arm], rng: random.Random) -> list[Arm]:
-    """All arms in the order to try them: by Thompson sampling of promoted gain per cost, or in any order for the floor.
+    """Order all arms by Thompson sampling of promoted gain per cost, or at random for the floor.
 
-    How often a try is promoted is drawn from its Beta posterior; gain per promotion and cost per try are means, with
-    one try's worth of the mean over all arms lent to each.
+    The promotion rate is drawn from its Beta posterior. Gain per promotion and cost per try are means that include one
+    try of the mean over all arms.
 
     Args:
-        accounts: What came of arms; one that is missing was never tried.
-        arms: To choose from.
-        rng: The only source of chance.
+        accounts: Statistics by arm; a missing arm was never tried.
+        arms: Arms to order.
+        rng: The only source of randomness.
     """
     if rng.random() < min(CROWD, FLOOR * len(arms)):
         return rng.sample(list(arms), len(arms))
@@ -64,14 +64,14 @@ def ranked(accounts: Mapping[Arm, ArmStats], arms: Sequence[Arm], rng: random.Ra
 
 
 def shares(accounts: Mapping[Arm, ArmStats], arms: Sequence[Arm]) -> dict[Arm, float]:
-    """How often each arm would be tried next, 0 to 1."""
+    """Estimate the probability that each arm is tried next, 0 to 1."""
     rng = random.Random(0)
     drawn = [draw(accounts, arms, rng) for _ in range(ROUNDS)] if arms else []
     return {arm: drawn.count(arm) / ROUNDS for arm in arms}
 
 
 def _means(accounts: Sequence[ArmStats]) -> tuple[float, float]:
-    """Gain of a promotion and cost of a try, over all arms; 1 where nothing is known."""
+    """Return gain per promotion and cost per try over all arms; 1 if unknown."""
     tries, promotions = sum(item.tries for item in accounts), sum(item.promotions for item in accounts)
     gain = sum(item.gain for item in accounts) / promotions if promotions else 1.0
     return gain, sum(item.cost for item in accounts) / tries if tries else 1.0

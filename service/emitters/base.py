@@ -1,8 +1,8 @@
-"""The emitter socket: where candidates come from.
+"""Emitter socket: the contract of a source of candidates.
 
-An emitter turns a brief into a proposal. It sees plain values only: no storage, no queue. It holds no state, so a
-killed search continues exactly: whatever it learns must be read from the brief. Emitters that ask models get a talk
-besides: whom they may ask and what they may look up, as ports that somebody else serves.
+An emitter turns a context into a proposal. It sees plain values only: no storage, no queue. It holds no state and reads
+everything that it learns from the context, so that a killed search continues exactly. Emitters that use language models
+also get an `LlmContext`, with a client and tools.
 """
 
 import random
@@ -16,16 +16,16 @@ from service.llm.base import LlmAnswer, LlmPrompt, Purpose
 
 @dataclass(frozen=True)
 class ShapeTiming:
-    """One benchmark shape of a kernel, in microseconds.
+    """Times of a kernel at one benchmark shape, in microseconds.
 
     Attributes:
-        shape: Its key, such as `M=4096,N=4096`.
-        weight: In the objective.
-        mid_us: The kernel's time; `low_us` to `high_us` is its interval.
+        shape: Key of the shape, such as `M=4096,N=4096`.
+        weight: Weight in the objective.
+        mid_us: Median time; `low_us` to `high_us` is its interval.
         low_us: Lower bound.
         high_us: Upper bound.
-        floor_us: Least time that the target allows, None if unknown.
-        bound: Which bound that floor is, or what holds the kernel back where it is far from it.
+        floor_us: Least time that the target allows; None if unknown.
+        bound: Resource that sets the floor, or the bottleneck of a kernel far from it.
     """
 
     shape: str
@@ -39,24 +39,24 @@ class ShapeTiming:
 
 @dataclass(frozen=True)
 class Parent:
-    """A candidate to start from, with what the judge knows of it.
+    """Candidate to start from, with the judge's results.
 
     Attributes:
         candidate: Its id; empty for the operator's seed kernel.
         source: Its text.
-        configuration: The autotune choice of the variant that holds the cell.
-        objective: Of the variant; None for a kernel not judged yet.
-        cell: Its cell, None if it holds none.
-        readings: Of the first benchmark shape.
+        configuration: Autotune configuration of the variant that holds the cell.
+        objective: Objective of the variant; None for a kernel that is not judged yet.
+        cell: Its cell; None if it holds none.
+        readings: Readings at the first benchmark shape.
         place: Its cell in words.
-        note: What was tried when it was proposed.
-        outcome: Its verdict, empty before there is one.
-        reason: Why, in the judge's words.
-        line: Of its text, where the reason is about one.
-        times: By benchmark shape.
-        job: Id of the job whose report says all this; empty where there is none.
+        note: Note of its proposal.
+        outcome: Its outcome; empty before the verdict.
+        reason: Reason of the outcome.
+        line: Line of its text that the reason names, if any.
+        times: Times by benchmark shape.
+        job: Id of the job whose report holds all this; empty if there is none.
         traced: Id of the job whose report gave the readings.
-        ordinal: Number of its proposal: what conversations call it, for it is the same when a search is repeated.
+        ordinal: Number of its proposal. Conversations use it as the name: it is the same if a search is repeated.
     """
 
     candidate: str
@@ -78,13 +78,13 @@ class Parent:
 
 @dataclass(frozen=True)
 class EmitterTrial:
-    """A judged proposal of the same emitter.
+    """Judged proposal of the same emitter.
 
     Attributes:
-        note: What was tried, as in its proposal.
-        outcome: What came of it (`workers.protocol.Outcome`).
-        objective: If it was correct.
-        parents: Ids of what it was made from; empty where that is not known.
+        note: Note of the proposal.
+        outcome: Its outcome (`workers.protocol.Outcome`).
+        objective: Its objective if it was correct.
+        parents: Ids of its parents; empty if unknown.
         gain: Objective that it added to the archive; None if it won no cell.
         ordinal: Number of the proposal.
     """
@@ -99,14 +99,14 @@ class EmitterTrial:
 
 @dataclass(frozen=True)
 class StrategyRecord:
-    """What came of asking one backend by one strategy, within one search.
+    """Statistics of one backend with one strategy, within one search.
 
     Attributes:
-        backend: Who was asked.
-        strategy: How.
-        calls: Prompts that were answered or refused.
-        cost: Of these, in the unit that all records of a search share.
-        promotions: Cells that were won by what came of it.
+        backend: Name of the backend.
+        strategy: Name of the strategy.
+        calls: Number of prompts that were answered or refused.
+        cost: Cost of these, in a unit that all records of a search share.
+        promotions: Number of cells that the resulting candidates won.
         gain: Objective that these promotions added to the archive.
     """
 
@@ -119,7 +119,7 @@ class StrategyRecord:
 
 
 class BoundLlmClient(Protocol):
-    """How an emitter asks: as `service.llm.base.LlmClient` does."""
+    """Client that an emitter asks, as `service.llm.base.LlmClient`."""
 
     async def __call__(self, prompt: LlmPrompt, purpose: Purpose, backend: str | None = None) -> LlmAnswer:
         """Have a prompt answered.
@@ -131,42 +131,42 @@ class BoundLlmClient(Protocol):
 
 
 class EmitterTools(Protocol):
-    """What a model may look up and have tried while it works on a proposal."""
+    """Tools of a language model while it works on a proposal: look kernels up, and have some judged."""
 
     async def elites(self) -> Sequence[Parent]:
-        """Kernels that hold cells, the best first."""
+        """List the elites, the best first."""
         ...
 
     async def find(self, ordinal: int) -> Parent | None:
-        """The candidate of an ordinal, None if the search has none."""
+        """Return the candidate of an ordinal, None if the search has none."""
         ...
 
     async def judge(self, source: str, parents: Sequence[str], note: str) -> Parent | None:
-        """Have a source judged as a candidate of the search; None if the search may judge no more."""
+        """Evaluate a source as a candidate of the search. Returns None if the budget is used up."""
         ...
 
 
 @dataclass(frozen=True)
 class LlmContext:
-    """What an emitter needs to ask a model.
+    """Further context for an emitter that uses a language model.
 
     Attributes:
         search: Id of the search.
         ordinal: Number of the proposal.
-        device: Whose figures the parents have.
-        ask: Asks; the answer is paid and kept by whoever serves it.
-        tools: Looks up and tries.
-        backends: Who may be asked.
-        strategies: What may be tried.
-        records: What came of it so far.
-        begun: Backend and strategy of a proposal that was begun earlier, None for a new one.
-        most: Most candidates that may come of one answer.
-        cell: An empty cell to aim at, None if there is none.
+        device: Device that the parents' figures are from.
+        ask: Client for prompts, which pays for the answers and stores them.
+        tools: Tools to look kernels up and have them judged.
+        backends: Names of the allowed backends.
+        strategies: Names of the allowed strategies.
+        records: Statistics of backends and strategies so far.
+        begun: Backend and strategy of a resumed proposal; None for a new one.
+        most: Maximum number of candidates from one answer.
+        cell: Empty cell to aim at; None if there is none.
         place: That cell in words.
-        neighbours: Who holds the cells beside it, or beside the chosen parent's.
-        broken: A candidate that failed and may be repaired.
-        failures: What failed lately, newest first.
-        hints: What people said about this search.
+        neighbours: Elites of the cells beside it, or beside the chosen parent's cell.
+        broken: Failed candidate that may be repaired.
+        failures: Recent failures, newest first.
+        hints: Hints that people gave for this search.
     """
 
     search: str
@@ -189,16 +189,16 @@ class LlmContext:
 
 @dataclass(frozen=True)
 class ProposalContext:
-    """What an emitter knows when it proposes.
+    """Everything that an emitter may know for one proposal.
 
     Attributes:
         operator: The operator as a JSON object (`workers.protocol.Operator`).
-        target: What the candidate will be compiled for, such as `sm_90`.
-        parents: At least `arity` of them, the chosen one first; fewer where the archive holds fewer.
+        target: Target that the candidate is compiled for, such as `sm_90`.
+        parents: At least `arity` parents, the chosen one first; fewer if the archive holds fewer.
         trials: Recent trials of this emitter in this search, newest first.
-        rng: The only source of chance; seeded from the search's seed and the proposal's ordinal.
-        llm: For emitters that ask models.
-        draft: For emitters that plant: what a worker drafted from the operator's reference; empty where it could not.
+        rng: The only source of randomness; seeded from the search's seed and the proposal's ordinal.
+        llm: Further context for emitters that use language models.
+        draft: A worker's draft from the operator's reference, for emitters that propose one; empty if it failed.
     """
 
     operator: Mapping[str, Any]
@@ -212,7 +212,7 @@ class ProposalContext:
 
 @dataclass(frozen=True)
 class ConversationTurn:
-    """One exchange of a conversation: its id, and the candidate that was judged on the way, if one was."""
+    """One exchange of a conversation: its id, and the candidate that it had judged, if any."""
 
     exchange: str
     candidate: str | None = None
@@ -220,14 +220,14 @@ class ConversationTurn:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A candidate's text.
+    """Text of a new candidate.
 
     Attributes:
         source: The text.
-        parents: Ids of what it was made from.
-        note: What was tried, in words; canonical per kind of move.
-        turns: What was asked on the way; the text is out of the last answer.
-        variations: Further candidates out of the same answer.
+        parents: Ids of its parents.
+        note: Description of the change; the same change always has the same note.
+        turns: Exchanges that led to it; the text is from the last answer.
+        variations: Further candidates from the same answer.
     """
 
     source: str
@@ -239,10 +239,10 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Edit:
-    """Something that may be made of a parent, told before a text is written.
+    """Possible change of a parent, described before its text is written.
 
     Attributes:
-        note: As in the proposal that comes of it.
+        note: Note of the resulting proposal.
         rules: Names of the rules that it applies.
         values: New values of parameters, by name.
     """
@@ -254,7 +254,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class NoProposal:
-    """Exchanges that leave nothing more to judge. `reason` is a word, `detail` a sentence; empty if all went well."""
+    """Exchanges that gave no candidate to store. `reason` is a word, `detail` a sentence; empty if nothing failed."""
 
     turns: tuple[ConversationTurn, ...]
     reason: str = ""
@@ -262,13 +262,13 @@ class NoProposal:
 
 
 class Emitter(ABC):
-    """Proposes candidates.
+    """Source of candidates.
 
     Attributes:
-        name: What specs call it; also its key in the table.
-        arity: How many parents it needs.
-        asks: Whether it asks models: then it gets a talk, and proposes as slowly as these answer.
-        proposes_draft: Whether it proposes once, before the search runs, from a worker's draft.
+        name: Name in specs; also its key in the table.
+        arity: Number of parents that it needs.
+        asks: True if it uses language models: it then gets an `LlmContext`, and is as slow as they are.
+        proposes_draft: True if it proposes once, before the search runs, from a worker's draft.
     """
 
     name: ClassVar[str]
@@ -276,16 +276,16 @@ class Emitter(ABC):
     asks: ClassVar[bool] = False
     proposes_draft: ClassVar[bool] = False
 
-    def resting(self, trials: Sequence[EmitterTrial]) -> Mapping[str, str]:
-        """What it does not try at present, each with the reason, in view of its recent trials; most try everything."""
+    def suspended(self, trials: Sequence[EmitterTrial]) -> Mapping[str, str]:
+        """Return the parts that it has suspended because of recent trials, with reasons; most suspend nothing."""
         return {}
 
     def edits(self, context: ProposalContext) -> Sequence[Edit]:
-        """What it could make of the first parent, as far as it can tell without writing it; most cannot."""
+        """List the possible edits of the first parent; empty if the emitter cannot tell without writing them."""
         return ()
 
     def apply(self, context: ProposalContext, edit: Edit) -> Proposal | None:
-        """Go one of those ways; None if that leads nowhere after all."""
+        """Apply one of those edits. Returns None if it does not apply after all."""
         return None
 
     @abstractmethod
@@ -293,5 +293,5 @@ class Emitter(ABC):
         """Propose one candidate, or None if nothing can be made of these parents.
 
         Raises:
-            BackendError: If a model had to be asked and did not answer.
+            BackendError: If a language model did not answer.
         """

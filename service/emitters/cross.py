@@ -1,7 +1,7 @@
 """The emitter `cross`: host part of one elite with the device part of another, or numbers of one in the other.
 
-Works on syntax trees. Two elites of one search mostly descend from one seed, so that their kernels share parameters by
-name; what cannot be matched by name is left alone. The judge says whether the two parts belong together.
+It works on syntax trees. Two elites of one search mostly descend from one seed, so that their kernels share parameter
+names; parameters without a match stay as they are. The judge decides if the two parts fit together.
 """
 
 import ast
@@ -21,7 +21,7 @@ DEVICE = "device part of the second in the host part of the first"
 """Note of a proposal that joins two parts."""
 
 Move = Callable[[Parent, Parent, ProposalContext], tuple[str, str] | None]
-"""A source and a note out of two parents, the first of which gives most; None if they have nothing to exchange."""
+"""Function that makes a source and a note from two parents, mostly from the first; None if it cannot."""
 
 
 class Cross(Emitter):
@@ -31,7 +31,7 @@ class Cross(Emitter):
     arity: ClassVar[int] = 2
 
     async def propose(self, context: ProposalContext) -> Proposal | None:
-        """Cross the chosen parent with the other, or None if they are one, or have nothing to exchange."""
+        """Cross the chosen parent with the other; None if they are equal or have nothing to exchange."""
         known = {digest(parent.source) for parent in context.parents}
         if len(known) < 2:
             return None
@@ -47,14 +47,14 @@ class Cross(Emitter):
 
 
 def _moves(context: ProposalContext) -> Iterator[tuple[Move, Parent, Parent]]:
-    """Every move in both directions, in a random order."""
+    """Return every move in both directions, in a random order."""
     one, other = context.parents[:2]
     pairs = [(move, *pair) for move in (join, exchange) for pair in ((one, other), (other, one))]
     return iter(context.rng.sample(pairs, len(pairs)))
 
 
 def exchange(first: Parent, second: Parent, context: ProposalContext) -> tuple[str, str] | None:
-    """The first with some of the numbers of the second, where both have a parameter of one name."""
+    """Return the first with some of the numbers of the second, where both have a parameter of one name."""
     own, theirs = read(first.source, context.target), read(second.source, context.target)
     values = _drawn(own, {item.name: item.value for item in theirs if item.value is not None}, context.rng)
     note = describe(own, values)
@@ -62,7 +62,7 @@ def exchange(first: Parent, second: Parent, context: ProposalContext) -> tuple[s
 
 
 def _drawn(own: Sequence[TunableParameter], theirs: Mapping[str, int], rng: random.Random) -> dict[str, int]:
-    """Some of the numbers that differ, at least one if there are any."""
+    """Draw some of the numbers that differ, at least one if there are any."""
     found = {item.name: theirs[item.name] for item in own if theirs.get(item.name, item.value) != item.value}
     legal = [item.name for item in own if item.name in found and found[item.name] in item.ladder]
     chosen = [name for name in legal if rng.random() < 0.5] or legal[:1]
@@ -70,7 +70,7 @@ def _drawn(own: Sequence[TunableParameter], theirs: Mapping[str, int], rng: rand
 
 
 def join(first: Parent, second: Parent, _: ProposalContext) -> tuple[str, str] | None:
-    """The first's host part with the second's kernels."""
+    """Return the first's host part with the second's kernels."""
     module, donor = parse(first.source), parse(second.source)
     if not (is_readable(module) and is_readable(donor)):
         return None
@@ -84,7 +84,7 @@ def join(first: Parent, second: Parent, _: ProposalContext) -> tuple[str, str] |
 
 
 def _replace(module: ast.Module, kernel: RewritableKernel, donor: ast.Module, other: RewritableKernel) -> bool:
-    """Put another kernel in a kernel's place, if every launch can say what it needs; whether that was possible."""
+    """Replace a kernel by another if every launch can pass its arguments. Returns True if that was possible."""
     passed = [_arguments(kernel, launch, other) for launch in kernel.launches]
     if any(arguments is None for arguments in passed):
         return False
@@ -99,7 +99,7 @@ def _replace(module: ast.Module, kernel: RewritableKernel, donor: ast.Module, ot
 
 
 def _arguments(kernel: RewritableKernel, launch: LaunchSite, other: RewritableKernel) -> list[ast.keyword] | None:
-    """What a launch passes to the other kernel, by name; numbers that only the other has are its own."""
+    """Make the arguments of a launch for the other kernel, by name; constants that only the other has are kept."""
     found = []
     for name in other.parameters:
         if name in kernel.parameters:

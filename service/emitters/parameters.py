@@ -1,8 +1,7 @@
-"""The numbers of a candidate that may be other numbers: where they stand in its tree, and which values are legal.
+"""Tunable parameters of a candidate: numbers in its tree that may change, with their legal values.
 
-A number counts as a parameter only where another value computes the same: launch options, extents of tiles that a
-loop or the grid steps by, sizes of groups and runs, programs a multiprocessor. A tile that must hold a whole row is
-no parameter.
+A number is a parameter only if another value computes the same: launch options, extents of tiles that a loop or the
+grid steps by, sizes of groups and runs, programs per multiprocessor. A tile that must hold a whole row is no parameter.
 """
 
 import ast
@@ -21,42 +20,42 @@ Ladder = tuple[int, ...]
 
 
 def powers(low: int, high: int) -> Ladder:
-    """Powers of two from `low` to `high`, both included."""
+    """Return the powers of two from `low` to `high`, both included."""
     return tuple(2**exponent for exponent in range(low.bit_length() - 1, high.bit_length()))
 
 
 WARPS = {"sm": powers(1, 32), "gfx": powers(1, 16)}
-"""Warps of a program by kind of target: a block has at most 1024 threads, and a warp 32 of them or 64."""
+"""Warps per program by kind of target: a block has at most 1024 threads, and a warp has 32 or 64 of them."""
 
 STAGES: Ladder = (1, 2, 3, 4, 5)
 
 REGISTERS: Ladder = (64, 80, 96, 128, 168, 255)
-"""Registers a thread: an instruction can address 255."""
+"""Registers per thread: an instruction can address 255."""
 
 DEFAULTS = {"num_warps": 4, "num_stages": 3}
-"""What Triton takes where a launch does not say (`CUDAOptions` in triton 3.7)."""
+"""Triton's defaults for options that a launch does not pass (`CUDAOptions` in triton 3.7)."""
 
 ROW_TILES, DOT_TILES = powers(16, 65536), powers(16, 256)
-"""Extents of a tile of a row, and of an operand of `tl.dot`: that needs 16, and shared memory holds few large ones."""
+"""Extents of a tile of a row, and of an operand of `tl.dot`, which needs 16; shared memory holds few large ones."""
 
 COUNTS, RESIDENT, UNROLL, PER_WARP = powers(1, 64), powers(1, 32), powers(1, 8), powers(64, 4096)
 CAPS = powers(256, 65536)
 FIRST_CAPS = (2048, 4096)
-"""Caps on a row's tile, and where to begin if there is none."""
+"""First caps to try on a row's tile that has none."""
 
 COUNTED = ("ROWS", "RUN", "GROUP")
-"""Words in the names of constexpr parameters that count things and are not extents."""
+"""Words in the names of constexpr parameters that are counts and not extents."""
 
 
 @dataclass(frozen=True)
 class TunableParameter:
-    """One number.
+    """One tunable number.
 
     Attributes:
-        name: What notes call it.
-        value: What it is; None for a limit that is not there yet.
+        name: Name in notes.
+        value: Present value; None for a cap that is not there yet.
         ladder: Legal values, ascending.
-        write: Changes it in the tree.
+        write: Function that changes it in the tree.
     """
 
     name: str
@@ -66,7 +65,7 @@ class TunableParameter:
 
     @property
     def neighbours(self) -> Ladder:
-        """The legal values next to the present one."""
+        """Legal values next to the present one."""
         if self.value is None:
             return FIRST_CAPS
         below = [rung for rung in self.ladder if rung < self.value]
@@ -75,9 +74,9 @@ class TunableParameter:
 
 
 def parameters(module: ast.Module, target: str) -> list[TunableParameter]:
-    """The parameters of a candidate that is compiled for `target`. Their names are unique.
+    """Return the parameters of a candidate that is compiled for `target`. Their names are unique.
 
-    Numbers that stand in two places are given a name in the tree first, so that they change together.
+    A number that is written in two places gets a name in the tree first, so that both change together.
     """
     for kernel in kernels(module):
         tie_tiles(kernel)
@@ -91,7 +90,7 @@ def parameters(module: ast.Module, target: str) -> list[TunableParameter]:
 
 
 def _of_launch(launch: LaunchSite, understood: dict[int, RewritableKernel], target: str) -> Iterator[TunableParameter]:
-    """Options of a launch, and extents of the tiles that it passes."""
+    """Yield the options of a launch, and the extents of the tiles that it passes."""
     if len(decorators(launch.kernel)) == 1:
         loops = any(isinstance(line, ast.For) for line in flat(launch.kernel.body))
         yield from _option(launch, "num_warps", WARPS["gfx" if target.startswith("gfx") else "sm"])
@@ -129,16 +128,12 @@ def _tile(kernel: RewritableKernel, launch: LaunchSite, tile: str) -> Iterator[T
     yield from _literals(label, value, COUNTS if counted else _extents(kernel.function))
 
 
-def _add_cap(kernel: RewritableKernel, launch: LaunchSite, tile: str, cap: int) -> None:
-    kernel.set_argument(launch, tile, f"min({text(kernel.value(launch, tile))}, {cap})")
-
-
 def _extents(function: ast.FunctionDef) -> Ladder:
     return DOT_TILES if calls(function, "tl.dot") else ROW_TILES
 
 
 def _literals(name: str, node: ast.expr, ladder: Ladder) -> Iterator[TunableParameter]:
-    """Numbers of an expression such as `max(1, min(32, block // 512))`, each under its part in it."""
+    """Yield numbers of an expression such as `max(1, min(32, block // 512))`, each under its part in it."""
     match node:
         case ast.Constant(value=int() as value) if value > 0 and not isinstance(value, bool):
             yield TunableParameter(name, value, ladder, partial(setattr, node, "value"))
@@ -151,7 +146,7 @@ def _literals(name: str, node: ast.expr, ladder: Ladder) -> Iterator[TunablePara
 
 
 def _is_free(kernel: RewritableKernel, launch: LaunchSite, tile: str) -> bool:
-    """Whether a tile may have another extent: a loop steps by it, the grid counts it, or it only groups."""
+    """Return True if a tile may have another extent: a loop steps by it, the grid counts it, or it only groups."""
     if "GROUP" in tile.upper():
         return True
     if any(found.step == tile for line in flat(kernel.function.body) if (found := sweep(line))):
@@ -164,7 +159,7 @@ def _is_free(kernel: RewritableKernel, launch: LaunchSite, tile: str) -> bool:
 
 
 def _is_repeated(value: ast.expr, host: ast.FunctionDef) -> bool:
-    """Whether the host writes a number again elsewhere, so that it must not change here alone."""
+    """Return True if the host writes a number again elsewhere, so that it must not change here alone."""
     return isinstance(value, ast.Constant) and sum(text(node) == text(value) for node in walk(host)) > 1
 
 
@@ -174,7 +169,7 @@ def _settled(host: ast.FunctionDef, node: ast.expr) -> ast.expr:
 
 
 def _of_loops(function: ast.FunctionDef) -> Iterator[TunableParameter]:
-    """What loops ask of the compiler."""
+    """Yield the compiler options of loops."""
     loops = [line for line in flat(function.body) if isinstance(line, ast.For) and is_call(line.iter, "tl.range")]
     ladders = {"num_stages": STAGES, "loop_unroll_factor": UNROLL}
     for loop in loops:
@@ -183,7 +178,7 @@ def _of_loops(function: ast.FunctionDef) -> Iterator[TunableParameter]:
 
 
 def _of_host(host: ast.FunctionDef) -> Iterator[TunableParameter]:
-    """Programs a multiprocessor."""
+    """Yield the programs per multiprocessor."""
     for node in walk(host):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
             for number, other in ((node.left, node.right), (node.right, node.left)):
@@ -192,7 +187,7 @@ def _of_host(host: ast.FunctionDef) -> Iterator[TunableParameter]:
 
 
 def _with_unique_names(found: Sequence[TunableParameter]) -> list[TunableParameter]:
-    """Without the function's name where there is only one of that name, numbered where even that is not enough."""
+    """Shorten names without the function's where that is unique, and number those that still collide."""
     short = Counter(item.name.partition(".")[2] for item in found)
     seen: Counter[str] = Counter()
     result = []

@@ -10,27 +10,26 @@ from service.emitters.rules import RULES
 from service.operators.sources import digest
 
 JOINT = " + "
-"""Between the names of rules in a note."""
+"""Separator of rule names in a note."""
 
 SECOND_RULE = 0.3
-"""How often a second rule follows the first: some pay only together."""
-
+"""Probability of a second rule after the first: some pay only together."""
 
 PATIENCE = 4
-"""Failures, and nothing else, after which a rule rests. Our choice: three parents may share what fails."""
+"""Failures without a success after which a rule is suspended. Our choice: three parents may share what fails."""
 BARREN = ("syntax_error", "forbidden_op", "compile_error", "unsupported_launch", "plan_rejected", "trace_crashed")
 """Outcomes of kernels that never ran."""
 
 
 class Rewrite(Emitter):
-    """Tries rules by what they brought here; one that never led to a kernel that compiles rests."""
+    """Applies rules by their recent gain in this search; one that never gave a compiling kernel is suspended."""
 
     name: ClassVar[str] = "rewrite"
 
-    def resting(self, trials: Sequence[EmitterTrial]) -> dict[str, str]:
-        """Rules that, alone, never led to a kernel that compiles.
+    def suspended(self, trials: Sequence[EmitterTrial]) -> dict[str, str]:
+        """Return the rules that, used alone, never gave a compiling kernel.
 
-        Trials are recent ones: a rule comes back when other trials have taken the place of its failures.
+        Only recent trials count: a rule returns once newer trials have replaced its failures.
         """
         found = {}
         for name in RULES:
@@ -40,10 +39,10 @@ class Rewrite(Emitter):
         return found
 
     async def propose(self, context: ProposalContext) -> Proposal | None:
-        """Rewrite the chosen parent, or None if no rule applies to it."""
+        """Rewrite the chosen parent; None if no rule applies to it."""
         parent, rng = context.parents[0], context.rng
         accounts, seen = rule_accounts(context.trials), [digest(parent.source)]
-        rules = [name for name in RULES if name not in self.resting(context.trials)]
+        rules = [name for name in RULES if name not in self.suspended(context.trials)]
         source, applied = parent.source, []
         for _ in range(1 + (rng.random() < SECOND_RULE)):
             if step := _step(source, _fresh_first(ranked(accounts, rules, rng), context), rng, seen):
@@ -55,19 +54,19 @@ class Rewrite(Emitter):
         return Proposal(source, (parent.candidate,) if parent.candidate else (), JOINT.join(applied))
 
     def edits(self, context: ProposalContext) -> Sequence[Edit]:
-        """One rule each, of those that apply and do not rest."""
-        source, resting = context.parents[0].source, self.resting(context.trials)
-        return [Edit(name, (name,)) for name, rule in RULES.items() if name not in resting and rule.applies(source)]
+        """List one edit per rule that applies and is not suspended."""
+        source, suspended = context.parents[0].source, self.suspended(context.trials)
+        return [Edit(name, (name,)) for name, rule in RULES.items() if name not in suspended and rule.applies(source)]
 
     def apply(self, context: ProposalContext, edit: Edit) -> Proposal | None:
-        """The parent after that rule, or None if it does not apply."""
+        """Apply that rule to the parent; None if it does not apply."""
         parent = context.parents[0]
         step = _step(parent.source, edit.rules, context.rng, [digest(parent.source)])
         return Proposal(step[1], (parent.candidate,) if parent.candidate else (), step[0]) if step else None
 
 
 def rule_accounts(trials: Sequence[EmitterTrial]) -> dict[str, ArmStats]:
-    """What came of each rule, by its trials; a trial of two rules counts for both."""
+    """Return the statistics of each rule; a trial of two rules counts for both."""
     found = {}
     for name in RULES:
         mine = [trial for trial in trials if name in trial.note.split(JOINT)]
@@ -77,14 +76,14 @@ def rule_accounts(trials: Sequence[EmitterTrial]) -> dict[str, ArmStats]:
 
 
 def _fresh_first(order: Sequence[str], context: ProposalContext) -> list[str]:
-    """Rules in an order, those that were tried on this very parent last."""
+    """Move the rules that were tried on this very parent to the end."""
     parent = context.parents[0].candidate
     tried = {name for trial in context.trials if parent in trial.parents for name in trial.note.split(JOINT)}
     return sorted(order, key=lambda name: name in tried)
 
 
 def _step(source: str, order: Iterable[str], rng: random.Random, seen: list[str]) -> tuple[str, str] | None:
-    """The first rule that leads to something not seen yet, and what it makes of the source."""
+    """Return the first rule that gives a new source, and that source."""
     for name in order:
         changed = RULES[name].rewrite(source, rng)
         if changed is not None and digest(changed) not in seen:

@@ -1,15 +1,15 @@
-"""The emitter `seed`: what TorchInductor makes of the reference, as a candidate beside the operator's own seeds."""
+"""The emitter `seed`: TorchInductor's kernel for the reference, as a candidate beside the operator's own seeds."""
 
 from typing import ClassVar
 
 from service.emitters.base import Emitter, Proposal, ProposalContext
 
 NOTE = "TorchInductor"
-"""What was tried."""
+"""Note of its proposals."""
 
 
 class Seed(Emitter):
-    """TorchInductor's Triton for the reference, once, before the search runs; a worker has it written in its jail."""
+    """Source of one candidate before the search runs: TorchInductor's Triton code, written in a worker's sandbox."""
 
     name: ClassVar[str] = "seed"
     arity: ClassVar[int] = 0

@@ -1,4 +1,4 @@
-"""The emitter `tune`: other values for a parent's parameters, drawn at random first, then near what did well."""
+"""The emitter `tune`: other values for a parent's parameters, drawn at random first, then near the parent's."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,25 +15,25 @@ DRAWS = 12
 """Trials in a search before refinement begins."""
 
 WIDE_SHARE = 0.1
-"""After that: how often a move is still drawn at random."""
+"""Probability of a random move after that."""
 
 ATTEMPTS = 24
-"""Moves drawn before all neighbours are looked through for one that is new."""
+"""Moves drawn before all single steps are tried in turn."""
 
 REMEMBERED = 256
-"""Sources whose parameters are remembered, some hundred kilobytes each with their trees: elites are parents often."""
+"""Maximum number of sources with cached parameters, some hundred kilobytes each with their trees."""
 
 Values = Mapping[str, int]
 """New values by name of the parameter."""
 
 
 class Tune(Emitter):
-    """Changes numbers only: launch options, extents of tiles, programs a multiprocessor."""
+    """Changes numbers only: launch options, extents of tiles, programs per multiprocessor."""
 
     name: ClassVar[str] = "tune"
 
     async def propose(self, context: ProposalContext) -> Proposal | None:
-        """Change one or more parameters of the chosen parent, or None if it has none or all near it was tried."""
+        """Change one or more parameters of the chosen parent; None if it has none or all moves were tried."""
         parent = context.parents[0]
         found = read(parent.source, context.target)
         tried = {trial.note for trial in context.trials if not trial.parents or parent.candidate in trial.parents}
@@ -44,7 +44,7 @@ class Tune(Emitter):
         return None
 
     def edits(self, context: ProposalContext) -> Sequence[Edit]:
-        """Every other value of one parameter, and every two single steps."""
+        """List every other value of one parameter, and every pair of single steps."""
         found = read(context.parents[0].source, context.target)
         single = [{item.name: value} for item in found for value in item.ladder if value != item.value]
         steps = [[(item.name, value) for value in item.neighbours] for item in found]
@@ -52,7 +52,7 @@ class Tune(Emitter):
         return [Edit(describe(found, values), (), values) for values in (*single, *double)]
 
     def apply(self, context: ProposalContext, edit: Edit) -> Proposal | None:
-        """The parent with these values."""
+        """Write the parent with these values."""
         return _proposal(context.parents[0], context.target, edit.values, edit.note)
 
 
@@ -63,7 +63,7 @@ def _proposal(parent: Parent, target: str, values: Values, note: str) -> Proposa
 
 @lru_cache(REMEMBERED)
 def read(source: str, target: str) -> Sequence[TunableParameter]:
-    """The parameters of a source; none if it cannot be read and written. They are for reading: `write` writes."""
+    """Return the parameters of a source; none if it cannot be parsed and rendered. Only `write` may change them."""
     try:
         module = parse(source)
         found = parameters(module, target) if is_readable(module) else []
@@ -74,7 +74,7 @@ def read(source: str, target: str) -> Sequence[TunableParameter]:
 
 
 def write(source: str, target: str, values: Values) -> str:
-    """The source with other values for some of its parameters.
+    """Return the source with other values for some of its parameters.
 
     Raises:
         SyntaxError: If the source cannot be read.
@@ -87,13 +87,13 @@ def write(source: str, target: str, values: Values) -> str:
 
 
 def describe(found: Sequence[TunableParameter], values: Values) -> str:
-    """What changes, such as `num_warps 8 -> 4; BLOCK 1024 -> 2048`; empty if nothing does."""
+    """Describe the changes, such as `num_warps 8 -> 4; BLOCK 1024 -> 2048`; empty if there are none."""
     changes = [(item, values[item.name]) for item in found if values.get(item.name, item.value) != item.value]
     return "; ".join(f"{item.name} {'none' if item.value is None else item.value} -> {new}" for item, new in changes)
 
 
 def _moves(found: Sequence[TunableParameter], context: ProposalContext) -> Iterator[Values]:
-    """Changes to try in turn: drawn ones first, then every single step."""
+    """Yield changes to try in turn: random ones first, then every single step."""
     if not found:
         return
     rng = context.rng

@@ -1,1 +1,1 @@
-"""What a report means: jobs and their reports, verdicts, offers, and whose word counts."""
+"""Evaluation: jobs and their reports, verdicts, offers to cells, and checks of untrusted reports."""

@@ -1,4 +1,4 @@
-"""What is being judged, and who waits for it: a bundle in flight is judged once, however many cases wait for it."""
+"""Evaluation requests: a bundle in flight is judged once, however many cases wait for it."""
 
 from collections.abc import Collection
 
@@ -12,11 +12,11 @@ from service.evaluation.unit_of_work import UnitOfWork
 from workers.protocol import PROTOCOL_VERSION, ConfirmJob, MeasureJob, Report
 
 Work = tuple[str, str, str, str | None]
-"""Operator, bundle, device, and for a confirm the incumbent's bundle, `AGAIN` for a repeat: what one job finds out."""
+"""Key of one job's result: operator, bundle, device, and a confirm's incumbent bundle (`AGAIN` for a repeat)."""
 
 
 class JobAssignments:
-    """Sends jobs on bundles, unless their reports are to be had without."""
+    """Sends jobs on bundles whose reports the archive lacks."""
 
     def __init__(self, store: Store, unit_of_work: UnitOfWork, reference_seed: ReferenceSeed) -> None:
         self._store = store
@@ -25,13 +25,13 @@ class JobAssignments:
         self._waiting: Pending[Work, EvaluationCase] = Pending()
 
     async def obtain(self, case: EvaluationCase, incumbent: str | None, queued: Collection[str]) -> Report | None:
-        """The report on an equal bundle out of the archive; or None, and then the case waits for a job on its way.
+        """Return the report on an equal bundle from the archive; None if the case now waits for a job.
 
         Args:
-            case: What to judge.
+            case: The case to judge.
             incumbent: None to measure it, `AGAIN` to have a trusted worker repeat that; else the bundle to confirm it
                 against, or `EMPTY_CELL`.
-            queued: Jobs that are known to be on their way.
+            queued: Ids of jobs that are in the queue already.
         """
         work = _work(case, incumbent)
         if self._waiting.has(work, case):
@@ -46,16 +46,16 @@ class JobAssignments:
         return None
 
     def claim(self, report: Report, asked: EvaluationCase) -> list[EvaluationCase]:
-        """Everybody who waits for a report, the case that its job asked about among them; they wait no longer."""
+        """Return all cases that wait for a report, including the one that its job names, and clear them."""
         waiting = self._waiting.claim(_work(asked, incumbent_of(report)))
         return waiting if any(asked.same(other) for other in waiting) else [*waiting, asked]
 
     def awaits(self, candidate: str) -> bool:
-        """Whether a candidate waits for anything."""
+        """Return True if a job for this candidate is pending."""
         return self._waiting.awaits(candidate)
 
     def forget(self, search: str) -> set[str]:
-        """Drop what is remembered of a search, before a sweep finds it anew; the searches that waited for its jobs."""
+        """Clear the in-memory state of a search. Returns the other searches that waited for its jobs."""
         return self._waiting.forget(search)
 
     async def _find(self, case: EvaluationCase, incumbent: str | None) -> Report | None:

@@ -1,4 +1,4 @@
-"""Whether two answers to one job agree: a host's with a trusted worker's."""
+"""Comparison of two reports on one job: a remote worker's with a trusted worker's."""
 
 from typing import Literal, Self
 
@@ -9,22 +9,22 @@ from service.evaluation.promotion import times_us
 from workers.protocol import AnyReport, Outcome, TraceReport
 
 SPEED_TOLERANCE = 1.25
-"""Measured speedups of one kernel on two cards of one class differ by less than this factor: cards of a class differ by
-a few percent in clocks, and a lie that is to win anything is larger."""
+"""Factor within which measured speedups of one kernel on two cards of one class agree. Clocks of such cards differ by a
+few percent; a false report that could win a cell differs by more."""
 PREDICTION_TOLERANCE = 1.01
-"""Predicted times are computed, so that they differ by rounding at most."""
+"""Factor within which predicted times agree: they are computed, so only rounding differs."""
 
 
 class TrustedResult(BaseModel):
-    """What a trusted worker said of a job, as far as another one must say the same.
+    """Reproducible part of a report: every honest worker must report the same.
 
     Attributes:
-        worker: Who said so.
+        worker: Id of the reporting worker.
         kind: Kind of the report.
-        correct: Whether the candidate, or its variant, was correct.
-        bundles: Of a trace: identities of the bundles by variant, empty where there was none.
-        speedup: Of a measured variant: the middle of its speedup, None if it has none.
-        times_us: Of a predicted variant: its times, microseconds by shape.
+        correct: True if the candidate, or its variant, was correct.
+        bundles: Identities of a trace's bundles by variant; empty for a variant without one.
+        speedup: Median speedup of a measured variant; None if it has none.
+        times_us: Times of a predicted variant, microseconds by shape.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -38,9 +38,9 @@ class TrustedResult(BaseModel):
 
     @classmethod
     def of(cls, report: AnyReport) -> Self | None:
-        """What a report says; None where our machine failed, which says nothing.
+        """Extract the reproducible part of a report; None if the machine failed.
 
-        None also of finalists: only trusted workers examine them, on shapes that are drawn anew each time.
+        None for finalists as well: only trusted workers examine them, on shapes drawn anew each time.
         """
         if report.outcome is Outcome.WORKER_LOST or is_final(report.job):
             return None
@@ -58,7 +58,7 @@ class TrustedResult(BaseModel):
         )
 
     def differs(self, other: "TrustedResult") -> str:
-        """What another answer says differently, for a person; empty if they agree."""
+        """Describe the difference to another result for a person; empty if they agree."""
         if self.correct != other.correct:
             return f"correct is {self.correct} for one and {other.correct} for the other"
         if self.bundles != other.bundles:

@@ -1,47 +1,31 @@
-"""A bench of one's own: judge a job on this machine without any queue."""
+"""Local executor: judges jobs on this machine without a queue."""
 
 import asyncio
-import contextlib
 import os
-import signal
 from collections.abc import Sequence
 from pathlib import Path
+from time import monotonic
 from types import TracebackType
 from typing import Self, TypeVar
 
-from pydantic import ValidationError
-
 from service.errors import ServiceError, Unavailable
-from workers.protocol import (
-    ANSWER,
-    Answer,
-    Device,
-    ExecutorFailure,
-    ExecutorReady,
-    Job,
-    Report,
-    TraceReport,
-    patience_s,
-)
-from workers.safe_python import PYTHON, safe_environment
+from workers.executor_client import ExecutorClient, ExecutorDied
+from workers.protocol import Answer, Device, ExecutorFailure, ExecutorReady, Job, Report, TraceReport, patience_s
+from workers.safe_python import PYTHON
 
 WARM_S = 300.0
-"""Seconds that a bench may take to import its libraries and build its jail; cold disks are slow."""
+"""Seconds that an executor may take to import its libraries and build its sandbox; cold disks are slow."""
 GRACE_S = 30.0
-"""Seconds over a job's deadline before its bench is ended; it keeps the deadline itself, and assembles after it."""
-FAREWELL_S = 2.0
-"""Seconds that an idle bench gets to end by itself."""
-MAX_LINE_BYTES = 1 << 30
-"""Longest answer read: sixteen variants of 128 plans, with room."""
+"""Seconds over a job's deadline before the executor is killed: it keeps the deadline itself, and assembles after it."""
 COMMAND = (*PYTHON, "-m", "workers", "bench")
 
 Kind = TypeVar("Kind", TraceReport, Report)
 
 
 class LocalExecutor:
-    """A warm process that takes one job at a time. Use as an async context: it gets warm while others do.
+    """Executor process of this process, one job at a time. Use as an async context; it warms up in the background.
 
-    Start it from the main thread: it ends with the thread that started it.
+    Start it from the main thread: the process ends with the thread that started it.
     """
 
     def __init__(
@@ -53,107 +37,97 @@ class LocalExecutor:
         data: Path | None = None,
         command: Sequence[str] = COMMAND,
     ) -> None:
-        """Prepare a bench.
+        """Prepare without starting the process.
 
         Args:
             kind: `trace`, `measure`, or `both`, which is for devices without a card.
-            device: What to measure on. With `both` a recording is asked in place of a compiler.
-            card: Which card of this machine, on devices that measure.
-            data: Folder for what measuring leaves; None for the worker's own.
-            command: What starts a bench, without its options.
+            device: Device to measure on. With `both`, a recording replaces the compiler.
+            card: Number of this machine's card, on devices that measure.
+            data: Folder for figures of baselines and raw samples; None for the worker's own.
+            command: Command that starts an executor, without its options.
         """
-        where: tuple[str, ...] = () if device is None else ("--device", device.name)
+        options: tuple[str, ...] = () if device is None else ("--device", device.name)
         if device is not None and device.measures:
-            where += ("--card", f"cuda:{card}", *(() if data is None else ("--data", str(data))))
-        self._command = (*command, kind, *where, "--with-parent", str(os.getpid()))
-        self._process: asyncio.subprocess.Process | None = None
+            options += ("--card", f"cuda:{card}", *(() if data is None else ("--data", str(data))))
+        self._command = (*command, kind, *options, "--with-parent", str(os.getpid()))
+        self._client: ExecutorClient | None = None
         self._greeting: ExecutorReady | None = None
 
     async def __aenter__(self) -> Self:
         """Start the process."""
-        self._process = await asyncio.create_subprocess_exec(
-            *self._command,
-            env=safe_environment(os.environ),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            limit=MAX_LINE_BYTES,
-            start_new_session=True,
-        )
+        self._client = ExecutorClient(self._command)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End the process."""
-        await self._close()
+        if self._client is not None:
+            await asyncio.to_thread(self._client.close)
 
     async def ready(self) -> ExecutorReady:
-        """Wait until it is warm; what it said of itself then.
+        """Wait until the executor is warm, and return its greeting.
 
         Raises:
             Unavailable: If it did not get ready; says why.
         """
         if self._greeting is None:
-            answer = await self._hear(WARM_S)
+            answer = await self._answer(self._running(), WARM_S)
             if not isinstance(answer, ExecutorReady):
-                raise Unavailable(f"the bench is not ready: {_said(answer)}")
+                raise Unavailable(f"the executor is not ready: {_described(answer)}")
             self._greeting = answer
         return self._greeting
 
     async def run(self, job: Job, kind: type[Kind]) -> Kind:
-        """Have a job done as soon as it is warm; the report is of the type `kind`.
+        """Have a job done once the executor is warm; the report is of the type `kind`.
 
         Raises:
             Unavailable: If the machine failed in a way that may pass.
-            ServiceError: If it cannot do this job.
+            ServiceError: If the machine can never do this job.
         """
         await self.ready()
-        process = self._process
-        if process is None or process.stdin is None or process.returncode is not None:
-            raise Unavailable("the bench is not running")
-        try:
-            process.stdin.write(job.model_dump_json().encode() + b"\n")
-            await process.stdin.drain()
-        except OSError as error:
-            raise Unavailable(f"the bench ended: {error}") from error
-        answer = await self._hear(patience_s(job) + GRACE_S)
+        client = self._running()
+        client.send(job)
+        answer = await self._answer(client, patience_s(job) + GRACE_S)
         if isinstance(answer, kind):
             return answer
         if isinstance(answer, ExecutorFailure) and not answer.transient:
             raise ServiceError(answer.error)
-        raise Unavailable(f"the bench failed: {_said(answer)}")
+        raise Unavailable(f"the executor failed: {_described(answer)}")
 
-    async def _hear(self, timeout_s: float) -> Answer:
-        """Read one answer; a process that gives none is ended."""
-        process = self._process
-        if process is None or process.stdout is None:
-            raise Unavailable("the bench is not running")
+    def _running(self) -> ExecutorClient:
+        if self._client is None or not self._client.alive:
+            raise Unavailable("the executor is not running")
+        return self._client
+
+    async def _answer(self, client: ExecutorClient, timeout_s: float) -> Answer:
+        """Wait for one answer; a process that gives none is killed."""
+        until = monotonic() + timeout_s
         try:
-            line = await asyncio.wait_for(process.stdout.readline(), timeout_s)
-            return ANSWER.validate_json(line)
+            while (answer := client.poll(0)) is None:
+                async with asyncio.timeout(until - monotonic()):
+                    await _movable(client)
         except TimeoutError as error:
-            await self._kill(process)
-            raise Unavailable(f"the bench gave no answer in {timeout_s:g} s") from error
-        except ValidationError as error:
-            await self._kill(process)
-            raise Unavailable(f"the bench ended with status {process.returncode}") from error
-
-    async def _close(self) -> None:
-        process = self._process
-        if process is None or process.stdin is None:
-            return
-        process.stdin.close()
-        try:
-            await asyncio.wait_for(process.wait(), FAREWELL_S)
-        except TimeoutError:
-            await self._kill(process)
-
-    async def _kill(self, process: asyncio.subprocess.Process) -> None:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+            client.kill()
+            raise Unavailable(f"the executor gave no answer in {timeout_s:g} s") from error
+        except ExecutorDied as error:
+            raise Unavailable(str(error)) from error
+        return answer
 
 
-def _said(answer: Answer) -> str:
+async def _movable(client: ExecutorClient) -> None:
+    """Wait until the process has sent something, or can take more of what is left to send."""
+    loop = asyncio.get_running_loop()
+    ready, link = asyncio.Event(), client.fileno()
+    loop.add_reader(link, ready.set)
+    if client.is_sending:
+        loop.add_writer(link, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(link)
+        loop.remove_writer(link)
+
+
+def _described(answer: Answer) -> str:
     return answer.error if isinstance(answer, ExecutorFailure) else f"it answered with a {answer.kind}"

@@ -1,4 +1,4 @@
-"""What the figures of a device are, in words that cannot be mistaken."""
+"""Labels for the figures of a device: measured, predicted or recorded, and relative to what."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ MATRIX_UNITS = ("mma", "wgmma")
 
 
 def stamp_of(report: Report) -> FinalistResult:
-    """Return the stamp that a final report is."""
+    """Summarise a finalist's report: its standing, and what was found or could not be examined."""
     if report.outcome is Outcome.WORKER_LOST:
         return FinalistResult(standing="not possible", reason=report.reason)
     if report.outcome is not Outcome.CORRECT:
@@ -27,22 +27,22 @@ def stamp_of(report: Report) -> FinalistResult:
 
 
 def provenance(device: str) -> Provenance:
-    """Where the times in a device's archive come from; shown beside every figure, so that no reader mixes them up."""
+    """Return the source of a device's times; shown beside every figure, so that no reader mixes them up."""
     return _PROVENANCE[Device.parse(device).kind]
 
 
 def outdated(protocol_version: int | None) -> bool:
-    """Whether a report was made under another protocol than today's: its checks were others, and it is never reused."""
+    """Return True if a report was made under another protocol version: its checks differ, so it is never reused."""
     return protocol_version not in (None, PROTOCOL_VERSION)
 
 
 def relative_to(device: str) -> str:
-    """What speedups on a device are relative to."""
+    """Name the denominator of speedups on a device."""
     return "best baseline" if Device.parse(device).measures else "seed kernel"
 
 
 def in_words(device: str) -> str:
-    """The figures of a device in one sentence's part, for a caption."""
+    """Describe the figures of a device for a caption."""
     known = Device.parse(device)
     if known.kind == "model":
         return f"PREDICTED for {known.subject}, relative to the seed kernel; nothing was measured"
@@ -52,7 +52,7 @@ def in_words(device: str) -> str:
 
 
 def best_baselines(report: Report) -> dict[str, str]:
-    """By benchmark shape, the baseline that a measured speedup is relative to: the one that took the least time."""
+    """Map each benchmark shape to its fastest baseline, which measured speedups are relative to."""
     return {
         result.shape: min(result.baselines_us, key=lambda name: result.baselines_us[name])
         for result in report.shapes

@@ -1,8 +1,8 @@
-"""Finalists: who holds a cell when a search would end is examined as no ordinary candidate is, and fails or stays.
+"""Finalists: the best elites are examined more closely when a search would end, and lose their cells if they fail.
 
-A trusted worker traces the finalist anew, for its search's shapes and for random ones drawn from a fresh secret. What
-it traces must be the very kernel that holds the cell. Then a device examines it: on those shapes, and where there is a
-card under the sanitizer. Who fails loses the cell; what could not be examined keeps it, and says so.
+A trusted worker traces the finalist anew, for the search's shapes and for random ones drawn from a fresh secret. The
+new trace must be the very kernel that holds the cell. Then a device examines it on those shapes, and on a card also
+under the memory sanitizer. A finalist that could not be examined keeps its cell, and its result says so.
 """
 
 import secrets
@@ -45,23 +45,23 @@ from workers.queue import Dispatcher
 RANDOM_SHAPES = 200
 """Random shapes of a finalist on a card (evaluation protocol, stage C8)."""
 INTERPRETED_SHAPES = 8
-"""Random shapes of a finalist on devices that execute nothing but small ones, on a CPU."""
+"""Random shapes of a finalist on devices that interpret kernels on a CPU, which only small shapes allow."""
 FINALISTS = 3
-"""Holders on each device that are examined, the best first: what people take away. Each costs a trace of all its shapes
+"""Elites on each device that are examined, the best first: users export these. Each costs a trace of all its shapes
 and, on a card, minutes of the sanitizer."""
 UNDECIDED = frozenset({Outcome.WORKER_LOST, Outcome.TRACE_TIMEOUT, Outcome.TRACE_MEMORY})
-"""How a finalist's trace may end without a word on the kernel: so many shapes took too much time or memory."""
-ANOTHER = "traced once more it is another kernel: its host code does not do the same each time"
-"""Why a finalist fails whose second trace differs."""
+"""Outcomes of a finalist's trace that say nothing about the kernel: so many shapes took too much time or memory."""
+ANOTHER = "a second trace gave a different kernel: its host code does not do the same each time"
+"""Reason for failing a finalist whose second trace differs."""
 OUT_OF_RANGE = "within the operator's ranges no input has more than 2^31 elements"
-"""Why a finalist meets no index beyond 2^31; so all of the following."""
-MET_BEFORE = "a shape of the search has them already"
+"""First of the reasons why a finalist meets no index beyond 2^31; the next three are the others."""
+MET_BEFORE = "a shape of the search has such indices already"
 HOURS = "an interpreter would take hours for {}"
 UNTRACED = "its plan for {} could not be traced"
 
 
 async def finalists(store: Store, elites: Iterable[EliteRecord]) -> dict[str, FinalistResult]:
-    """Stamps of holders by the job that each rests on; who was not examined is left out."""
+    """Return the results of examined elites, by the job that each elite rests on."""
     holders = list(elites)
     stamps: dict[tuple[str, int, str], FinalistResult] = {}
     for document in await store.reports.finals_on({elite.candidate for elite in holders}):
@@ -72,7 +72,7 @@ async def finalists(store: Store, elites: Iterable[EliteRecord]) -> dict[str, Fi
 
 
 class Finalists:
-    """Orders examinations, and applies what comes of them. Nothing is remembered that the archive could not tell."""
+    """Requests examinations and applies their reports. Its memory can be rebuilt from the archive."""
 
     def __init__(self, store: Store, dispatcher: Dispatcher, events: EventBus) -> None:
         self._store = store
@@ -81,13 +81,13 @@ class Finalists:
         self._waiting: dict[str, set[str]] = {}
 
     async def complete(self, search: SearchRecord, operator: Operator) -> bool:
-        """Whether the best holders of a search have been examined; those that have not are ordered to be, once."""
+        """Return True if the best elites of a search have been examined; request the missing examinations once."""
         if not self._waiting.get(search.id):
             queued: set[str] | None = None
             waiting: set[str] = set()
             for device in search.devices:
                 if Device.parse(device).kind == "recorded":
-                    continue  # What was recorded is all there is to know.
+                    continue  # A recording holds nothing beyond the shapes that were measured.
                 for elite in await self._store.elites.top(search.id, device, search.axes_version, FINALISTS):
                     case = await self._case(search, operator, elite)
                     if await self._is_known(case):
@@ -99,7 +99,7 @@ class Finalists:
         return not self._waiting[search.id]
 
     async def apply(self, search: SearchRecord, operator: Operator, report: AnyReport) -> None:
-        """Apply the report on a job on a finalist."""
+        """Apply the report on a finalist's job."""
         candidate = await self._store.candidates.get(report.candidate or "")
         if isinstance(report, TraceReport):
             await self._take_trace(search, operator, candidate, report)
@@ -109,17 +109,17 @@ class Finalists:
             )
 
     def awaits(self, search: str) -> bool:
-        """Whether a search waits for examinations."""
+        """Return True if a search waits for examinations."""
         return bool(self._waiting.get(search))
 
     def forget(self, search: str) -> None:
-        """Drop what is remembered of a search, before a sweep finds it anew."""
+        """Clear the in-memory state of a search; the next sweep rebuilds it."""
         self._waiting.pop(search, None)
 
     async def _take_trace(
         self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, report: TraceReport
     ) -> None:
-        """Have a finalist examined whose second trace has come; or apply that it came to nothing, or differs."""
+        """Request the examination of a finalist that was traced again; fail it if the trace failed or differs."""
         _, number, device = finalist_of(report.job)
         holder = next(
             (item for item in await self._store.candidates.variants(candidate.id) if item.index == number), None
@@ -134,7 +134,7 @@ class Finalists:
         if far is not None and errand_of(report.job) == NEAR_TRACE:
             unreached, far = UNTRACED.format(far.key), None
         if far is not None and (bundle is None or report.outcome is not Outcome.CORRECT or not report.graphs):
-            # So large a shape may meet the limits of a plan or of the trace: the others count by themselves.
+            # So large a shape may exceed the limits of a plan or of the trace: trace again without it.
             await self._dispatcher.submit(final_trace_job(case, _drawn(case), NEAR_TRACE))
             return
         if bundle is not None and report.outcome is Outcome.CORRECT and not _is_same(bundle, case):
@@ -143,11 +143,12 @@ class Finalists:
             await self._dispatcher.submit(final_job(case, bundle, report.graphs, unreached))
             return
         if outcome in UNDECIDED or outcome is Outcome.CORRECT:
-            outcome, reason = Outcome.WORKER_LOST, f"its random shapes could not be traced: {reason or report.reason}"
+            outcome = Outcome.WORKER_LOST
+            reason = f"its random shapes could not be traced: {reason or report.reason}"
         await self._take(case, _untraced(case, report, outcome, reason))
 
     async def _take(self, case: EvaluationCase, report: Report) -> None:
-        """Keep what an examination came to; who failed loses the cell."""
+        """Store the result of an examination; a failed finalist loses its cells."""
         await self._store.reports.save(record(case, report))
         self._waiting.get(case.search.id, set()).discard(final_id(case))
         stamp = stamp_of(report)
@@ -169,7 +170,7 @@ class Finalists:
         return EvaluationCase(search, operator, candidate, elite.variant, elite.bundle, Device.parse(elite.device))
 
     async def _is_known(self, case: EvaluationCase) -> bool:
-        """Whether it was examined, or an equal bundle was, whose report then holds for it as well."""
+        """Return True if it was examined, or an equal bundle was; that report then counts for it too."""
         about = ReportKey(case.search.operator, case.bundle, case.device.name, PROTOCOL_VERSION)
         documents = await self._store.reports.finals(about)
         reports = [Report.model_validate_json(document) for document in documents]
@@ -177,8 +178,8 @@ class Finalists:
         reports += [report for report in map(Report.model_validate_json, mine) if report.job == final_id(case)]
         if not reports:
             return False
-        whose = {"job": final_id(case), "search": case.search.id, "candidate": case.candidate.id}
-        await self._take(case, reports[0].model_copy(update={**whose, "variant": case.variant}))
+        about_it = {"job": final_id(case), "search": case.search.id, "candidate": case.candidate.id}
+        await self._take(case, reports[0].model_copy(update={**about_it, "variant": case.variant}))
         return True
 
     async def _order(self, case: EvaluationCase, queued: Collection[str]) -> None:
@@ -189,7 +190,7 @@ class Finalists:
 
 
 def _drawn(case: EvaluationCase) -> list[Shape]:
-    """Random shapes for a finalist, small ones where they are interpreted, drawn from a fresh secret."""
+    """Draw a finalist's random shapes from a fresh secret; only small ones if they are interpreted."""
     small = not case.device.measures
     known = [Shape.model_validate(shape).key for shape in case.search.shapes]
     count = INTERPRETED_SHAPES if small else RANDOM_SHAPES
@@ -201,11 +202,11 @@ def _far(case: EvaluationCase) -> tuple[Shape | None, str]:
 
 
 def look_far(operator: Operator, device: Device, known: Iterable[dict[str, int]]) -> tuple[Shape | None, str]:
-    """The shape with indices beyond 2^31 that a finalist is traced for; None and the reason where there is none.
+    """Return a finalist's shape with indices beyond 2^31, or None and the reason why there is none.
 
     Args:
-        operator: Gives the ranges.
-        device: What the finalist is examined on.
+        operator: The operator, which gives the ranges.
+        device: The device that examines the finalist.
         known: Dimensions of the shapes that it was judged at.
     """
     far = far_shape(operator)
@@ -217,13 +218,13 @@ def look_far(operator: Operator, device: Device, known: Iterable[dict[str, int]]
 
 
 def _is_same(bundle: Bundle, case: EvaluationCase) -> bool:
-    """Whether a bundle is, without its random shapes, the one that holds the cell."""
+    """Return True if a bundle without its random shapes is the one that holds the cell."""
     plans = [plan for plan in bundle.plans if plan.shape.role is not ShapeRole.RANDOM]
     return bundle.restricted(plans).identity == case.bundle
 
 
 def _untraced(case: EvaluationCase, report: TraceReport, outcome: Outcome, reason: str) -> Report:
-    """The report on a finalist that there is nothing to examine of."""
+    """Make the report on a finalist that has no bundle to examine."""
     provenance = Provenance.MEASURED if case.device.measures else Provenance.PREDICTED
     return Report(
         kind=FINAL,

@@ -1,4 +1,4 @@
-"""From records to jobs: what is sent to the workers, under ids that make a second sending harmless."""
+"""Jobs for the workers, made from records. Their ids are deterministic, so that sending one twice is harmless."""
 
 import hashlib
 import json
@@ -26,51 +26,51 @@ DRAFT_S = 60.0
 """Seconds for a draft: importing TorchInductor takes 3 s and more on a busy machine, its writing 1 to 3 s."""
 
 AGAIN = "again"
-"""Stands where a confirm's incumbent would, for a measure job that repeats what an untrusted host reported."""
+"""Placeholder for a confirm's incumbent, in a measure job that repeats an untrusted host's report."""
 
 PARSED_KEPT = 64
-"""Searches whose reference graphs are held in memory as jobs carry them, each some tens of kilobytes."""
+"""Maximum number of searches whose parsed reference graphs are in memory, each some tens of kilobytes."""
 _PARSED: dict[str, tuple[Sequence[Mapping[str, Any]], tuple[Graph, ...]]] = {}
 FINAL, FINAL_TRACE, NEAR_TRACE = "final", "final-trace", "final-trace-near"
-"""End the ids of the jobs on a finalist: its examination, the trace before it, and the same once more without the shape
-with indices beyond 2^31, where that could not be traced."""
+"""Endings of a finalist's job ids: its examination, the trace before it, and a second trace without the shape with
+indices beyond 2^31, if that could not be traced."""
 FINAL_TRACE_S = 240.0
-"""Seconds for the trace of a finalist, and again for the export of its reference: 200 shapes with, on one slow core, a
-second for each of a few dozen specialisations."""
+"""Seconds for the trace of a finalist, and again for the export of its reference: 200 shapes, and one second on a slow
+core for each of a few dozen specialisations."""
 
 
 @dataclass(frozen=True)
 class JobSubject:
-    """A candidate about which something is to be found out."""
+    """Candidate that a job is about."""
 
     search: SearchRecord
     operator: Operator
     candidate: CandidateRecord
 
     def same(self, other: "JobSubject") -> bool:
-        """Whether both are about the same thing, whenever they were read."""
+        """Return True if both are about the same candidate, even if they were read at different times."""
         return self.candidate.id == other.candidate.id
 
 
 @dataclass(frozen=True)
 class EvaluationCase(JobSubject):
-    """What gets a verdict: one variant of a candidate on one device. `bundle` is the identity of the variant's."""
+    """One variant of a candidate on one device. `bundle` is the identity of the variant's bundle."""
 
     variant: int
     bundle: str
     device: Device
 
     def same(self, other: JobSubject) -> bool:
-        """Whether both are about the same variant."""
+        """Return True if both are about the same variant."""
         return super().same(other) and isinstance(other, EvaluationCase) and self.variant == other.variant
 
     @property
     def is_reference_seed(self) -> bool:
-        """Whether all others are held against it, so that only trusted workers may judge it."""
+        """True if it is the reference seed, which only trusted workers may judge."""
         return is_reference_seed(self.candidate)
 
     def job(self, incumbent: str | None = None) -> str:
-        """Id of the job that measures it, `AGAIN` or for the first time, or that confirms it against an incumbent."""
+        """Return the id of the job that measures it, measures it `AGAIN`, or confirms it against an incumbent."""
         if incumbent is None or incumbent == AGAIN:
             id = measure_id(self.candidate.id, self.variant, self.device.name)
             return id if incumbent is None else f"{id}:{AGAIN}"
@@ -78,140 +78,130 @@ class EvaluationCase(JobSubject):
 
 
 def is_reference_seed(candidate: CandidateRecord) -> bool:
-    """Whether a candidate is its search's first seed."""
+    """Return True if a candidate is its search's reference seed."""
     return candidate.emitter == SEED_EMITTER and candidate.ordinal == 0
 
 
 def reference_id(search: str) -> str:
-    """Id of the job that exports a search's reference graphs."""
+    """Return the id of the job that exports a search's reference graphs."""
     return f"{search}:reference"
 
 
 def draft_id(search: str) -> str:
-    """Id of the job that drafts a candidate from a search's reference."""
+    """Return the id of the job that drafts a candidate from a search's reference."""
     return f"{search}:draft"
 
 
 def trace_id(candidate: str) -> str:
-    """Id of the job that traces a candidate."""
+    """Return the id of the job that traces a candidate."""
     return f"{candidate}:trace"
 
 
 def retrace_id(candidate: str) -> str:
-    """Id of the job that repeats an untrusted host's trace of a candidate."""
+    """Return the id of the job that traces a would-be winner a second time."""
     return f"{candidate}:retrace"
 
 
 def measure_id(candidate: str, variant: int, device: str) -> str:
-    """Id of the job that judges a variant on a device."""
+    """Return the id of the job that measures a variant on a device."""
     return f"{candidate}:{variant}:{device}:measure"
 
 
 def confirm_id(candidate: str, variant: int, device: str, incumbent: str) -> str:
-    """Id of the job that confirms a variant on a device against an incumbent's bundle, or against `EMPTY_CELL`."""
+    """Return the id of the job that confirms a variant against an incumbent's bundle, or against `EMPTY_CELL`."""
     return f"{candidate}:{variant}:{device}:confirm:{incumbent}"
 
 
 def final_id(case: EvaluationCase, errand: str = FINAL) -> str:
-    """Id of the job that examines the holder of a cell, or with another errand of one that traces it for that."""
+    """Return the id of the job that examines a finalist, or of one that traces it first."""
     return f"{case.candidate.id}:{case.variant}:{case.device.name}:{errand}"
 
 
 def errand_of(job: str) -> str:
-    """The last part of a job's id."""
+    """Return the last part of a job's id."""
     return job.rpartition(":")[2]
 
 
 def is_final(job: str) -> bool:
-    """Whether a job is one on a finalist."""
+    """Return True if a job is about a finalist."""
     return errand_of(job) in (FINAL, FINAL_TRACE, NEAR_TRACE)
 
 
 def finalist_of(job: str) -> tuple[str, int, Device]:
-    """Candidate, variant and device of the finalist that a job is about.
+    """Return candidate, variant and device of the finalist that a job is about.
 
     Raises:
-        ValueError: If it is about none.
+        ValueError: If the job is about no finalist.
     """
     candidate, variant, rest = job.split(":", 2)
     return candidate, int(variant), Device.parse(rest.rpartition(":")[0])
 
 
 def incumbent_of(report: Report) -> str | None:
-    """The bundle that a report confirms its challenger against, `EMPTY_CELL` if there was none; None if it measures.
+    """Return the bundle that a report confirms its challenger against, `EMPTY_CELL` if there was no holder.
 
-    `AGAIN` where it repeats what an untrusted host reported.
+    Returns None for a first measurement, and `AGAIN` if it repeats an untrusted host's report.
     """
     last = errand_of(report.job)
     return last if report.kind == "confirm" or last == AGAIN else None
 
 
 def target_of(search: SearchRecord) -> str:
-    """The one target that a search compiles for."""
+    """Return the one target that a search compiles for."""
     return Device.parse(search.devices[0]).target
 
 
 def traced_at(search: SearchRecord) -> str:
-    """Where a search's candidates are traced: its target, or the recording that is asked instead of a compiler."""
+    """Return the place where a search's candidates are traced: its target, or a recording instead of a compiler."""
     return Device.parse(search.devices[0]).traced_at
 
 
 def trace_key(digest: str, operator: str, shapes: Sequence[Mapping[str, Any]], place: str) -> str:
-    """What two trace jobs share when their results must be equal: source, operator, shapes, place and protocol."""
+    """Hash the inputs that decide a trace's result: source, operator, shapes, place and protocol."""
     body = json.dumps([digest, operator, list(shapes), place, PROTOCOL_VERSION], sort_keys=True)
     return hashlib.sha256(body.encode()).hexdigest()
 
 
 def reference_job(search: SearchRecord, operator: Operator) -> TraceJob:
     """Export the operator's reference for the search's shapes."""
-    return TraceJob(
-        id=reference_id(search.id),
-        search=search.id,
-        operator=operator,
-        shapes=_shapes(search),
-        target=target_of(search),
-        device=_recording(search),
-    )
+    return _trace_job(search, operator, reference_id(search.id))
 
 
 def draft_job(search: SearchRecord, operator: Operator) -> TraceJob:
     """Draft a candidate from the operator's reference."""
-    return TraceJob(
-        id=draft_id(search.id),
-        search=search.id,
-        operator=operator,
-        shapes=_shapes(search),
-        target=target_of(search),
-        device=_recording(search),
-        drafts=True,
-        deadline_s=DRAFT_S,
-    )
+    job = _trace_job(search, operator, draft_id(search.id))
+    return job.model_copy(update={"drafts": True, "deadline_s": DRAFT_S})
 
 
 def trace_job(search: SearchRecord, operator: Operator, candidate: CandidateRecord) -> TraceJob:
     """Turn a candidate into bundles."""
+    return _trace_job(search, operator, trace_id(candidate.id), candidate)
+
+
+def _trace_job(search: SearchRecord, operator: Operator, id: str, candidate: CandidateRecord | None = None) -> TraceJob:
+    device = Device.parse(search.devices[0])
     return TraceJob(
-        id=trace_id(candidate.id),
+        id=id,
         search=search.id,
-        candidate=candidate.id,
-        source=candidate.source,
+        candidate=candidate.id if candidate else None,
+        source=candidate.source if candidate else None,
+        seed=search.seed if candidate else 0,
         operator=operator,
-        shapes=_shapes(search),
-        target=target_of(search),
-        device=_recording(search),
-        seed=search.seed,
+        shapes=tuple(Shape.model_validate(shape) for shape in search.shapes),
+        target=device.target,
+        device=device if device.kind == "recorded" else None,
     )
 
 
 def retrace_job(search: SearchRecord, operator: Operator, candidate: CandidateRecord) -> TraceJob:
-    """Turn a candidate into bundles once more, with time for all that there was time for before."""
+    """Turn a candidate into bundles once more, in twice the time, so that nothing times out only this time."""
     job = trace_job(search, operator, candidate)
     return job.model_copy(update={"id": retrace_id(candidate.id), "deadline_s": 2 * job.deadline_s})
 
 
 def measure_job(case: EvaluationCase, bundle: Bundle, pacer: Bundle | None, errand: str | None = None) -> MeasureJob:
     """Judge one variant on one device; only `model` devices are sent the source, only those that measure a pacer."""
-    # Its parts were checked when they were read: to check a bundle once more takes as long as all else about a report.
+    # The parts were validated when they were read; validating a bundle again takes as long as all else about a report.
     job = MeasureJob.model_construct(
         id=case.job(errand),
         search=case.search.id,
@@ -228,7 +218,7 @@ def measure_job(case: EvaluationCase, bundle: Bundle, pacer: Bundle | None, erra
 
 
 def confirm_job(case: EvaluationCase, challenger: Bundle, incumbent: Bundle | None, pacer: Bundle | None) -> ConfirmJob:
-    """Judge one variant anew, against the holder of the cell that it would win."""
+    """Judge one variant again, against the holder of the cell that it would win."""
     return ConfirmJob(
         id=case.job(EMPTY_CELL if incumbent is None else incumbent.identity),
         search=case.search.id,
@@ -243,13 +233,8 @@ def confirm_job(case: EvaluationCase, challenger: Bundle, incumbent: Bundle | No
     )
 
 
-def _recording(search: SearchRecord) -> Device | None:
-    device = Device.parse(search.devices[0])
-    return device if device.kind == "recorded" else None
-
-
 def final_trace_job(case: EvaluationCase, random: Sequence[Shape], errand: str = FINAL_TRACE) -> TraceJob:
-    """Trace a finalist anew, for its search's shapes and for random ones, with the reference at all of them."""
+    """Trace a finalist again, at its search's shapes and at random ones, and export the reference at all of them."""
     job = trace_job(case.search, case.operator, case.candidate)
     shapes = (*job.shapes, *random)
     update = {"id": final_id(case, errand), "shapes": shapes, "references": True, "deadline_s": FINAL_TRACE_S}
@@ -257,13 +242,13 @@ def final_trace_job(case: EvaluationCase, random: Sequence[Shape], errand: str =
 
 
 def final_job(case: EvaluationCase, bundle: Bundle, graphs: tuple[Graph, ...], unreached: str) -> FinalJob:
-    """Examine the holder of a cell, by its bundle for the search's shapes and for random ones.
+    """Examine a finalist, by its bundle for the search's shapes and for random ones.
 
     Args:
-        case: The holder.
+        case: The finalist.
         bundle: Its second trace.
-        graphs: The reference at every shape of it.
-        unreached: Why none has indices beyond 2^31; empty where one has.
+        graphs: The reference at every shape of the bundle.
+        unreached: Reason why no shape has indices beyond 2^31; empty if one has.
     """
     return FinalJob(
         id=final_id(case),
@@ -281,7 +266,7 @@ def final_job(case: EvaluationCase, bundle: Bundle, graphs: tuple[Graph, ...], u
 
 
 def _graphs(search: SearchRecord) -> tuple[Graph, ...]:
-    """The graphs of a search's reference, parsed once for as long as its record is the same."""
+    """Parse a search's reference graphs, once as long as its record is the same."""
     stored, parsed = _PARSED.get(search.id, ((), ()))
     if stored is not search.graphs:
         parsed = tuple(Graph.model_validate(graph) for graph in search.graphs)
@@ -289,7 +274,3 @@ def _graphs(search: SearchRecord) -> tuple[Graph, ...]:
             del _PARSED[next(iter(_PARSED))]
         _PARSED[search.id] = (search.graphs, parsed)
     return parsed
-
-
-def _shapes(search: SearchRecord) -> tuple[Shape, ...]:
-    return tuple(Shape.model_validate(shape) for shape in search.shapes)

@@ -1,6 +1,6 @@
-"""Who waits for one job, so that what it finds out is found out once, whichever searches want to know it.
+"""Deduplicate pending jobs: all cases that need the same result share one job, across searches.
 
-Waiting only saves work, and is rebuilt from the archive after a restart.
+This only saves work; it is rebuilt from the archive after a restart.
 """
 
 from collections import Counter
@@ -11,70 +11,70 @@ from typing import Generic, TypeVar
 from service.evaluation.jobs import JobSubject
 
 Key = TypeVar("Key", bound=Hashable)
-Who = TypeVar("Who", bound=JobSubject)
+Subject = TypeVar("Subject", bound=JobSubject)
 
 
 @dataclass
-class _PendingJob(Generic[Who]):
-    """Those who wait for one job. It was sent for the search `sender`; None once that is not sure any more."""
+class _PendingJob(Generic[Subject]):
+    """One job and the subjects that wait for it. `sender` is the search it was sent for; None if it may be lost."""
 
     sender: str | None = None
-    waiting: list[Who] = field(default_factory=list)
+    waiting: list[Subject] = field(default_factory=list)
 
 
-class Pending(Generic[Key, Who]):
-    """By what a job finds out, who waits for it."""
+class Pending(Generic[Key, Subject]):
+    """Pending jobs by key; equal keys mean equal results."""
 
     def __init__(self) -> None:
-        self._lines: dict[Key, _PendingJob[Who]] = {}
+        self._jobs: dict[Key, _PendingJob[Subject]] = {}
         self._candidates: Counter[str] = Counter()
 
-    def has(self, key: Key, who: Who) -> bool:
-        """Whether somebody waits already."""
-        return key in self._lines and any(other.same(who) for other in self._lines[key].waiting)
+    def has(self, key: Key, subject: Subject) -> bool:
+        """Return True if this subject waits for the job already."""
+        return key in self._jobs and any(other.same(subject) for other in self._jobs[key].waiting)
 
-    def join(self, key: Key, who: Who) -> bool:
-        """Wait; whether the job has to be sent, unless it is known to be on its way."""
-        line = self._lines.setdefault(key, _PendingJob())
-        if not self.has(key, who):
-            line.waiting.append(who)
-            self._candidates[who.candidate.id] += 1
-        if line.sender is not None:
+    def join(self, key: Key, subject: Subject) -> bool:
+        """Add a subject. Returns True if the caller has to send the job."""
+        job = self._jobs.setdefault(key, _PendingJob())
+        if not self.has(key, subject):
+            job.waiting.append(subject)
+            self._candidates[subject.candidate.id] += 1
+        if job.sender is not None:
             return False
-        line.sender = who.search.id
+        job.sender = subject.search.id
         return True
 
-    def claim(self, key: Key) -> list[Who]:
-        """Everybody who waits; they wait no longer."""
-        line = self._lines.pop(key, None)
-        if line is None:
+    def claim(self, key: Key) -> list[Subject]:
+        """Remove a job and return all subjects that waited for it."""
+        job = self._jobs.pop(key, None)
+        if job is None:
             return []
-        self._leave(line.waiting)
-        return line.waiting
+        self._leave(job.waiting)
+        return job.waiting
 
     def awaits(self, candidate: str) -> bool:
-        """Whether a candidate waits for anything."""
+        """Return True if a job for this candidate is pending."""
         return candidate in self._candidates
 
     def forget(self, search: str) -> set[str]:
-        """Drop a search, and what was known of jobs that were sent for it.
+        """Remove a search, and the senders of jobs that were sent for it.
 
         Returns:
-            The other searches that wait for one of these jobs. Whoever joins next has it sent again.
+            The other searches that wait for one of these jobs. The next subject to join has it sent again.
         """
         orphans: set[str] = set()
-        for key, line in list(self._lines.items()):
-            self._leave([who for who in line.waiting if who.search.id == search])
-            line.waiting = [who for who in line.waiting if who.search.id != search]
-            if line.sender == search:
-                line.sender = None
-                orphans.update(who.search.id for who in line.waiting)
-            if not line.waiting:
-                del self._lines[key]
+        for key, job in list(self._jobs.items()):
+            self._leave([subject for subject in job.waiting if subject.search.id == search])
+            job.waiting = [subject for subject in job.waiting if subject.search.id != search]
+            if job.sender == search:
+                job.sender = None
+                orphans.update(subject.search.id for subject in job.waiting)
+            if not job.waiting:
+                del self._jobs[key]
         return orphans
 
-    def _leave(self, leaving: Sequence[Who]) -> None:
-        for who in leaving:
-            self._candidates[who.candidate.id] -= 1
-            if not self._candidates[who.candidate.id]:
-                del self._candidates[who.candidate.id]
+    def _leave(self, leaving: Sequence[Subject]) -> None:
+        for subject in leaving:
+            self._candidates[subject.candidate.id] -= 1
+            if not self._candidates[subject.candidate.id]:
+                del self._candidates[subject.candidate.id]

@@ -1,7 +1,7 @@
-"""From a report to a place in the archive: objective, coordinates, cell, offer.
+"""Promotion of a correct variant: its objective, coordinates and cell, and the offer to that cell.
 
-On `model` and `recorded` devices figures do not change between runs, so a strictly greater objective wins its cell
-without a confirm. On devices that measure, whoever would win its cell is judged a second time first.
+On `model` and `recorded` devices figures do not change between runs, so a strictly greater objective wins the cell
+without a confirm. On devices that measure, a would-be winner is judged a second time first.
 """
 
 import math
@@ -25,17 +25,17 @@ log = structlog.get_logger(__name__)
 
 
 def times_us(report: Report) -> dict[str, float]:
-    """Middle time of each benchmark shape in a report, microseconds by shape key."""
+    """Return the median time of each benchmark shape in a report, microseconds by shape key."""
     return {result.shape: result.mid_us for result in report.shapes if result.mid_us is not None}
 
 
 def speedup(report: Report, baseline_us: Mapping[str, float], weights: Mapping[str, float]) -> Ratio | None:
-    """Baseline time over candidate time on a device that does not measure, or None if a benchmark shape has no time.
+    """Compute the speedup on a device that does not measure: the weighted geometric mean over the benchmark shapes.
 
-    The weighted geometric mean over the benchmark shapes; its bounds are those of all shapes at once.
+    The bounds combine the bounds of all shapes. Returns None if a benchmark shape has no time.
 
     Args:
-        report: Of a correct variant.
+        report: Report on a correct variant.
         baseline_us: Best baseline time by shape key, microseconds.
         weights: Weight by shape key; its keys are the benchmark shapes.
     """
@@ -53,9 +53,9 @@ def speedup(report: Report, baseline_us: Mapping[str, float], weights: Mapping[s
 
 
 def gain(report: Report, baseline_us: Mapping[str, float], weights: Mapping[str, float]) -> Ratio | None:
-    """The speedup that a report stands for: None unless it is correct, and known.
+    """Return the speedup of a report; None if the variant is not correct or the speedup is unknown.
 
-    Devices that measure give it themselves, over the best baseline of each shape; elsewhere it is computed here.
+    Devices that measure report it themselves, over the best baseline of each shape; elsewhere it is computed here.
     """
     if report.outcome is not Outcome.CORRECT:
         return None
@@ -63,10 +63,10 @@ def gain(report: Report, baseline_us: Mapping[str, float], weights: Mapping[str,
 
 
 def outdoes(confirm: Report) -> bool:
-    """Whether a confirm gives its challenger the cell.
+    """Return True if a confirm gives its challenger the cell.
 
-    An empty cell takes whoever is still correct. An incumbent has to be beaten by more than the practical margin. Only
-    the word of a trusted worker counts here, whoever measured the challenger before.
+    In an empty cell the challenger only has to be correct again. An incumbent has to be beaten by more than the
+    practical margin. Only a trusted worker's confirm counts, even if an untrusted one measured the challenger.
     """
     if _known(confirm) is None or is_unverified(confirm):
         return False
@@ -76,23 +76,23 @@ def outdoes(confirm: Report) -> bool:
 
 
 def benchmark_weights(search: SearchRecord) -> dict[str, float]:
-    """Weight of each benchmark shape of a search, by shape key."""
+    """Return the weight of each benchmark shape of a search, by shape key."""
     return weights_of(Shape.model_validate(shape) for shape in search.shapes)
 
 
 def weights_of(shapes: Iterable[Shape]) -> dict[str, float]:
-    """Weight of each benchmark shape, by its key."""
+    """Return the weight of each benchmark shape, by shape key."""
     return {shape.key: shape.weight for shape in shapes if shape.role is ShapeRole.BENCHMARK}
 
 
 def first_benchmark(search: SearchRecord) -> int:
-    """Position of the first benchmark shape among a search's shapes: coordinates use its readings."""
+    """Return the index of a search's first benchmark shape: coordinates use its readings."""
     return next(i for i, shape in enumerate(search.shapes) if shape["role"] == ShapeRole.BENCHMARK)
 
 
 @dataclass(frozen=True)
 class GridPosition:
-    """Where a case belongs in its search's grid."""
+    """Position of a case in its search's grid."""
 
     cell: int
     coordinates: Mapping[str, Any]
@@ -106,25 +106,25 @@ class Promotion:
         self._unit_of_work = unit_of_work
 
     async def place(self, case: EvaluationCase) -> GridPosition | None:
-        """Where a case belongs; None if an axis has no value."""
+        """Return the position of a case; None if an axis has no value."""
         readings = (await self._unit_of_work.readings(case.bundle))[first_benchmark(case.search)]
-        where = coordinates(readings)
-        cell = Grid(case.search.axes).index(where)
-        return None if cell is None else GridPosition(cell, where)
+        found = coordinates(readings)
+        cell = Grid(case.search.axes).index(found)
+        return None if cell is None else GridPosition(cell, found)
 
     def consider(self, case: EvaluationCase, place: GridPosition, report: Report, speedup: Ratio) -> None:
         """Offer a correct variant on a device that does not measure. Idempotent by the report's job."""
         self._unit_of_work.offer(_offer(case, place, report, speedup, None))
 
     async def would_win(self, case: EvaluationCase, place: GridPosition, speedup: Ratio) -> bool:
-        """Whether a variant on a device that does not measure would win its cell, if this speedup were true."""
+        """Return True if a variant on a device that does not measure would win its cell with this speedup."""
         known = await self._unit_of_work.objective(
             case.search.id, case.device.name, case.search.axes_version, place.cell
         )
         return known is None or speedup.low > known
 
     async def contest(self, case: EvaluationCase, measured: Report, confirms: Sequence[Report]) -> str | None:
-        """Take a variant on a device that measures as far as its reports go. Idempotent.
+        """Offer a variant on a device that measures, as far as its reports allow. Idempotent.
 
         Args:
             case: The variant.
@@ -132,8 +132,8 @@ class Promotion:
             confirms: Its confirms so far, oldest first.
 
         Returns:
-            The bundle that it has to be confirmed against before it can win its cell, or `EMPTY_CELL`; None if nothing
-            more has to be found out, because it holds its cell or cannot win it.
+            The bundle to confirm it against next, or `EMPTY_CELL`. None if no confirm is needed, because the variant
+            holds its cell or cannot win it.
         """
         known = _known(measured)
         place = None if known is None else await self.place(case)
@@ -159,7 +159,7 @@ class Promotion:
             return None
 
     async def _is_stale(self, case: EvaluationCase, place: GridPosition, confirm: Report) -> bool:
-        """Offer what a confirm found out, unless it holds the cell already; whether the cell's holder changed since."""
+        """Offer the result of a confirm, unless it holds the cell already. Returns True if the holder has changed."""
         holder = await self._holder(case, place)
         if confirm.speedup is None or (holder is not None and holder.job == confirm.job):
             return False
@@ -188,7 +188,7 @@ def _offer(case: EvaluationCase, place: GridPosition, report: Report, speedup: R
 
 
 def _known(report: Report) -> Ratio | None:
-    """The speedup that a device measured, if it may count: the variant is correct, compared, and its host trusted."""
+    """Return the measured speedup; None unless the variant is correct, was compared and has a trust above D."""
     if report.outcome is not Outcome.CORRECT:
         return None
     reason = "no baseline was timed" if report.speedup is None else "trust D" if report.trust is Trust.D else ""

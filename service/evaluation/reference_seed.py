@@ -1,4 +1,4 @@
-"""What candidates are held against: the operator's first seed, once it was judged."""
+"""The reference seed: the operator's first seed kernel, which all times relate to."""
 
 from typing import TypeVar
 
@@ -9,10 +9,10 @@ from service.evaluation.reports import last_words, reports_on
 from workers.protocol import Bundle, Outcome, Report
 
 PACERS_KEPT = 64
-"""Pacers held in memory, each a few hundred kilobytes: those of the searches that run."""
+"""Maximum number of pacers in memory, each a few hundred kilobytes: enough for the searches that run."""
 
 BASELINES_KEPT = 4096
-"""Baselines held in memory, each a few numbers."""
+"""Maximum number of baselines in memory, each a few numbers."""
 
 Kept = TypeVar("Kept")
 
@@ -26,9 +26,9 @@ class ReferenceSeed:
         self._baselines: dict[tuple[str, str], dict[str, float]] = {}
 
     async def baseline_us(self, search: SearchRecord, device: str) -> dict[str, float]:
-        """Times that speedups are relative to on a device that does not measure, microseconds by shape key.
+        """Return the baseline times on a device that does not measure, microseconds by shape key.
 
-        Empty before the first seed's verdict.
+        Empty before the reference seed has a correct report there.
         """
         known = self._baselines.get((search.id, device))
         if known is not None:
@@ -42,9 +42,9 @@ class ReferenceSeed:
         return times_us(report)
 
     async def pacer(self, search: SearchRecord, device: str) -> Bundle | None:
-        """What candidates are timed beside on a device that measures: benchmark plans only.
+        """Return the plans that candidates are timed beside on a device that measures, benchmark shapes only.
 
-        None before the first seed's verdict there, for the first seed paces itself.
+        None before the reference seed has a correct report there: it is timed without a pacer.
         """
         known = self._pacers.get((search.id, device))
         if known is not None:
@@ -54,13 +54,13 @@ class ReferenceSeed:
         if seed is None or report is None:
             return None
         pacer = Bundle.model_validate_json((await self._store.bundles.get(report.bundle)).document).reduced()
-        # Before its verdict a confirm may still find a variant of the seed wrong.
+        # Before the seed's verdict a confirm may still find one of its variants wrong.
         if seed.state is CandidateState.JUDGED:
             _keep(self._pacers, (search.id, device), pacer, PACERS_KEPT)
         return pacer
 
     async def paces(self, search: SearchRecord, device: str) -> bool:
-        """Whether the first seed has its verdict, after which nothing changes the pacer on a device that measures."""
+        """Return True if the reference seed has its verdict, so that the pacer on this device is final."""
         await self.pacer(search, device)
         return (search.id, device) in self._pacers
 
@@ -68,14 +68,14 @@ class ReferenceSeed:
         return next(iter(await self._store.candidates.seeds(search.id)), None)
 
     async def _correct(self, seed: CandidateRecord, device: str) -> Report | None:
-        """The report on the seed's first variant that is correct."""
+        """Return the report on the seed's first correct variant on a device."""
         reports = last_words(await reports_on(self._store, seed.id))
         correct = (report for report in reports if report.outcome is Outcome.CORRECT)
         return next((report for report in correct if report.device.name == device), None)
 
 
 def _keep(kept: dict[tuple[str, str], Kept], key: tuple[str, str], value: Kept, most: int) -> None:
-    """Keep a value, and let go of the oldest if there are too many."""
+    """Keep a value, and drop the oldest beyond `most`."""
     while len(kept) >= most:
         del kept[next(iter(kept))]
     kept[key] = value

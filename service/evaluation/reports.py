@@ -1,4 +1,4 @@
-"""Reports and the archive: written down, read back, given to whoever waits for an equal bundle."""
+"""Reports in the archive: conversion, reading back, and reuse for cases with an equal bundle."""
 
 from collections.abc import Iterable
 
@@ -9,30 +9,28 @@ from workers.protocol import Outcome, Report, Trust
 
 
 async def reports_on(store: Store, candidate: str) -> list[Report]:
-    """What a candidate is judged by, oldest first: all reports on it, but for those that examine it as a finalist."""
+    """Return all reports on a candidate, oldest first, except its finalist examinations."""
     reports = (Report.model_validate_json(document) for document in await store.reports.of_candidate(candidate))
     return [report for report in reports if report.kind != FINAL]
 
 
 def is_unverified(report: Report) -> bool:
-    """Whether a report is the word of an untrusted host, or of one that could guarantee as little."""
+    """Return True if a report has trust C or D: its host is untrusted or could guarantee no more."""
     return report.trust in (Trust.C, Trust.D)
 
 
 def is_about_source(report: Report) -> bool:
-    """Whether a report says nothing about its bundle: an equal one may come from a source that can be interpreted."""
+    """Return True if a report concerns only the source: an equal bundle may come from an interpretable source."""
     return report.outcome is Outcome.NOT_INTERPRETABLE
 
 
 def addressed(report: Report, case: EvaluationCase, errand: str | None) -> Report:
-    """The same verdict, for a case with an equal bundle, as the answer to what is asked about that.
-
-    Whoever did not ask for it first took no time of the device.
+    """Copy a report to a case with an equal bundle. A copy for another job counts no device time.
 
     Args:
-        report: On the equal bundle.
-        case: Whom it is for.
-        errand: What `incumbent_of` will find in it.
+        report: Report on the equal bundle.
+        case: The case that gets it.
+        errand: Value that `incumbent_of` will return for it.
     """
     return report.model_copy(
         update={
@@ -46,12 +44,12 @@ def addressed(report: Report, case: EvaluationCase, errand: str | None) -> Repor
 
 
 def last_words(reports: Iterable[Report]) -> list[Report]:
-    """The report that counts for each variant on each device: the latest, but for confirms that got lost.
+    """Return the latest report for each variant and device, ignoring later ones with `worker_lost`.
 
-    What was found out about it as a finalist is no word on its speed; who failed there holds no cell.
+    A finalist's examination is left out: it says nothing about speed, and a failed finalist holds no cell.
 
     Args:
-        reports: On one candidate, oldest first.
+        reports: Reports on one candidate, oldest first.
     """
     latest: dict[tuple[int, str], Report] = {}
     for report in reports:
@@ -62,7 +60,7 @@ def last_words(reports: Iterable[Report]) -> list[Report]:
 
 
 def record(case: EvaluationCase, report: Report) -> NewReport:
-    """A report as the archive keeps it."""
+    """Convert a report to the archive's record."""
     return NewReport(
         job=report.job,
         search=case.search.id,
@@ -80,6 +78,6 @@ def record(case: EvaluationCase, report: Report) -> NewReport:
     )
 
 
-def judging_ms(report: Report) -> int:
-    """What a report took on its device, milliseconds."""
+def device_ms(report: Report) -> int:
+    """Return a report's time on its device, milliseconds."""
     return round(1000 * sum(report.stages_s.values()))

@@ -1,9 +1,9 @@
-"""Traces repeated before they count: who would win a cell is traced once more, and has to come to the same bundles.
+"""Second traces: a would-be winner of a cell is traced once more, and must give the same bundles.
 
-A trusted worker does it, in a fresh jail. A source whose trace depends on chance, on time or on the machine has no plan
-that could be certified, and a host that nobody vouches for could hand in somebody else's plan under a candidate's name.
-One repeat finds out both. It is ordered beside the confirm, for would-be winners only, and holds for every candidate
-whose trace must be equal.
+A trusted worker does it, in a fresh sandbox. A source whose trace depends on chance, time or the machine has no plan
+that could be certified. An untrusted host could hand in another candidate's plan under this one's name. One repeat
+detects both. It runs beside the confirm, for would-be winners only, and counts for every candidate with the same
+trace key.
 """
 
 from collections.abc import Collection, Sequence
@@ -17,23 +17,23 @@ from service.evaluation.unit_of_work import UnitOfWork
 from workers.protocol import Outcome
 
 EXHAUSTED = frozenset({Outcome.TRACE_TIMEOUT, Outcome.TRACE_MEMORY, Outcome.WORKER_LOST})
-"""How a repeat may end for want of time, memory or machines: then nothing is known of its bundles."""
+"""Outcomes of a repeat that lacked time, memory or machines: they say nothing about its bundles."""
 DIFFERS = "tracing it twice gave different plans: what it launches must follow from shapes, strides and dtypes alone"
-"""Why a candidate is let go of that two trusted workers disagree about."""
+"""Reason for refusing a candidate whose traces by two trusted workers differ."""
 MISTRACED = "a trusted worker could not repeat the trace that an untrusted host had reported"
-"""Why one is let go of whose bundles are a host's word alone."""
+"""Reason for refusing a candidate whose bundles only an untrusted host has reported."""
 
 
 @dataclass(frozen=True)
 class RetraceRefused:
-    """Why a candidate may win nothing."""
+    """Refusal of a candidate after its second trace: it may win no cell."""
 
     outcome: Outcome
     reason: str
 
 
 class Retraces:
-    """Orders repeats, and says what came of them."""
+    """Requests second traces and compares them with the first."""
 
     def __init__(self, store: Store, unit_of_work: UnitOfWork) -> None:
         self._store = store
@@ -41,9 +41,9 @@ class Retraces:
         self._waiting: Pending[str, JobSubject] = Pending()
 
     async def look(self, case: EvaluationCase, queued: Collection[str]) -> RetraceRefused | bool:
-        """Whether a candidate's trace was repeated with equal bundles, or why it never will be.
+        """Return True if the second trace gave equal bundles, or the refusal if it did not.
 
-        False as long as nobody knows; then a trusted worker is asked, unless one is at it.
+        Returns False while there is none; a trusted worker is then asked for it, once.
         """
         refused = await self._known(case.candidate)
         if refused is not None:
@@ -56,22 +56,22 @@ class Retraces:
         return False
 
     def claim(self, candidate: CandidateRecord) -> list[JobSubject]:
-        """Who waits for the repeat of a candidate besides itself; they wait no longer."""
+        """Return the other candidates that wait for this repeat, and clear them."""
         return [each for each in self._waiting.claim(candidate.trace_key) if each.candidate.id != candidate.id]
 
     async def settle(
         self, candidate: CandidateRecord, outcome: Outcome, reason: str, variants: Sequence[NewVariant]
     ) -> RetraceRefused | None:
-        """Take in what a repeat came to; why the candidate may win nothing, or None if it may.
+        """Apply a repeat. Returns the refusal if the candidate may win no cell, else None.
 
-        What an identity does not cover, which are kernels' texts and readings, is then kept as the trusted worker said,
-        where it was a host's word before.
+        Kernel texts and readings, which an identity does not cover, are replaced by the trusted worker's if an
+        untrusted host reported them.
 
         Args:
-            candidate: Whose trace was repeated.
-            outcome: Of the repeat as a whole.
-            reason: Of that outcome.
-            variants: What it found.
+            candidate: The candidate that was traced again.
+            outcome: Outcome of the repeat as a whole.
+            reason: Reason of that outcome.
+            variants: Variants that the repeat found.
         """
         exhausted = _exhausted(outcome, reason, await self._told(candidate), variants)
         if exhausted is not None:
@@ -91,15 +91,15 @@ class Retraces:
         return None
 
     def awaits(self, candidate: str) -> bool:
-        """Whether a candidate's trace is being repeated."""
+        """Return True if a candidate's second trace is pending."""
         return self._waiting.awaits(candidate)
 
     def forget(self, search: str) -> set[str]:
-        """Drop what is remembered of a search, before a sweep finds it anew; the searches that waited for its jobs."""
+        """Clear the in-memory state of a search. Returns the other searches that waited for its jobs."""
         return self._waiting.forget(search)
 
     async def _known(self, candidate: CandidateRecord) -> "RetraceRefused | bool | None":
-        """True if the repeat was equal, `RetraceRefused` if it was not; None as long as there is none."""
+        """Return True if the repeat was equal, the refusal if it was not, None if there is none yet."""
         repeat = await self._unit_of_work.retrace(candidate.trace_key)
         if repeat is None:
             return await self._unrepeatable(candidate)
@@ -110,19 +110,19 @@ class Retraces:
         return RetraceRefused(Outcome.WORKER_LOST, MISTRACED)
 
     async def _unrepeatable(self, candidate: CandidateRecord) -> RetraceRefused | None:
-        """A candidate that has its verdict is not traced again: its repeat ended for want of something."""
+        """Refuse a candidate that has its verdict: its repeat ended for lack of time, memory or machines."""
         now = await self._unit_of_work.candidate(candidate.id)
         if now.state is not CandidateState.JUDGED:
             return None
         return RetraceRefused(Outcome(now.outcome or Outcome.WORKER_LOST), now.reason)
 
     async def _told(self, candidate: CandidateRecord) -> list[VariantRecord]:
-        """Its variants as they were first traced, by index."""
+        """Return the candidate's variants from the first trace, by index."""
         return await self._unit_of_work.variants(candidate.id)
 
 
 def _agree(told: Sequence[VariantRecord], repeated: Sequence[str | None]) -> bool:
-    """Whether a repeat came to the same bundles, but for variants that there was no time for the first time."""
+    """Return True if a repeat gave the same bundles; variants that the first trace had no time for are ignored."""
     pairs = zip(told, repeated, strict=False)
     late = {each.index for each in told if each.bundle is None and each.outcome in EXHAUSTED}
     return len(told) == len(repeated) and all(one.bundle == other or one.index in late for one, other in pairs)
@@ -131,7 +131,7 @@ def _agree(told: Sequence[VariantRecord], repeated: Sequence[str | None]) -> boo
 def _exhausted(
     outcome: Outcome, reason: str, told: Sequence[VariantRecord], found: Sequence[NewVariant]
 ) -> RetraceRefused | None:
-    """Why nothing is known of a repeat's bundles, if that is so."""
+    """Return the refusal if the repeat ran out of time, memory or machines; else None."""
     if outcome in EXHAUSTED:
         return RetraceRefused(outcome, f"its trace could not be repeated: {reason}")
     for variant in found:

@@ -1,7 +1,7 @@
-"""One candidate judged outside any search: traced, checked, timed, against the operator's seed. Nothing is stored.
+"""Judgement of one candidate outside any search: traced, checked and timed against the operator's seed; not stored.
 
-Where times are predicted, speedups are relative to the seed's. Where they are measured the seed is the pacer, and
-speedups are relative to the best baseline.
+Predicted speedups are relative to the seed. Where times are measured the seed is the pacer, and speedups are relative
+to the best baseline.
 """
 
 import secrets
@@ -14,7 +14,7 @@ from typing import Any
 from archive.descriptors import coordinates
 from service.errors import InvalidInput, ServiceError
 from service.evaluation.executor_client import COMMAND, LocalExecutor
-from service.evaluation.promotion import gain, times_us
+from service.evaluation.promotion import gain, times_us, weights_of
 from service.operators.shapes import all_shapes
 from workers.protocol import (
     MEASURED_DEADLINE_S,
@@ -26,7 +26,6 @@ from workers.protocol import (
     Outcome,
     Ratio,
     Report,
-    Shape,
     ShapeRole,
     TracedVariant,
     TraceJob,
@@ -34,12 +33,12 @@ from workers.protocol import (
 )
 
 HERE = "judge"
-"""What jobs and reports of a judgement carry where a search's would carry ids."""
+"""Placeholder for the ids of search, candidate and job, in jobs and reports outside a search."""
 
 
 @dataclass(frozen=True)
 class VariantJudgement:
-    """The verdict on one variant; `plan` is its bundle's identity, None if it never got one."""
+    """Verdict on one variant; `plan` is its bundle's identity, None if it has no bundle."""
 
     index: int
     configuration: Mapping[str, Any]
@@ -54,7 +53,7 @@ class VariantJudgement:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The verdict on a candidate: that of its best variant. `stages_s` are seconds by stage, over all variants."""
+    """Verdict on a candidate: that of its best variant. `stages_s` are seconds by stage, over all variants."""
 
     device: Device
     outcome: Outcome
@@ -71,7 +70,7 @@ class Judgement:
 
 
 class Judge:
-    """Judges candidates for one operator on one device. Use as an async context; the benches stay warm inside it."""
+    """Judges candidates for one operator on one device. Use as an async context; its executors stay warm inside."""
 
     def __init__(
         self,
@@ -82,14 +81,14 @@ class Judge:
         data: Path | None = None,
         command: Sequence[str] = COMMAND,
     ) -> None:
-        """Prepare; no bench is started yet.
+        """Prepare without starting an executor.
 
         Args:
-            operator: What to compute.
-            device: What to judge on.
-            card: Which card of this machine, on devices that measure.
-            data: Folder for what measuring leaves: figures of baselines, raw samples. None for the worker's own.
-            command: What starts a bench, without its options.
+            operator: Operator to judge for.
+            device: Device to judge on.
+            card: Number of this machine's card, on devices that measure.
+            data: Folder for figures of baselines and raw samples; None for the worker's own.
+            command: Command that starts an executor, without its options.
         """
         self._operator = operator
         self._device = device
@@ -116,8 +115,8 @@ class Judge:
         """Judge one candidate.
 
         Raises:
-            BadInput: If the operator itself cannot be judged: its reference does not export, its seed is not correct.
-            Unavailable: If a bench failed.
+            InvalidInput: If the operator cannot be judged: its reference does not export, its seed is not correct.
+            Unavailable: If an executor failed.
         """
         traced = await self._trace(source)
         stages_s = dict(traced.stages_s)
@@ -199,8 +198,7 @@ class Judge:
         report = await self._measurer.run(self._measure_job(source, variant), Report)
         for stage, seconds in report.stages_s.items():
             stages_s[stage] = stages_s.get(stage, 0.0) + seconds
-        weights = {shape.key: shape.weight for shape in self._shapes if shape.role is ShapeRole.BENCHMARK}
-        first = _first_benchmark(self._shapes)
+        first = next(i for i, shape in enumerate(self._shapes) if shape.role is ShapeRole.BENCHMARK)
         return VariantJudgement(
             index=variant.index,
             configuration=variant.bundle.configuration,
@@ -208,7 +206,7 @@ class Judge:
             reason=report.reason,
             line=report.line,
             plan=report.bundle,
-            speedup=gain(report, self._baseline_us, weights),
+            speedup=gain(report, self._baseline_us, weights_of(self._shapes)),
             coordinates=coordinates(variant.readings[first].model_dump(mode="json")),
             report=report,
         )
@@ -217,7 +215,3 @@ class Judge:
 def _stopped(variant: TracedVariant) -> VariantJudgement:
     configuration = variant.bundle.configuration if variant.bundle else {}
     return VariantJudgement(variant.index, configuration, variant.outcome, variant.reason, variant.line)
-
-
-def _first_benchmark(shapes: tuple[Shape, ...]) -> int:
-    return next(i for i, shape in enumerate(shapes) if shape.role is ShapeRole.BENCHMARK)

@@ -1,8 +1,8 @@
-"""Reports of hosts before they count: whose word they are, whether it holds, and what is to be repeated.
+"""Spot checks of remote workers: which of their reports may count, and how often they disagree with trusted ones.
 
-A host is a worker that joined with a token. Until an admin trusts it, what it measures has trust C, which holds no
-cell, and what it traces is in doubt. Some of its jobs are ones whose answer a trusted worker has given already; it
-cannot tell them from others, and where it says otherwise that is counted.
+A remote worker, or host, joined with a token. Until an admin trusts it, its measurements have trust C, which wins no
+cell, and its traces are unverified. Some of its jobs have a known answer, given by a trusted worker. It cannot tell
+them from others; disagreements are counted.
 """
 
 import random
@@ -37,21 +37,21 @@ from workers.protocol import (
 from workers.queue import Delivery, JobQueue, is_host
 
 SPOT_CHECK_SHARE = 1 / 16
-"""Share of an untrusted host's jobs whose answer is known: a lie in one of four jobs is found out three times within
-some 200 jobs, minutes of a host's work, and honest hosts spend six percent on it."""
+"""Share of an untrusted host's jobs that are spot checks. A host that lies in one of four jobs is caught three times
+within some 200 jobs, which takes minutes; honest hosts spend six percent on it."""
 ANSWERS_KEPT = 256
-"""Answers of trusted workers to plant again: enough that a host seldom sees one twice."""
+"""Maximum number of known answers in memory: enough that a host seldom sees one twice."""
 RECALL_S = 30.0
-"""Seconds between two looks at the archive for something to plant, while there is nothing."""
+"""Seconds between two reads of the archive for known answers, while there are none."""
 RECALLED = 16
-"""Most open searches whose seeds are looked at."""
+"""Maximum number of open searches whose seeds are read."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class _TrustedJob:
-    """A job that a trusted worker answered, and what it said; `device` is None if it was to trace."""
+    """Job that a trusted worker answered, and its result; `device` is None for a trace."""
 
     search: str
     candidate: str
@@ -62,17 +62,18 @@ class _TrustedJob:
 
     @classmethod
     def of(cls, report: AnyReport, known: TrustedResult) -> "_TrustedJob | None":
-        """What to remember of a report; None if its job is none to be had again."""
+        """Make one from a report; None if its job cannot be made again."""
         if isinstance(report, Report):
-            of = (report.search, report.candidate, report.variant, report.bundle, report.device, known)
-            return cls(*of) if incumbent_of(report) is None else None
+            if incumbent_of(report) is not None:
+                return None
+            return cls(report.search, report.candidate, report.variant, report.bundle, report.device, known)
         if report.candidate is None or report.job == retrace_id(report.candidate):
             return None
         return cls(report.search, report.candidate, 0, "", None, known)
 
 
 class SpotChecks:
-    """Knows which hosts are trusted, and looks at what comes from those that are not."""
+    """Filters the reports of hosts, gives untrusted hosts spot checks, and counts the results."""
 
     def __init__(self, store: Store, events: EventBus) -> None:
         self._store = store
@@ -85,11 +86,11 @@ class SpotChecks:
         self._random = random.Random(secrets.randbits(64))
 
     def know(self, hosts: Sequence[RemoteWorker]) -> None:
-        """Learn how the hosts stand that may work now."""
+        """Set the hosts that may work now."""
         self._remote_workers = {host.id: host for host in hosts}
 
     def take_tallies(self) -> dict[str, RemoteWorkerCounts]:
-        """What is to be added to the counts of hosts since this was asked the last time."""
+        """Return the counts of hosts since the last call, and reset them."""
         taken, self._tallies = self._tallies, {}
         return {host: RemoteWorkerCounts(**counts) for host, counts in taken.items()}
 
@@ -98,7 +99,7 @@ class SpotChecks:
         self._tallies.setdefault(host, Counter()).update(counts)
 
     async def check(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        """The reports that may be applied, as far as they may count.
+        """Return the reports that may be applied, with the trust that they deserve.
 
         Raises:
             Unavailable: If the database does not answer.
@@ -114,7 +115,7 @@ class SpotChecks:
         return checked
 
     async def choose(self, host: RemoteWorker) -> tuple[TraceJob | MeasureJob, str] | None:
-        """Now and then, for an untrusted host, a job whose answer is known, and what is known of it (JSON)."""
+        """Choose, now and then, a spot check for an untrusted host: a job and its known result (JSON)."""
         if host.trusted or self._random.random() >= SPOT_CHECK_SHARE:
             return None
         try:
@@ -124,17 +125,17 @@ class SpotChecks:
             answered = self._random.choice(self._random.choice(kinds))
             job = await self._job_of(answered)
         except ArchiveError as error:
-            log.info("nothing to plant", host=host.id, reason=str(error))
+            log.info("no spot check possible", host=host.id, reason=str(error))
             return None
         fits = not isinstance(job, TraceJob) or JobQueue.of(job).place == host.target
         return (job, answered.known.model_dump_json()) if fits else None
 
     def _kinds(self, host: RemoteWorker) -> list[list[_TrustedJob]]:
-        """Right answers and wrong ones that a host could have been asked for, as far as there are any."""
+        """Return the correct and the failed answers for jobs that this host could get, without empty lists."""
         return [found for right in (True, False) if (found := self._fitting(host, right))]
 
     async def _recall(self, host: RemoteWorker) -> list[list[_TrustedJob]]:
-        """Remember what trusted workers said of the seeds of open searches: after a start nothing else is known yet."""
+        """Read trusted answers on the seeds of open searches: after a start nothing else is known yet."""
         if time.monotonic() < self._recall_at:
             return []
         self._recall_at = time.monotonic() + RECALL_S
@@ -145,10 +146,10 @@ class SpotChecks:
         return self._kinds(host)
 
     async def _said_of(self, seed: CandidateRecord) -> list[_TrustedJob]:
-        """What was found out about a first seed, which only trusted workers trace and judge."""
+        """Return the known answers on a reference seed, which only trusted workers trace and judge."""
         reports = [report for report in await reports_on(self._store, seed.id) if not is_unverified(report)]
-        said = ((report, TrustedResult.of(report)) for report in reports)
-        found = [answered for report, known in said if known and (answered := _TrustedJob.of(report, known))]
+        results = ((report, TrustedResult.of(report)) for report in reports)
+        found = [answered for report, known in results if known and (answered := _TrustedJob.of(report, known))]
         if found:
             bundles = tuple(variant.bundle or "" for variant in await self._store.candidates.variants(seed.id))
             known = TrustedResult(worker=found[0].known.worker, kind="trace", correct=True, bundles=bundles)
@@ -156,13 +157,13 @@ class SpotChecks:
         return found
 
     def _fitting(self, host: RemoteWorker, right: bool) -> list[_TrustedJob]:
-        """Right or wrong answers that a host could have been asked for."""
+        """Return the correct or the failed answers for jobs that this host could get."""
         mine = {None if host.target is None else "trace", host.device} - {None}
         answers = self._answers[right]
         return [found for found in answers if (found.device.name if found.device else "trace") in mine]
 
     async def _admit(self, delivery: Delivery) -> Delivery | None:
-        """A host's report as it may count; None if it must not be applied."""
+        """Return a host's report with the trust that it deserves; None if it must not be applied."""
         report = delivery.report
         host = self._remote_workers.get(report.worker) or await self._find(report.worker)
         if host is None:
@@ -182,7 +183,7 @@ class SpotChecks:
         return Delivery(report.model_copy(update=_untrusted(report)), delivery.receipt)
 
     async def _mark_unverified(self, report: TraceReport, host: str) -> bool:
-        """Keep in mind that a trace is an untrusted host's; False if it must not be applied at all."""
+        """Mark a trace as unverified. Returns False if it must not be applied at all."""
         if report.candidate is None or report.job == retrace_id(report.candidate) or is_final(report.job):
             self.count(host, refused=1)
             return False
@@ -193,7 +194,7 @@ class SpotChecks:
         return True
 
     async def _learn(self, report: AnyReport) -> None:
-        """Remember a trusted worker's answer, and hold what a host said before against it."""
+        """Remember a trusted worker's answer, and compare a host's earlier report with it."""
         known = TrustedResult.of(report)
         if known is None:
             return
@@ -211,27 +212,28 @@ class SpotChecks:
         unverified = await self._store.remote_workers.unverified_trace(report.candidate)
         if unverified is not None:
             variants = await self._store.candidates.variants(report.candidate)
-            told = known.model_copy(
-                update={"worker": unverified.host, "bundles": tuple(variant.bundle or "" for variant in variants)}
-            )
-            self._note(unverified.host, told.differs(known), report.job)
+            bundles = tuple(variant.bundle or "" for variant in variants)
+            earlier = known.model_copy(update={"worker": unverified.host, "bundles": bundles})
+            self._note(unverified.host, earlier.differs(known), report.job)
 
     async def _check_repeat(self, report: Report, known: TrustedResult) -> None:
-        """Hold a confirm, or a measurement repeated, against the host's word that led to it."""
-        for told in await reports_on(self._store, report.candidate):
-            of_it = (told.variant, told.device) == (report.variant, report.device) and incumbent_of(told) is None
-            if of_it and is_unverified(told) and is_host(told.worker) and (said := TrustedResult.of(told)) is not None:
-                self._note(told.worker, said.differs(known), report.job)
+        """Compare a confirm, or a repeated measurement, with the host's report that led to it."""
+        for earlier in await reports_on(self._store, report.candidate):
+            of_it = (earlier.variant, earlier.device) == (report.variant, report.device)
+            if of_it and incumbent_of(earlier) is None and is_unverified(earlier) and is_host(earlier.worker):
+                result = TrustedResult.of(earlier)
+                if result is not None:
+                    self._note(earlier.worker, result.differs(known), report.job)
 
     def _compare(self, host: str, report: AnyReport, known: TrustedResult) -> None:
-        said = TrustedResult.of(report)
-        if said is not None:
-            self._note(host, said.differs(known), report.job)
+        result = TrustedResult.of(report)
+        if result is not None:
+            self._note(host, result.differs(known), report.job)
 
     def _note(self, host: str, difference: str, job: str) -> None:
         self.count(host, checked=1, disagreed=int(bool(difference)))
         if difference:
-            log.warning("a host disagrees with a trusted worker", host=host, job=job, difference=difference)
+            log.warning("host disagrees with a trusted worker", host=host, job=job, difference=difference)
             self._events.publish(WorkerChanged(worker=host, state="disagreed", reason=difference))
 
     async def _find(self, worker: str) -> RemoteWorker | None:
@@ -242,7 +244,7 @@ class SpotChecks:
         return host if host.state.works else None
 
     async def _job_of(self, answered: _TrustedJob) -> TraceJob | MeasureJob:
-        """The job that was answered, made again."""
+        """Make the answered job again."""
         search = await self._store.searches.get(answered.search)
         operator = Operator.model_validate_json((await self._store.operators.get(search.operator)).document)
         candidate = await self._store.candidates.get(answered.candidate)
@@ -257,7 +259,7 @@ class SpotChecks:
 
 
 def _untrusted(report: Report) -> dict[str, object]:
-    """What a report's label becomes where nobody vouches for its host, whatever that says of itself."""
+    """Return the fields of a report that change if its host is untrusted, whatever it reported of itself."""
     if report.grounds is None:
         return {"trust": Trust.D if report.trust is Trust.D else Trust.C}
     grounds = report.grounds.model_copy(update={"vouched": False})

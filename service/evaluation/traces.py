@@ -1,4 +1,4 @@
-"""Traces: each source is traced once, and equal ones take that trace, out of the archive or as soon as it is there."""
+"""Trace requests: each source is traced once, and equal candidates share that trace."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from service.evaluation.unit_of_work import UnitOfWork
 
 
 class TraceRequests:
-    """Has candidates traced."""
+    """Requests traces, or takes them from the archive."""
 
     def __init__(self, store: Store, unit_of_work: UnitOfWork) -> None:
         self._store = store
@@ -18,7 +18,7 @@ class TraceRequests:
         self._waiting: Pending[str, JobSubject] = Pending()
 
     async def obtain(self, asked: JobSubject) -> TraceOutcome | None:
-        """The trace of an equal candidate out of the archive; or None, and then the candidate waits for its own."""
+        """Return the trace of an equal candidate from the archive; None if the candidate now waits for a job."""
         earlier = await self._store.candidates.find_traced(asked.candidate.trace_key)
         if earlier is None or await self._store.remote_workers.unverified_trace(earlier.id):
             if self._waiting.join(asked.candidate.trace_key, asked):
@@ -35,19 +35,19 @@ class TraceRequests:
         )
 
     def claim(self, candidate: CandidateRecord) -> Sequence[JobSubject]:
-        """Who waits for the trace of a candidate besides itself; they wait no longer, and have to ask again.
+        """Return the other candidates that wait for this trace, and clear them; each has to call `obtain` again.
 
-        Where it was an untrusted host's, they are then traced by themselves.
+        After an untrusted host's trace each of them gets a trace of its own.
         """
         return [each for each in self._waiting.claim(candidate.trace_key) if each.candidate.id != candidate.id]
 
     def forget(self, search: str) -> set[str]:
-        """Drop what is remembered of a search; the searches that waited for its traces."""
+        """Clear the in-memory state of a search. Returns the other searches that waited for its traces."""
         return self._waiting.forget(search)
 
 
 def _repeat(variant: VariantRecord) -> NewVariant:
-    """A variant of an equal candidate; its bundle is in the archive already."""
+    """Copy a variant of an equal candidate; its bundle is in the archive already."""
     return NewVariant(
         index=variant.index,
         configuration=variant.configuration,

@@ -1,8 +1,8 @@
-"""What reports lead to, written down before anybody is told.
+"""Unit of work: everything that reports lead to, written in one transaction before jobs and events are sent.
 
-Whoever applies reports reads and writes here instead of in the archive: `commit` writes everything in one transaction,
-then sends the jobs that follow from it and tells watchers. A kill in between loses jobs, which the next sweep sends
-again, and events, which say only what the archive says.
+Code that applies reports reads and writes here instead of in the archive. `commit` writes everything, then sends the
+jobs that follow and publishes the events. A kill in between loses jobs, which the next sweep sends again, and events,
+which repeat only what the archive says.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ from archive.records import (
 from archive.store import ReportKey, Store
 from archive.store.lineage import Readings
 from service.evaluation.jobs import FINAL, EvaluationCase
-from service.evaluation.reports import judging_ms, record
+from service.evaluation.reports import device_ms, record
 from service.events import CandidateJudged, ElitePromoted, EventBus
 from workers.protocol import AnyReport, Bundle, Job, Report, TraceReport
 from workers.queue import Dispatcher
@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 
 class UnitOfWork:
-    """The writings of one coordinator. What waits in it is dropped where a commit fails."""
+    """Pending writes, jobs and events of one coordinator. All of them are dropped if a commit fails."""
 
     def __init__(self, store: Store, dispatcher: Dispatcher, events: EventBus) -> None:
         self._store = store
@@ -45,7 +45,7 @@ class UnitOfWork:
         self._judged: dict[str, CandidateJudged] = {}
 
     async def expect(self, reports: Sequence[AnyReport]) -> None:
-        """Read at once what applying these will ask for.
+        """Prefetch in one query all records that applying these reports needs.
 
         Raises:
             Unavailable: If the database does not answer.
@@ -58,46 +58,46 @@ class UnitOfWork:
         await self._batch.look_up(candidates, bundles)
 
     def identities(self, report: TraceReport) -> dict[int, str]:
-        """Identities of the bundles in a report, by the index of the variant."""
+        """Return the identities of the bundles in a report, by index of the variant."""
         if report.job not in self._identities:
             found = {variant.index: variant.bundle for variant in report.variants}
             self._identities[report.job] = {index: bundle.identity for index, bundle in found.items() if bundle}
         return self._identities[report.job]
 
     async def candidate(self, id: str) -> CandidateRecord:
-        """One candidate.
+        """Read one candidate.
 
         Raises:
-            NotFound: If there is none.
+            RecordNotFound: If there is none.
         """
         return await self._batch.candidate(id)
 
     async def variants(self, candidate: str) -> list[VariantRecord]:
-        """A candidate's variants by index; none before its trace."""
+        """Read a candidate's variants by index; none before its trace."""
         return await self._batch.variants(candidate)
 
     async def unverified_trace(self, candidate: str) -> UnverifiedTrace | None:
-        """Whose word a candidate's trace is, if it is an untrusted host's."""
+        """Read the mark of a candidate's unverified trace; None if a trusted worker traced it."""
         return await self._batch.unverified_trace(candidate)
 
     async def retrace(self, trace_key: str) -> Retrace | None:
-        """What a second trace gave, if there was one."""
+        """Read the result of a second trace; None if there was none."""
         return await self._batch.retrace(trace_key)
 
     async def keep_retrace(self, trace_key: str, candidate: str, bundles: Sequence[str | None]) -> None:
-        """Keep what a second trace gave, by index of the variant. The first one counts, and stays."""
+        """Store the bundles of a second trace, by index of the variant. The first stored result stays."""
         await self._batch.keep_retrace(trace_key, candidate, bundles)
 
     async def readings(self, bundle: str) -> Readings:
-        """Readings of one bundle, one mapping a plan.
+        """Read the readings of one bundle, one mapping per plan.
 
         Raises:
-            NotFound: If none has that identity.
+            RecordNotFound: If no bundle has that identity.
         """
         return await self._batch.readings(bundle)
 
     async def reports(self, candidate: str) -> list[Report]:
-        """What a candidate is judged by, oldest first; as `reports_on`."""
+        """Read a candidate's reports, oldest first, without finalist examinations, as `reports_on` does."""
         if candidate not in self._reports:
             documents = await self._batch.reports(candidate)
             reports = [Report.model_validate_json(document) for document in documents.values()]
@@ -105,33 +105,33 @@ class UnitOfWork:
         return self._reports[candidate]
 
     async def measures(self, about: ReportKey) -> list[Report]:
-        """The first `measure` reports on equal bundles, oldest first, but for `NO_WORD`."""
+        """Read the first `measure` reports on equal bundles, oldest first, except outcomes in `NO_WORD`."""
         return [Report.model_validate_json(document) for document in await self._batch.measures(about)]
 
     async def bundle(self, identity: str) -> Bundle:
-        """A bundle that was traced.
+        """Read a traced bundle.
 
         Raises:
-            NotFound: If none has that identity.
+            RecordNotFound: If no bundle has that identity.
         """
         if identity not in self._bundles:
             self._bundles[identity] = Bundle.model_validate_json((await self._batch.bundle(identity)).document)
         return self._bundles[identity]
 
     async def save_trace(self, candidate: str, traced: TraceOutcome, bundles: Iterable[tuple[str, Bundle]]) -> None:
-        """Keep what came out of a trace, with its bundles by identity."""
+        """Store the result of a trace, with its bundles by identity."""
         await self._batch.save_trace(candidate, traced)
         self._bundles.update(bundles)
 
     async def save_report(self, case: EvaluationCase, report: Report) -> None:
-        """Keep a report on a case, unless its job has one."""
+        """Store a report on a case, unless its job has one."""
         known = await self.reports(case.candidate.id)
         if all(other.job != report.job for other in known):
-            await self._batch.save_report(record(case, report), judging_ms(report))
+            await self._batch.save_report(record(case, report), device_ms(report))
             known.append(report)
 
     def judge(self, search: str, candidate: CandidateRecord, verdict: CandidateVerdict) -> None:
-        """Give a candidate its verdict, and tell of it, unless it has one."""
+        """Give a candidate its verdict and publish it, unless it has one."""
         self._batch.judge(verdict)
         self._judged.setdefault(
             candidate.id,
@@ -148,30 +148,33 @@ class UnitOfWork:
         )
 
     async def objective(self, search: str, device: str, axes_version: int, cell: int) -> float | None:
-        """Objective of who holds a cell, or will after the commit, where no confirm is needed; None if nobody does."""
+        """Return the objective of a cell's holder after the next commit; None if the cell is empty.
+
+        Only for devices that need no confirm.
+        """
         return await self._batch.objective(search, device, axes_version, cell)
 
     def offer(self, offer: Offer) -> None:
-        """Let a challenger that needs no confirm try for its cell, and tell of it if it wins."""
+        """Offer a challenger that needs no confirm, and publish it if it wins."""
         self._batch.offer(offer)
 
     async def decide(self, offer: Offer) -> Placement:
-        """Let a challenger try for its cell at once, after everything that waits."""
+        """Commit, then offer a challenger at once."""
         await self.commit()
         placement = await self._store.elites.offer(offer)
         self._tell(offer, placement)
         return placement
 
     def send(self, job: Job, *, reserved: bool = False) -> None:
-        """Queue a job as soon as what it is about is written; only for trusted workers if `reserved`."""
+        """Send a job with the next commit; only to trusted workers if `reserved`."""
         self._jobs.append((job, reserved))
 
     async def commit(self) -> frozenset[str]:
-        """Write, send, tell; the candidates that got their first verdict.
+        """Write everything, then send jobs and events. Returns the candidates that got their first verdict.
 
         Raises:
-            ArchiveError: If the archive takes something of it not, or does not answer; all of it is dropped.
-            QueueUnavailable: If Redis does not answer. It is written then, but not sent.
+            ArchiveError: If the archive refuses something or does not answer; everything is dropped.
+            QueueUnavailable: If Redis does not answer; everything is written, but not sent.
         """
         jobs, judged = self._jobs, self._judged
         self._forget()
@@ -179,16 +182,16 @@ class UnitOfWork:
         for offer, placement in settled.placements:
             self._tell(offer, placement)
         for candidate, event in judged.items():
-            if candidate in settled.judged:
+            if candidate in settled.evaluated:
                 self._events.publish(event)
         if jobs:
             await self._dispatcher.submit_all(jobs)
         for job, _ in jobs:
             log.debug("job sent", kind=job.kind, job=job.id, search=job.search, candidate=job.candidate)
-        return settled.judged
+        return settled.evaluated
 
     def drop(self) -> None:
-        """Forget what waits."""
+        """Drop everything that was not committed."""
         self._forget()
         self._batch.drop()
 

@@ -1,4 +1,4 @@
-"""What a report means for its search: traces become variants, verdicts become offers, candidates get judged.
+"""Application of reports to a search: traces become variants, correct variants are offered, candidates get verdicts.
 
 Every method may run twice for the same report; the archive's writes are idempotent by job.
 """
@@ -16,6 +16,7 @@ from archive.records import (
     SearchRecord,
     SearchState,
     TraceOutcome,
+    VariantRecord,
 )
 from archive.store import Store
 from service.evaluation.assignments import JobAssignments
@@ -37,11 +38,11 @@ log = structlog.get_logger(__name__)
 
 
 class Verdicts:
-    """Applies reports and orders the judging of what was traced.
+    """Applies reports and requests the jobs that follow from them.
 
     Attributes:
-        unit_of_work: Where what follows is written down; whoever applies reports or orders jobs commits it.
-        reference_seed: What candidates are held against.
+        unit_of_work: Collects all writes; the caller commits it.
+        reference_seed: Reference seeds that candidates are compared with.
     """
 
     def __init__(self, store: Store, dispatcher: Dispatcher, events: EventBus) -> None:
@@ -55,15 +56,17 @@ class Verdicts:
         self._retraces = Retraces(store, self.unit_of_work)
 
     async def trace(self, search: SearchRecord, operator: Operator, candidate: CandidateRecord) -> None:
-        """Have a candidate traced, or take an equal one's trace out of the archive."""
+        """Request a candidate's trace, or reuse the trace of an equal candidate from the archive."""
         traced = await self._traces.obtain(JobSubject(search, operator, candidate))
         if traced is not None:
             await self._settle_trace(search, operator, candidate, traced, ())
 
     async def apply_reference(self, search: SearchRecord, report: TraceReport) -> None:
-        """Keep a search's reference graphs, or fail the search with the reason that it cannot be judged by them."""
+        """Store a search's reference graphs, or fail the search with the reason why there are none."""
         if report.gate is not None:
-            await self._store.operators.keep_gate(search.operator, report.gate.verdict, report.gate.model_dump_json())
+            await self._store.operators.keep_mutation_report(
+                search.operator, report.gate.verdict, report.gate.model_dump_json()
+            )
         if report.outcome is Outcome.WORKER_LOST:
             await self.fail(search, f"its reference could not be prepared: {report.reason}")
         elif not report.graphs:
@@ -74,7 +77,7 @@ class Verdicts:
             await self._store.searches.set_graphs(search.id, [graph.plain() for graph in report.graphs])
 
     async def apply_trace(self, search: SearchRecord, operator: Operator, report: TraceReport) -> None:
-        """Store a candidate's variants and order their judging."""
+        """Store a candidate's variants and request their evaluation."""
         candidate = await self.unit_of_work.candidate(report.candidate or "")
         if report.job == retrace_id(candidate.id):
             await self._settle_retrace(search, operator, candidate, report)
@@ -93,7 +96,7 @@ class Verdicts:
         others = self._traces.claim(candidate)
         await self._settle_trace(search, operator, candidate, traced, found)
         if others:
-            await self.unit_of_work.commit()  # They look for it in the archive.
+            await self.unit_of_work.commit()  # The others read this trace from the archive.
         for other in others:
             await self.trace(other.search, other.operator, other.candidate)
 
@@ -102,30 +105,30 @@ class Verdicts:
         candidate = await self.unit_of_work.candidate(report.candidate)
         asked = EvaluationCase(search, operator, candidate, report.variant, report.bundle, report.device)
         for case in self._assignments.claim(report, asked):
-            # What others are held against takes a trusted worker's word: it is asked for when the case is gone on with.
-            # Where the source stood in the way, everybody else needs a job of their own.
-            theirs = is_about_source(report) and not case.same(asked)
-            if not theirs and not (case.is_reference_seed and is_unverified(report)):
+            # A reference seed needs a trusted worker's report, which `_advance` requests.
+            # A report about the source says nothing about other sources with an equal bundle: each needs its own job.
+            is_others = is_about_source(report) and not case.same(asked)
+            if not is_others and not (case.is_reference_seed and is_unverified(report)):
                 await self._take(case, addressed(report, case, incumbent_of(report)), ())
             await self._advance(case.search, case.operator, case.candidate, ())
 
     async def order_verdicts(
         self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, queued: Collection[str]
     ) -> None:
-        """Have everything judged that a traced candidate still needs; jobs among `queued` are on their way already."""
+        """Request all jobs that a traced candidate still needs, except those that `queued` lists already."""
         known = await self.unit_of_work.reports(candidate.id)
-        for case in await self._cases(search, operator, candidate):
+        for case in _cases(search, operator, candidate, await self.unit_of_work.variants(candidate.id)):
             mine = [report for report in known if (report.variant, report.device) == (case.variant, case.device)]
             if mine:
                 await self._promote(case, mine[-1], queued)
         await self._advance(search, operator, candidate, queued)
 
     def forget(self, search: str) -> set[str]:
-        """Drop what is remembered of a search's jobs in flight; the other searches that waited for one of them."""
+        """Forget a search's jobs in flight. Returns the other searches that waited for one of them."""
         return self._traces.forget(search) | self._assignments.forget(search) | self._retraces.forget(search)
 
     async def fail(self, search: SearchRecord, reason: str) -> None:
-        """End a search that cannot go on, unless it has ended."""
+        """Fail a search that cannot go on, unless it has ended."""
         try:
             await self._store.searches.set_state(search.id, SearchState.FAILED, reason=reason, only_from=OPEN)
         except RecordConflict as error:
@@ -153,16 +156,16 @@ class Verdicts:
         )
 
     async def _take(self, case: EvaluationCase, report: Report, queued: Collection[str]) -> None:
-        """Keep a report, and let its variant try for its cell."""
+        """Store a report, and offer its variant."""
         await self.unit_of_work.save_report(case, report)
         if case.is_reference_seed:
-            await self.unit_of_work.commit()  # The others are held against it, and look for it in the archive.
+            await self.unit_of_work.commit()  # Other candidates read the reference seed's report from the archive.
         await self._promote(case, report, queued)
 
     async def _promote(self, case: EvaluationCase, report: Report, queued: Collection[str]) -> None:
-        """Let a variant try for its cell.
+        """Offer a variant to its cell.
 
-        A would-be winner is traced again first, and what an untrusted host said of it is found out anew.
+        A would-be winner is traced again first, and a trusted worker repeats an untrusted host's report on it.
         """
         if case.device.measures:
             await self._contest(case, queued)
@@ -185,7 +188,7 @@ class Verdicts:
         self._promotion.consider(case, place, report, speedup)
 
     async def _may_win(self, case: EvaluationCase, queued: Collection[str]) -> bool | None:
-        """Whether a candidate's trace was repeated: None while that is on its way, False if it gave something else."""
+        """Return True if a second trace gave the same plans, False if it did not, None while it is pending."""
         found = await self._retraces.look(case, queued)
         if isinstance(found, RetraceRefused):
             await self._refuse(case.search, case.candidate, found)
@@ -200,7 +203,7 @@ class Verdicts:
     async def _settle_retrace(
         self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, report: TraceReport
     ) -> None:
-        """Go on with a candidate whose trace was repeated, if that found the same; let go of it if not."""
+        """Continue with a candidate whose second trace was equal; refuse it otherwise."""
         others = self._retraces.claim(candidate)
         bundles = self.unit_of_work.identities(report)
         variants = [_record(variant, bundles.get(variant.index)) for variant in report.variants]
@@ -213,14 +216,14 @@ class Verdicts:
             await self.order_verdicts(other.search, other.operator, other.candidate, set())
 
     async def _contest(self, case: EvaluationCase, queued: Collection[str]) -> None:
-        """Let a variant try for its cell where that takes a confirm, or several if the cell's holder keeps changing."""
+        """Offer a variant that needs a confirm, or several while the holder of the cell keeps changing."""
         while True:
             reports = await self.unit_of_work.reports(case.candidate.id)
             mine = [report for report in reports if (report.variant, report.device) == (case.variant, case.device)]
             if any(outdoes(confirm) for confirm in mine[1:]) and not await self._may_win(case, queued):
                 return
             incumbent = await self._promotion.contest(case, mine[0], mine[1:])
-            # The trace is repeated beside the confirm, so that a winner waits for the longer of both.
+            # The second trace runs beside the confirm, so that a winner waits only for the longer of the two.
             if incumbent is None or await self._may_win(case, queued) is False:
                 return
             found = await self._assignments.obtain(case, incumbent, queued)
@@ -231,8 +234,8 @@ class Verdicts:
     async def _advance(
         self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, queued: Collection[str]
     ) -> None:
-        """Order the measurements that a candidate lacks. Judge it once it has all, and no confirm is on its way."""
-        cases = await self._cases(search, operator, candidate)
+        """Request the measurements that a candidate lacks. Judge it once it has all and no confirm is pending."""
+        cases = _cases(search, operator, candidate, await self.unit_of_work.variants(candidate.id))
         known = {report.job for report in await self.unit_of_work.reports(candidate.id)}
         lacking = [case for case in cases if case.job() not in known]
         for name in search.devices if lacking else ():
@@ -246,7 +249,7 @@ class Verdicts:
                     await self.order_verdicts(search, operator, other, queued)
 
     async def _measure(self, cases: Sequence[EvaluationCase], queued: Collection[str]) -> None:
-        """Have one candidate's variants judged on one device; where that measures, all wait for the first seed."""
+        """Request the evaluation of one candidate's variants on one device; a measured one waits for its pacer."""
         for case in cases:
             paced = case.is_reference_seed or not case.device.measures
             if not paced and not await self.reference_seed.paces(case.search, case.device.name):
@@ -255,29 +258,17 @@ class Verdicts:
             if found is not None:
                 await self._take(case, found, queued)
             elif case.device.measures and await self.reference_seed.pacer(case.search, case.device.name) is None:
-                return  # The first correct variant of the first seed becomes the pacer: the others wait for it.
-
-    async def _cases(
-        self, search: SearchRecord, operator: Operator, candidate: CandidateRecord
-    ) -> list[EvaluationCase]:
-        """What a candidate is judged by: each of its variants that has a bundle, on each device."""
-        variants = await self.unit_of_work.variants(candidate.id)
-        return [
-            EvaluationCase(search, operator, candidate, variant.index, variant.bundle, Device.parse(name))
-            for variant in variants
-            if variant.bundle is not None
-            for name in search.devices
-        ]
+                return  # The first correct variant of the reference seed becomes the pacer: the others wait for it.
 
     async def _conclude(self, search: SearchRecord, candidate: CandidateRecord, reports: Sequence[Report]) -> bool:
-        """Judge a candidate by the last word on each of its variants, of which the best one counts.
+        """Judge a candidate by the last report on each of its variants; the best variant counts.
 
         Returns:
-            Whether this gives the search its yardstick, for which others may wait.
+            True if this makes it the search's reference seed, which others may wait for.
         """
         best = min(reports, key=lambda report: report.outcome is not Outcome.CORRECT)
         objectives = await _objectives(self.reference_seed, search, reports)
-        own = objectives.get(search.devices[0])  # So that it means the same for all candidates of a search.
+        own = objectives.get(search.devices[0])  # Always the first device, so that candidates stay comparable.
         verdict = CandidateVerdict(candidate.id, best.outcome.value, best.reason, best.line, own, objectives)
         stands = await self._judge(search, candidate, verdict) and best.outcome is Outcome.CORRECT
         if stands and (reason := _unpaced(search, reports)):
@@ -285,18 +276,30 @@ class Verdicts:
         return stands
 
     async def _judge(self, search: SearchRecord, candidate: CandidateRecord, verdict: CandidateVerdict) -> bool:
-        """Give a candidate its verdict; for the yardstick of its search, whether it had none."""
+        """Give a candidate its verdict. Returns True if it is the reference seed and had none before."""
         self.unit_of_work.judge(search.id, candidate, verdict)
         if not is_reference_seed(candidate) or candidate.id not in await self.unit_of_work.commit():
             return False
         if verdict.outcome != Outcome.CORRECT:
-            told = f"({verdict.outcome}): {verdict.reason}"
-            await self.fail(search, f"the operator's seed kernel is not correct {told}")
+            reason = f"the operator's seed kernel is not correct ({verdict.outcome}): {verdict.reason}"
+            await self.fail(search, reason)
         return True
 
 
+def _cases(
+    search: SearchRecord, operator: Operator, candidate: CandidateRecord, variants: Iterable[VariantRecord]
+) -> list[EvaluationCase]:
+    """List the cases of a candidate: each variant that has a bundle, on each device."""
+    return [
+        EvaluationCase(search, operator, candidate, variant.index, variant.bundle, Device.parse(name))
+        for variant in variants
+        if variant.bundle is not None
+        for name in search.devices
+    ]
+
+
 def _unpaced(search: SearchRecord, reports: Sequence[Report]) -> str:
-    """Why a search cannot go on whose first seed is correct on some device, but not on one that measures; or empty."""
+    """Explain why a search has no pacer: its reference seed fails on a device that measures. Empty if it has one."""
     for name in search.devices:
         here = [report for report in reports if report.device.name == name]
         if Device.parse(name).measures and all(report.outcome is not Outcome.CORRECT for report in here):
@@ -307,7 +310,7 @@ def _unpaced(search: SearchRecord, reports: Sequence[Report]) -> str:
 async def _objectives(
     reference_seed: ReferenceSeed, search: SearchRecord, reports: Sequence[Report]
 ) -> dict[str, float]:
-    """On each device on which a variant is correct, the objective of the best one there: devices never mix."""
+    """Return the best objective among the correct variants by device: devices never mix."""
     weights = benchmark_weights(search)
     best: dict[str, float] = {}
     for report in reports:

@@ -1,6 +1,6 @@
-"""Export: a search's elites as a package that needs nothing of ours.
+"""Export of a search's elites as a Python package that does not need Kernelreef.
 
-`vocabulary` and `lifting` take the device functions out of a candidate's text, `hosting` writes host code from launch
-plans, `modules` puts both together, `choosing` says which elite serves which shape, `retracing` holds what was written
-against the plans that were judged, `packaging` renders the files around it and `exporting` does it all.
+`extraction` copies device functions out of a candidate by the word list in `vocabulary`. `host_code` writes host code
+from launch plans; `modules` combines both. `selection` chooses an elite per shape, and `retrace_check` compares each
+module with the judged plans. `package_files` renders the other files, and `package` does the whole export.
 """

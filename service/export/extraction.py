@@ -1,7 +1,7 @@
-"""Lifting: takes device functions out of a candidate's text by its syntax tree, and leaves everything else behind.
+"""Extraction of device functions from a candidate's syntax tree, without anything else of its text.
 
-What is lifted is hostile. It is taken over node by node from a list, with every name followed to what it stands for, so
-that neither importing the lifted text nor compiling its kernels can run anything but Triton's language.
+Candidates are hostile. Only nodes from a list are copied, and every name is resolved. So neither importing the
+extracted text nor compiling its kernels can run anything but Triton's language.
 """
 
 import ast
@@ -13,13 +13,13 @@ from service.export.vocabulary import ATTRIBUTES, BUILTINS, HOST, MODULES, UNSPO
 from service.operators.sources import parse, without_texts
 
 RESERVED = {"torch": "torch", "triton": "triton", "tl": "triton.language"}
-"""Names of modules that host code uses; a candidate may call nothing else so."""
+"""Module names that host code uses; a candidate may not use them for anything else."""
 JIT = ("triton.jit", "triton.runtime.jit.jit")
-"""What makes a function one of the device."""
+"""Decorators that make a device function."""
 OPTIONS = frozenset({"do_not_specialize", "do_not_specialize_on_alignment", "noinline"})
-"""Arguments of the decorator that change what is compiled; others are for debugging, or code."""
+"""Arguments of the decorator that change the compiled code; others are for debugging, or are code."""
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-"""Names that are lifted: plain ones, so that what is read is what is meant."""
+"""Pattern of names that are extracted: ASCII only, so that no name looks like another."""
 
 _STATEMENTS = (
     *(ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.If, ast.For, ast.While, ast.Return, ast.Pass, ast.Assert),
@@ -35,19 +35,19 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 class NotExtractable(Exception):
-    """A candidate's device functions cannot be taken over; `str` says why, for people."""
+    """Refusal to extract a candidate's device functions; `str` gives the reason, for people."""
 
 
 @dataclass(frozen=True)
 class ExtractedFunctions:
-    """Device functions with all that they need.
+    """Device functions with everything that they use.
 
     Attributes:
         imports: Import statements.
         constants: Assignments of constants, in the candidate's order.
-        functions: By name, the function as text.
-        parameters: By name, its parameters in order.
-        bound: Every name that the lifted text binds in its module.
+        functions: Text of each function, by name.
+        parameters: Parameters of each function in order, by name.
+        bound: Names that the extracted text binds in its module.
     """
 
     imports: tuple[str, ...]
@@ -58,21 +58,21 @@ class ExtractedFunctions:
 
 
 def lift(source: str, names: Iterable[str]) -> ExtractedFunctions:
-    """Take functions out of a candidate, with those that they call and the constants that they use.
+    """Extract functions of a candidate, with the functions and constants that they use.
 
     Raises:
-        Unliftable: If one is no plain device function, or uses what the list does not have.
+        NotExtractable: If one is not a plain device function, or uses a word that is not on the list.
     """
     try:
         return _Extraction(without_texts(parse(source))).take(names)
     except SyntaxError as error:
-        raise NotExtractable(f"its text cannot be read: {error.msg}") from error
+        raise NotExtractable(f"its text cannot be parsed: {error.msg}") from error
     except RecursionError as error:
         raise NotExtractable("its text is nested too deep") from error
 
 
 class _Extraction:
-    """One candidate, and what was taken of it so far."""
+    """State of the extraction from one candidate."""
 
     def __init__(self, module: ast.Module) -> None:
         self._modules = dict(RESERVED)
@@ -86,7 +86,7 @@ class _Extraction:
         self._waiting: list[str] = []
 
     def take(self, names: Iterable[str]) -> ExtractedFunctions:
-        """These functions, and all that they lead to."""
+        """Extract these functions and everything that they use."""
         self._waiting = list(names)
         while self._waiting:
             name = self._waiting.pop()
@@ -105,7 +105,7 @@ class _Extraction:
         )
 
     def _read(self, node: ast.stmt) -> None:
-        """Learn a module-level statement; the last one that binds a name counts."""
+        """Record a module-level statement; the last one that binds a name counts."""
         if isinstance(node, ast.Import):
             for alias in node.names:
                 root = alias.name.partition(".")[0]
@@ -122,22 +122,22 @@ class _Extraction:
 
     def _alias(self, name: str, meaning: str) -> None:
         if RESERVED.get(name, meaning) != meaning:
-            raise NotExtractable(f"it calls {meaning} '{name}', which host code calls {RESERVED[name]}")
+            raise NotExtractable(f"it imports {meaning} as '{name}', the name of {RESERVED[name]} in host code")
         if meaning in MODULES or meaning in WORDS:
             self._modules[_plain(name)] = meaning
 
     def _function(self, name: str) -> ast.FunctionDef:
-        """A function without decorators and annotations that say nothing to Triton, every name in it looked at."""
+        """Copy a function with all names checked, without decorators and annotations that Triton ignores."""
         found = self._defined.get(name)
         if found is None or name in self._modules or name in UNSPOKEN:
-            raise NotExtractable(f"it launches '{name}', which is no function of its module with @triton.jit")
+            raise NotExtractable(f"it launches '{name}', which is not a @triton.jit function of its module")
         given, taken = found.args, found.args.args
         if given.vararg or given.kwarg or given.kwonlyargs or given.posonlyargs:
-            raise NotExtractable(f"parameters of '{name}' are not plain")
+            raise NotExtractable(f"'{name}' has parameters that are not plain")
         bound = {_plain(each.arg) for each in taken} | _stored(found)
         shadowed = bound & (self._modules.keys() | UNSPOKEN)
         if shadowed:
-            raise NotExtractable(f"'{name}' has a variable '{min(shadowed)}', which is the name of something else")
+            raise NotExtractable(f"'{name}' has a variable '{min(shadowed)}', which shadows another name")
         for statement in found.body:
             self._look(statement, bound)
         arguments = [ast.arg(each.arg, self._annotation(each.annotation)) for each in taken]
@@ -149,7 +149,7 @@ class _Extraction:
         )
 
     def _decorator(self, function: ast.FunctionDef) -> ast.expr:
-        """`@triton.jit` with the options that count; whatever else decorates it has had its say in the plan."""
+        """Return `@triton.jit` with its relevant options; the plan already contains the effect of other decorators."""
         for node in function.decorator_list:
             call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
             if self._meaning(call.func) in JIT:
@@ -159,7 +159,7 @@ class _Extraction:
         raise NotExtractable(f"'{function.name}' is not decorated with @triton.jit")
 
     def _annotation(self, node: ast.expr | None) -> ast.expr | None:
-        """An annotation that is a word of Triton's; others are for people."""
+        """Return an annotation if it is a word of Triton's; others are for people."""
         meaning = "" if node is None else self._meaning(node)
         if node is None or meaning not in WORDS or not meaning.startswith("triton.language."):
             return None
@@ -167,7 +167,7 @@ class _Extraction:
         return node
 
     def _meaning(self, node: ast.expr) -> str:
-        """The full name that a name with its attributes stands for; empty if it stands for none that is known."""
+        """Return the full name that a name with its attributes resolves to; empty if unknown."""
         if isinstance(node, ast.Name):
             return self._modules.get(node.id, "")
         if isinstance(node, ast.Attribute) and (owner := self._meaning(node.value)):
@@ -181,9 +181,9 @@ class _Extraction:
         self._used.add(node.id)
 
     def _look(self, node: ast.AST, bound: set[str]) -> None:
-        """Hold a node of a function's body, and all below it, against the list."""
+        """Check a node of a function's body, and its descendants, against the list."""
         if not isinstance(node, _NODES):
-            raise NotExtractable(f"a kernel holds a {type(node).__name__}{_at(node)}, which is not exported")
+            raise NotExtractable(f"a kernel has a {type(node).__name__}{_at(node)}, which is not exported")
         if isinstance(node, ast.expr) and self._meaning(node) in WORDS:
             self._use(node)
             return
@@ -212,11 +212,11 @@ class _Extraction:
             raise NotExtractable(f"a kernel uses '{node.id}'{_at(node)}, which is not on the list of exported words")
 
     def _keep(self, name: str) -> None:
-        """Take a constant over, which has to be made of constants."""
+        """Copy a constant, whose value may use constants only."""
         if name in self._constants:
             return
         if name in UNSPOKEN | BUILTINS:
-            raise NotExtractable(f"a constant is called '{name}', which is the name of something else")
+            raise NotExtractable(f"a constant is named '{name}', which is the name of a builtin")
         self._constants.add(_plain(name))
         node = self._assigned[name]
         assert node.value is not None
@@ -228,7 +228,7 @@ class _Extraction:
         )
 
     def _constant(self, node: ast.expr) -> ast.expr:
-        """An expression that is worked out when the package is imported: numbers and arithmetic on them."""
+        """Check an expression that is evaluated when the package is imported: numbers and arithmetic only."""
         meaning = self._meaning(node)
         if meaning in WORDS:
             self._use(node)
@@ -267,7 +267,7 @@ def _option(keyword: ast.keyword) -> ast.keyword:
     try:
         value = ast.literal_eval(keyword.value)
     except (ValueError, TypeError, RecursionError) as error:
-        raise NotExtractable(f"{keyword.arg} of @triton.jit is no literal") from error
+        raise NotExtractable(f"{keyword.arg} of @triton.jit is not a literal") from error
     items = value if isinstance(value, list | tuple) else [value]
     if not all(isinstance(item, bool | int) or (isinstance(item, str) and NAME.fullmatch(item)) for item in items):
         raise NotExtractable(f"{keyword.arg} of @triton.jit is neither a flag nor a list of parameters")
@@ -282,9 +282,9 @@ def _plain(name: str) -> str:
 
 def _literal(node: ast.Constant) -> None:
     if not isinstance(node.value, _PLAIN):
-        raise NotExtractable(f"it holds a {type(node.value).__name__}{_at(node)}, which is not exported")
+        raise NotExtractable(f"it has a {type(node.value).__name__}{_at(node)}, which is not exported")
     if isinstance(node.value, str) and not node.value.isascii():
-        raise NotExtractable(f"it holds a text that is not ASCII{_at(node)}")
+        raise NotExtractable(f"it has a text that is not ASCII{_at(node)}")
 
 
 def _at(node: ast.AST) -> str:
@@ -307,4 +307,4 @@ def _text(node: ast.AST) -> str:
     try:
         return ast.unparse(ast.fix_missing_locations(node))
     except (ValueError, RecursionError, MemoryError) as error:
-        raise NotExtractable(f"it cannot be written: {error}") from error
+        raise NotExtractable(f"it cannot be written as text: {error}") from error

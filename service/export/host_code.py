@@ -1,4 +1,4 @@
-"""Hosting: host code written from launch plans. A plan holds numbers, and names to look up; no code."""
+"""Host code written from launch plans, which contain numbers and names to resolve, but no code."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,13 +11,13 @@ from workers.protocol.plan import Step
 from workers.protocol.tags import untagged
 
 WIDTH = 110
-"""Longest line of a call before its arguments get lines of their own."""
+"""Maximum length of a call's line before each argument gets its own line."""
 INDENT = "    "
 
 
 @dataclass(frozen=True)
 class HostTensor:
-    """A whole buffer as host code has it: a contiguous tensor from the buffer's first byte to its last."""
+    """Whole buffer in host code: a contiguous tensor from its first byte to its last."""
 
     name: str
     shape: tuple[int, ...]
@@ -25,14 +25,14 @@ class HostTensor:
 
     @property
     def bytes(self) -> int:
-        """Its size."""
+        """Size of the tensor in bytes."""
         return math.prod(self.shape) * DTYPE_BYTES[self.dtype]
 
     def part(self, offset_bytes: int, end_bytes: int, dtype: str) -> str:
-        """A flat piece of it, in some dtype.
+        """Write the expression for a flat range of its bytes, in some dtype.
 
         Raises:
-            Unliftable: If the piece does not fall on elements.
+            NotExtractable: If the range is not aligned to elements.
         """
         if (offset_bytes, end_bytes, dtype) == (0, self.bytes, self.dtype):
             return self.name
@@ -45,7 +45,7 @@ class HostTensor:
         return renamed if whole else f"{renamed}[{offset_bytes // size} : {end_bytes // size}]"
 
     def view(self, view: View) -> str:
-        """A strided view of it."""
+        """Write the expression for a strided view of it."""
         contiguous = view.strides == strides_of(view.shape) or 0 in view.shape
         if contiguous and (view.offset_bytes, view.shape, view.dtype) == (0, self.shape, self.dtype):
             return self.name
@@ -54,13 +54,13 @@ class HostTensor:
 
 
 def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides of a contiguous tensor, in elements."""
+    """Return the strides of a contiguous tensor, in elements."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 @dataclass(frozen=True)
 class TensorNames:
-    """What tensors are called in host code: the operator's names, where they are free."""
+    """Names of tensors and scalars in host code: the operator's, changed only where they clash."""
 
     inputs: tuple[str, ...]
     upstream: tuple[str, ...]
@@ -69,7 +69,7 @@ class TensorNames:
 
 
 class HostCodeWriter:
-    """Writes the functions of one plan."""
+    """Writer of the host functions of one plan."""
 
     def __init__(
         self,
@@ -79,14 +79,17 @@ class HostCodeWriter:
         kernels: Mapping[str, Kernel],
         code: ExtractedFunctions,
     ) -> None:
-        """Prepare.
+        """Prepare the writer.
 
         Args:
-            plan: What is to be done.
-            operator: What it computes.
-            names: What its tensors are called.
-            kernels: The bundle's.
-            code: The device functions that it launches.
+            plan: Launch plan.
+            operator: Operator that it computes.
+            names: Names of its tensors.
+            kernels: Kernels of the bundle.
+            code: Device functions that it launches.
+
+        Raises:
+            NotExtractable: If its results share memory.
         """
         self._plan, self._kernels, self._code = plan, kernels, code
         self._names = names
@@ -102,16 +105,16 @@ class HostCodeWriter:
         self._device = f"device={names.inputs[0]}.device"
 
     def forward(self, name: str) -> str:
-        """The function that gives the outputs."""
+        """Write the function that returns the outputs."""
         steps = self._plan.steps[: self._boundary()]
         made = dict(enumerate(self._given[: len(self._names.inputs)]))
         return self._function(name, self._names.inputs, made, steps, self._outputs)
 
     def backward(self, name: str) -> str:
-        """The function that gives the gradients of the inputs out of those of the outputs, inputs and outputs.
+        """Write the function from the outputs' gradients, inputs and outputs to the inputs' gradients.
 
         Raises:
-            Unliftable: If the plan hands it more than that.
+            NotExtractable: If the plan passes it more than that.
         """
         made = dict(enumerate(self._given))
         for output, view in zip(self._names.outputs, self._outputs, strict=True):
@@ -123,9 +126,10 @@ class HostCodeWriter:
         return self._function(name, parameters, made, self._plan.steps[self._boundary() :], self._gradients)
 
     def _boundary(self) -> int:
-        """Where the gradients begin: the first step that uses a gradient of an output, and what is made for it.
+        """Return the index of the first step of the backward pass: the first use of an output's gradient.
 
-        Nothing before that can depend on one, because the candidate's own forward function never saw any.
+        Allocations and fills right before it belong to it. No earlier step can depend on a gradient, because the
+        candidate's forward function never saw one.
         """
         if not self._gradients:
             return len(self._plan.steps)
@@ -152,7 +156,7 @@ class HostCodeWriter:
             if step.op == "allocate":
                 tensors[step.buffer] = self._whole(step.buffer)
             if not _buffers(step) <= tensors.keys():
-                raise NotExtractable("it keeps values between its two functions that are no outputs")
+                raise NotExtractable("its backward function uses values of the forward function that are not outputs")
             lines += [INDENT + line for line in self._step(step, tensors)]
         lines.append(f"{INDENT}return {', '.join(tensors[view.buffer].view(view) for view in results)}")
         return "\n".join(lines)
@@ -169,7 +173,7 @@ class HostCodeWriter:
         return self._launch(step, tensors)
 
     def _whole(self, buffer: int) -> HostTensor:
-        """A buffer in the form that suits its users: an output's, else flat in the dtype that it is first used in."""
+        """Return a buffer with an output's shape and dtype, else flat with the dtype of its first use."""
         plan, size = self._plan, self._plan.buffers[buffer].bytes
         name = f"b{buffer}"
         for view in plan.outputs:
@@ -184,7 +188,7 @@ class HostCodeWriter:
         values = dict(zip(step.parameters, step.arguments, strict=False))
         order = self._code.parameters[step.function]
         if len(step.arguments) != len(values) or set(order) != values.keys() | step.constants.keys():
-            raise NotExtractable(f"parameters of {step.function!a:.80} are not those that were launched")
+            raise NotExtractable(f"parameters of {step.function!a:.80} differ from those of the launch")
         arguments, named = [], False
         for parameter in order:
             named = named or parameter in step.constants
@@ -202,7 +206,7 @@ class HostCodeWriter:
     def _options(self, step: Launch, order: Sequence[str]) -> list[str]:
         kernel = self._kernels[step.kernel]
         if kernel.num_warps & (kernel.num_warps - 1):
-            raise NotExtractable("its warps are specialised, and no plan says how many were asked for")
+            raise NotExtractable("its warps are specialised, and its plan does not say how many were requested")
         said: dict[str, int | None] = {"num_warps": kernel.num_warps, "num_stages": kernel.num_stages}
         if kernel.num_ctas > 1:
             said["num_ctas"] = kernel.num_ctas
@@ -210,7 +214,7 @@ class HostCodeWriter:
         return [f"{name}={value}" for name, value in said.items() if value is not None and name not in order]
 
     def _constant(self, value: bool | int | float | str | None) -> str:
-        """A compile-time value; what is no number stands in the plan as a text, with its kind in front."""
+        """Write a compile-time value; plans hold values other than numbers as text with a tag for the kind."""
         if not isinstance(value, str):
             return "None" if value is None else number(value)
         tag, name = untagged(value)
@@ -221,21 +225,21 @@ class HostCodeWriter:
         if tag == "function" and name in self._code.functions:
             return name
         if tag != "text":
-            raise NotExtractable(f"a launch passes a {tag} that is not known")
+            raise NotExtractable(f"a launch passes an unknown {tag}")
         if not name.isascii():
             raise NotExtractable("a launch passes a text that is not ASCII")
         return repr(name)
 
 
 def functions_in(plan: Plan) -> set[str]:
-    """Names of the functions that a plan launches or hands to them."""
+    """Return the names of functions that a plan launches or passes to launches."""
     launched = {step.function for step in plan.launches}
     values = (value for step in plan.launches for value in step.constants.values() if isinstance(value, str))
     return launched | {name for tag, name in map(untagged, values) if tag == "function"}
 
 
 def number(value: bool | int | float) -> str:
-    """A number as Python writes it."""
+    """Write a number as a Python expression."""
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value!r}")'
     return repr(value)

@@ -1,6 +1,6 @@
-"""A module of a package: the device functions of one elite, and host code for the shapes that it serves.
+"""Modules of a package: the device functions of one elite, with host code for the shapes that it serves.
 
-It is a candidate by itself, with the operator's entry in it, so that what is shipped can be traced like any other.
+A module has the operator's entry and is itself a candidate, so that the exported code can be traced like any other.
 """
 
 import keyword
@@ -16,21 +16,21 @@ from service.export.host_code import HostCodeWriter, TensorNames, functions_in
 from workers.protocol import Operator, Plan
 
 PLANS, GRADIENTS = "PLANS", "GRADIENTS"
-"""Tables of a module: by the shapes of the inputs, the functions for outputs and for gradients."""
+"""Names of a module's tables of forward and backward functions, by the shapes of the inputs."""
 _HOST = re.compile(r"plan_\d+(_gradients)?|b\d+|float|tuple|PLANS|GRADIENTS")
 _AROUND = re.compile(
     r"_.*|TRAINING|TARGET|TRITON|DTYPES|SCALARS|warnings|why_not|operation|examples|reference|(elite|training)_\d+"
 )
-# Names that host code uses besides those of modules; names of the operation around it.
+# `_HOST`: names that host code uses besides module names. `_AROUND`: names of the package's operation.
 
 
 @dataclass(frozen=True)
 class ExportedModule:
-    """An elite's module.
+    """Module of an elite.
 
     Attributes:
-        text: All of it.
-        certificate: What says that it is right and how fast it is.
+        text: Source text.
+        certificate: Certificate of the elite.
         shapes: Keys of the shapes that it serves.
     """
 
@@ -40,13 +40,13 @@ class ExportedModule:
 
 
 def names_of(operator: Operator) -> TensorNames:
-    """What tensors and numbers are called in host code.
+    """Choose the names of tensors and scalars in host code.
 
     Raises:
-        BadInput: If the operator has names that host code needs.
+        InvalidInput: If the operator's entry has a name that host code needs.
     """
     if _is_ours(operator.entry) or _is_ours(operator.backward_entry):
-        raise InvalidInput(f"an entry called '{operator.entry}' cannot be exported: host code has that name", "SEARCH")
+        raise InvalidInput(f"an entry named '{operator.entry}' cannot be exported: host code needs that name", "SEARCH")
     taken: list[str] = []
 
     def free(name: str) -> str:
@@ -65,7 +65,7 @@ def names_of(operator: Operator) -> TensorNames:
 
 
 def key_of(operator: Operator, plan: Plan) -> tuple[tuple[int, ...], ...]:
-    """Shapes of the inputs, by which a plan is found."""
+    """Return the shapes of the inputs, the key of a plan in the tables."""
     return tuple(operator.input_shape(item, plan.shape.dims) for item in operator.inputs)
 
 
@@ -73,18 +73,18 @@ def write_module(certificate: Certificate, shapes: Sequence[str]) -> ExportedMod
     """Write an elite's module for some of its shapes.
 
     Args:
-        certificate: The elite's, with its source.
-        shapes: Keys of the shapes that it shall serve.
+        certificate: Certificate of the elite, with its source.
+        shapes: Keys of the shapes to serve.
 
     Raises:
-        Unliftable: If the elite cannot be exported; says why.
-        BadInput: If its operator cannot.
+        NotExtractable: If the elite cannot be exported; says why.
+        InvalidInput: If its operator cannot be exported.
     """
     operator = certificate.operator
     if any(item.mutable for item in operator.inputs):
         raise InvalidInput("an operator that changes its inputs cannot be exported", "SEARCH")
     if certificate.source is None:
-        raise NotExtractable("its source is not to be had")
+        raise NotExtractable("its source is not available")
     plans = [plan for plan in certificate.bundle.plans if plan.shape.key in shapes]
     names = names_of(operator)
     code = lift(certificate.source, sorted(set().union(*(functions_in(plan) for plan in plans))))
@@ -117,11 +117,11 @@ def _clashes(name: str) -> bool:
 
 
 def _require_apart(code: ExtractedFunctions, operator: Operator, names: TensorNames) -> None:
-    """Device functions and constants may not have the names of what host code uses."""
+    """Require that device functions and constants have no name that host code uses."""
     tensors = {*names.inputs, *names.upstream, *names.outputs, *names.scalars}
     for name in code.bound:
         if _clashes(name) or name in tensors or name in (operator.entry, operator.backward_entry):
-            raise NotExtractable(f"it has something called '{name}', which is a name of host code")
+            raise NotExtractable(f"it defines '{name}', which is a name of host code")
 
 
 def _header(certificate: Certificate) -> str:
@@ -136,7 +136,7 @@ def _header(certificate: Certificate) -> str:
 
 
 def _id(text: str) -> str:
-    """An identifier out of an answer, in letters that cannot end a text."""
+    """Remove characters from an untrusted id that could end a string literal."""
     return re.sub(r"[^A-Za-z0-9-]", "", text)
 
 
@@ -145,7 +145,7 @@ def _table(name: str, rows: Sequence[str]) -> str:
 
 
 def _entries(operator: Operator, names: TensorNames) -> list[str]:
-    """The functions by which the module is traced."""
+    """Write the entry functions by which the module is traced."""
     key = "".join(f"tuple({name}.shape), " for name in names.inputs).rstrip()
     key = key if len(names.inputs) == 1 else key.rstrip(",")
     forward = f"{PLANS}[{key}]({', '.join(names.inputs)})"

@@ -1,4 +1,4 @@
-"""Exporting: from the elites of a search to the files of a package, every module held against what was judged."""
+"""Export of a search's elites to the files of a package, with every module checked against the judged plans."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from service.export.selection import ExportCandidate, choose
 from service.operators.sources import digest
 
 MAX_REFUSED = 16
-"""Elites that may be refused before an export is given up: each costs a trace."""
+"""Number of refused elites after which an export fails; each costs a trace."""
 
 
 @dataclass(frozen=True)
 class ExportSource:
-    """Elites of one search on one device, and how to get the certificate of one, with its source."""
+    """Elites of one search on one device, and a function that returns an elite's certificate with its source."""
 
     contenders: Sequence[ExportCandidate]
     certificate: Callable[[ExportCandidate], Awaitable[Certificate]]
@@ -36,14 +36,14 @@ async def export(
     """Write a package of the elites that are fastest at some shape.
 
     Args:
-        forward: The search.
-        backward: Another one, of the same operator with gradients; None for none.
-        name: The package's; `<operator>_kernels` if None.
-        command: What starts a bench, without its options.
+        forward: Elites of the search.
+        backward: Elites of a search for the same operator with gradients; None for none.
+        name: Name of the package; `<operator>_kernels` if None.
+        command: Command that starts an executor, without its options.
 
     Raises:
-        BadInput: If no elite can be exported, or the searches do not belong together.
-        ServiceError: If a bench failed.
+        InvalidInput: If no elite can be exported, or the searches do not match.
+        ServiceError: If an executor failed.
     """
     refusals: list[str] = []
     async with LocalExecutor("trace", command=command) as tracer:
@@ -61,7 +61,7 @@ async def export(
 
 
 async def _portfolio(offer: ExportSource, tracer: LocalExecutor, refusals: list[str]) -> Sequence[ExportedModule]:
-    """Modules of the elites that win, after those that cannot be exported are taken out."""
+    """Write the modules of the fastest elites among those that can be exported."""
     left, written = list(offer.contenders), dict[tuple[object, ...], ExportedModule]()
     refused = 0
     while left and refused < MAX_REFUSED:
@@ -90,10 +90,10 @@ def _served(chosen: Mapping[str, ExportCandidate], winner: ExportCandidate) -> t
 
 
 async def _written(certificate: Certificate, shapes: Sequence[str], tracer: LocalExecutor) -> ExportedModule:
-    """A module that does what was judged.
+    """Write a module and check that it does what was judged.
 
     Raises:
-        Unliftable: If it cannot be written, or does something else.
+        NotExtractable: If it cannot be written, or its plans differ from the judged ones.
     """
     module = write_module(certificate, shapes)
     reason = await retrace(module, tracer)
@@ -103,7 +103,7 @@ async def _written(certificate: Certificate, shapes: Sequence[str], tracer: Loca
 
 
 def _require_same(forward: Certificate, backward: Certificate) -> None:
-    """Both searches compute the same outputs from the same inputs, for the same kind of card."""
+    """Require that both searches compute the same outputs from the same inputs, for the same device."""
     one, other = forward.operator, backward.operator
     if not other.backward:
         raise InvalidInput(
@@ -122,7 +122,7 @@ def _require_same(forward: Certificate, backward: Certificate) -> None:
             f"{other.name} is not {one.name} with gradients: entry, inputs or reference differ", "--backward"
         )
     if forward.device != backward.device:
-        raise InvalidInput(f"it is about {backward.device.name}, not {forward.device.name}", "--backward")
+        raise InvalidInput(f"its device is {backward.device.name}, not {forward.device.name}", "--backward")
 
 
 def _named(kind: str, modules: Sequence[ExportedModule]) -> dict[str, ExportedModule]:

@@ -1,4 +1,4 @@
-"""Packaging: the files of a package, rendered around the modules of its elites."""
+"""Files of a package, rendered from templates around the modules of its elites."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ from service.export.modules import ExportedModule, names_of
 from workers.protocol import Operator, ShapeResult, ShapeRole
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-"""Names of packages: what Python, pip and PyTorch all take."""
+"""Pattern of package names that Python, pip and PyTorch accept."""
 WITHOUT_SOURCE = "the source: a candidate's host code is not shipped with a package"
-"""What certificates in a package say of themselves."""
+"""Entry in `left_out` of the certificates in a package."""
 _TEMPLATES = Environment(
     loader=PackageLoader("service.export"), undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True
 )  # writes Python and Markdown
@@ -25,14 +25,14 @@ _TEMPLATES.filters |= {"literal": repr, "plain": lambda text: plain(text)}
 
 @dataclass(frozen=True)
 class PackageParts:
-    """What a package is made of.
+    """Parts of a package.
 
     Attributes:
-        name: The package's.
-        modules: By name, the modules of elites.
-        serving: Names of those that compute outputs.
-        training: Names of those that compute outputs and gradients where gradients are wanted.
-        refusals: Why other elites were left out.
+        name: Name of the package.
+        modules: Modules of elites, by name.
+        serving: Names of the modules that compute outputs without gradients.
+        training: Names of the modules that compute outputs and gradients.
+        refusals: Reasons why other elites were left out.
     """
 
     name: str
@@ -43,26 +43,26 @@ class PackageParts:
 
     @property
     def certificate(self) -> Certificate:
-        """That of the first elite, by which the others are of the same operator and device."""
+        """Certificate of the first elite; all elites have its operator and device."""
         return self.modules[self.serving[0]].certificate
 
 
 def plain(text: str) -> str:
-    """Text of a stranger without what could be markup."""
+    """Replace characters of untrusted text that could be markup."""
     return re.sub(r"[^A-Za-z0-9 .,:;_+()/=%'~-]", "?", text)
 
 
 def render(parts: PackageParts) -> dict[str, str]:
-    """Write a package.
+    """Render a package.
 
     Returns:
         Its files, by path.
 
     Raises:
-        BadInput: If its name is none.
+        InvalidInput: If its name is not a package name.
     """
     if not NAME.fullmatch(parts.name):
-        raise InvalidInput(f"'{parts.name}' is no name of a package: lower-case letters, digits and _", "--name")
+        raise InvalidInput(f"'{parts.name}' is not a package name: use lower-case letters, digits and _", "--name")
     said = _context(parts)
     written = {
         "pyproject.toml": "pyproject.toml",
@@ -115,7 +115,7 @@ def _context(parts: PackageParts) -> dict[str, Any]:
 
 
 def _signature(parts: PackageParts) -> dict[str, Any]:
-    """How the operator is called, with its own names and by number."""
+    """Return the template values of the operator's signature, by its own names and by number."""
     operator = parts.modules[(*parts.training, *parts.serving)[0]].certificate.operator
     names = names_of(operator)
     tensors, scalars = ", ".join(names.inputs), ", ".join(names.scalars)
@@ -140,13 +140,13 @@ def _signature(parts: PackageParts) -> dict[str, Any]:
 
 
 def _positions(operator: Operator) -> tuple[int, ...]:
-    """Which outputs have gradients."""
+    """Return the indices of outputs with gradients."""
     wanted = {item.name for item in operator.upstream}
     return tuple(at for at, output in enumerate(operator.outputs) if f"grad_{output.name}" in wanted)
 
 
 def _spelling() -> dict[str, Any]:
-    """What templates write signatures with."""
+    """Return the functions with which templates write signatures."""
 
     def names(letter: str, count: int) -> str:
         return ", ".join(f"{letter}{at}" for at in range(count))
@@ -162,7 +162,7 @@ def _spelling() -> dict[str, Any]:
 
 
 def _tried(parts: PackageParts) -> dict[str, tuple[str, ...]]:
-    """At which shapes outputs are tried, and at which gradients: those of another search were verified at others."""
+    """Return the shapes at which the package's tests try outputs and gradients; searches may differ in them."""
     verified, trained = (
         tuple(key for name in names for key in parts.modules[name].shapes) for names in (parts.serving, parts.training)
     )
@@ -171,7 +171,7 @@ def _tried(parts: PackageParts) -> dict[str, tuple[str, ...]]:
 
 
 def _examples(parts: PackageParts) -> dict[str, list[tuple[object, ...]]]:
-    """Of each shape that some module has a plan for, sizes, dtype and bounds of every tensor."""
+    """Return sizes, dtype and bounds of every input, for each shape that a module serves."""
     operator = parts.certificate.operator
     planned = {
         shape.key: shape

@@ -1,21 +1,21 @@
-"""Retracing: a module that was written is traced as any candidate is, and must do what was judged."""
+"""Check of an exported module: it is traced like any candidate, and must have the judged plans and machine code."""
 
 from service.evaluation.executor_client import LocalExecutor
 from service.export.modules import ExportedModule
 from workers.protocol import Bundle, Plan, TraceJob, TraceReport
 
 HERE = "export"
-"""What jobs carry where a search's would carry ids."""
+"""Placeholder for ids of search and job."""
 
 
 async def retrace(module: ExportedModule, tracer: LocalExecutor) -> str:
-    """Trace a module in the jail, and hold its plans and machine code against those of its certificate.
+    """Trace a module in a sandbox, and compare its plans and machine code with those of its certificate.
 
     Returns:
-        Why it is not what was judged; empty if it is.
+        The reason why they differ; empty if they are equal.
 
     Raises:
-        ServiceError: If the bench failed.
+        ServiceError: If the executor failed.
     """
     certificate = module.certificate
     wanted = {plan.shape.key: plan for plan in certificate.bundle.plans}
@@ -31,7 +31,7 @@ async def retrace(module: ExportedModule, tracer: LocalExecutor) -> str:
     report = await tracer.run(job, TraceReport)
     found = next((each.bundle for each in report.variants if each.bundle is not None), None)
     if found is None:
-        return f"written anew it does not trace: {report.outcome.value}: {report.reason}"
+        return f"its exported module does not trace: {report.outcome.value}: {report.reason}"
     now = {plan.shape.key: plan for plan in found.plans}
     unlike = [key for key in module.shapes if _identity(found, now[key]) != _identity(certificate.bundle, wanted[key])]
     if not unlike:
@@ -39,13 +39,13 @@ async def retrace(module: ExportedModule, tracer: LocalExecutor) -> str:
     others = {name: report.versions.get(name) for name, then in certificate.verdict.versions.items() if name in TOOLS}
     then = {name: version for name, version in certificate.verdict.versions.items() if name in TOOLS}
     tools = "" if others == then else f"; judged with {_said(then)}, traced here with {_said(others)}"
-    return f"written anew its plan differs from the judged one at {', '.join(unlike)}{tools}"
+    return f"the plan of its exported module differs from the judged one at {', '.join(unlike)}{tools}"
 
 
 TOOLS = ("torch", "triton", "ptxas")
-"""Whose versions decide what machine code comes out."""
+"""Tools whose versions decide the machine code."""
 DEADLINE_S = 120.0
-"""Seconds for a trace of all shapes of an elite; as for any candidate most take a few."""
+"""Deadline in seconds of a trace of all shapes of an elite; most take a few seconds."""
 
 
 def _identity(bundle: Bundle, plan: Plan) -> str:

@@ -1,4 +1,4 @@
-"""Choosing: which elite serves which shape, by what the archive knows of their times."""
+"""Choice of the elite that serves each shape, by the times in the archive."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from workers.protocol import Report
 
 @dataclass(frozen=True)
 class ExportCandidate:
-    """An elite that may be exported.
+    """Elite that may be exported.
 
     Attributes:
-        candidate: Its candidate's id.
-        variant: Which of its variants.
-        objective: What the archive compares.
-        report: What that rests on.
+        candidate: Id of its candidate.
+        variant: Index of its variant.
+        objective: Objective in the archive.
+        report: Report that the objective comes from.
     """
 
     candidate: str
@@ -25,7 +25,7 @@ class ExportCandidate:
 
 @dataclass(frozen=True)
 class _Time:
-    """A time at one shape, in units that contenders share: of the pacer's where one ran beside them."""
+    """Time at one shape in a unit that all elites share: the pacer's time if measured, else microseconds."""
 
     low: float
     mid: float
@@ -33,13 +33,13 @@ class _Time:
 
 
 def choose(contenders: Sequence[ExportCandidate], shapes: Sequence[str]) -> Mapping[str, ExportCandidate]:
-    """Say who serves which shape.
+    """Choose the elite that serves each shape.
 
-    The best elite serves every shape, unless another one's time at a benchmark shape lies below it with its whole
-    interval: differences that may be noise are not worth a second kernel. Shapes that nobody timed are the best one's.
+    The best elite serves a shape unless another's time interval there lies wholly below its own: a difference that may
+    be noise is not worth a second kernel. Shapes without times go to the best elite.
 
     Args:
-        contenders: At least one.
+        contenders: Elites, at least one.
         shapes: Keys of all shapes that plans are traced for.
     """
     best = max(contenders, key=lambda each: each.objective)

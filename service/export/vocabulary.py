@@ -1,9 +1,9 @@
-"""The words that a kernel may use to be exported.
+"""Words that an exported kernel may use.
 
-Triton walks a kernel's syntax tree in the process that launches it, and calls what it finds there: a name that leads
-to a module leads to all that the module imports. In the jail that harms nobody; a package is run by its users. So a
-lifted function may use these words of Triton's language and no others, and attributes of values only from a list.
-A word that Triton gains is one word more here, once somebody has looked where it leads.
+Triton walks a kernel's syntax tree in the launching process and calls the functions that its names resolve to. A name
+of a module gives access to everything that the module imports. A sandbox contains that, but users run a package
+unprotected. So an extracted function may use only these words of Triton's language, and only listed attributes of
+values. Before a new word of Triton's is added here, a person has to check what it gives access to.
 """
 
 
@@ -24,12 +24,12 @@ LANGUAGE = _words("""
     static_range store store_tensor_descriptor sub sum swizzle2d topk trans uint16 uint32 uint64 uint8
     uint_to_uniform_float umulhi unsqueeze view void where xor_sum zeros zeros_like
 """)
-"""Of `triton.language`: what its `__all__` lists, without modules and without what prints on the host."""
+"""Names in `__all__` of `triton.language`, without modules and functions that print on the host."""
 
 MATHEMATICS = _words("""
     abs ceil cos div_rn erf exp exp2 fdiv floor fma log log2 rsqrt sin sqrt sqrt_rn umulhi
 """)
-"""Of `triton.language.math`."""
+"""Names of `triton.language.math`."""
 
 LIBDEVICE = _words("""
     abs acos acosh add_rd add_rn add_ru add_rz asin asinh atan atan2 atanh brev byte_perm cbrt ceil clz copysign
@@ -51,7 +51,7 @@ LIBDEVICE = _words("""
     uint2float_ru uint2float_rz uint_as_float ull2double_rd ull2double_rn ull2double_ru ull2double_rz
     ull2float_rd ull2float_rn ull2float_ru ull2float_rz y0 y1 yn
 """)
-"""Of `triton.language.extra.libdevice`."""
+"""Names of `triton.language.extra.libdevice`."""
 
 ATTRIBUTES = _words("""
     T abs advance argmax argmin associative_scan atomic_add atomic_and atomic_cas atomic_max atomic_min
@@ -63,20 +63,20 @@ ATTRIBUTES = _words("""
     min nbytes numel permute primitive_bitwidth ravel reduce reduce_or reshape rsqrt scalar scatter shape
     sigmoid sin softmax sort split sqrt sqrt_rn store sum to trans type value view xor_sum
 """)
-"""Of tensors, tensor descriptors, dtypes and constants inside a kernel."""
+"""Attributes of tensors, tensor descriptors, dtypes and constants inside a kernel."""
 
 HOST = frozenset(f"math.{name}" for name in ("e", "pi", "inf", "nan", "log", "log2", "sqrt", "exp", "pow"))
-"""Of Python's `math`: what constants are computed with."""
+"""Names of Python's `math` with which constants are computed."""
 
 BUILTINS = frozenset({"range", "len", "min", "max", "float", "int", "abs", "bool"})
-"""Of Python's builtins: numbers in, numbers out."""
+"""Python builtins from numbers to numbers."""
 UNSPOKEN = frozenset({"getattr", "hasattr", "isinstance", "list", "print"})
-"""Builtins that Triton has besides. A kernel may not even name a variable so: where Triton does not find the variable,
-it finds the builtin."""
+"""Further builtins of Triton. Not even a variable may have such a name: where Triton does not find the variable, it
+finds the builtin."""
 
 _LIBDEVICE = ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice")
 MODULES = frozenset({"math", "torch", "triton", "triton.language", "triton.language.math", *_LIBDEVICE})
-"""Modules that a lifted function may have a name for."""
+"""Modules that an extracted function may name."""
 
 WORDS = frozenset(
     {
@@ -88,7 +88,7 @@ WORDS = frozenset(
         *HOST,
     }
 )
-"""Everything that a name in a kernel may stand for, by its full name."""
+"""Full names that a name in a kernel may resolve to."""
 
 DTYPES = (
     {
@@ -102,4 +102,4 @@ DTYPES = (
     | {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
     | {"int1": "int1"}
 )
-"""Attributes of `triton.language` by the names that its dtypes give themselves, which is how plans name them."""
+"""Attributes of `triton.language` by the dtypes' own names, which plans use."""

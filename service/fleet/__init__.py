@@ -1,1 +1,1 @@
-"""Who does the work: worker processes of this machine, and hosts that joined."""
+"""Workers: local processes and remote workers, and the devices that they serve."""

@@ -1,4 +1,4 @@
-"""What is served: whether anybody is there to judge on a device, or to take the jobs of a lane."""
+"""Capabilities of the fleet: the devices that living workers judge on, and the queues that they serve."""
 
 import time
 from collections.abc import Collection, Sequence
@@ -10,20 +10,20 @@ from service.single_flight import SingleFlight
 from workers.queue import Dispatcher, JobQueue, WorkerStatus, is_host, lanes_of
 
 LOOK_AGAIN_S = 1.0
-"""How long what was seen is told again. A worker counts as living for many times that after its last sign of life, and
-with a thousand of them a look takes as long as a dozen pages."""
+"""Seconds that a lookup is cached. A worker counts as living for many times that after its last heartbeat, and with a
+thousand workers a lookup takes as long as a dozen pages."""
 
 
 @dataclass(frozen=True)
 class ServedQueues:
-    """Lanes whose jobs trusted workers take, and those whose jobs only others take: never reserved ones."""
+    """Queues that trusted workers serve, and queues that only others serve, which are never reserved."""
 
     trusted: frozenset[JobQueue] = frozenset()
     others: frozenset[JobQueue] = frozenset()
 
 
 class Capabilities:
-    """The devices that some living worker judges on, and the lanes that some take jobs of."""
+    """Devices that living workers judge on, and queues that they serve, cached for `LOOK_AGAIN_S`."""
 
     def __init__(self, store: Store, dispatcher: Dispatcher) -> None:
         self._store = store
@@ -34,7 +34,7 @@ class Capabilities:
         self._until = 0.0
 
     async def devices(self) -> frozenset[str]:
-        """Their names, as they were `LOOK_AGAIN_S` ago or later.
+        """Return the names of devices with a living worker, at most `LOOK_AGAIN_S` old.
 
         Raises:
             QueueUnavailable: If Redis does not answer.
@@ -44,7 +44,7 @@ class Capabilities:
         return self._devices
 
     async def lacking(self, search: SearchRecord) -> list[str]:
-        """Devices of a search that are not served.
+        """Return a search's devices without a living worker.
 
         Raises:
             QueueUnavailable: If Redis does not answer.
@@ -53,7 +53,7 @@ class Capabilities:
         return [device for device in search.devices if device not in served]
 
     async def lanes(self) -> ServedQueues:
-        """Lanes that are served, as they were `LOOK_AGAIN_S` ago or later.
+        """Return the served queues, at most `LOOK_AGAIN_S` old.
 
         Raises:
             ArchiveError: If the database does not answer.

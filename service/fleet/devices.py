@@ -1,6 +1,6 @@
-"""Devices: which can be judged on at all, and which of them are cards of this machine.
+"""Devices that this release can judge on, and cards of this machine.
 
-Cards are found without torch and without CUDA: the driver's own tool is asked for their names.
+Cards are found without torch and CUDA, by their names from the driver's own tool.
 """
 
 import re
@@ -13,19 +13,19 @@ from workers.targets import TARGETS
 
 LIST_CARDS = ("nvidia-smi", "-L")
 LIST_S = 20.0
-"""Seconds for the list; it takes one, more where the driver is not kept loaded."""
+"""Seconds for the list; it takes one, and more if the driver is not kept loaded."""
 DRIVER_FILES = Path("/proc/driver/nvidia/gpus")
-"""Where the driver describes each card, in a folder named by its bus id."""
+"""Folder with the driver's description of each card, in a folder named by its bus id."""
 
 
 def require_judgeable(device: Device, field: str) -> None:
-    """Refuse a device that this release cannot judge on, whatever machine it runs on.
+    """Require that this release can judge on a device, on some machine.
 
     Raises:
-        BadInput: With what it can judge on.
+        InvalidInput: If it cannot; names the devices that it can judge on.
     """
     if device.target not in TARGETS:
-        raise InvalidInput(f"'{device.target}' is no target we have a sheet of; known: {', '.join(TARGETS)}", field)
+        raise InvalidInput(f"'{device.target}' is not a known target; known: {', '.join(TARGETS)}", field)
     if device.kind != "model" and TARGETS[device.target].vendor != "nvidia":
         raise InvalidInput(
             f"this release cannot judge on {device.name}; it measures on NVIDIA cards, such as h200, reads recordings "
@@ -35,7 +35,7 @@ def require_judgeable(device: Device, field: str) -> None:
 
 
 def local_cards(driver_files: Path = DRIVER_FILES) -> tuple[str, ...]:
-    """Names of this machine's cards in the order of their bus ids, which is how `cuda:N` counts them; empty if none."""
+    """Return the names of this machine's cards by bus id, the order in which `cuda:N` counts them."""
     try:
         listed = subprocess.run(LIST_CARDS, capture_output=True, text=True, timeout=LIST_S, check=True).stdout
     except (OSError, subprocess.SubprocessError):
@@ -45,5 +45,5 @@ def local_cards(driver_files: Path = DRIVER_FILES) -> tuple[str, ...]:
 
 
 def find_card(device: Device) -> int | None:
-    """Number of the first card here that is of a hardware class, or None."""
+    """Return the number of this machine's first card of a hardware class; None without one."""
     return next((number for number, name in enumerate(local_cards()) if device_of_card(name) == device), None)

@@ -1,4 +1,4 @@
-"""Problem files of KernelBench become operators: this machine's workers look at them in jails and draft seeds."""
+"""Import of KernelBench problems as operators: local workers inspect them in sandboxes and draft seeds."""
 
 import asyncio
 import os
@@ -22,24 +22,24 @@ from workers.targets import TARGETS
 
 COMMAND = (*PYTHON, "-m", "workers", "kernelbench")
 ANSWER_S = 180.0
-"""Seconds for one answer: libraries are imported from cold disks for the first, and a jail is ended after a minute."""
+"""Seconds for one answer: the first imports libraries from a cold disk, and a sandbox is killed after a minute."""
 FAREWELL_S = 5.0
-"""Seconds that an idle process gets to end by itself."""
+"""Seconds that an idle process gets to exit by itself."""
 HERE = "import"
-"""What jobs and reports of an import carry where a search's would carry ids."""
+"""Placeholder for the job's and the search's id in jobs of an import."""
 
-OWN_SEED = "have `reef import kernelbench` write its spec, add a seed of your own, and search for that"
-"""What to do where there is none."""
+OWN_SEED = "write its spec with `reef import kernelbench`, add a seed of your own, and search with that spec"
+"""Remedy if TorchInductor writes no seed."""
 
 
 @dataclass(frozen=True)
 class ImportedOperator:
-    """An operator made of a problem.
+    """Operator imported from a problem.
 
     Attributes:
-        operator: What it is now.
-        notes: What a reader of it should know.
-        no_seed: Why it has no kernel to start from; empty if it has one.
+        operator: The operator.
+        notes: Notes for readers of its spec.
+        no_seed: Reason why it has no seed kernel; empty if it has one.
     """
 
     operator: Operator
@@ -48,14 +48,14 @@ class ImportedOperator:
 
 
 class KernelbenchImporter:
-    """Makes operators of problems. Use as an async context; its processes stay warm inside it."""
+    """Importer of problems. Use it as an async context manager, in which its processes stay warm."""
 
     def __init__(self, *, target: str | None = None, command: Sequence[str] = COMMAND) -> None:
-        """Prepare; no process is started yet.
+        """Prepare without starting a process.
 
         Args:
-            target: What seeds are drafted for; the first target there is, if None.
-            command: What starts a process that looks at problems.
+            target: Target that seeds are drafted for; the first of `TARGETS` if None.
+            command: Command that starts the inspector.
         """
         self._target = target or next(iter(TARGETS))
         self._command = command
@@ -70,21 +70,21 @@ class KernelbenchImporter:
         await self._resources.aclose()
 
     async def operator(self, name: str, source: str, *, seeded: bool = True) -> ImportedOperator:
-        """Make an operator of a problem.
+        """Import a problem as an operator.
 
         Args:
-            name: What to call it.
-            source: The problem's text.
-            seeded: Whether TorchInductor is to write a kernel to start from.
+            name: Name of the operator.
+            source: Text of the problem.
+            seeded: True if TorchInductor should write a seed kernel.
 
         Raises:
-            BadInput: If no operator can be made of it; says why.
-            Unavailable: If a process of ours failed.
+            InvalidInput: If the problem cannot become an operator; says why.
+            Unavailable: If a worker process failed.
         """
         found = await self.inspect(source)
         operator = operator_of_problem(name, source, found)
         if not seeded:
-            return ImportedOperator(operator, found.notes, "none was asked for")
+            return ImportedOperator(operator, found.notes, "none was requested")
         report = await self._draft(operator)
         if not report.draft:
             return ImportedOperator(operator, found.notes, report.reason)
@@ -93,15 +93,15 @@ class KernelbenchImporter:
         return ImportedOperator(operator_of_problem(name, source, found, seeds), found.notes, "")
 
     async def inspect(self, source: str, *, published: bool = False) -> ProblemInspection:
-        """What a problem is.
+        """Inspect a problem in a sandbox.
 
         Args:
-            source: Its text.
-            published: Whether inputs are to be drawn as the problem draws them.
+            source: Text of the problem.
+            published: True to draw inputs as the problem draws them.
 
         Raises:
-            BadInput: If it is longer than any problem.
-            Unavailable: If the process that looks at it failed.
+            InvalidInput: If the text is longer than any problem.
+            Unavailable: If the inspector failed.
         """
         try:
             question = ProblemQuestion(source=source, published=published)
@@ -109,20 +109,20 @@ class KernelbenchImporter:
             raise InvalidInput(f"not a problem file: {error.errors()[0]['msg']}", "problem") from None
         process = self._inspector or await self._start()
         if process.stdin is None or process.stdout is None:
-            raise Unavailable("the process that looks at problems has no pipes")
+            raise Unavailable("the inspector of problems has no pipes")
         try:
             process.stdin.write(question.model_dump_json().encode() + b"\n")
             await process.stdin.drain()
             line = await asyncio.wait_for(process.stdout.readline(), ANSWER_S)
             return ProblemInspection.model_validate_json(line)
         except TimeoutError as error:
-            # Its answer would be taken for that to the next question.
+            # Its late answer would be taken as the answer to the next question.
             process.kill()
             self._inspector = None
-            raise Unavailable(f"the process that looks at problems gave no answer in {ANSWER_S:g} s") from error
+            raise Unavailable(f"the inspector of problems gave no answer in {ANSWER_S:g} s") from error
         except (OSError, ValidationError) as error:
             self._inspector = None
-            raise Unavailable("the process that looks at problems ended; `reef doctor` says what is missing") from error
+            raise Unavailable("the inspector of problems ended; `reef doctor` shows what is missing") from error
 
     async def _start(self) -> asyncio.subprocess.Process:
         self._inspector = await asyncio.create_subprocess_exec(
@@ -151,16 +151,17 @@ class KernelbenchImporter:
 
 
 async def searchable(name: str, source: str, device: str) -> Operator:
-    """The operator of a problem, with a kernel that a search can start from.
+    """Import a problem as an operator with a seed kernel.
 
     Args:
-        name: What to call it.
-        source: The problem's text.
-        device: What it is to be judged on.
+        name: Name of the operator.
+        source: Text of the problem.
+        device: Name of the device to judge on.
 
     Raises:
-        BadInput: If no operator can be made of it, TorchInductor writes no kernel for it, or there is no such device.
-        Unavailable: If a process of ours failed.
+        InvalidInput: If the problem cannot become an operator, TorchInductor writes no seed for it, or the device is
+            unknown.
+        Unavailable: If a worker process failed.
     """
     try:
         target = Device.parse(device).target
@@ -169,7 +170,7 @@ async def searchable(name: str, source: str, device: str) -> Operator:
     async with KernelbenchImporter(target=target) as importer:
         imported = await importer.operator(name, source)
     if imported.no_seed:
-        raise InvalidInput(f"this problem has no kernel to start from: {imported.no_seed}; {OWN_SEED}", "problem")
+        raise InvalidInput(f"this problem has no seed kernel: {imported.no_seed}; {OWN_SEED}", "problem")
     return imported.operator
 
 

@@ -1,7 +1,7 @@
-"""Work that nobody is there to do: jobs of a search that wait where no living worker would take them.
+"""Missing workers: pending jobs of a search whose queue no living worker serves.
 
-Not every worker takes every job: each serves its own target and device, and what decides about cells goes to trusted
-workers only. A search whose last trusted worker is gone could wait for it for ever without anybody knowing why.
+Each worker serves its own target and device, and jobs that decide about cells go to trusted workers only. Without this
+report a search whose last trusted worker is gone would wait forever, and nobody would know why.
 """
 
 from collections.abc import Iterable
@@ -10,19 +10,20 @@ from dataclasses import dataclass
 from archive.records import SearchRecord, SearchState
 from service.evaluation.jobs import traced_at
 from service.fleet.capabilities import Capabilities
+from service.fleet.pool import WorkerPool
 from workers.queue import Dispatcher, JobQueue, lanes_of
 
 TRACE = "trace"
-"""How kinds of lanes end whose jobs are to trace."""
+"""Suffix of the kinds of queues with trace jobs."""
 
 
 @dataclass(frozen=True)
 class MissingWorkers:
-    """What a search waits for.
+    """Workers that a search waits for.
 
     Attributes:
-        missing: Whom its jobs wait for, in words, such as `a trusted worker that traces for sm_90`.
-        stuck: Whether it has jobs, and all of them wait for somebody who is not there.
+        missing: Descriptions of the workers, such as `a trusted worker that traces for sm_90`.
+        stuck: True if the search has jobs and all of them wait for missing workers.
     """
 
     missing: tuple[str, ...] = ()
@@ -30,7 +31,7 @@ class MissingWorkers:
 
 
 async def find_missing(capabilities: Capabilities, dispatcher: Dispatcher, search: SearchRecord) -> MissingWorkers:
-    """Which jobs of a search nobody is there to do at the moment.
+    """Find the workers that pending jobs of a search wait for at the moment.
 
     Raises:
         ArchiveError: If the database does not answer.
@@ -38,15 +39,17 @@ async def find_missing(capabilities: Capabilities, dispatcher: Dispatcher, searc
     """
     lanes, target = await capabilities.lanes(), traced_at(search)
     if all(lanes.trusted.issuperset(lanes_of(target, device)) for device in search.devices):
-        return MissingWorkers()  # Whatever it has, somebody does it; the queue need not be asked.
+        return MissingWorkers()  # All possible jobs are served, so the queue need not be asked.
     waiting = await dispatcher.vitals.lanes_of(search.id)
     vacant = [lane for lane in waiting if lane not in lanes.trusted | lanes.others]
     places = {lane.place for lane in lanes.trusted | lanes.others}
     return MissingWorkers(_in_words(vacant, places), stuck=bool(vacant) and len(vacant) == len(waiting))
 
 
-async def waits_for(capabilities: Capabilities, dispatcher: Dispatcher, search: SearchRecord) -> list[str]:
-    """Whom a search waits for, in words, and who judges on a device of it where nobody does; empty while all goes on.
+async def describe_missing(
+    capabilities: Capabilities, dispatcher: Dispatcher, search: SearchRecord, *, pool: WorkerPool | None = None
+) -> list[str]:
+    """Describe the workers that a search waits for, and why those of a local pool do not start; empty if none.
 
     Raises:
         ArchiveError: If the database does not answer.
@@ -55,7 +58,8 @@ async def waits_for(capabilities: Capabilities, dispatcher: Dispatcher, search: 
     if search.state not in (SearchState.PREPARING, SearchState.RUNNING):
         return []
     judges = {_wanted(JobQueue(device, "measure"), trusted=False) for device in await capabilities.lacking(search)}
-    return sorted({*(await find_missing(capabilities, dispatcher, search)).missing, *judges})
+    missing = sorted({*(await find_missing(capabilities, dispatcher, search)).missing, *judges})
+    return [*missing, *pool.failing] if missing and pool is not None else missing
 
 
 def _in_words(lanes: Iterable[JobQueue], places: set[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Worker processes on this machine, as many as it has cores for and for each card; started again when they crash."""
+"""Pool of local worker processes, by default one per core and one per card; crashed ones are restarted."""
 
 import asyncio
 import contextlib
@@ -21,12 +21,12 @@ from workers.safe_python import PYTHON, safe_environment
 
 COMMAND = (*PYTHON, "-m", "workers", "run")
 STOP_S = 15.0
-"""Seconds a worker gets to finish or give back its job: a little more than it gives itself."""
+"""Seconds that a worker gets to finish or return its job: a little more than its own limit."""
 FIRST_PAUSE_S = 0.5
 LAST_PAUSE_S = 30.0
-"""Pause before a crashed worker is started again; it doubles from the first to the last."""
+"""Seconds before a crashed worker is restarted; they double from the first to the last."""
 STABLE_S = 60.0
-"""A worker that ran for this long crashed anew: pauses begin again at the first."""
+"""Seconds of running after which a crash counts as the first of a new row."""
 TAIL_BYTES, LAST_LINE_CHARS = 4096, 400
 """Bytes of the workers' log that are read for a worker's last line, and characters of it that are shown."""
 RAISED = re.compile(r"[A-Za-z_.]*(Error|Exception|Missing|Exit)\b: ")
@@ -37,11 +37,11 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class JoinInvitation:
-    """A service to join, for workers that hold no credential of the queue.
+    """Service that workers join, if they have no credential of the queue.
 
     Attributes:
-        url: Of the service.
-        token: To show it; workers get it by their environment.
+        url: Address of the service.
+        token: API token; workers get it through their environment.
     """
 
     url: str
@@ -49,7 +49,7 @@ class JoinInvitation:
 
 
 class WorkerPool:
-    """Local workers for what the running searches need. They end with this process, however it ends.
+    """Local workers that running searches need. They end with this process, however it ends.
 
     Use it from the main thread: Linux ends a worker with the thread that started it.
     """
@@ -65,16 +65,17 @@ class WorkerPool:
         command: Sequence[str] = COMMAND,
         first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
-        """Prepare a pool; nothing is started yet.
+        """Prepare a pool without starting a process.
 
         Args:
-            queue: Its address, or how to join; workers get secrets by their environment, where other users cannot read.
-            size: Workers for each need, 0 for none: one a core is right, for a worker does one job at a time.
+            queue: Address of the queue, or a service to join. Workers get secrets through their environment, which
+                other users cannot read.
+            size: Number of workers per kind, 0 for none. One per core is right: a worker does one job at a time.
             output: File that workers log to; None for this process's standard error.
-            data: Folder for what measuring on a card leaves; None for the worker's own.
-            sharers: Workers that measure on each card, and take turns there.
-            command: What starts a worker, without its options.
-            first_pause_s: Seconds before a crashed worker is started again; doubles with every crash in a row.
+            data: Folder for results kept between measurements; None for the worker's default.
+            sharers: Number of workers that share each card and take turns to measure.
+            command: Command that starts a worker, without its options.
+            first_pause_s: Seconds before a crashed worker is restarted; doubles with every crash in a row.
         """
         self._options = () if isinstance(queue, str) else ("--join", queue.url)
         self._secret = {"REEF_REDIS_URL": queue} if isinstance(queue, str) else {"REEF_TOKEN": queue.token}
@@ -102,13 +103,13 @@ class WorkerPool:
 
     @property
     def pids(self) -> set[int]:
-        """Process ids of the workers that run."""
+        """Process ids of running workers."""
         return {process.pid for process in self._processes if process.returncode is None}
 
     async def require(self, device: str) -> None:
-        """See to it that there are workers that trace for a device and, where this machine can, measure on it.
+        """Ensure that workers trace for a device and, if this machine has such a card, measure on it.
 
-        Asking again changes nothing.
+        Idempotent.
 
         Args:
             device: Name of a device, such as `model:sm_90` or `h200`.
@@ -123,7 +124,7 @@ class WorkerPool:
             self._sought.add(measuring)
             card = await asyncio.to_thread(find_card, measuring)
             if card is None:
-                log.warning("no such card here: a worker elsewhere has to measure", device=device)
+                log.warning("no such card on this machine; a remote worker has to measure", device=device)
             else:
                 self.keep_measuring(measuring, CardShare(card, self._sharers))
 
@@ -133,17 +134,17 @@ class WorkerPool:
         self.keep(("--device", device.name, "--card", str(seat), *data), seat.sharers)
 
     def keep(self, options: tuple[str, ...], count: int) -> None:
-        """Keep so many workers with these options of `python -m workers run`. Asking again changes nothing."""
+        """Keep so many workers with these options of `python -m workers run`. Idempotent."""
         if options not in self._tasks:
             self._starts[options] = Starts(count)
             self._tasks[options] = [asyncio.create_task(self._keep(options)) for _ in range(count)]
 
     async def dismissed(self) -> None:
-        """Wait until none of the workers that were asked for so far is wanted any more."""
+        """Wait until the service has dismissed every worker requested so far."""
         await asyncio.gather(*(task for crew in self._tasks.values() for task in crew))
 
     async def close(self) -> None:
-        """Stop all workers: they finish or give back their jobs; those that take too long are killed."""
+        """Stop all workers: they finish or return their jobs; those that take too long are killed."""
         tasks = [task for crew in self._tasks.values() for task in crew]
         self._tasks.clear()
         for task in tasks:

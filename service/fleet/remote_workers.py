@@ -1,7 +1,7 @@
-"""Hosts: who joined the pool with a token, how they stand, and the loop that serves them.
+"""Remote workers: registration with a token, their states, and the loop that answers their requests.
 
-What is true of a host is in the archive. Users of Redis are made from it and compared with it every few seconds, so
-that a Redis that lost everything lets them in again, and one that was away when a host was revoked shuts it out.
+The archive holds the truth about remote workers. Redis users are created from it and compared with it every few
+seconds: a Redis that lost its data admits them again, and one that missed a revocation still applies it.
 """
 
 import asyncio
@@ -28,30 +28,30 @@ from workers.protocol import PROTOCOL_VERSION
 from workers.queue import BrokerWorker, Dispatcher, LeaseBroker, LeaseRequest, QueueUnavailable, lanes_of
 
 SPOKEN = (PROTOCOL_VERSION,)
-"""Versions of the protocol that this service speaks."""
+"""Versions of the protocol that this service supports."""
 SERVE_S = 0.1
-"""Seconds between two looks at what hosts ask for: a tenth of what a job takes at least."""
+"""Seconds between polls for requests of remote workers: a tenth of the shortest job."""
 KEEP_S = 3.0
-"""Seconds between renewals of the leases of hosts: five may fail before one lapses."""
+"""Seconds between renewals of remote workers' leases: five may fail before one lapses."""
 REFRESH_S = 2.0
-"""Seconds between two looks at the archive and at the users of Redis: how soon other coordinators' changes count."""
+"""Seconds between comparisons of archive and Redis users: the delay of changes by other coordinators."""
 AWAY = timedelta(hours=24)
-"""A host that was silent for this long has left: its credential is taken back."""
+"""Silence after which a remote worker has left, and its credential is revoked."""
 GONE = timedelta(seconds=60)
-"""A host that is draining and silent for this long has left."""
+"""Silence after which a draining remote worker has left."""
 MOST_DISAGREED = 3
-"""Answers that differ from trusted workers' before a host is suspended: one may be a card that failed for a moment."""
+"""Reports that differ from trusted workers' before a suspension: one may come from a transient hardware fault."""
 WORKING = (RemoteWorkerState.ACTIVE, RemoteWorkerState.DRAINING)
 STAYING = (*WORKING, RemoteWorkerState.SUSPENDED)
 PAUSE_S = 1.0
-"""Seconds before the loop goes on after the archive or the queue did not answer."""
+"""Seconds until the loop continues after the archive or the queue did not answer."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class JoinApplication:
-    """What a worker says when it asks to join; field by field as in `NewRemoteWorker`."""
+    """Application of a worker to join, with fields as in `NewRemoteWorker`."""
 
     name: str
     protocol_versions: Sequence[int]
@@ -65,26 +65,26 @@ class JoinApplication:
 
 @dataclass(frozen=True)
 class JoinGrant:
-    """What a worker gets for it; the password is not kept."""
+    """Registration of a worker, with its password, which is not stored."""
 
     host: RemoteWorker
     password: str
 
 
 def address_for_hosts(redis_url: str) -> str:
-    """Address of the queue for others: without credential and options, which are ours alone.
+    """Return the queue's address for remote workers, without this service's credential and options.
 
     Raises:
         Conflict: If only this machine can reach it.
     """
     parts = urlsplit(redis_url)
     if parts.scheme not in ("redis", "rediss"):
-        raise Refused("the queue is a socket of this machine; set REEF_WORKER_REDIS_URL for workers elsewhere")
+        raise Refused("the queue is a socket of this machine; set REEF_WORKER_REDIS_URL for remote workers")
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 class RemoteWorkers:
-    """Lets hosts in and out, and serves those that are in."""
+    """Registry and server of remote workers."""
 
     def __init__(
         self, store: Store, dispatcher: Dispatcher, broker: LeaseBroker, spot_checks: SpotChecks, events: EventBus
@@ -100,24 +100,24 @@ class RemoteWorkers:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Serve in the background until `stop`."""
+        """Serve remote workers in the background until `stop`."""
         self._task = asyncio.create_task(self._run(), name="hosts")
 
     async def stop(self) -> None:
-        """Stop serving; hosts keep what they hold."""
+        """Stop serving; remote workers keep their jobs."""
         if self._task is not None:
             await end([self._task])
         await self._broker.close()
 
     async def join(self, application: JoinApplication, token: str | None) -> JoinGrant:
-        """Let a worker in, under a new id and with a password of its own.
+        """Register a worker under a new id and with a password of its own.
 
         Args:
-            application: What it is.
-            token: Id of the token that it shows.
+            application: Description of the worker.
+            token: Id of the token that it authenticated with.
 
         Raises:
-            Conflict: If we share no version of the protocol with it; says what to install.
+            Conflict: If it supports no protocol version of this service; says what to install.
             QueueUnavailable: If Redis does not answer.
         """
         version = _agree(application.protocol_versions)
@@ -143,11 +143,11 @@ class RemoteWorkers:
         return JoinGrant(host, password)
 
     async def list(self) -> list[RemoteWorker]:
-        """Hosts that work or are suspended, by id."""
+        """Return the remote workers that are active, draining or suspended, sorted by id."""
         return await self._store.remote_workers.list(STAYING)
 
     async def get(self, id: str) -> RemoteWorker:
-        """One host, in whatever state.
+        """Return one remote worker, in any state.
 
         Raises:
             NotFound: If no worker of this id has joined.
@@ -158,32 +158,32 @@ class RemoteWorkers:
             raise _unknown(id) from error
 
     async def drain(self, id: str) -> RemoteWorker:
-        """Have a host finish its job, take no more and leave.
+        """Have a remote worker finish its job, take no more and leave.
 
         Raises:
             NotFound: If no worker of this id has joined.
-            Conflict: If it does not work.
+            Conflict: If it is neither active nor draining.
         """
         return await self._move(id, RemoteWorkerState.DRAINING, "", WORKING)
 
     async def revoke(self, id: str, reason: str = "") -> RemoteWorker:
-        """Shut a host out for good; its jobs go to others at once. Asking again changes nothing.
+        """Revoke a remote worker for good; other workers get its jobs at once. Idempotent.
 
         Raises:
             NotFound: If no worker of this id has joined.
             Conflict: If it has left by itself.
-            QueueUnavailable: If Redis does not answer; it is shut out as soon as Redis does.
+            QueueUnavailable: If Redis does not answer; the revocation acts as soon as it does.
         """
         host = await self._move(id, RemoteWorkerState.REVOKED, reason, STAYING)
         await self._broker.dismiss(id)
         return host
 
     async def trust(self, id: str, trusted: bool) -> RemoteWorker:
-        """Vouch for a host, or no longer; from then on its reports count as a trusted worker's, or not.
+        """Set whether later reports of a remote worker count as a trusted worker's.
 
         Raises:
             NotFound: If no worker of this id has joined.
-            Conflict: If it may not work.
+            Conflict: If it is neither active nor draining.
         """
         try:
             host = await self._store.remote_workers.trust(id, trusted)
@@ -196,7 +196,7 @@ class RemoteWorkers:
         return host
 
     async def serve(self) -> None:
-        """One round: see how hosts stand, answer those that ask, keep the leases of those that work.
+        """Do one round: refresh states, answer lease requests, renew the leases of working remote workers.
 
         Raises:
             ArchiveError: If the database does not answer.
@@ -219,7 +219,7 @@ class RemoteWorkers:
                 await self.serve()
                 await asyncio.sleep(SERVE_S)
             except (ArchiveError, QueueUnavailable) as error:
-                log.warning("hosts wait", reason=str(error))
+                log.warning("remote workers have to wait", reason=str(error))
                 await asyncio.sleep(PAUSE_S)
 
     async def _answer(self, seat: BrokerWorker, ask: LeaseRequest) -> None:
@@ -230,7 +230,7 @@ class RemoteWorkers:
         await self._broker.answer(seat, ask)
 
     async def _refresh(self) -> None:
-        """Have Redis let in exactly the hosts that work. A user that is there was in the archive before."""
+        """Make the Redis users equal to the working remote workers; every Redis user was in the archive first."""
         users = await self._broker.users()
         self._working = {host.id: host for host in await self._store.remote_workers.list(WORKING)}
         self._spot_checks.know(list(self._working.values()))
@@ -246,9 +246,7 @@ class RemoteWorkers:
             self._spot_checks.count(id, refused=count)
         await self._store.remote_workers.tally(self._spot_checks.take_tallies(), dict.fromkeys(alive, moment))
         for id in flooding:
-            await self._shut_out(
-                id, RemoteWorkerState.SUSPENDED, "it handed in far more reports than it was given jobs"
-            )
+            await self._shut_out(id, RemoteWorkerState.SUSPENDED, "it sent far more reports than it had jobs")
         staying = await self._store.remote_workers.list(STAYING)
         revoked = await self._revoked(staying)
         for host in staying:
@@ -261,13 +259,13 @@ class RemoteWorkers:
             elif host.token in revoked:
                 await self._shut_out(host.id, RemoteWorkerState.REVOKED, "the token that it joined with was revoked")
             elif host.disagreed >= MOST_DISAGREED and not host.trusted:
-                reason = f"{host.disagreed} of {host.checked} answers differ from those of trusted workers"
+                reason = f"{host.disagreed} of {host.checked} checked reports differ from those of trusted workers"
                 await self._shut_out(host.id, RemoteWorkerState.SUSPENDED, reason)
             elif silent > (GONE if host.state is RemoteWorkerState.DRAINING else AWAY):
                 await self._shut_out(host.id, RemoteWorkerState.LEFT, "")
 
     async def _revoked(self, hosts: Sequence[RemoteWorker]) -> set[str]:
-        """Tokens of hosts that were revoked; one that has expired serves those that joined with it."""
+        """Return the revoked tokens of some remote workers; an expired one still serves workers that joined."""
         tokens = {host.token for host in hosts if host.token is not None}
         return {id for id in tokens if (await self._store.tokens.get(id)).revoked_at is not None}
 
@@ -298,14 +296,14 @@ def _digest(secret: str) -> str:
 
 
 def _seat(host: RemoteWorker) -> BrokerWorker:
-    """A host's place before the porter: without trust, only lanes whose jobs decide nothing by themselves."""
+    """Describe a remote worker to the broker. Without trust it gets only queues whose jobs decide nothing alone."""
     lanes = lanes_of(host.target, host.device)
     allowed = tuple(lane for lane in lanes if host.trusted or not lane.reserved)
     return BrokerWorker(host.id, allowed, draining=host.state is RemoteWorkerState.DRAINING)
 
 
 def _agree(offered: Sequence[int]) -> int:
-    """The newest version of the protocol that both sides speak."""
+    """Return the newest protocol version that both sides support."""
     common = set(offered) & set(SPOKEN)
     if common:
         return max(common)
@@ -313,12 +311,12 @@ def _agree(offered: Sequence[int]) -> int:
 
 
 def _foreign(offered: Sequence[int]) -> str:
-    """Why a worker cannot work here that speaks these versions of the protocol, and what to install."""
+    """Explain why a worker with these protocol versions cannot join, and what to install."""
     theirs, ours = ", ".join(map(str, sorted(offered))), ", ".join(map(str, SPOKEN))
     older = max(offered) < min(SPOKEN)
     advice = "install a newer kernelreef on the worker" if older else "install a newer kernelreef on the service"
-    return f"the worker speaks protocol {theirs} and this service {ours}: {advice}"
+    return f"the worker supports protocol {theirs} and this service {ours}: {advice}"
 
 
 def _unknown(id: str) -> Unknown:
-    return Unknown(f"no worker {id} has joined; those that the service runs itself are ended where they run")
+    return Unknown(f"no remote worker {id} has joined; stop local workers on their own machine")

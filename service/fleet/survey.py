@@ -1,4 +1,4 @@
-"""Asking this machine's workers what it can do: its jail, its tools, its cards."""
+"""Survey of this machine by a worker process: its sandbox, tools and cards."""
 
 import asyncio
 import os
@@ -12,14 +12,14 @@ from workers.safe_python import PYTHON, safe_environment
 
 COMMAND = (*PYTHON, "-m", "workers", "survey")
 SURVEY_S = 300.0
-"""Seconds for it: libraries are imported from cold disks, and cards opened for the first time."""
+"""Seconds for the survey: it imports libraries from a cold disk and opens cards for the first time."""
 
 
 async def survey(command: Sequence[str] = COMMAND) -> Survey:
-    """What this machine can do.
+    """Survey this machine.
 
     Raises:
-        Unavailable: If it did not say.
+        Unavailable: If the survey failed or took too long.
     """
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -36,5 +36,5 @@ async def survey(command: Sequence[str] = COMMAND) -> Survey:
         await process.wait()
         raise Unavailable(f"the survey gave no answer in {SURVEY_S:g} s") from error
     except ValidationError as error:
-        last = (complaints.decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
+        last = (complaints.decode(errors="replace").strip().splitlines() or ["it printed nothing"])[-1]
         raise Unavailable(f"the survey failed: {last}") from error

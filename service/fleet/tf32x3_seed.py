@@ -1,4 +1,4 @@
-"""A second kernel to start from, where TorchInductor's draft multiplies float32 as it is."""
+"""Second seed kernel, for drafts of TorchInductor that multiply float32 without tensor cores."""
 
 import random
 
@@ -7,15 +7,15 @@ from service.emitters.rules.patterns import calls, set_keyword
 from service.operators.sources import launches, parse, render
 
 OPTIONS = {"num_warps": 4, "num_stages": 3}
-"""Of launches with products, at the drafts' tiles of 128 by 64: a product of 2048x8192x4096 took 2,483 us with them on
-an H200 (2026-11-25), 3,418 with 8 warps and 4 stages, 3,131 multiplied as float32, and 2,655 in cuBLAS."""
+"""Launch options of kernels with products, at the drafts' tiles of 128 by 64. A product of 2048x8192x4096 took 2,483 us
+with them on an H200 (2026-11-25), 3,418 with 8 warps and 4 stages, 3,131 as float32, and 2,655 in cuBLAS."""
 
 
 def on_matrix_units(draft: str) -> str | None:
-    """The draft with each float32 product as three of TF32; None if it has no such product.
+    """Rewrite each float32 product of a draft as three TF32 products; returns None if it has no such product.
 
     Args:
-        draft: What TorchInductor wrote, as a candidate.
+        draft: Candidate that TorchInductor wrote.
     """
     source, rule, rng = draft, RULES["tf32x3"], random.Random(0)
     while (changed := rule.rewrite(source, rng)) is not None:

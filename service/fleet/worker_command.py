@@ -1,4 +1,4 @@
-"""`reef worker`: which worker processes to run on a machine, and running them until somebody says stop."""
+"""Worker processes of `reef worker`: choose them from the options, and run them until a signal."""
 
 import asyncio
 import signal
@@ -19,9 +19,9 @@ class WorkerCommand:
     """Worker processes for one machine.
 
     Attributes:
-        tracing: Options of those that trace or judge on a model; empty if there are none.
-        tracers: How many of them.
-        cards: Those that measure: the hardware class, which card, and how many share it.
+        tracing: Options of workers that trace or judge on a model; empty without such workers.
+        tracers: Number of these workers.
+        cards: Cards to measure on, each with its hardware class, number and number of workers that share it.
     """
 
     tracing: tuple[str, ...]
@@ -30,23 +30,23 @@ class WorkerCommand:
 
 
 def plan_workers(*, trace: int, target: str | None, cards: Sequence[str], device: str | None) -> WorkerCommand:
-    """Work out which processes are wanted.
+    """Choose the worker processes for some options.
 
     Args:
-        trace: How many trace.
-        target: What they trace for; that of the model or the first card if None.
+        trace: Number of workers that trace.
+        target: Target to trace for; that of the model or the first card if None.
         cards: Cards to measure on, such as `cuda:0`, or `cuda:0/3` for three workers that share one.
-        device: Name of a model to judge on besides; without tracing one process does that.
+        device: Name of a model to judge on too; without tracing one process does that.
 
     Raises:
-        BadInput: If there is nothing to do, or a name cannot be right; names the option.
+        InvalidInput: If there is nothing to do, or a name is invalid; names the option.
     """
     measuring = tuple(_card(name) for name in cards)
     if len({seat.card for _, seat in measuring}) < len(measuring):
-        raise InvalidInput("a card is named twice; cuda:0/2 has two workers share it", "--measure")
+        raise InvalidInput("a card is named twice; write cuda:0/2 for two workers that share it", "--measure")
     model = None if device is None else _model(device)
     if not (trace or measuring or model):
-        raise InvalidInput("nothing to do: say --trace N, --measure cuda:0, or --device model:<target>")
+        raise InvalidInput("nothing to do: give --trace N, --measure cuda:0, or --device model:<target>")
     tracing: tuple[str, ...] = () if model is None else ("--device", model.name)
     if trace:
         devices = ([] if model is None else [model]) + [of for of, _ in measuring]
@@ -57,16 +57,16 @@ def plan_workers(*, trace: int, target: str | None, cards: Sequence[str], device
 async def run_workers(
     plan: WorkerCommand, queue: str | JoinInvitation, data: Path, *, command: Sequence[str] = COMMAND
 ) -> bool:
-    """Keep the workers running until SIGINT or SIGTERM; they then finish or give back their jobs.
+    """Keep workers running until SIGINT or SIGTERM; they then finish or return their jobs.
 
     Args:
-        plan: Which workers.
-        queue: Where the queue is, or how to join.
-        data: Folder for what measuring leaves.
-        command: What starts a worker, without its options.
+        plan: Workers to run.
+        queue: Address of the queue, or a service to join.
+        data: Folder for results kept between measurements.
+        command: Command that starts a worker, without its options.
 
     Returns:
-        Whether somebody asked to stop; False if the service wants none of the workers any more.
+        True if a signal ended the run; False if the service dismissed every worker.
     """
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -87,7 +87,7 @@ async def run_workers(
 
 
 def _card(name: str) -> tuple[Device, CardShare]:
-    """The hardware class of a card of this machine, and who shares it."""
+    """Return the hardware class of a card of this machine, and its number of sharers."""
     try:
         seat = CardShare.parse(name)
     except ValueError as error:
@@ -99,7 +99,7 @@ def _card(name: str) -> tuple[Device, CardShare]:
         )
     device = device_of_card(here[seat.card])
     if device is None:
-        raise InvalidInput(f"{name} is '{here[seat.card]}', which is of no hardware class we know", "--measure")
+        raise InvalidInput(f"{name} is '{here[seat.card]}', which belongs to no known hardware class", "--measure")
     require_judgeable(device, "--measure")
     return device, seat
 
@@ -111,14 +111,14 @@ def _model(name: str) -> Device:
         raise InvalidInput(str(error), "--device") from error
     require_judgeable(device, "--device")
     if device.measures:
-        raise InvalidInput(f"name the card to measure on: --measure cuda:0, if that is your {name}", "--device")
+        raise InvalidInput(f"'{name}' is no model; give the number of its card, such as --measure cuda:0", "--device")
     return device
 
 
 def _target(target: str | None, devices: Sequence[Device]) -> str:
     target = target or next((device.target for device in devices), None)
     if target is None:
-        raise InvalidInput("--trace needs --target where there is neither --device nor --measure", "--target")
+        raise InvalidInput("--trace needs --target if neither --device nor --measure is given", "--target")
     if target not in TARGETS:
-        raise InvalidInput(f"'{target}' is no target we have a sheet of; known: {', '.join(TARGETS)}", "--target")
+        raise InvalidInput(f"'{target}' is not a known target; known: {', '.join(TARGETS)}", "--target")
     return target

@@ -1,1 +1,1 @@
-"""The next candidate: which emitter, which parents, what a model is told."""
+"""Generation: the choice of emitter and parents for the next candidate, and the context that an emitter gets."""

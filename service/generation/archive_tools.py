@@ -1,4 +1,4 @@
-"""What a model may consult during a conversation: the archive's kernels, and the judge."""
+"""Tools for a language model during a conversation: the archive's kernels, and the judge."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -15,17 +15,17 @@ from workers.protocol import Operator
 POLL_S = 0.2
 """Seconds between two looks for a verdict; judgements take seconds."""
 ELITES = 12
-"""Elites that are listed: what a person reads at a glance."""
+"""Maximum number of elites in a list: as many as a person takes in quickly."""
 
 
 @dataclass(frozen=True)
 class CandidateSubmission:
-    """How candidates are handed in during a conversation.
+    """Callbacks for candidates that are submitted during a conversation.
 
     Attributes:
-        emitter: In whose name.
-        allot: Gives the next ordinal.
-        hand_in: Takes a stored candidate, to be traced by the next tick.
+        emitter: Name of the emitter that proposes them.
+        allot: Returns the next ordinal.
+        hand_in: Takes a stored candidate; the next tick has it traced.
     """
 
     emitter: str
@@ -34,7 +34,7 @@ class CandidateSubmission:
 
 
 class ArchiveTools:
-    """A desk on the archive of one search. A quick judgement is that of an ordinary candidate, waited for."""
+    """Tools on the archive of one search. `judge` stores an ordinary candidate and waits for its verdict."""
 
     def __init__(
         self,
@@ -54,24 +54,24 @@ class ArchiveTools:
         self._submission = submission
 
     async def elites(self) -> list[Parent]:
-        """The best kernels on the device, the best first."""
+        """List the best kernels on the device, the best first."""
         search = self._search
         found = await self._store.elites.list(search.id, self._device, search.axes_version)
         best = sorted(found, key=lambda elite: (-elite.objective, elite.cell))[:ELITES]
         return [await self._contexts.holder(search, elite) for elite in best]
 
     async def find(self, ordinal: int) -> Parent | None:
-        """The candidate of an ordinal, None if the search has none."""
+        """Return the candidate of an ordinal; None if the search has none."""
         found = await self._store.attempts.proposed(self._search.id, ordinal)
         return None if found is None else await self._contexts.candidate(self._search, self._device, found)
 
     async def judge(self, source: str, parents: Sequence[str], note: str) -> Parent | None:
-        """Have a source judged; an equal one's verdict is taken. None if the search may judge no more."""
+        """Evaluate a source, reusing the verdict of an identical one. Returns None if the budget is used up."""
         search, key = self._search, digest(source)
         candidate = await self._store.attempts.equal(search.id, key)
         if candidate is None:
             counts = await self._store.candidates.count(search.id)
-            if counts.candidates >= search.budget:
+            if counts.candidates >= search.evaluations:
                 return None
             proposal = Proposal(source, tuple(parents), note)
             emitter, ordinal = self._submission.emitter, self._submission.allot()

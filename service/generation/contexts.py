@@ -1,4 +1,4 @@
-"""Briefs for emitters that ask models: what the archive knows that a prompt can use, each thing with its report."""
+"""Contexts for emitters that use language models: the archive's knowledge for a prompt, each fact with its report."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -24,24 +24,24 @@ from workers.protocol import Operator, Outcome, Readings, Report, Shape
 from workers.targets import TARGETS
 
 EMITTER = "llm"
-"""Whose candidates count as attempts of models."""
+"""Emitter whose candidates count as attempts of language models."""
 FAILURES, NEIGHBOURS = 6, 4
-"""Failures and neighbours that a prompt has room for."""
+"""Maximum numbers of failures and neighbours in a prompt."""
 REPAIRS = 2
-"""How often the same failure may be repaired, repairs of repairs included."""
+"""Maximum number of repairs of one failure, repairs of repairs included."""
 BEYOND_REPAIR = (Outcome.WORKER_LOST, Outcome.NOT_RECORDED, Outcome.NOT_INTERPRETABLE)
 """Outcomes that say nothing about the text."""
 
 
 class ResumedLlmClient:
-    """Asks again what was asked before, word for word: what is paid for counts, though the archive has moved on."""
+    """Client that repeats the recorded prompts of a resumed conversation: paid answers count, though data changed."""
 
     def __init__(self, ask: LlmClient, begun: Sequence[Exchange]) -> None:
         self._ask = ask
         self._begun = {exchange.step: exchange for exchange in begun}
 
     async def __call__(self, prompt: LlmPrompt, purpose: Purpose, backend: str | None = None) -> LlmAnswer:
-        """Have a prompt answered, or what stands in its place."""
+        """Have a prompt answered; a recorded prompt of the same step takes its place."""
         earlier = self._begun.get(purpose.step)
         if earlier is None:
             return await self._ask(prompt, purpose, backend)
@@ -54,7 +54,7 @@ class ResumedLlmClient:
 
 
 class ContextBuilder:
-    """Writes briefs."""
+    """Builds contexts."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -68,7 +68,7 @@ class ContextBuilder:
         ask: LlmClient,
         tools: EmitterTools,
     ) -> ProposalContext:
-        """What is known for one proposal; for one that was begun earlier, what it was begun with."""
+        """Build the context of one proposal; one that was started earlier keeps its parents and cell."""
         rng = chance(search, ordinal)
         device = rng.choice(search.devices)
         rng.choice(search.emitters)
@@ -94,14 +94,14 @@ class ContextBuilder:
         return ProposalContext(operator.model_dump(mode="json"), target_of(search), tuple(parents), (), rng, llm)
 
     async def holder(self, search: SearchRecord, elite: EliteRecord) -> Parent:
-        """The holder of a cell."""
+        """Describe the holder of a cell."""
         candidate = await self._store.candidates.get(elite.candidate)
         reports = await reports_on(self._store, elite.candidate)
         report = next((item for item in reports if item.job == elite.job), None)
         return await self._described(search, candidate, report, elite)
 
     async def candidate(self, search: SearchRecord, device: str, candidate: CandidateRecord) -> Parent:
-        """Any candidate, by its best variant on a device."""
+        """Describe any candidate, by its best variant on a device."""
         reports = last_words(await reports_on(self._store, candidate.id))
         here = sorted(
             (item for item in reports if item.device.name == device),
@@ -134,7 +134,7 @@ class ContextBuilder:
         failed = [item for item in reversed(attempts) if item.outcome not in (None, Outcome.CORRECT)]
         broken = next((item for item in failed if _is_repairable(item, attempts, asked)), None)
         landings = await self._store.attempts.landings(search.id, EMITTER)
-        arms = await self._store.exchanges.arms(search.id)
+        arms = await self._store.exchanges.llm_stats(search.id)
         return parents, replace(
             llm,
             records=records(standings(arms, asked, attempts, landings)),
@@ -180,7 +180,7 @@ class ContextBuilder:
 
 
 def in_words(search: SearchRecord, cell: int) -> str:
-    """A cell by what its bins are called, such as `num_warps: 4; registers: 33-64`."""
+    """Name a cell by its bins, such as `num_warps: 4; registers: 33-64`."""
     bins = zip(search.axes, Grid(search.axes).bins(cell), strict=True)
     return "; ".join(f"{axis.descriptor}: {DESCRIPTORS[axis.descriptor].labels[bin_]}" for axis, bin_ in bins)
 
@@ -190,7 +190,7 @@ def _cell(search: SearchRecord, readings: Mapping[str, Any]) -> int | None:
 
 
 def _target(search: SearchRecord, elites: Sequence[EliteRecord], rng: random.Random) -> int | None:
-    """An empty cell beside a filled one: the nearest that nobody has reached."""
+    """Choose an empty cell beside a filled one."""
     grid, filled = Grid(search.axes), {elite.cell for elite in elites}
     empty = sorted({near for cell in filled for near in grid.neighbours(cell)} - filled)
     return rng.choice(empty) if empty else None
@@ -223,7 +223,7 @@ def _times(
 
 
 def _is_repairable(failed: Attempt, attempts: Sequence[Attempt], asked: Sequence[ExchangeSummary]) -> bool:
-    """Whether a failure may be repaired once more: neither it nor what it repairs was tried too often."""
+    """Return True if a failure may be repaired once more: neither it nor its origin was repaired too often."""
     if failed.outcome in BEYOND_REPAIR:
         return False
     repairs = [item for item in asked if item.strategy == REPAIR]

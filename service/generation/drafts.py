@@ -1,4 +1,4 @@
-"""Drafts: what a worker makes of an operator's reference, planted as a candidate before a search runs."""
+"""Draft seeds: kernels that a worker makes from an operator's reference, added as a candidate before a search runs."""
 
 from collections.abc import Collection
 
@@ -18,12 +18,12 @@ log = structlog.get_logger(__name__)
 
 
 def draft_emitter(search: SearchRecord) -> str | None:
-    """The emitter of a search that plants a draft, if it has one."""
+    """Return the emitter of a search that proposes a draft, if it has one."""
     return next((name for name in search.emitters if EMITTERS[name].proposes_draft), None)
 
 
 class DraftSeeds:
-    """Orders drafts and plants them. A draft has the ordinal after the operator's own seeds."""
+    """Requests drafts and stores them as candidates. A draft has the ordinal after the operator's own seeds."""
 
     def __init__(self, store: Store, dispatcher: Dispatcher, proposer: Proposer, verdicts: Verdicts) -> None:
         self._store = store
@@ -33,22 +33,22 @@ class DraftSeeds:
         self._ordered: set[str] = set()
 
     def is_due(self, search: SearchRecord, operator: Operator, counts: SearchCounts) -> bool:
-        """Whether a search waits for its draft."""
+        """Return True if a search lacks its draft."""
         return draft_emitter(search) is not None and counts.proposals == len(operator.seeds)
 
     async def order(self, search: SearchRecord, operator: Operator) -> None:
-        """Have a draft made, unless one is on its way."""
+        """Request a draft, unless one is pending."""
         if search.id not in self._ordered:
             await self._dispatcher.submit(draft_job(search, operator))
             self._ordered.add(search.id)
 
     def sweep(self, search: str, queued: Collection[str]) -> None:
-        """Order a search's draft again where it is still due and not among the jobs that are on their way."""
+        """Allow a new request of a search's draft if its job is not in the queue."""
         if draft_id(search) not in queued:
             self._ordered.discard(search)
 
     async def apply(self, search: SearchRecord, operator: Operator, report: TraceReport) -> None:
-        """Plant a draft, or count that there is none. A second report about it changes nothing."""
+        """Store a draft, or count that there is none. A second report on it changes nothing."""
         name, ordinal = draft_emitter(search), len(operator.seeds)
         counts = await self._store.candidates.count(search.id)
         if name is None or not self.is_due(search, operator, counts):
@@ -72,5 +72,5 @@ class DraftSeeds:
 
     @staticmethod
     def is_about(report: TraceReport) -> bool:
-        """Whether a report is about a draft."""
+        """Return True if a report is about a draft."""
         return report.candidate is None and report.job == draft_id(report.search)

@@ -1,4 +1,4 @@
-"""What each emitter of a search brought for its cost lately: the accounts that the bandit goes by."""
+"""Statistics of each emitter in a search: recent gain and cost, which the bandit uses."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from service.emitters.base import EmitterTrial
 from service.requests import Selection
 
 WINDOW = 64
-"""Judged proposals of an emitter that count. Our choice: enough for rates to mean something, and few enough that an
-emitter whose hour has passed, or whose rules fail on new parents, is seen anew."""
+"""Judged proposals of an emitter that count. Our choice: enough for stable rates, and few enough that an emitter that
+no longer pays, or whose rules fail on new parents, is noticed."""
 LANDINGS = 4 * WINDOW
-"""Offers that are looked through for theirs: a candidate makes one for each variant and device."""
+"""Offers that are read to find theirs: a candidate makes one per variant and device."""
 
 
 @dataclass(frozen=True)
 class EmitterStats:
-    """All emitters of a search that propose while it runs.
+    """Statistics of all emitters that propose while a search runs.
 
     Attributes:
-        accounts: By name; costs are in evaluations. All are empty where a search goes without the bandit.
-        trials: By name, newest first.
+        accounts: Statistics by name, with costs in evaluations; all empty if a search does not use the bandit.
+        trials: Recent trials by name, newest first.
     """
 
     accounts: Mapping[str, ArmStats]
@@ -32,63 +32,63 @@ class EmitterStats:
 
 @dataclass(frozen=True)
 class EmitterShare:
-    """What an emitter gets of the turns from now on, and why.
+    """Share of the next turns that an emitter gets, and the statistics behind it.
 
     Attributes:
-        emitter: Which.
-        share: Of the turns, 0 to 1.
-        tries: Its judged proposals that count.
-        promotions: Of these, those that won a cell.
+        emitter: Name of the emitter.
+        share: Share of the turns, 0 to 1.
+        trials: Number of its judged proposals that count.
+        promotions: Number of these that won a cell.
         gain: Objective that these added to the archive.
-        cost: What they cost, in evaluations.
-        resting: What it does not try at present, each with the reason.
+        cost: Cost of the tries, in evaluations.
+        suspended: Suspended parts of the emitter, each with the reason.
     """
 
     emitter: str
     share: float
-    tries: int
+    trials: int
     promotions: int
     gain: float
     cost: float
-    resting: Mapping[str, str]
+    suspended: Mapping[str, str]
 
 
-def turns_of(stats: EmitterStats) -> tuple[EmitterShare, ...]:
-    """How a search's turns are shared out now, in the order of its emitters."""
+def emitter_shares(stats: EmitterStats) -> tuple[EmitterShare, ...]:
+    """Return the share of turns of each emitter now, in the order of the search's emitters."""
     found = shares(stats.accounts, list(stats.accounts))
     return tuple(
         EmitterShare(
             emitter=name,
             share=found[name],
-            tries=account.tries,
+            trials=account.tries,
             promotions=account.promotions,
             gain=account.gain,
             cost=account.cost,
-            resting=EMITTERS[name].resting(stats.trials[name]),
+            suspended=EMITTERS[name].suspended(stats.trials[name]),
         )
         for name, account in stats.accounts.items()
     )
 
 
-def choosing_of(search: SearchRecord) -> Selection:
-    """How a search chooses what to try."""
-    return Selection.model_validate(search.choosing or {})
+def selection_of(search: SearchRecord) -> Selection:
+    """Return the selection settings of a search."""
+    return Selection.model_validate(search.selection or {})
 
 
 def active(search: SearchRecord) -> list[str]:
-    """Emitters that propose while a search runs; names of none, from another version, are left out."""
+    """List the emitters that propose while a search runs; unknown names, from another version, are left out."""
     return [name for name in search.emitters if name in EMITTERS and not EMITTERS[name].proposes_draft]
 
 
 async def read_stats(store: Store, search: SearchRecord) -> EmitterStats:
-    """The accounts of a search as the archive has them now."""
+    """Read the emitter statistics of a search from the archive."""
     accounts, trials = dict[str, ArmStats](), dict[str, tuple[EmitterTrial, ...]]()
     for name in active(search):
         trials[name] = await _trials(store, search, name)
         gains = [trial.gain for trial in trials[name] if trial.gain is not None]
         price = await _price(store, search, name)
         tried = ArmStats(len(trials[name]), len(trials[name]) * price, len(gains), sum(gains))
-        accounts[name] = tried if choosing_of(search).bandit else ArmStats()
+        accounts[name] = tried if selection_of(search).bandit else ArmStats()
     return EmitterStats(accounts, trials)
 
 
@@ -105,20 +105,20 @@ async def _trials(store: Store, search: SearchRecord, name: str) -> tuple[Emitte
 
 
 async def _price(store: Store, search: SearchRecord, name: str) -> float:
-    """What a proposal costs, in evaluations: its own, and of those that ask models the share of the limits it uses."""
+    """Return the cost of a proposal in evaluations: 1, plus the share of the LLM limits that it uses."""
     if not EMITTERS[name].asks:
         return 1.0
-    arms = await store.exchanges.arms(search.id)
+    arms = await store.exchanges.llm_stats(search.id)
     candidates = sum(arm.candidates for arm in arms)
-    return 1.0 + spent_share(search.llm or {}, arms) * search.budget / max(1, candidates)
+    return 1.0 + spent_share(search.llm or {}, arms) * search.evaluations / max(1, candidates)
 
 
 def spent_share(terms: Mapping[str, object], arms: Sequence[StrategyStatsRecord]) -> float:
-    """The largest part of a search's limits on models that is used up, 0 to 1; without limits a call is an evaluation.
+    """Return the largest used-up share of a search's LLM limits, 0 to 1; 0 without limits.
 
     Args:
         terms: The limits: `usd`, `tokens` and `calls`.
-        arms: What was paid.
+        arms: Statistics by backend and strategy, which hold what was spent.
     """
     used = {name: float(sum(getattr(arm, name) for arm in arms)) for name in ("usd", "tokens", "calls")}
     limits = {name: float(limit) for name in used if isinstance(limit := terms.get(name), int | float)}

@@ -1,7 +1,7 @@
-"""From an archive to the next candidate: which emitter, which parents, and the proposal stored.
+"""Proposals: choose emitter and parents for the next candidate, and store what the emitter makes.
 
-What a search may change is not remembered from one sight of it to the next. Chance comes from its seed and the
-proposal's ordinal, so a killed search goes on as it would have.
+Changeable state of a search is read anew for each snapshot. Randomness comes from the search's seed and the proposal's
+ordinal, so that a killed search continues exactly as it would have.
 """
 
 import asyncio
@@ -19,33 +19,28 @@ from archive.store import Store
 from service.emitters import EMITTERS, bandit
 from service.emitters.base import Edit, Emitter, EmitterTrial, Parent, Proposal, ProposalContext
 from service.evaluation.jobs import target_of, trace_key, traced_at
-from service.generation.emitter_stats import active, choosing_of
-from service.generation.parents import ParentCache
+from service.generation.emitter_stats import active, selection_of
 from service.generation.screening import STARTS, TAKEN, RankedEdit, Screening, is_blind
-from service.generation.snapshot import SearchSnapshot
+from service.generation.snapshot import ParentCache, SearchSnapshot
 from service.operators.sources import digest
 from workers.protocol import Operator
 
 ATTEMPTS = 12
-"""Tries to get one proposal before a search counts as exhausted: emitters may find nothing to do with a parent."""
-
-
+"""Attempts at one proposal before a search counts as exhausted: emitters may find nothing to do with a parent."""
 REMEMBERED = 65_536
-"""Sources of which it is remembered that a search has them, two hundred bytes each."""
-
-
+"""Maximum number of known sources in memory, two hundred bytes each."""
 NOWHERE = ""
-"""In place of the digest of a text where a way leads to none."""
+"""Placeholder for the digest of an edit's result if the edit does not apply."""
 
 
 class PendingProposal(NamedTuple):
-    """A proposal on its way into the archive.
+    """Proposal that is not stored yet.
 
     Attributes:
         ordinal: Its number in the search.
-        emitter: Who made it.
-        proposal: What it is.
-        screened: Emitters of the ways that were passed over for it.
+        emitter: Name of its emitter.
+        proposal: The proposal itself.
+        screened: Emitters of the edits that screening skipped in its favour.
     """
 
     ordinal: int
@@ -58,7 +53,7 @@ class Proposer:
     """Makes and stores proposals."""
 
     def __init__(self, store: Store, holder: str | None = None) -> None:
-        """Prepare; with a `holder`, proposals are stored only for searches that it holds."""
+        """Prepare; with a `holder`, proposals are stored only for searches whose lease it holds."""
         self._store = store
         self._holder = holder
         self._screening = Screening(store)
@@ -78,11 +73,11 @@ class Proposer:
         return added_seeds
 
     def look(self, search: SearchRecord) -> SearchSnapshot:
-        """See what a search has come to, to make a few proposals."""
+        """Take a snapshot of a search, to make a few proposals."""
         return SearchSnapshot(self._store, search, self._parents)
 
     async def propose(self, snapshot: SearchSnapshot, operator: Operator, ordinal: int) -> PendingProposal | None:
-        """Make proposal number `ordinal` with the emitters that ask nobody; None if none of them has any."""
+        """Make proposal number `ordinal` without a language model; None if no emitter has one."""
         search, stats = snapshot.search, await snapshot.stats()
         rng = chance(search, ordinal)
         device = rng.choice(search.devices)
@@ -92,7 +87,7 @@ class Proposer:
             await snapshot.pinned(device),
         )
         quick = [name for name in stats.accounts if not EMITTERS[name].asks]
-        if choosing_of(search).screening and not is_blind(search, ordinal):
+        if selection_of(search).screening and not is_blind(search, ordinal):
             preferred = pinned if pinned and rng.random() < PINNED_SHARE else elites
             best = sorted(preferred, key=lambda elite: (-elite.objective, elite.cell))[:STARTS]
             starts = {elite.candidate: await snapshot.parent(elite) for elite in reversed(best)}
@@ -112,21 +107,21 @@ class Proposer:
         return None
 
     async def turn(self, snapshot: SearchSnapshot, ordinal: int) -> str:
-        """The emitter that is first in line for a proposal, those that ask models among them."""
+        """Choose the emitter for a proposal, including those that use a language model."""
         search, stats = snapshot.search, await snapshot.stats()
         return bandit.draw(stats.accounts, active(search), random.Random(f"{search.seed}:{ordinal}:turn"))
 
     async def keep(
         self, search: SearchRecord, operator: Operator, ordinal: int, emitter: str, proposal: Proposal
     ) -> CandidateRecord | None:
-        """Store a proposal as a candidate; None where the search already has the same source."""
+        """Store a proposal as a candidate; None if the search already has the same source."""
         (candidate,) = await self.keep_all(search, operator, [PendingProposal(ordinal, emitter, proposal)])
         return candidate
 
     async def keep_all(
         self, search: SearchRecord, operator: Operator, made: Sequence[PendingProposal]
     ) -> Sequence[CandidateRecord | None]:
-        """Store proposals as candidates; None for those of which the search already has the same source."""
+        """Store proposals as candidates; None for each whose source the search already has."""
         kept = await self._store.candidates.add_all(
             [_record(search, operator, each) for each in made],
             holder=self._holder,
@@ -139,13 +134,13 @@ class Proposer:
         return kept
 
     def is_known(self, search: SearchRecord, proposed: PendingProposal) -> bool:
-        """Whether a search is remembered to have a candidate with the same source. It will always have."""
+        """Return True if a candidate with the same source is remembered; candidates are never removed."""
         return (search.id, digest(proposed.proposal.source)) in self._had
 
     async def _screened(
         self, snapshot: SearchSnapshot, operator: Operator, ordinal: int, starts: Sequence[Parent]
     ) -> PendingProposal | None:
-        """The best way on from these elites that leads to a text that the search has not had; None if none is known."""
+        """Return the best-ranked edit of these elites that gives a new source; None if there is none."""
         search, stats = snapshot.search, await snapshot.stats()
         rng = chance(search, ordinal)
         contexts = {
@@ -171,7 +166,7 @@ class Proposer:
     async def _apply(
         self, snapshot: SearchSnapshot, emitter: Emitter, context: ProposalContext, edit: Edit
     ) -> Proposal | None:
-        """What a way leads to, if that is new. It always leads to the same, so it is remembered where that was had."""
+        """Apply an edit, if its result is new. The result never changes, so known results are remembered."""
         search, start = snapshot.search, context.parents[0]
         key = (search.id, start.candidate, edit.note)
         if key in self._leads and (search.id, self._leads[key]) in self._had:
@@ -221,10 +216,10 @@ def _context(
 
 
 def chance(search: SearchRecord, ordinal: int) -> random.Random:
-    """What decides all that is left to chance about one proposal."""
+    """Return the random generator of one proposal."""
     return random.Random(f"{search.seed}:{ordinal}")
 
 
 def device_of(search: SearchRecord, ordinal: int) -> str:
-    """The device that a proposal is for."""
+    """Return the device that a proposal is for."""
     return chance(search, ordinal).choice(search.devices)

@@ -1,16 +1,17 @@
-"""Screening: every way on from every elite is ranked by what this search's reports taught, and the best is taken.
+"""Screening: all edits of the elites are ranked by a surrogate model of this search, and the best is taken.
 
-It decides what is tried; what a kernel is worth, its report alone decides. A way is told by its rules and numbers, so
-that hundreds are ranked before one text is written. Some proposals are stored unseen, made as without screening, so
-that the model learns where it is wrong, and so that what it saves can be told: chosen proposals are held against these.
+It decides only which edit is tried; a kernel's report alone decides its objective. An edit is described by its rules
+and numbers, so that hundreds are ranked before one text is written. Some proposals are blind, made without screening:
+the model learns from them where it is wrong, and the others are compared with them to tell what screening saves.
 """
 
 import asyncio
 import random
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from archive.progress import SCREENED
 from archive.records import CandidateRecord, CandidateState, SearchRecord
 from archive.store import Store
 from kernelreef.models import ScreeningReport
@@ -19,26 +20,25 @@ from service.emitters.cross import DEVICE, Cross
 from service.emitters.rewrite import JOINT, Rewrite
 from service.emitters.tune import Tune, read
 from service.generation.emitter_stats import EmitterStats
-from service.generation.screening_report import screened_of
 from service.generation.surrogate import FEWEST, Features, Surrogate, features
 
 TAKEN = 64
-"""The first ways, gone until one leads to a text that is new to the search; else proposals are made as without
-screening."""
+"""Maximum number of edits tried until one gives a source that is new to the search; after that, proposals are made
+without screening."""
 STARTS = 32
-"""Elites, the best, whose ways are ranked."""
+"""Number of best elites whose edits are ranked."""
 BLIND_SHARE = 0.2
-"""How often a proposal is stored unseen."""
+"""Share of proposals made without screening."""
 SEEN = 192
-"""Judged candidates that the model learns from, the newest: three emitters' windows of the bandit."""
+"""Number of newest judged candidates that the model learns from: three emitters' windows of the bandit."""
 NUMBERS = (Tune.name, Cross.name)
-"""Emitters that change numbers, or join parts of texts that were there."""
+"""Emitters that change numbers or join parts of known texts."""
 REMEMBERED = 8192
-"""Candidates whose numbers and trails are remembered, some kilobytes each, for all searches together."""
+"""Maximum number of cached candidate features, some kilobytes each, over all searches."""
 
 
 class RankedEdit(NamedTuple):
-    """A way, the emitter that knows it, and the parent that it starts from."""
+    """Edit, with its emitter and its parent."""
 
     emitter: str
     parent: Parent
@@ -46,7 +46,7 @@ class RankedEdit(NamedTuple):
 
 
 class _CandidateFeatures(NamedTuple):
-    """What never changes about a judged candidate."""
+    """Features of a judged candidate, which never change."""
 
     parameters: Mapping[str, int]
     trail: frozenset[str]
@@ -55,19 +55,19 @@ class _CandidateFeatures(NamedTuple):
 
 
 class Screening:
-    """Ranks ways by what the archive holds. What it remembers was read there, and never changes."""
+    """Ranks edits by what the archive holds. Its cache holds only facts that never change."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: OrderedDict[str, _CandidateFeatures] = OrderedDict()
 
     async def rank(self, search: SearchRecord, target: str, offered: Sequence[RankedEdit]) -> list[RankedEdit]:
-        """Ways that were not gone yet, the one of which most is hoped first; none while too little is known.
+        """Return the untried edits, the most promising first; none while too few candidates are judged.
 
         Args:
-            search: Which search.
-            target: What its candidates are compiled for.
-            offered: Ways on from judged candidates.
+            search: The search.
+            target: Target that its candidates are compiled for.
+            offered: Edits of judged candidates.
         """
         latest = await self._store.candidates.latest(search.id, SEEN)
         if len(latest) < FEWEST:
@@ -83,7 +83,7 @@ class Screening:
         return [left[place] for place in sorted(range(len(left)), key=lambda place: -scores[place])]
 
     async def _look_up(self, target: str, ids: set[str]) -> dict[str, _CandidateFeatures]:
-        """Candidates by id; those that are not remembered are read, with all that they came of."""
+        """Return features by candidate id; missing ones are read, with all their ancestors."""
         read_now: dict[str, CandidateRecord] = {}
         missing = {id for id in ids if id and id not in self._known}
         while missing:
@@ -111,11 +111,11 @@ class Screening:
 
 
 def trail_of(candidate: CandidateRecord, trails: Sequence[frozenset[str]]) -> frozenset[str]:
-    """The rules on a candidate's way from a seed, and each text on it that no rule made, by its ordinal.
+    """Return the rules on a candidate's path from a seed, and each text on it that no rule made, by its ordinal.
 
     Args:
-        candidate: Which.
-        trails: Of its parents, in order.
+        candidate: The candidate.
+        trails: Trails of its parents, in order.
     """
     first = trails[0] if trails else frozenset[str]()
     if candidate.emitter == Rewrite.name:
@@ -127,23 +127,42 @@ def trail_of(candidate: CandidateRecord, trails: Sequence[frozenset[str]]) -> fr
 
 
 def is_blind(search: SearchRecord, ordinal: int) -> bool:
-    """Whether a proposal of a search that screens is stored unseen."""
+    """Return True if a proposal of a search with screening is made without it."""
     return ordinal < FEWEST or random.Random(f"{search.seed}:{ordinal}:unseen").random() < BLIND_SHARE
 
 
 def screening_report(search: SearchRecord, stats: EmitterStats) -> ScreeningReport:
-    """What screening brought among the proposals that accounts remember."""
+    """Report on screening over the trials in the emitter statistics."""
     trials = (trial for found in stats.trials.values() for trial in found)
     return screened_of((is_blind(search, trial.ordinal), trial.gain is not None) for trial in trials)
 
 
+def screened_of(tried: Iterable[tuple[bool, bool]]) -> ScreeningReport:
+    """Count judged proposals, each given as two flags: blind, and won a cell."""
+    told = list(tried)
+    chosen, blind = ([won for unseen, won in told if unseen is kind] for kind in (False, True))
+    rate = sum(blind) / len(blind) if blind else 0.0
+    return ScreeningReport(
+        chosen=len(chosen),
+        chosen_promotions=sum(chosen),
+        blind=len(blind),
+        blind_promotions=sum(blind),
+        saved=sum(chosen) / rate - len(chosen) if rate else None,
+    )
+
+
+def dropped(emitters: Mapping[str, Mapping[str, int]]) -> int:
+    """Return the number of edits that screening skipped in a whole search, from the emitters' progress counts."""
+    return sum(counts.get(SCREENED, 0) for counts in emitters.values())
+
+
 async def _parameters(source: str, target: str) -> Mapping[str, int]:
-    """The numbers of a text; takes ten milliseconds, which a thread spends."""
+    """Read the parameters of a source in a thread, as it takes ten milliseconds."""
     found = await asyncio.to_thread(read, source, target)
     return {item.name: item.value for item in found if item.value is not None}
 
 
 def _features(edit: Edit, start: _CandidateFeatures | None) -> Features:
-    """What is known of where a way leads."""
+    """Return the features of an edit's result."""
     parameters, trail = (start.parameters, start.trail) if start else ({}, frozenset[str]())
     return features({**parameters, **edit.values}, sorted(trail.union(edit.rules)))

@@ -1,4 +1,4 @@
-"""When a search ends before its evaluations are used: the rules that came with its request."""
+"""Stop rules: conditions in a search's request that end it before its evaluations are used up."""
 
 from datetime import UTC, datetime
 
@@ -8,28 +8,28 @@ from service.requests import StopRules
 
 
 async def stop_reason(store: Store, search: SearchRecord) -> str:
-    """Which of a search's rules is met, in words; empty while none is."""
+    """Return which stop rule is met, in words; empty if none is."""
     if search.stop is None:
         return ""
     rules = StopRules.model_validate(search.stop)
     elapsed_s = (datetime.now(UTC) - search.created_at).total_seconds()
     if rules.seconds is not None and elapsed_s >= rules.seconds:
-        return f"it has run for {elapsed_s:.0f} s, {rules.seconds:g} s were given"
+        return f"it has run for {elapsed_s:.0f} s (stop rule: {rules.seconds:g} s)"
     counts = await store.candidates.count(search.id)
-    if rules.judging_s is not None and counts.judging_ms >= 1000 * rules.judging_s:
-        return f"judging took {counts.judging_ms / 1000:.1f} s, {rules.judging_s:g} s were given"
+    if rules.device_seconds is not None and counts.device_ms >= 1000 * rules.device_seconds:
+        return f"judging took {counts.device_ms / 1000:.1f} s on devices (stop rule: {rules.device_seconds:g} s)"
     if rules.speedup is None and rules.plateau is None:
         return ""
     best, since = await _standing(store, search)
     if rules.speedup is not None and best >= rules.speedup:
-        return f"the best kernel has reached {best:.3f}, {rules.speedup:g} was asked for"
-    if rules.plateau is not None and counts.judged - since >= rules.plateau:
-        return f"no best has become better for {counts.judged - since} evaluations, {rules.plateau} were given"
+        return f"the best kernel has reached {best:.3f} (stop rule: {rules.speedup:g})"
+    if rules.plateau is not None and counts.evaluated - since >= rules.plateau:
+        return f"the best has not improved for {counts.evaluated - since} evaluations (stop rule: {rules.plateau})"
     return ""
 
 
 async def _standing(store: Store, search: SearchRecord) -> tuple[float, int]:
-    """The best objective on any device, and the evaluation that made a device's best what it is, the latest one."""
+    """Return the best objective on any device, and the latest evaluation that improved a device's best."""
     best, since = 0.0, 0
     for device in search.devices:
         course = [point for point in await store.views.milestones(search.id, device) if point.best is not None]

@@ -1,13 +1,13 @@
-"""Keeps running searches supplied: what is quick at once, conversations with models as tasks beside the tick.
+"""Supply of candidates: quick emitters propose within a tick, conversations with language models run beside it.
 
-A conversation takes seconds or hours. It counts as in flight, and what comes of it is stored by a later tick, so that
-only the tick changes what searches have. Whatever a model was asked is in the archive: a conversation that was cut
-short, by a pause, a stop or a kill, is taken up again with the very prompts and answers that it had.
+A conversation takes seconds or hours. It counts as in flight, and a later tick stores its result, so that only the tick
+changes a search. Every prompt is in the archive: a conversation that a pause, a stop or a kill interrupted is resumed
+with the same prompts and answers.
 """
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -30,18 +30,18 @@ from service.tasks import end
 from workers.protocol import Operator
 
 DUPLICATES_PER_EVALUATION = 20
-"""A search whose proposals are this many times its budget has nothing new to say."""
+"""Proposals per evaluation of the budget after which a search counts as exhausted."""
 MADE_AT_ONCE = 32
-"""Most proposals in a search's turn: where nearly all are there already, reports that may change that come first."""
+"""Maximum number of proposals in a search's turn: if nearly all are duplicates, new reports should come first."""
 REST_S = 15.0
-"""Seconds for which nobody is asked after a failure: backends repeat by themselves what is worth repeating."""
+"""Seconds without calls after a failed one: backends already retry what is worth retrying."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class Filled:
-    """What a supply did: how many candidates it added, and the state that the search has come to, if it has."""
+    """Result of a supply: the number of candidates added, and the new state of the search, if it changes."""
 
     added: int = 0
     state: SearchState | None = None
@@ -50,9 +50,9 @@ class Filled:
 
 @dataclass
 class _Slots:
-    """Places for candidates, how many conversations there may be, and how many candidates were added.
+    """Free slots for candidates, the maximum number of conversations, and the number of candidates added.
 
-    `only` says that nobody proposes but in conversations.
+    `only` is True if all emitters of the search use language models.
     """
 
     free: int
@@ -63,7 +63,7 @@ class _Slots:
 
 @dataclass
 class _Template:
-    """An answer whose variations take places one by one; its exchange stays open until the last has one."""
+    """Answer with variations that take free slots one by one; its exchange stays open until the last has one."""
 
     emitter: str
     said: Proposal
@@ -73,7 +73,7 @@ class _Template:
 
 @dataclass
 class _Conversations:
-    """The conversations of one search."""
+    """Conversations of one search."""
 
     tasks: dict[int, asyncio.Task[Proposal | NoProposal]] = field(default_factory=dict)
     drafts: list[CandidateRecord] = field(default_factory=list)
@@ -85,20 +85,20 @@ class _Conversations:
 
     @property
     def silent(self) -> bool:
-        """Whether nobody is to be asked now."""
+        """True if no model may be asked now, after a failure."""
         return time.monotonic() < self.silent_until
 
     def allot(self) -> int:
-        """The next ordinal that nobody has."""
+        """Return the next free ordinal."""
         self.following += 1
         return self.following - 1
 
 
 class CandidateSupply:
-    """Fills the free places of searches."""
+    """Fills the free slots of searches."""
 
     def __init__(self, store: Store, proposer: Proposer, verdicts: Verdicts, ask: LlmClient | None) -> None:
-        """Prepare; without `ask` emitters that ask models propose nothing."""
+        """Prepare; without `ask`, emitters that use language models propose nothing."""
         self._store = store
         self._proposer = proposer
         self._verdicts = verdicts
@@ -107,16 +107,12 @@ class CandidateSupply:
         self._talks: dict[str, _Conversations] = {}
 
     def waiting(self, search: str) -> int:
-        """Conversations of a search that go on; each holds a place."""
+        """Return the number of a search's running conversations; each takes one slot."""
         talks = self._talks.get(search)
         return 0 if talks is None else len(talks.tasks)
 
-    def quiet(self, searches: Iterable[str]) -> list[str]:
-        """Those in which no model is being talked with: they can change hands, and nothing that is paid for is lost."""
-        return [search for search in searches if not self.waiting(search)]
-
     async def retain(self, searches: Collection[str]) -> None:
-        """End the conversations of all other searches. What they paid for is in the archive."""
+        """End the conversations of all other searches. Their paid answers stay in the archive."""
         for search in self._talks.keys() - set(searches):
             await end(self._talks.pop(search).tasks.values())
 
@@ -125,7 +121,7 @@ class CandidateSupply:
         await self.retain(())
 
     async def settle(self, search: SearchRecord, operator: Operator) -> int:
-        """Store what conversations came to; how many candidates that added."""
+        """Store the results of finished conversations. Returns the number of candidates added."""
         talks = self._talks.get(search.id)
         if talks is None:
             return 0
@@ -139,12 +135,12 @@ class CandidateSupply:
         return added
 
     async def supply(self, search: SearchRecord, operator: Operator, free: int) -> Filled:
-        """Propose what a search has places for.
+        """Propose candidates for the free slots of a search.
 
         Args:
             search: A running search.
-            operator: What it is about.
-            free: Places, those of conversations not counted as free.
+            operator: Its operator.
+            free: Number of free slots; conversations take slots too.
         """
         talks = self._talks.setdefault(search.id, _Conversations())
         if met := await stop_reason(self._store, search):
@@ -157,7 +153,7 @@ class CandidateSupply:
         only = bool(asking) and len(asking) == len(active(search))
         places = free + len(talks.tasks) + counts.in_flight
         room = _Slots(
-            free=min(free, search.budget - counts.candidates - len(talks.tasks)),
+            free=min(free, search.evaluations - counts.candidates - len(talks.tasks)),
             talks=places if only else max(1, places // 2),
             only=only,
         )
@@ -166,12 +162,12 @@ class CandidateSupply:
         return Filled(room.added, state, reason)
 
     async def _stop(self, search: SearchRecord, talks: _Conversations, reason: str) -> Filled:
-        """Propose nothing more; the search is done when all that was proposed is judged."""
+        """Propose nothing more; the search is done once all its candidates are judged."""
         waiting = (await self._store.candidates.count(search.id)).in_flight or talks.tasks or talks.drafts
         return Filled() if waiting else Filled(0, SearchState.DONE, reason)
 
     async def _fill(self, search: SearchRecord, operator: Operator, talks: _Conversations, room: _Slots) -> bool:
-        """Propose for a while, until there is no room; whether the emitters that ask nobody had nothing to propose."""
+        """Propose until no slot is free. Returns True if the emitters without a model had nothing to propose."""
         while room.free > 0 and talks.templates:
             await self._vary(search, operator, talks, room)
         snapshot, left = self._proposer.look(search), MADE_AT_ONCE
@@ -189,9 +185,12 @@ class CandidateSupply:
     async def _make(
         self, snapshot: SearchSnapshot, operator: Operator, talks: _Conversations, room: _Slots, most: int
     ) -> tuple[list[PendingProposal], bool]:
-        """Proposals for the places there are, and whether there were no more; conversations take places at once.
+        """Make proposals for the free slots, and start conversations, which take slots at once.
 
-        Those that the search is known to have take no place, but count.
+        Known duplicates take no slot, but count towards `most`.
+
+        Returns:
+            The proposals, and True if there were no more.
         """
         made: list[PendingProposal] = []
         fresh: set[str] = set()
@@ -211,7 +210,7 @@ class CandidateSupply:
         return made, False
 
     async def _turn(self, snapshot: SearchSnapshot, talks: _Conversations, room: _Slots) -> str | None:
-        """The emitter that asks a model now; None where it is nobody's turn who does."""
+        """Return the emitter that may start a conversation now; None if it is another emitter's turn."""
         if (
             not any(EMITTERS[name].asks for name in active(snapshot.search))
             or talks.silent
@@ -224,11 +223,11 @@ class CandidateSupply:
     async def _ending(
         self, search: SearchRecord, talks: _Conversations, *, dry: bool, quick: bool, asking: bool
     ) -> tuple[SearchState | None, str]:
-        """The state that a search has come to, None while it goes on."""
+        """Return the new state of a search with its reason; None while it goes on."""
         counts = await self._store.candidates.count(search.id)
         if counts.in_flight or talks.tasks or talks.drafts:
             return None, ""
-        if counts.candidates >= search.budget:
+        if counts.candidates >= search.evaluations:
             for template in talks.templates:
                 await self._conclude(template.said, template.first)
             return SearchState.DONE, ""
@@ -238,13 +237,13 @@ class CandidateSupply:
             return SearchState.DONE, "nothing new to propose"
         if talks.silence is not None and talks.silent and (dry or not quick):
             if isinstance(talks.silence, BudgetExhausted):
-                return SearchState.DONE, f"no model may be asked any more: {talks.silence.detail}"
+                return SearchState.DONE, f"the language model budget is used up: {talks.silence.detail}"
             if isinstance(talks.silence, PermanentFailure):
-                return SearchState.PAUSED, f"no model answers: {talks.silence.detail}"
+                return SearchState.PAUSED, f"no language model answers: {talks.silence.detail}"
         return None, ""
 
     async def _take_up(self, search: SearchRecord, operator: Operator, talks: _Conversations, name: str) -> None:
-        """Go on with what was begun before a pause, a stop or a kill."""
+        """Resume the conversations that a pause, a stop or a kill interrupted."""
         talks.taken_up = True
         for ordinal in await self._store.attempts.open(search.id):
             if ordinal not in talks.tasks:
@@ -271,7 +270,7 @@ class CandidateSupply:
         return said
 
     async def _settle(self, search: SearchRecord, operator: Operator, talks: _Conversations, ordinal: int) -> int:
-        """Store what one conversation came to; how many candidates that added."""
+        """Store the result of one conversation. Returns the number of candidates added."""
         task = talks.tasks[ordinal]
         name = next(name for name in search.emitters if EMITTERS[name].asks)
         error = None if task.cancelled() else task.exception()
@@ -280,9 +279,9 @@ class CandidateSupply:
             return 0
         said = task.result()
         talks.silence = None
-        first = await self._store.attempts.proposed(search.id, ordinal)  # there already, if a kill came after it
+        first = await self._store.attempts.proposed(search.id, ordinal)  # A kill may have come after it was stored.
         if first is None and isinstance(said, Proposal):
-            if (await self._store.candidates.count(search.id)).candidates >= search.budget:
+            if (await self._store.candidates.count(search.id)).candidates >= search.evaluations:
                 said = NoProposal(said.turns, "too_late", "the search had used its evaluations when the answer came")
             else:
                 first = await self._proposer.keep(search, operator, ordinal, name, said)
@@ -298,7 +297,7 @@ class CandidateSupply:
         return 1
 
     async def _vary(self, search: SearchRecord, operator: Operator, talks: _Conversations, room: _Slots) -> None:
-        """Give a place to the next variation of the oldest template; those that are there already need none."""
+        """Give a slot to the next variation of the oldest template; duplicates need none."""
         template = talks.templates[0]
         if not template.left:
             await self._conclude(template.said, template.first)
@@ -313,7 +312,7 @@ class CandidateSupply:
             await self._verdicts.trace(search, operator, candidate)
 
     async def _conclude(self, said: Proposal | NoProposal, first: CandidateRecord | None) -> None:
-        """Say of each exchange what came of it."""
+        """Store the outcome of each exchange."""
         if not said.turns:
             return
         *steps, last = said.turns
@@ -330,7 +329,7 @@ class CandidateSupply:
     async def _fall_silent(
         self, search: SearchRecord, talks: _Conversations, ordinal: int, name: str, error: BaseException | None
     ) -> None:
-        """Ask nobody for a while. A proposal that was paid for and has no answer is over."""
+        """Ask no model for a while. A proposal whose call was paid but gave no answer is over."""
         if isinstance(error, LlmRefused) or getattr(error, "paid", False):
             await self._store.attempts.pass_over(search.id, ordinal, name)
         if isinstance(error, LlmRefused) or error is None:
@@ -342,12 +341,12 @@ class CandidateSupply:
             log.warning("no model answered", search=search.id, ordinal=ordinal, reason=error.detail)
         else:
             talks.taken_up = False
-            log.error("a conversation failed", search=search.id, ordinal=ordinal, exc_info=error)
+            log.error("conversation failed", search=search.id, ordinal=ordinal, exc_info=error)
 
 
 def _is_fresh(search: SearchRecord, talks: _Conversations) -> bool:
-    """Whether a search may still have something new to say."""
-    return talks.following < search.budget * DUPLICATES_PER_EVALUATION
+    """Return True if a search may still find new candidates."""
+    return talks.following < search.evaluations * DUPLICATES_PER_EVALUATION
 
 
 def _outcome(candidate: str | None) -> str:

@@ -1,8 +1,8 @@
-"""A model of what proposals are worth, learned from what was judged.
+"""Surrogate model: predicts how well proposals will do, learned from judged candidates.
 
-It is a Gaussian process over what is known of a proposal before its text is written: the rules on its whole way from
-a seed, and its parameters. It learns ranks, not times: one kernel that is ten times slower than all others, or does
-not work, bends nothing.
+It is a Gaussian process over the features that are known before a proposal's text is written: the rules on its whole
+path from a seed, and its parameters. It learns ranks, not times, so that one kernel that fails or is ten times slower
+than all others does not distort it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,33 +16,33 @@ Features = Mapping[str, float]
 Array = NDArray[np.float64]
 
 FEWEST = 12
-"""Judged proposals before anything is ranked: with fewer, the ranking is mostly prior."""
+"""Minimum number of judged proposals before anything is ranked: with fewer, the ranking is mostly prior."""
 SCALE = 4.0
-"""Powers of two that count as much as a rule: a parameter from one end of its ladder to the middle."""
+"""Powers of two that count as much as one rule: a parameter from one end of its ladder to the middle."""
 LENGTHS = (0.5, 1.0, 2.0, 4.0)
-"""Distances over which worth changes; the likeliest is taken. A rule is a distance of 1."""
+"""Length scales of the kernel function; the likeliest is taken. A rule is a distance of 1."""
 NOISES = (0.01, 0.1)
-"""Variances of a verdict, where those of all verdicts together are 1; the likeliest is taken."""
+"""Noise variances, relative to a variance of 1 over all verdicts; the likeliest is taken."""
 CURIOSITY = 1.0
-"""Standard deviations that are added to what is expected: what is little known is tried sooner."""
+"""Standard deviations that are added to the mean, so that uncertain proposals are tried sooner."""
 
 
 def features(parameters: Mapping[str, int], trail: Sequence[str]) -> Features:
-    """What is known of a proposal before its text is written.
+    """Return the features of a proposal that are known before its text is written.
 
     Args:
         parameters: Its numbers, by name.
-        trail: Names of the rules on its way from a seed, and of what else it came of.
+        trail: Names of the rules on its path from a seed, and of the texts on it that no rule made.
     """
     values = {f"number {name}": log2(value) / SCALE for name, value in parameters.items() if value > 0}
     return {**{f"rule {name}": 1.0 for name in trail}, **values}
 
 
 class Surrogate:
-    """A Gaussian process on what was judged.
+    """Gaussian process on judged proposals.
 
     Args:
-        judged: Features and objectives; None for what was not correct, which ranks below all else.
+        judged: Features and objectives; None for an incorrect one, which ranks below all correct ones.
     """
 
     def __init__(self, judged: Sequence[tuple[Features, float | None]]) -> None:
@@ -58,13 +58,13 @@ class Surrogate:
         _, self._length, self._inverse, self._weights = max(fits, key=lambda fit: fit[0])
 
     def acquisition(self, offered: Sequence[Features]) -> list[float]:
-        """What each may be worth: its expected standing among all judged, and more where little is known.
+        """Return the upper confidence bound of each proposal's rank. The model must be ready.
 
         Args:
-            offered: Features of proposals, of a model that is ready.
+            offered: Features of proposals.
 
         Returns:
-            Standard normal quantiles: 0 is the median of what was judged.
+            Standard normal quantiles: 0 is the median of the judged proposals.
         """
         if not offered:
             return []
@@ -74,7 +74,7 @@ class Surrogate:
         return found
 
     def _vectors(self, found: Sequence[Features]) -> Array:
-        """A row each; what no judged proposal has lies outside all of them, by one column for the rest."""
+        """Make one row per proposal; features that no judged proposal has share one further column."""
         rows = np.zeros((len(found), len(self._names) + 1))
         for row, known in zip(rows, found, strict=True):
             for name, value in known.items():
@@ -84,7 +84,7 @@ class Surrogate:
 
 
 def _standardised(values: Sequence[float]) -> Array:
-    """Ranks as normal quantiles; equal values share one. The variance is 1."""
+    """Convert values to normal quantiles of their ranks, scaled to variance 1; equal values share one."""
     ordered = np.sort(values)
     middle = (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")) / (2 * len(values))
     found = np.array([NormalDist().inv_cdf(share) for share in middle])
@@ -93,13 +93,13 @@ def _standardised(values: Sequence[float]) -> Array:
 
 
 def _squared(one: Array, two: Array) -> Array:
-    """Squared distances, a row for each of `one`, a column for each of `two`."""
+    """Return squared distances, one row per point of `one`, one column per point of `two`."""
     found: Array = (one**2).sum(axis=1)[:, None] + (two**2).sum(axis=1)[None, :] - 2 * one @ two.T
     return found.clip(min=0.0)
 
 
 def _fit(apart: Array, values: Array, length: float, noise: float) -> tuple[float, float, Array, Array]:
-    """The likelihood of values under a length and a noise, with that length, and what predictions need."""
+    """Fit one length and noise. Returns the log likelihood, the length, the inverse covariance and the weights."""
     covariance = np.exp(-apart / (2 * length**2)) + noise * np.eye(len(values))
     inverse = np.asarray(np.linalg.inv(covariance), np.float64)
     weights = inverse @ values

@@ -1,4 +1,4 @@
-"""Language models behind one interface. To add one: a file with a `Backend`, and a line in the table below."""
+"""Language models behind one interface. To add one, write a file with a `Backend` and a line in the table below."""
 
 from service.llm.anthropic import Anthropic
 from service.llm.base import (
@@ -25,7 +25,7 @@ BACKENDS: dict[str, type[Backend]] = {
     Manual.kind: Manual,
     Replay.kind: Replay,
 }
-"""Every kind of backend, by the name that `backends.toml` uses."""
+"""All kinds of backend, by their name in `backends.toml`."""
 
 __all__ = [
     "BACKENDS",

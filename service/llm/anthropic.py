@@ -1,4 +1,4 @@
-"""The backend `anthropic`: Anthropic's Messages API, and whatever else speaks it."""
+"""Backend `anthropic`: Anthropic's Messages API, and servers compatible with it."""
 
 from typing import Annotated, Any, ClassVar, Self
 
@@ -9,13 +9,13 @@ from service.llm.options import BackendContext, BackendOptions, HttpOptions, bas
 from service.llm.transport import Tokens, VendorClient, completion_of
 
 VERSION = "2023-06-01"
-"""Of the API, sent with every request; the only stable one there is."""
+"""API version sent with every request; the only stable one."""
 CUT_SHORT = ("max_tokens", "model_context_window_exceeded")
-"""Reasons to stop which mean that the answer is not whole."""
+"""Stop reasons of a truncated answer."""
 
 
 class AnthropicOptions(HttpOptions):
-    """Without a base URL it is Anthropic's own."""
+    """Options of the backend; the base URL defaults to Anthropic's."""
 
     base_url: Annotated[str, AfterValidator(base_address)] = "https://api.anthropic.com"
 
@@ -26,7 +26,7 @@ class _Block(BaseModel):
 
 
 class _Usage(BaseModel):
-    """Tokens of the prompt that came from, or went into, the vendor's cache are counted apart."""
+    """Token counts; prompt tokens read from or written to the vendor's cache are counted separately."""
 
     input_tokens: Tokens
     output_tokens: Tokens
@@ -35,12 +35,12 @@ class _Usage(BaseModel):
 
     @property
     def prompt_tokens(self) -> int:
-        """All tokens of the prompt."""
+        """Number of all tokens of the prompt."""
         return self.input_tokens + (self.cache_creation_input_tokens or 0) + (self.cache_read_input_tokens or 0)
 
 
 class _Answer(BaseModel):
-    """What is read of an answer; the rest is the vendor's affair."""
+    """Fields of a response that are read; others are ignored."""
 
     content: list[_Block] = Field(max_length=1000)
     model: str = ""
@@ -49,7 +49,7 @@ class _Answer(BaseModel):
 
 
 class Anthropic(Backend):
-    """Messages, one in and one out, not streamed."""
+    """Messages API: one message in, one out, not streamed."""
 
     kind: ClassVar[str] = "anthropic"
     options: ClassVar[type[BackendOptions]] = AnthropicOptions
@@ -63,28 +63,28 @@ class Anthropic(Backend):
 
     @classmethod
     def make(cls, options: BackendOptions, surroundings: BackendContext) -> Self:
-        """Make one that calls the endpoint in its options."""
+        """Create a backend for the endpoint in its options."""
         assert isinstance(options, AnthropicOptions)
         return cls(options, surroundings)
 
     async def close(self) -> None:
-        """End every connection."""
+        """Close every connection."""
         await self._caller.close()
 
     async def complete(self, prompt: LlmPrompt, key: str = "") -> Completion:
         """Answer one prompt.
 
         Raises:
-            TransientFailure: As `Caller.post`, or if the answer is not of the protocol.
-            PermanentFailure: As `Caller.post`.
-            Refused: As `Caller.post`, or if the model refused.
+            TransientFailure: As `VendorClient.post`, or if the response violates the protocol.
+            PermanentFailure: As `VendorClient.post`.
+            LlmRefused: As `VendorClient.post`, or if the model refused.
         """
         body = await self._caller.post("/v1/messages", self._body(prompt), key)
         try:
             answer = _Answer.model_validate(body)
         except ValidationError as error:
             place = ".".join(str(step) for step in error.errors()[0]["loc"])
-            raise TransientFailure(f"the answer is no message: {place}", paid=True) from error
+            raise TransientFailure(f"the response is not a message: {place}", paid=True) from error
         usage = answer.usage
         completion = completion_of(
             prompt,
@@ -95,7 +95,7 @@ class Anthropic(Backend):
             truncated=answer.stop_reason in CUT_SHORT,
         )
         if answer.stop_reason == "refusal":
-            raise LlmRefused(f"the model would not answer: {completion.text[:200]}", completion)
+            raise LlmRefused(f"the model refused to answer: {completion.text[:200]}", completion)
         return completion
 
     def _body(self, prompt: LlmPrompt) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""The LLM backend socket: a prompt goes in, a completion comes out, with its tokens and cost.
+"""LLM backend socket: a prompt goes in; a completion comes out, with its tokens and cost.
 
-Every vendor failure is one of three: transient (may succeed later), permanent (this backend is parked with the
-reason), or refused (the model would not answer this prompt).
+Every failure of a vendor is one of three: transient (may succeed later), permanent (the backend is disabled with the
+reason), or refused (the model refused this prompt).
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from service.llm.options import BackendContext, BackendOptions
 
 @dataclass(frozen=True)
 class LlmPrompt:
-    """What is asked: instructions for the model, the request, and the most tokens that the answer may take."""
+    """Prompt: instructions for the model, the request, and the maximum number of tokens of the answer."""
 
     system: str
     user: str
@@ -25,13 +25,13 @@ class LlmPrompt:
 
 
 def digest(prompt: LlmPrompt) -> str:
-    """SHA-256 of everything that a prompt says."""
+    """Return the SHA-256 of all fields of a prompt."""
     return hashlib.sha256(json.dumps(asdict(prompt), sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Completion:
-    """What came back. `cost_usd` is None where the price is unknown; `truncated` if it ran into `max_tokens`."""
+    """Answer of a backend. `cost_usd` is None if the price is unknown; `truncated` is true if it hit `max_tokens`."""
 
     text: str
     model: str
@@ -43,17 +43,17 @@ class Completion:
 
 @dataclass(frozen=True)
 class Purpose:
-    """What a prompt is for: kept with the exchange, never sent to a backend.
+    """Purpose of a prompt: stored with the exchange, never sent to a backend.
 
     Attributes:
         search: Id of the search.
         ordinal: Number of the proposal that asks.
         step: Number of the prompt within that proposal, from 0.
-        strategy: What is tried, such as `improve` or `repair`.
-        template: Name and version of the file that the prompt was made from.
-        claims: By the key of each statement in the prompt, the id of the job whose report it can be traced to.
+        strategy: Name of the strategy, such as `improve` or `repair`.
+        template: Name and version of the prompt's template.
+        claims: For each statement of the prompt, by its key, the id of the job whose report supports it.
         parents: Ids of the candidates that the prompt shows.
-        cell: The cell that is aimed at, None for any.
+        cell: Cell to aim at; None for any.
     """
 
     search: str
@@ -68,7 +68,7 @@ class Purpose:
 
 @dataclass(frozen=True)
 class LlmAnswer:
-    """A completion, with the backend that gave it and the id of the stored exchange."""
+    """Completion, with its backend and the id of the stored exchange."""
 
     exchange: str
     backend: str
@@ -76,14 +76,14 @@ class LlmAnswer:
 
 
 class BackendError(ServiceError):
-    """Root of what a backend may raise."""
+    """Base class of everything that a backend may raise."""
 
 
 class TransientFailure(BackendError):
-    """The same call may succeed later; `retry_after_s` if the vendor said when.
+    """Failure of a call that may succeed later; after `retry_after_s` if the vendor said when.
 
-    `paid` says that the vendor may charge for the call all the same: it was sent, and what became of it is unknown.
-    Such a call is not repeated for the same prompt.
+    `paid` is true if the vendor may charge for the call: it was sent, and its result is unknown. Such a call is not
+    repeated for the same prompt.
     """
 
     def __init__(self, detail: str, retry_after_s: float | None = None, *, paid: bool = False) -> None:
@@ -93,7 +93,7 @@ class TransientFailure(BackendError):
 
 
 class PermanentFailure(BackendError):
-    """No call to this backend can succeed until a person changes something. `paid` as in `TransientFailure`."""
+    """Failure of every call until a person changes something. `paid` as in `TransientFailure`."""
 
     def __init__(self, detail: str, *, paid: bool = False) -> None:
         super().__init__(detail)
@@ -101,7 +101,7 @@ class PermanentFailure(BackendError):
 
 
 class LlmRefused(BackendError):
-    """The model would not answer this prompt; another prompt may do. `completion` holds what it said, and the cost."""
+    """Refusal of one prompt by the model. `completion` holds its text and cost, if it gave any."""
 
     def __init__(self, detail: str, completion: Completion | None = None) -> None:
         super().__init__(detail)
@@ -109,16 +109,16 @@ class LlmRefused(BackendError):
 
 
 class BudgetExhausted(BackendError):
-    """The search may not spend what this prompt could cost; nothing was asked."""
+    """Failure of a prompt that could cost more than the search may spend; no call was made."""
 
 
 class Backend(ABC):
-    """One language model behind one interface.
+    """Interface to a language model.
 
     Attributes:
-        kind: What `backends.toml` calls it; also its key in the table.
-        options: What `backends.toml` may say of one.
-        waits: Whether answers come from somebody who has to claim the prompt first, in minutes or days.
+        kind: Its name in `backends.toml`, and its key in `BACKENDS`.
+        options: Model of its options in `backends.toml`.
+        waits: True if a person or program has to claim and answer its prompts, which takes minutes or days.
     """
 
     kind: ClassVar[str]
@@ -128,43 +128,43 @@ class Backend(ABC):
     @classmethod
     @abstractmethod
     def make(cls, options: BackendOptions, surroundings: BackendContext) -> Self:
-        """Make one of its options and what it is given besides; nothing is called yet."""
+        """Create a backend from its options and context, without calling anything."""
 
     @abstractmethod
     async def complete(self, prompt: LlmPrompt, key: str = "") -> Completion:
         """Answer one prompt.
 
         Args:
-            prompt: What is asked.
-            key: Names the exchange; the same whenever the same prompt is sent again.
+            prompt: The prompt.
+            key: Id of the exchange, equal for every repetition of the prompt.
 
         Raises:
             TransientFailure: The same call may succeed later.
             PermanentFailure: No call can succeed until a person changes something.
-            Refused: The model would not answer this prompt.
+            LlmRefused: The model refused this prompt.
         """
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         return None
 
 
 class LlmClient(Protocol):
-    """How an emitter asks a model. Whoever implements it pays, limits and remembers; see `service.llm_gateway`."""
+    """Interface through which emitters ask models; `service.llm_gateway` adds budgets, limits and stored answers."""
 
     async def __call__(self, prompt: LlmPrompt, purpose: Purpose, backend: str | None = None) -> LlmAnswer:
-        """Have a prompt answered by a backend, any that the search may use if none is named.
+        """Get an answer to a prompt from a backend; from any that the search may use if None.
 
-        A prompt of the same search, ordinal and step that was answered before gets the same answer, and costs nothing.
+        A prompt of the same search, ordinal and step that was answered before gets the same answer at no cost.
 
         Raises:
-            BudgetSpent: The budget does not allow it.
-            TransientFailure: No answer came, after repetitions where these were sure to cost nothing.
-            PermanentFailure: The backend is parked, or no backend is left that is not.
-            Refused: The model would not answer.
+            BudgetExhausted: The budget does not allow it.
+            TransientFailure: No answer came, even after those repetitions that certainly cost nothing.
+            PermanentFailure: The backend, or each of the search's backends, is disabled.
+            LlmRefused: The model refused.
         """
         ...
 
     def available(self, backends: Sequence[str]) -> tuple[str, ...]:
-        """Those of some backends that take calls now."""
+        """Return those of some backends that take calls now."""
         ...

@@ -1,4 +1,4 @@
-"""`backends.toml`: names, limits and prices of models. `docs/how-to/use-a-model-key.md` explains it.
+"""Configuration file `backends.toml`: models, limits and prices. `docs/how-to/use-a-model-key.md` explains it.
 
 [backends.local]
 kind = "openai"
@@ -28,31 +28,31 @@ from service.llm.options import ApiKey, BackendOptions, HttpOptions, PriceOption
 FILE = "backends.toml"
 """Name of the file, in the data folder."""
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
-"""What a backend may be called: what fits an address and a table."""
+"""Pattern of a backend's name: it fits a URL and a table."""
 MOST_BYTES = 2**20
-"""Largest file read; a thousand backends fit."""
+"""Maximum size of the file; a thousand backends fit."""
 
 _PRICES = TypeAdapter(dict[str, PriceOptions])
 
 
 @dataclass(frozen=True)
 class BackendsConfiguration:
-    """What the file says. The backend `manual` is always there, for it needs nothing."""
+    """Contents of the file. The backend `manual` is always present because it needs no options."""
 
     backends: Mapping[str, BackendOptions]
     prices: Mapping[str, PriceOptions]
 
     def price_of(self, name: str) -> PriceOptions | None:
-        """What a backend costs; None if nobody said so."""
+        """Return the price of a backend; None if the file gives none."""
         priced_as = self.backends[name].priced_as
         return self.prices.get(priced_as) if priced_as else None
 
 
 def load_configuration(folder: Path) -> BackendsConfiguration:
-    """Read the file in the data folder; without one only `manual` can be asked.
+    """Read the file in the data folder; without one `manual` is the only backend.
 
     Raises:
-        BadInput: If something in it cannot be right; names the field. What it holds is never quoted.
+        InvalidInput: If something in it is invalid; names the field and never quotes the value.
     """
     path = folder / FILE
     try:
@@ -62,7 +62,7 @@ def load_configuration(folder: Path) -> BackendsConfiguration:
     except OSError as error:
         raise InvalidInput(f"cannot be read: {error.strerror}", FILE) from error
     if len(text) > MOST_BYTES:
-        raise InvalidInput(f"may have up to {MOST_BYTES} bytes", FILE)
+        raise InvalidInput(f"is larger than {MOST_BYTES} bytes", FILE)
     try:
         return parse_configuration(tomllib.loads(text.decode()))
     except ValueError as error:
@@ -70,13 +70,13 @@ def load_configuration(folder: Path) -> BackendsConfiguration:
 
 
 def parse_configuration(document: Mapping[str, Any]) -> BackendsConfiguration:
-    """Check what a file says.
+    """Check the contents of the file.
 
     Raises:
-        BadInput: If something in it cannot be right; names the field.
+        InvalidInput: If something in it is invalid; names the field.
     """
     for name in document.keys() - {"backends", "prices"}:
-        raise InvalidInput("is not known; there are [backends.<name>] and [prices.<model>]", f"{FILE}: {name}")
+        raise InvalidInput("is unknown; write [backends.<name>] or [prices.<model>]", f"{FILE}: {name}")
     sections = document.get("backends", {})
     if not isinstance(sections, Mapping):
         raise InvalidInput("must be tables: [backends.<name>]", f"{FILE}: backends")
@@ -108,14 +108,14 @@ def _field_error(place: str, error: ValidationError) -> InvalidInput:
 
 
 def read_key(options: BackendOptions, folder: Path) -> ApiKey | None:
-    """The key of a backend, None if it needs none.
+    """Read the API key of a backend; None if it needs none.
 
     Args:
-        options: They say where it is.
-        folder: Where relative paths of key files start.
+        options: Options with the key's location.
+        folder: Folder that relative paths of key files start from.
 
     Raises:
-        BadInput: If it is not there. Says where it was looked for.
+        InvalidInput: If the key is missing or unusable; names its location.
     """
     if not isinstance(options, HttpOptions):
         return None
@@ -133,5 +133,5 @@ def read_key(options: BackendOptions, folder: Path) -> ApiKey | None:
     if not secret:
         raise InvalidInput(f"{where} is empty", "key")
     if not (secret.isascii() and secret.isprintable()):
-        raise InvalidInput(f"{where} holds what no header can carry", "key")
+        raise InvalidInput(f"{where} has characters that an HTTP header cannot carry", "key")
     return ApiKey(secret)

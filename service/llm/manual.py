@@ -1,4 +1,4 @@
-"""The backend `manual`: prompts wait until a person, or any program, claims and answers them. Needs no network."""
+"""Backend `manual`: prompts wait until a person or program claims and answers them. It needs no network."""
 
 from typing import ClassVar, Self
 
@@ -9,13 +9,13 @@ from service.llm.options import BackendContext, BackendOptions
 
 
 class ManualOptions(BackendOptions):
-    """A prompt that waits costs nothing, so many may."""
+    """Options; waiting costs nothing, so many prompts may wait."""
 
     max_concurrency: int = Field(default=1000, ge=1, le=10_000)
 
 
 class Manual(Backend):
-    """Answers that others give, through whatever keeps the prompts meanwhile."""
+    """Backend whose answers come from people or programs, through the coordinator's archive."""
 
     kind: ClassVar[str] = "manual"
     options: ClassVar[type[BackendOptions]] = ManualOptions
@@ -26,16 +26,16 @@ class Manual(Backend):
 
     @classmethod
     def make(cls, options: BackendOptions, surroundings: BackendContext) -> Self:
-        """Make one that waits as its surroundings do."""
+        """Create a backend that waits through its context."""
         return cls(surroundings)
 
     async def complete(self, prompt: LlmPrompt, key: str = "") -> Completion:
         """Wait for the answer to the exchange that `key` names.
 
         Raises:
-            PermanentFailure: If nobody keeps prompts here.
+            PermanentFailure: If there is no coordinator, which keeps the prompts.
             TransientFailure: If the prompt was withdrawn.
         """
         if self._wait_for is None:
-            raise PermanentFailure("nobody keeps prompts here; manual answers need a coordinator")
+            raise PermanentFailure("manual answers need a coordinator, which keeps the prompts")
         return await self._wait_for(key)

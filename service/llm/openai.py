@@ -1,4 +1,4 @@
-"""The backend `openai`: any endpoint that speaks OpenAI's chat completions, hosted or one's own."""
+"""Backend `openai`: any endpoint with OpenAI's chat completions API, hosted or local."""
 
 from typing import Any, ClassVar, Literal, Self
 
@@ -10,7 +10,7 @@ from service.llm.transport import Tokens, VendorClient, completion_of
 
 
 class OpenaiOptions(HttpOptions):
-    """`max_tokens_field`: what the endpoint calls the limit; some models want `max_completion_tokens`."""
+    """Options; `max_tokens_field` is the request's field for the limit: some models want `max_completion_tokens`."""
 
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
 
@@ -31,7 +31,7 @@ class _Usage(BaseModel):
 
 
 class _Answer(BaseModel):
-    """What is read of an answer; the rest is the vendor's affair."""
+    """Fields of a response that are read; others are ignored."""
 
     choices: list[_Choice] = Field(min_length=1)
     model: str = ""
@@ -39,7 +39,7 @@ class _Answer(BaseModel):
 
 
 class Openai(Backend):
-    """Chat completions, one message in and one out, not streamed."""
+    """Chat completions: one message in, one out, not streamed."""
 
     kind: ClassVar[str] = "openai"
     options: ClassVar[type[BackendOptions]] = OpenaiOptions
@@ -52,28 +52,28 @@ class Openai(Backend):
 
     @classmethod
     def make(cls, options: BackendOptions, surroundings: BackendContext) -> Self:
-        """Make one that calls the endpoint in its options."""
+        """Create a backend for the endpoint in its options."""
         assert isinstance(options, OpenaiOptions)
         return cls(options, surroundings)
 
     async def close(self) -> None:
-        """End every connection."""
+        """Close every connection."""
         await self._caller.close()
 
     async def complete(self, prompt: LlmPrompt, key: str = "") -> Completion:
         """Answer one prompt.
 
         Raises:
-            TransientFailure: As `Caller.post`, or if the answer is not of the protocol.
-            PermanentFailure: As `Caller.post`.
-            Refused: As `Caller.post`, or if the model or a filter refused.
+            TransientFailure: As `VendorClient.post`, or if the response violates the protocol.
+            PermanentFailure: As `VendorClient.post`.
+            LlmRefused: As `VendorClient.post`, or if the model or a filter refused.
         """
         body = await self._caller.post("/chat/completions", self._body(prompt), key)
         try:
             answer = _Answer.model_validate(body)
         except ValidationError as error:
             place = ".".join(str(step) for step in error.errors()[0]["loc"])
-            raise TransientFailure(f"the answer is no chat completion: {place}", paid=True) from error
+            raise TransientFailure(f"the response is not a chat completion: {place}", paid=True) from error
         choice, usage = answer.choices[0], answer.usage
         text = choice.message.content or ""
         completion = completion_of(
@@ -85,7 +85,7 @@ class Openai(Backend):
             truncated=choice.finish_reason == "length",
         )
         if choice.finish_reason == "content_filter" or (choice.message.refusal and not text):
-            raise LlmRefused(f"the model would not answer: {completion.text[:200]}", completion)
+            raise LlmRefused(f"the model refused to answer: {completion.text[:200]}", completion)
         return completion
 
     def _body(self, prompt: LlmPrompt) -> dict[str, Any]:

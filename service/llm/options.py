@@ -1,4 +1,4 @@
-"""What `backends.toml` says of one backend, and what a backend is given besides."""
+"""Options of a backend in `backends.toml`, and the context that a backend gets besides."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -13,29 +13,29 @@ if TYPE_CHECKING:
     from service.llm.base import Completion
 
 MTOK = 1_000_000
-"""Prices are by this many tokens, as vendors state them."""
+"""Number of tokens that prices refer to, as vendors state them."""
 Word = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 class ConfigSection(BaseModel):
-    """A table of the file: nothing unknown in it, nothing of it in errors, for it may name secrets."""
+    """Table of the file. Unknown keys are errors; errors never quote its values, which may be secrets."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class PriceOptions(ConfigSection):
-    """What a model costs, in US dollars per million tokens."""
+    """Price of a model, in US dollars per million tokens."""
 
     input_usd_per_mtok: float = Field(ge=0, le=1e6, allow_inf_nan=False)
     output_usd_per_mtok: float = Field(ge=0, le=1e6, allow_inf_nan=False)
 
     def of(self, input_tokens: int, output_tokens: int) -> float:
-        """US dollars for so many tokens."""
+        """Return the cost of so many tokens in US dollars."""
         return (input_tokens * self.input_usd_per_mtok + output_tokens * self.output_usd_per_mtok) / MTOK
 
 
 class SpendingOptions(ConfigSection):
-    """The most that one search may spend at one backend; None for no limit."""
+    """Limits on what one search may spend at one backend; None for no limit."""
 
     calls: int | None = Field(default=None, ge=1)
     tokens: int | None = Field(default=None, ge=1)
@@ -43,15 +43,15 @@ class SpendingOptions(ConfigSection):
 
 
 class BackendOptions(ConfigSection):
-    """What may be said of every backend.
+    """Options of every backend.
 
     Attributes:
-        kind: Which file of the socket serves it.
+        kind: Key of its implementation in `BACKENDS`.
         price: Key in the table of prices; the model's name if left out.
-        max_concurrency: Calls under way at once.
-        requests_per_minute: Calls begun in a minute; None for no limit.
-        tokens_per_minute: Tokens asked for in a minute, at most, prompt and answer together.
-        per_search: What one search may spend here.
+        max_concurrency: Maximum number of concurrent calls.
+        requests_per_minute: Maximum number of calls started per minute; None for no limit.
+        tokens_per_minute: Maximum number of tokens requested per minute, prompt and answer together.
+        per_search: Limits on the spending of one search.
     """
 
     kind: Word
@@ -68,9 +68,9 @@ class BackendOptions(ConfigSection):
 
 
 def is_private(host: str) -> bool:
-    """Whether a host's name says by itself that it is not on the open internet.
+    """Return True if a host name itself shows that the host is not on the public internet.
 
-    Link-local addresses do not count: where a cloud hands out its machines' credentials is no place for a model.
+    Link-local addresses do not count: clouds serve their machines' credentials there.
     """
     try:
         return not is_global(host) and not ip_address(host).is_link_local
@@ -79,36 +79,36 @@ def is_private(host: str) -> bool:
 
 
 def is_global(address: str) -> bool:
-    """Whether an address is on the open internet; an IPv6 address that wraps an IPv4 one is judged by that.
+    """Return True if an address is on the public internet. For an IPv4-mapped IPv6 address the IPv4 address counts.
 
     Raises:
-        ValueError: If it is no address.
+        ValueError: If the text is no address.
     """
     found = ip_address(address)
     return (getattr(found, "ipv4_mapped", None) or found).is_global
 
 
 def base_address(url: str) -> str:
-    """Check a base URL: nothing in it may be a secret, and no key may travel in the open."""
+    """Check a base URL, which must hold no secret, and remove trailing slashes."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("must be an address that starts with http:// or https:// and names a host")
+        raise ValueError("must start with http:// or https:// and name a host")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ValueError("must hold no user, password, query or fragment; keys go into key_env or key_file")
     return url.rstrip("/")
 
 
 class HttpOptions(BackendOptions):
-    """What may be said of a backend that is called over HTTP.
+    """Options of a backend that is called over HTTP.
 
     Attributes:
-        base_url: Where it is. A private address is called only if this names one, or `private_network` allows it.
-        model: What to ask for.
-        key_env: Environment variable that holds the key.
-        key_file: File that holds the key.
-        private_network: Whether the host's name may stand for a private address.
+        base_url: Base URL. A private address is called only if this URL names it, or `private_network` allows it.
+        model: Model to ask for.
+        key_env: Environment variable with the key.
+        key_file: File with the key.
+        private_network: True if the host's name may resolve to a private address.
         ca_file: Certificates to trust instead of the public ones.
-        timeout_s: Seconds for a whole call.
+        timeout_s: Maximum seconds per call.
         extra: Further fields of the request's body, such as temperature.
     """
 
@@ -126,7 +126,7 @@ class HttpOptions(BackendOptions):
         if self.key_env and self.key_file:
             raise ValueError("give key_env or key_file, not both")
         if self.base_url.startswith("http://") and not self.is_near:
-            raise ValueError("base_url must start with https:// unless it is private, or private_network = true")
+            raise ValueError("base_url must start with https:// unless the host is private or private_network = true")
         taken = {"model", "messages", "stream", "n", "system"} & set(self.extra)
         if taken:
             raise ValueError(f"extra may not set {', '.join(sorted(taken))}")
@@ -134,7 +134,7 @@ class HttpOptions(BackendOptions):
 
     @property
     def is_near(self) -> bool:
-        """Whether a private address may be called."""
+        """True if a private address may be called."""
         return self.private_network or is_private(urlsplit(self.base_url).hostname or "")
 
     @property
@@ -144,36 +144,36 @@ class HttpOptions(BackendOptions):
 
 
 class ApiKey:
-    """A secret that shows itself to nobody but who asks for `secret`."""
+    """API key that only `secret` reveals; its repr and pickles do not."""
 
     def __init__(self, secret: str) -> None:
         self.__secret = secret
 
     @property
     def secret(self) -> str:
-        """The key itself, for the header of a request and nothing else."""
+        """Key itself, for the header of a request only."""
         return self.__secret
 
     def redact(self, text: str) -> str:
-        """A text without the key."""
+        """Return a text without the key."""
         return text.replace(self.__secret, "[key]")
 
     def __repr__(self) -> str:
         return "Key(hidden)"
 
     def __reduce__(self) -> str:
-        raise TypeError("a key is not to be copied or stored")
+        raise TypeError("a key must not be copied or stored")
 
 
 @dataclass(frozen=True)
 class BackendContext:
-    """What a backend is given besides its options.
+    """Context of a backend besides its options.
 
     Attributes:
-        folder: The data folder; relative paths start here.
-        key: Its key, None if it needs none.
-        price: What it costs, None if nobody knows.
-        wait_for: Waits for the answer to the exchange of that id, given by whoever claimed it.
+        folder: Data folder, which relative paths start from.
+        key: API key; None if it needs none.
+        price: Price; None if unknown.
+        wait_for: Waits for the manual answer to the exchange with the given id.
     """
 
     folder: Path
@@ -182,19 +182,19 @@ class BackendContext:
     wait_for: "Callable[[str], Awaitable[Completion]] | None" = field(default=None, repr=False)
 
     def cost(self, input_tokens: int, output_tokens: int) -> float | None:
-        """US dollars for so many tokens, None where the price is unknown."""
+        """Return the cost of so many tokens in US dollars; None if the price is unknown."""
         return None if self.price is None else self.price.of(input_tokens, output_tokens)
 
 
 def clean(text: str) -> str:
-    """Text without lone surrogates, which have no UTF-8 form and would break whatever sends or stores it."""
+    """Replace lone surrogates, which have no UTF-8 form and would break sending and storing."""
     return text.encode(errors="replace").decode()
 
 
 def most_tokens(*texts: str) -> int:
-    """More tokens than a model can make of some texts, its template's own included.
+    """Return an upper bound on the tokens of some texts, those of the chat template included.
 
-    Models read bytes: no tokenizer in use makes more than one token of a byte. Chat templates add a few tokens for each
-    message; 64 in all is several times what those of today add.
+    No tokenizer in use makes more than one token per byte. Chat templates add a few tokens per message; 64 in total is
+    several times what present ones add.
     """
     return 64 + sum(len(text.encode(errors="replace")) for text in texts)

@@ -1,4 +1,4 @@
-"""The backend `replay`: answers that were recorded once, word for word. Needs no network, no key and no model."""
+"""Backend `replay`: recorded answers, word for word. It needs no network, key or model."""
 
 import asyncio
 import json
@@ -15,27 +15,27 @@ _COMPLETION = TypeAdapter(Completion)
 
 
 class ReplayOptions(BackendOptions):
-    """`path` is the recording, relative to the data folder."""
+    """Options; `path` is the recording, relative to the data folder."""
 
     path: Path
 
 
 class Replay(Backend):
-    """Recorded exchanges, one JSON object a line: `{"prompt": digest, "completion": {...}}`.
+    """Recorded exchanges, one JSON object per line: `{"prompt": digest, "completion": {...}}`.
 
-    Of two recordings of one prompt the later counts.
+    If a prompt was recorded twice, the later answer counts.
     """
 
     kind: ClassVar[str] = "replay"
     options: ClassVar[type[BackendOptions]] = ReplayOptions
 
     def __init__(self, path: Path) -> None:
-        """Read from and record to the file at `path`, which need not exist yet."""
+        """Use the recording at `path`, which need not exist yet."""
         self._path = path
 
     @classmethod
     def make(cls, options: BackendOptions, surroundings: BackendContext) -> Self:
-        """Make one of the recording that the options name."""
+        """Create a backend for the recording in its options."""
         assert isinstance(options, ReplayOptions)
         return cls(surroundings.folder / options.path)
 
@@ -44,12 +44,12 @@ class Replay(Backend):
 
         Raises:
             PermanentFailure: If the recording cannot be read.
-            Refused: If the prompt was not recorded.
+            LlmRefused: If the prompt was not recorded.
         """
         name = digest(prompt)
         found = (await asyncio.to_thread(self._read)).get(name)
         if found is None:
-            raise LlmRefused(f"{self._path} holds no answer to prompt {name}; record one first")
+            raise LlmRefused(f"{self._path} has no answer to prompt {name}; record one first")
         return found
 
     async def record(self, prompt: LlmPrompt, completion: Completion) -> None:
@@ -69,4 +69,4 @@ class Replay(Backend):
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, LookupError, TypeError, ValidationError) as error:
-            raise PermanentFailure(f"{self._path} is no recording: {error}") from error
+            raise PermanentFailure(f"{self._path} is not a valid recording: {error}") from error

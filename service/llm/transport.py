@@ -1,7 +1,7 @@
-"""How backends call a vendor over HTTP, in one place: addresses, deadlines, sizes, and what each failure means.
+"""HTTP transport of backends: addresses, deadlines, sizes, and the meaning of each failure.
 
-Everything that comes back is a stranger's. A failure says whether the vendor may charge for the call (`paid`): it may
-once a request was sent and no refusal came back, and such a call must not be repeated.
+Responses are untrusted. A failure says whether the vendor may charge for the call (`paid`): it may once a request was
+sent and no refusal came back. Such a call must not be repeated.
 """
 
 import asyncio
@@ -22,41 +22,41 @@ from service.llm.base import BackendError, Completion, LlmPrompt, LlmRefused, Pe
 from service.llm.options import ApiKey, BackendContext, HttpOptions, clean, is_global, most_tokens
 
 CONNECT_S = 10.0
-"""Seconds for a name, a connection and a TLS handshake; far more than any of them takes on a working network."""
+"""Seconds for name resolution, connection and TLS handshake; far more than a working network takes."""
 MOST_BODY_BYTES = 8 * 2**20
-"""Largest answer taken: a hundred times the longest kernel with all its reasoning."""
+"""Maximum bytes of a response: a hundred times the longest kernel with all its reasoning."""
 MOST_RETRY_AFTER_S = 3600.0
-"""Longest wait that a vendor may ask for; a longer one is a mistake or a trick."""
+"""Maximum wait that a vendor may ask for; a longer one is a mistake or an attack."""
 QUOTED = 300
-"""Characters of a vendor's message that are quoted in a reason."""
+"""Maximum characters of a vendor's message that a reason quotes."""
 AGAIN = {408, 409, 425, 429, 500, 502, 503, 529}
-"""Statuses that mean: nothing was done, try later. 529 is Anthropic's for overload."""
+"""Statuses of calls that had no effect and may be repeated later. 529 is Anthropic's for overload."""
 IN_THE_DARK = {504, 520, 522, 524}
-"""Statuses of a proxy that waited in vain for the model, which may have answered and charged (52x are Cloudflare's)."""
+"""Statuses of a proxy whose wait for the model timed out; the call may be charged (52x are Cloudflare's)."""
 TOO_LONG = re.compile(
     r"context.{0,20}(length|window)|prompt is too long|too many (input )?tokens|maximum context", re.I
 )
-"""How vendors say that a prompt is longer than the model can take."""
+"""Pattern of messages that a prompt is too long for the model."""
 FILTERED = re.compile(r"content.?(filter|policy|management)|safety|moderation", re.I)
-"""How vendors say that they will not have a prompt answered."""
+"""Pattern of messages that a prompt violates the vendor's rules."""
 NO_MONEY = re.compile(r"insufficient.?(quota|funds|balance)|credit balance|billing", re.I)
-"""How vendors say that somebody has to pay first, even with a status that sounds passing."""
+"""Pattern of messages that a payment is due; some come with the status of a transient failure."""
 
 
 Tokens = Annotated[int, Field(ge=0, le=10**9)]
-"""A vendor's count of tokens."""
+"""Token count from a vendor."""
 
 
 class VendorClient:
-    """Posts JSON to one vendor. Follows no redirect, asks no proxy, keeps no cookie and no connection."""
+    """Client that posts JSON to one vendor. It follows no redirect, uses no proxy, keeps no cookie or connection."""
 
     def __init__(self, options: HttpOptions, key: ApiKey | None, headers: Mapping[str, str]) -> None:
         """Prepare calls.
 
         Args:
-            options: Where, and how long.
-            key: What must not be quoted.
-            headers: What every request carries, the key in one of them.
+            options: Endpoint and timeout.
+            key: Key, which is removed from every quoted message.
+            headers: Headers of every request, one of them with the key.
         """
         self._options = options
         self._key = key
@@ -67,26 +67,26 @@ class VendorClient:
             trust_env=False,
             follow_redirects=False,
             timeout=httpx.Timeout(options.timeout_s, connect=CONNECT_S),
-            # A connection that is kept may be closed while a request is on its way: nobody would know if it was paid.
+            # The vendor may close a kept connection while a request is sent; whether it was charged would be unknown.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
         )
 
     async def close(self) -> None:
-        """End every connection."""
+        """Close every connection."""
         await self._client.aclose()
 
     async def post(self, path: str, body: Mapping[str, Any], key: str) -> dict[str, Any]:
         """Send one request and read its answer, a JSON object.
 
         Args:
-            path: Below the base URL.
-            body: What is asked.
-            key: Sent as `Idempotency-Key`, for vendors that know it.
+            path: Path below the base URL.
+            body: Body of the request.
+            key: Value of the `Idempotency-Key` header, for vendors that know it.
 
         Raises:
-            TransientFailure: The vendor is overloaded or out of reach, or its answer was cut or broken.
-            PermanentFailure: The vendor does not know us, the model or the request; or this is not its address.
-            Refused: The prompt is too long for the model, or against its rules.
+            TransientFailure: The vendor is overloaded or unreachable, or its response was incomplete or broken.
+            PermanentFailure: The vendor does not accept the key, the model or the request, or the address is wrong.
+            LlmRefused: The prompt is too long for the model, or violates the vendor's rules.
         """
         try:
             async with asyncio.timeout(min(CONNECT_S, self._options.timeout_s)):
@@ -97,15 +97,15 @@ class VendorClient:
             async with asyncio.timeout(self._options.timeout_s):
                 return await self._exchange(request)
         except TimeoutError as error:
-            raise TransientFailure(f"no whole answer within {self._options.timeout_s:g} s", paid=True) from error
+            raise TransientFailure(f"no complete response in {self._options.timeout_s:g} s", paid=True) from error
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.WriteError) as error:
             raise TransientFailure(f"no connection: {self._quote(str(error)) or type(error).__name__}") from error
         except httpx.HTTPError as error:
             detail = self._quote(str(error)) or type(error).__name__
-            raise TransientFailure(f"the connection broke before the answer was whole: {detail}", paid=True) from error
+            raise TransientFailure(f"the connection broke before the response ended: {detail}", paid=True) from error
 
     async def _request(self, path: str, body: Mapping[str, Any], key: str) -> httpx.Request:
-        """A request to an address that was looked up and checked: what is called is what was checked."""
+        """Build a request to the resolved and checked address, so that exactly that address is called."""
         parts = urlsplit(self._options.base_url)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
         address = await self._resolve(host, port)
@@ -130,7 +130,7 @@ class VendorClient:
         addresses = [str(entry[4][0]) for entry in found]
         usable = [address for address in addresses if self._options.is_near or is_global(address)]
         if not usable:
-            raise PermanentFailure(f"{host} stands for a private address; say private_network = true if that is meant")
+            raise PermanentFailure(f"{host} has a private address; set private_network = true to allow it")
         return usable[0]
 
     async def _exchange(self, request: httpx.Request) -> dict[str, Any]:
@@ -148,20 +148,20 @@ class VendorClient:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             shown = self._quote(kind) or "nothing"
-            raise PermanentFailure(f"answers with {shown} instead of JSON; is base_url right?", paid=True)
+            raise PermanentFailure(f"the response is {shown} instead of JSON; is base_url right?", paid=True)
         if response.headers.get("content-encoding", "identity").lower() != "identity":
-            raise PermanentFailure("answers compressed, which it was told not to do", paid=True)
+            raise PermanentFailure("the response is compressed although the request forbids it", paid=True)
 
     async def _body(self, response: httpx.Response) -> bytes:
         body = bytearray()
         async for chunk in response.aiter_raw():
             body += chunk
             if len(body) > MOST_BODY_BYTES:
-                raise TransientFailure(f"the answer is longer than {MOST_BODY_BYTES} bytes", paid=True)
+                raise TransientFailure(f"the response is longer than {MOST_BODY_BYTES} bytes", paid=True)
         return bytes(body)
 
     async def _start_of(self, response: httpx.Response) -> str:
-        """The beginning of an error's body; nothing of it is worth another failure."""
+        """Read the beginning of an error's body; empty if that fails."""
         body = bytearray()
         try:
             async for chunk in response.aiter_raw():
@@ -176,20 +176,20 @@ class VendorClient:
         try:
             parsed = json.loads(body)
         except (ValueError, RecursionError) as error:
-            raise TransientFailure("the answer is not JSON", paid=True) from error
+            raise TransientFailure("the response is not JSON", paid=True) from error
         if not isinstance(parsed, dict):
-            raise TransientFailure("the answer is JSON, but no object", paid=True)
+            raise TransientFailure("the response is not a JSON object", paid=True)
         return parsed
 
     def _failure(self, status: int, headers: httpx.Headers, text: str) -> BackendError:
-        """What a status means, with the vendor's own words where they help."""
+        """Return the failure that a status means, with the vendor's message where it helps."""
         said = self._quote(_message(text))
         words = f"status {status}" + (f": {said}" if said else "")
         if status in (401, 403):
-            return PermanentFailure(f"the key is not accepted (status {status})")
+            return PermanentFailure(f"the vendor does not accept the key (status {status})")
         if 300 <= status < 400:
             return PermanentFailure(
-                f"answers with a redirect (status {status}), which is not followed; is base_url right?"
+                f"the response is a redirect (status {status}), which is not followed; is base_url right?"
             )
         if NO_MONEY.search(text) and status in (400, 402, 429):
             return PermanentFailure(words)
@@ -202,7 +202,7 @@ class VendorClient:
         return PermanentFailure(words)
 
     def _quote(self, text: str) -> str:
-        """A stranger's words: one line, short, without what could steer a terminal, and never with the key."""
+        """Make an untrusted text safe to quote: one short line without control characters and without the key."""
         text = self._key.redact(text) if self._key else text
         return re.sub(r"[^\x20-\x7e\u00a0-\ud7ff\ue000-\ufffd]+", " ", text).strip()[:QUOTED]
 
@@ -216,15 +216,15 @@ def completion_of(
     tokens: tuple[int, int] | None,
     truncated: bool,
 ) -> Completion:
-    """A completion with its price.
+    """Build a completion with its cost.
 
     Args:
-        prompt: What was asked.
-        surroundings: They know the price.
-        text: What was answered.
-        model: Which model, as it names itself.
-        tokens: Of prompt and answer; None where the vendor does not count, and as many are assumed as there could be.
-        truncated: Whether the answer ran into a limit.
+        prompt: Prompt that was answered.
+        surroundings: Context with the price.
+        text: Text of the answer.
+        model: Name of the model, as it reports it.
+        tokens: Tokens of prompt and answer; None if the vendor does not count, and the maximum is assumed.
+        truncated: True if the answer ran into a limit.
     """
     text = clean(text)
     input_tokens, output_tokens = tokens or (most_tokens(prompt.system, prompt.user), most_tokens(text))
@@ -233,7 +233,7 @@ def completion_of(
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a vendor wants us to wait: `Retry-After` in seconds or as a date; None if it says nothing usable."""
+    """Return the seconds of `Retry-After`, which may be a number or a date; None if unusable."""
     said = headers.get("retry-after", "").strip()
     if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", said):
         return min(float(said), MOST_RETRY_AFTER_S)
@@ -246,7 +246,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _message(text: str) -> str:
-    """The message in an error's body, where it has the form that most vendors use; else the body."""
+    """Return the message in an error's body if it has the usual form, else the body."""
     try:
         error = json.loads(text)
         for step in ("error", "message"):

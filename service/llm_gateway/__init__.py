@@ -1,1 +1,1 @@
-"""Language models are asked: money set aside, limits kept, answers kept, and what came of it."""
+"""Gateway to language models: budgets, rate limits, stored answers, and statistics per strategy."""

@@ -1,4 +1,4 @@
-"""One lane a backend: how many calls may be under way, how fast they may begin, and whether any may at all."""
+"""Limits per backend: concurrent calls, calls and tokens per minute, and whether it is disabled."""
 
 import asyncio
 import time
@@ -18,32 +18,32 @@ from service.llm.options import BackendContext, BackendOptions, HttpOptions, Pri
 
 MINUTE_S = 60.0
 MOST_REST_S = 300.0
-"""Longest rest that a call waits for; a backend that wants more is left to later calls."""
+"""Longest pause of a backend that a call waits for; with a longer one the call fails and may come again."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class BackendSnapshot:
-    """What may be shown of a backend: no address and no key.
+    """Public state of a backend, without address and key.
 
     Attributes:
-        name: What searches call it.
-        kind: Which file of the socket serves it.
-        model: What it is asked for; empty where it has no choice.
-        waits: Whether somebody has to claim and answer its prompts.
-        parked: Why no call is made, None if calls are.
-        rests_s: Seconds until calls go on.
-        under_way: Calls under way.
-        price: What it costs; None if unknown.
+        name: Name in searches.
+        kind: Key of its implementation in `BACKENDS`.
+        model: Model to ask; empty if the backend offers no choice.
+        waits: True if a person or program has to claim and answer its prompts.
+        disabled_reason: Reason why it is disabled; None if it takes calls.
+        retry_after_s: Seconds until it takes calls again.
+        under_way: Number of calls under way.
+        price: Price; None if unknown.
     """
 
     name: str
     kind: str
     model: str
     waits: bool
-    parked: str | None
-    rests_s: float
+    disabled_reason: str | None
+    retry_after_s: float
     under_way: int
     price: PriceOptions | None
 
@@ -52,12 +52,12 @@ class BackendLimiter:
     """Limits and state of one backend.
 
     Attributes:
-        name: What searches call it.
-        options: What the file says of it.
-        price: What it costs; None if unknown.
-        backend: What answers; None where it could not be made.
-        parked: Why no call is made.
-        load: Calls that wait or are under way.
+        name: Name in searches.
+        options: Options from the file.
+        price: Price; None if unknown.
+        backend: The backend; None if it could not be created.
+        disabled_reason: Reason why it is disabled; None if it takes calls.
+        load: Number of calls that wait or are under way.
     """
 
     def __init__(self, name: str, options: BackendOptions, price: PriceOptions | None, backend: Backend | None) -> None:
@@ -65,7 +65,7 @@ class BackendLimiter:
         self.options = options
         self.price = price
         self.backend = backend
-        self.parked: str | None = None
+        self.disabled_reason: str | None = None
         self.load = 0
         self._places = asyncio.Semaphore(options.max_concurrency)
         self._calls = _limiter(options.requests_per_minute)
@@ -75,34 +75,34 @@ class BackendLimiter:
 
     @property
     def waits(self) -> bool:
-        """Whether answers come from somebody who has to claim the prompt first."""
+        """True if a person or program has to claim and answer its prompts."""
         return BACKENDS[self.options.kind].waits
 
     @property
-    def rests_s(self) -> float:
-        """Seconds until calls go on."""
+    def retry_after_s(self) -> float:
+        """Seconds until the backend takes calls again."""
         return max(0.0, self._rest_until - time.monotonic())
 
     @property
     def limits(self) -> SpendingLimits:
-        """What one search may spend here."""
+        """Spending limits of one search at this backend."""
         allowed = self.options.per_search
         return SpendingLimits(allowed.calls, allowed.tokens, allowed.usd)
 
     @property
     def status(self) -> BackendSnapshot:
-        """What may be shown of it."""
+        """Public state of the backend."""
         model = self.options.model if isinstance(self.options, HttpOptions) else ""
-        state = (self.parked, round(self.rests_s, 1), self._under_way)
+        state = (self.disabled_reason, round(self.retry_after_s, 1), self._under_way)
         return BackendSnapshot(self.name, self.options.kind, model, self.waits, *state, self.price)
 
     @asynccontextmanager
     async def place(self, tokens: int) -> AsyncIterator[Backend]:
-        """Wait for a place, and hold it for the length of a call of up to so many tokens.
+        """Wait until the limits allow a call of up to so many tokens, and hold its slot for the block.
 
         Raises:
-            PermanentFailure: If the backend is parked.
-            TransientFailure: If it rests for longer than a call should wait.
+            PermanentFailure: If the backend is disabled.
+            TransientFailure: If it pauses for longer than a call should wait.
         """
         self.load += 1
         try:
@@ -119,28 +119,28 @@ class BackendLimiter:
             self.load -= 1
 
     def require_open(self) -> Backend:
-        """What answers.
+        """Return the backend.
 
         Raises:
-            PermanentFailure: If the backend is parked.
+            PermanentFailure: If it is disabled.
         """
-        if self.parked is not None or self.backend is None:
-            raise PermanentFailure(f"backend '{self.name}' is parked: {self.parked}")
+        if self.disabled_reason is not None or self.backend is None:
+            raise PermanentFailure(f"backend '{self.name}' is disabled: {self.disabled_reason}")
         return self.backend
 
-    def park(self, reason: str) -> None:
-        """Make no further call until the file changes or a person says so."""
-        self.parked = reason
-        log.warning("backend parked", backend=self.name, reason=reason)
+    def disable(self, reason: str) -> None:
+        """Disable the backend until the file changes or a person enables it."""
+        self.disabled_reason = reason
+        log.warning("backend disabled", backend=self.name, reason=reason)
 
     def rest(self, seconds: float) -> None:
-        """Begin no call for so long."""
+        """Start no call for so many seconds."""
         self._rest_until = max(self._rest_until, time.monotonic() + seconds)
 
     async def _ready(self, tokens: int) -> None:
-        while (rest_s := self.rests_s) > 0:
+        while (rest_s := self.retry_after_s) > 0:
             if rest_s > MOST_REST_S:
-                raise TransientFailure(f"backend '{self.name}' rests", retry_after_s=rest_s)
+                raise TransientFailure(f"backend '{self.name}' takes no calls for {rest_s:.0f} s", retry_after_s=rest_s)
             await asyncio.sleep(rest_s)
         if self._calls is not None:
             await self._calls.acquire()
@@ -149,13 +149,13 @@ class BackendLimiter:
 
 
 class BackendPool:
-    """Every backend of the file, made again when the file changes."""
+    """All backends of `backends.toml`; a changed file recreates them."""
 
     def __init__(self, folder: Path, wait_for: Callable[[str], Awaitable[Completion]]) -> None:
         """Read the file in the data folder.
 
         Raises:
-            BadInput: If something in it cannot be right; names the field.
+            InvalidInput: If something in it is invalid; names the field.
         """
         self._folder = folder
         self._wait_for = wait_for
@@ -165,7 +165,7 @@ class BackendPool:
         self._use(load_configuration(folder))
 
     def refresh(self) -> None:
-        """Use what the file says now, if it changed. A lane whose lines are the same goes on as it is."""
+        """Read the file again if it changed. A backend with equal options keeps its state."""
         stamp = self._look()
         if stamp == self._stamp:
             return
@@ -173,37 +173,39 @@ class BackendPool:
         try:
             self._use(load_configuration(self._folder))
         except InvalidInput as error:
-            log.error("backends stay as they were", field=error.field, detail=error.detail)
+            log.error("backends.toml is invalid; the previous backends stay", field=error.field, detail=error.detail)
 
     def get(self, name: str) -> BackendLimiter | None:
-        """The lane of a name, None if the file has none."""
+        """Return the backend's limiter; None if the file does not name the backend."""
         self.refresh()
         return self._limiters.get(name)
 
     def choose(self, names: Sequence[str]) -> BackendLimiter:
-        """Of some backends the least busy that takes calls.
+        """Return the least busy of some backends that take calls.
 
         Raises:
-            PermanentFailure: If none does; says why.
+            PermanentFailure: If none takes calls; says why.
         """
         self.refresh()
         known = [self._limiters[name] for name in names if name in self._limiters]
-        usable = [limiter for limiter in known if limiter.parked is None]
+        usable = [limiter for limiter in known if limiter.disabled_reason is None]
         if not usable:
             reasons = (
-                "; ".join(f"{limiter.name}: {limiter.parked}" for limiter in known)
+                "; ".join(f"{limiter.name}: {limiter.disabled_reason}" for limiter in known)
                 or "none of its backends is configured"
             )
-            raise PermanentFailure(f"no backend can be asked: {reasons}")
-        return min(usable, key=lambda limiter: (limiter.rests_s > 0, limiter.load / limiter.options.max_concurrency))
+            raise PermanentFailure(f"no backend takes calls: {reasons}")
+        return min(
+            usable, key=lambda limiter: (limiter.retry_after_s > 0, limiter.load / limiter.options.max_concurrency)
+        )
 
     def statuses(self) -> list[BackendSnapshot]:
-        """What may be shown of every backend, by name."""
+        """Return the public state of all backends, sorted by name."""
         self.refresh()
         return [limiter.status for _, limiter in sorted(self._limiters.items())]
 
-    def unpark(self, name: str) -> BackendSnapshot:
-        """Try a parked backend again, with its key read anew.
+    def enable(self, name: str) -> BackendSnapshot:
+        """Enable a disabled backend, and read its key again.
 
         Raises:
             NotFound: If there is no such backend.
@@ -211,20 +213,20 @@ class BackendPool:
         limiter = self.get(name)
         if limiter is None:
             raise NotFound(f"there is no backend '{name}'")
-        if limiter.parked is not None:
+        if limiter.disabled_reason is not None:
             self._retire(limiter)
             self._limiters[name] = self._make(name, limiter.options, limiter.price)
         return self._limiters[name].status
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         for limiter in self._limiters.values():
             self._retire(limiter)
         for backend in self._retired:
             await backend.close()
 
     def _look(self) -> tuple[int, int] | None:
-        """What tells one state of the file from another; None without a file."""
+        """Return the file's modification time and size; None without a file."""
         try:
             found = (self._folder / FILE).stat()
         except OSError:
@@ -243,25 +245,25 @@ class BackendPool:
         self._limiters = limiters
 
     def _make(self, name: str, options: BackendOptions, price: PriceOptions | None) -> BackendLimiter:
-        """A lane; one whose key or certificates are missing is parked, so that the others can be used."""
+        """Create a backend. If its key or certificates are missing it is disabled, so that the others stay usable."""
         try:
             surroundings = BackendContext(self._folder, read_key(options, self._folder), price, self._wait_for)
             return BackendLimiter(name, options, price, BACKENDS[options.kind].make(options, surroundings))
         except (InvalidInput, OSError) as error:
             limiter = BackendLimiter(name, options, price, None)
-            limiter.park(
+            limiter.disable(
                 error.detail if isinstance(error, InvalidInput) else f"ca_file cannot be read: {error.strerror}"
             )
             return limiter
 
     def _retire(self, limiter: BackendLimiter) -> None:
-        """Keep what may still be under way until the end."""
+        """Keep a replaced backend, whose calls may still be under way, until `close`."""
         if limiter.backend is not None:
             self._retired.append(limiter.backend)
 
 
 def _limiter(per_minute: float | None) -> AsyncLimiter | None:
-    """A limiter that always lets one through: less than one a minute is one in more than a minute."""
+    """Return a limiter that always admits one call: half a call per minute becomes one per two minutes."""
     if per_minute is None:
         return None
     return AsyncLimiter(max(1.0, per_minute), MINUTE_S * max(1.0, 1.0 / per_minute))

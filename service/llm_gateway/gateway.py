@@ -1,8 +1,8 @@
-"""How emitters ask models: money set aside first, limits kept, answers kept, nothing paid twice.
+"""LLM gateway for emitters: it reserves the cost, applies limits, stores answers and pays nothing twice.
 
-One exchange is one prompt of one proposal. It is stored before anybody is asked, and each call of it has a charge of
-its own: settled with the answer, given back if the call surely cost nothing, and otherwise counted as spent in full. A
-call that may have been paid is not repeated.
+An exchange is one prompt of one proposal. It is stored before the first call. Each call has its own charge: settled
+with the answer, released if the call certainly cost nothing, and otherwise counted in full. A call that may have been
+charged is not repeated.
 """
 
 import asyncio
@@ -46,35 +46,35 @@ from service.requests import LlmSettings
 from service.tasks import end
 
 ATTEMPTS = 6
-"""Calls for one exchange, if each of them is sure to cost nothing: a minute or so of a vendor's trouble."""
+"""Maximum calls per exchange, if none was charged: enough for about a minute of a vendor's trouble."""
 FIRST_WAIT_S, MOST_WAIT_S = 1.0, 60.0
-"""Bounds of the wait before another call, drawn evenly from zero to twice the one before (full jitter, as in
+"""Bounds of the wait before a repeated call, drawn uniformly from zero to a limit that doubles (full jitter, as in
 M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015)."""
 OPENINGS = 8
-"""Exchanges looked up and opened at once: more would only wait for the archive, and keep the loop busy all together."""
+"""Maximum exchanges opened concurrently: more would only wait for the archive and block the event loop."""
 KEEP_TRIES, KEEP_PAUSE_S = 30, 2.0
-"""How often, and after which pause, an answer is offered to an archive that does not answer: it is paid for."""
+"""Attempts to store a paid answer while the archive does not answer, and seconds between them."""
 STOP_S = 20.0
-"""Seconds that calls under way get at the end to bring what is paid for."""
-BROKE_OFF = "the call broke off; whether it was charged is unknown"
+"""Seconds that calls under way get at shutdown to deliver paid answers."""
+BROKE_OFF = "the call was interrupted; it may have been charged"
 
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
 
 class LlmGateway:
-    """The `Ask` of one coordinator.
+    """The `LlmClient` of one coordinator.
 
     Attributes:
-        manual: Prompts that wait for somebody to answer them by hand.
-        backends: The backends.
+        manual: Prompts that a person or program answers.
+        backends: Backends and their limits.
     """
 
     def __init__(self, store: Store, folder: Path) -> None:
         """Read `backends.toml` in the data folder.
 
         Raises:
-            BadInput: If something in it cannot be right; names the field.
+            InvalidInput: If something in it is invalid; names the field.
         """
         self.manual = ManualPrompts(store)
         self.backends = BackendPool(folder, self.manual.wait_for)
@@ -85,35 +85,35 @@ class LlmGateway:
         self._openings = asyncio.Semaphore(OPENINGS)
 
     async def __call__(self, prompt: LlmPrompt, purpose: Purpose, backend: str | None = None) -> LlmAnswer:
-        """Have a prompt answered; as `service.llm.base.LlmClient` says.
+        """Get an answer to a prompt, as `service.llm.base.LlmClient` defines.
 
-        A caller that is cancelled loses nothing: a call under way goes on, and its answer is kept.
+        If the caller is cancelled, a call under way continues and its answer is stored.
         """
         async with self._openings:
             found, call = await self._open(prompt, purpose, backend)
         return _given(found) if call is None else await self._join(found.id, call)
 
     def require(self, terms: LlmSettings) -> None:
-        """Check what a search asks for before it starts.
+        """Check the LLM settings of a search before it starts.
 
         Raises:
-            BadInput: If a backend is unknown, or dollars are to be counted where prices are not known.
+            InvalidInput: If a backend is unknown, or dollars are limited and a price is unknown.
         """
         known = {status.name: status for status in self.backends.statuses()}
         for name in terms.backends:
             if name not in known:
                 raise InvalidInput(f"'{name}' is not one of: {', '.join(known)}", "llm.backends")
             if terms.usd is not None and known[name].price is None:
-                detail = f"the price of '{name}' is unknown, so dollars cannot be counted; give it in backends.toml"
+                detail = f"the price of '{name}' is unknown, so dollars cannot be limited; set it in backends.toml"
                 raise InvalidInput(detail, "llm.usd")
 
     def available(self, backends: Sequence[str]) -> tuple[str, ...]:
-        """Those of some backends that take calls now."""
-        usable = {status.name for status in self.backends.statuses() if status.parked is None}
+        """Return those of some backends that take calls now."""
+        usable = {status.name for status in self.backends.statuses() if status.disabled_reason is None}
         return tuple(name for name in backends if name in usable)
 
     async def close(self) -> None:
-        """Bring in what is paid for, within `STOP_S`; prompts that wait for somebody go on waiting."""
+        """Store paid answers, within `STOP_S`; prompts for people or programs go on waiting."""
         await end([task for id, task in self._running.items() if id not in self._sent])
         under_way = list(self._running.values())
         if under_way:
@@ -124,7 +124,7 @@ class LlmGateway:
     async def _open(
         self, prompt: LlmPrompt, purpose: Purpose, backend: str | None
     ) -> "tuple[Exchange, asyncio.Task[LlmAnswer] | None]":
-        """The exchange of a prompt, and the task that carries it; None where it has ended already."""
+        """Return the exchange of a prompt, and the task that carries it; None if the exchange has ended."""
         prompt = LlmPrompt(clean(prompt.system), clean(prompt.user), prompt.max_tokens)
         await self._recover(purpose.search)
         key = (purpose.search, purpose.ordinal, purpose.step, digest(prompt))
@@ -147,7 +147,7 @@ class LlmGateway:
     async def _terms(self, search: str) -> LlmSettings:
         stored = (await self._store.searches.get(search)).llm
         if stored is None:
-            raise PermanentFailure("this search may ask no model; it was started without `llm`")
+            raise PermanentFailure("this search may not ask models: it was started without `llm`")
         return LlmSettings.model_validate(stored)
 
     def _limiter_of(self, terms: LlmSettings, wanted: str | None) -> BackendLimiter:
@@ -155,7 +155,7 @@ class LlmGateway:
             return self.backends.choose(terms.backends)
         limiter = self.backends.get(wanted) if wanted in terms.backends else None
         if limiter is None:
-            raise PermanentFailure(f"backend '{wanted}' is not one of this search's, or not configured any more")
+            raise PermanentFailure(f"backend '{wanted}' is not one of this search's, or no longer configured")
         limiter.require_open()
         return limiter
 
@@ -165,7 +165,7 @@ class LlmGateway:
         except asyncio.CancelledError:
             caller = asyncio.current_task()
             if task.cancelled() and caller is not None and not caller.cancelling():
-                raise TransientFailure("the service stopped before an answer came") from None
+                raise TransientFailure("the service stopped before the answer arrived") from None
             if id not in self._sent:
                 task.cancel()
             raise
@@ -174,12 +174,12 @@ class LlmGateway:
         self._running.pop(id, None)
         failure = None if task.cancelled() else task.exception()
         if failure is not None and not isinstance(failure, BackendError):
-            log.error("asking failed", exchange=id, exc_info=failure)
+            log.error("exchange failed", exchange=id, exc_info=failure)
 
     async def _carry(
         self, limiter: BackendLimiter, exchange: Exchange, prompt: LlmPrompt, terms: LlmSettings
     ) -> LlmAnswer:
-        """Call until there is an answer, or no hope of one."""
+        """Call until there is an answer or a final failure."""
         need = _need(limiter, prompt)
         attempt = 0
         while True:
@@ -196,7 +196,7 @@ class LlmGateway:
                     await self._give_up(exchange, failure)
                     raise
                 log.info(
-                    "asking again", exchange=exchange.id, backend=limiter.name, wait_s=wait_s, reason=failure.detail
+                    "repeating call", exchange=exchange.id, backend=limiter.name, wait_s=wait_s, reason=failure.detail
                 )
                 await asyncio.sleep(wait_s)
             except BackendError as failure:
@@ -206,11 +206,11 @@ class LlmGateway:
     async def _call(
         self, limiter: BackendLimiter, backend: Backend, exchange: Exchange, prompt: LlmPrompt, terms: LlmSettings
     ) -> Completion:
-        """One call with its charge: whatever happens, the charge is settled, given back or counted.
+        """Make one call. Its charge is settled, released or counted in every case.
 
-        A prompt that waits for somebody names its charge, so that it has one, whoever asks, and when it was answered.
+        The charge of a manual prompt has the exchange's id, so that all processes agree on it.
         """
-        sent, accounted = False, limiter.waits  # what waits for somebody goes on waiting if we end: nothing is paid
+        sent, accounted = False, limiter.waits  # a manual prompt outlives this process and keeps its reservation
         id = exchange.id if limiter.waits else str(uuid7())
         try:
             await self._reserve(id, limiter, exchange, prompt, terms)
@@ -227,7 +227,7 @@ class LlmGateway:
             raise
         except (TransientFailure, PermanentFailure) as failure:
             if isinstance(failure, PermanentFailure):
-                limiter.park(failure.detail)
+                limiter.disable(failure.detail)
             sent, accounted = failure.paid, False
             raise
         finally:
@@ -255,10 +255,10 @@ class LlmGateway:
     async def _reserve(
         self, id: str, limiter: BackendLimiter, exchange: Exchange, prompt: LlmPrompt, terms: LlmSettings
     ) -> None:
-        """Set aside what a call may cost.
+        """Reserve the maximum cost of a call.
 
         Raises:
-            BudgetSpent: If that is more than is left.
+            BudgetExhausted: If the budget does not cover it.
         """
         need = _need(limiter, prompt)
         new = NewCharge(
@@ -277,19 +277,19 @@ class LlmGateway:
     async def _require_room(
         self, limiter: BackendLimiter, terms: LlmSettings, search: str, need: SpendingLimits
     ) -> None:
-        """Say before anything is stored that a call would be refused anyway.
+        """Check the budget before anything is stored.
 
         Raises:
-            BudgetSpent: Names what is spent.
+            BudgetExhausted: If it does not cover the call; names the limit.
         """
         spent = {budget.backend: budget for budget in await self._store.spending.of_search(search)}
         for backend, limits in (("", _limits(terms)), (limiter.name, limiter.limits)):
             lacking = _lacking(spent.get(backend), limits, need)
             if lacking:
-                raise BudgetExhausted(f"{f'at {backend!r}' if backend else 'in all'} {lacking}")
+                raise BudgetExhausted(f"{f'at {backend!r}' if backend else 'in total'} {lacking}")
 
     async def _recover(self, search: str) -> None:
-        """Account for calls that an earlier process left open: what it asked may have been charged."""
+        """Count calls that an earlier process left open as spent: they may have been charged."""
         if search in self._recovered:
             return
         self._recovered.add(search)
@@ -300,16 +300,16 @@ class LlmGateway:
             await self._store.exchanges.fail(exchange.id, BROKE_OFF, forfeit=charge.id)
 
     async def _keep(self, write: Callable[[], Awaitable[T]]) -> T:
-        """Write what is paid for, for as long as there is hope that the archive answers again.
+        """Store a paid answer, and repeat while the archive does not answer.
 
         Raises:
-            Unavailable: If there is none.
+            DatabaseUnavailable: If it still does not answer after `KEEP_TRIES` attempts.
         """
         for _ in range(KEEP_TRIES - 1):
             try:
                 return await write()
             except DatabaseUnavailable as error:
-                log.error("the archive does not take an answer; trying again", detail=str(error))
+                log.error("the archive cannot store an answer; trying again", detail=str(error))
                 await asyncio.sleep(KEEP_PAUSE_S)
         return await write()
 
@@ -319,28 +319,28 @@ def _limits(terms: LlmSettings) -> SpendingLimits:
 
 
 def _need(limiter: BackendLimiter, prompt: LlmPrompt) -> SpendingLimits:
-    """The most that one call can take: its tokens counted as bytes, its answer as long as it may be."""
+    """Return the most that one call can use: a token per byte of the prompt, and the longest answer allowed."""
     input_tokens = most_tokens(prompt.system, prompt.user)
     usd = None if limiter.price is None else limiter.price.of(input_tokens, prompt.max_tokens)
     return SpendingLimits(calls=1, tokens=input_tokens + prompt.max_tokens, usd=usd)
 
 
 def _lacking(budget: BudgetRecord | None, limits: SpendingLimits, need: SpendingLimits) -> str:
-    """What a call needs and a purse has not, in words; empty if it has everything."""
+    """Describe the limit that a call would exceed; empty if there is none."""
     for name in ("calls", "tokens", "usd"):
         limit, wanted = getattr(limits, name), getattr(need, name)
         spent = getattr(budget, name) if budget else 0
         if limit is None:
             continue
         if wanted is None:
-            return "dollars are limited, and the price of this backend is unknown; give it in backends.toml"
+            return "dollars are limited, but the price of this backend is unknown; set it in backends.toml"
         if spent + wanted > limit:
             return f"{spent:.12g} of {limit:.12g} {name} are spent or reserved, and this call may need {wanted:.12g}"
     return ""
 
 
 def _wait_s(failure: TransientFailure, attempt: int) -> float | None:
-    """Seconds until another call makes sense; None if none does."""
+    """Return the seconds to wait before a repeated call; None if the call must not be repeated."""
     if failure.paid or attempt >= ATTEMPTS or (failure.retry_after_s or 0.0) > MOST_REST_S:
         return None
     jitter_s = random.uniform(0.0, min(MOST_WAIT_S, FIRST_WAIT_S * 2**attempt))
@@ -365,10 +365,10 @@ def _reply(completion: Completion, *, refused: str | None = None) -> LlmReply:
 
 
 def _given(exchange: Exchange) -> LlmAnswer:
-    """An answer that is there already.
+    """Return the answer that an exchange already has.
 
     Raises:
-        Refused: If the model would not answer then.
+        LlmRefused: If the model refused.
     """
     completion = completion_of(exchange)
     if exchange.state is ExchangeState.REFUSED:

@@ -1,6 +1,6 @@
-"""Prompts that wait for whoever answers them by hand: claimed under a lease, answered once.
+"""Manual prompts: a person or program claims one under a lease and answers it once.
 
-What is set aside for such a prompt goes by the prompt's own id, and is settled or given back with it.
+The charge reserved for such a prompt has the prompt's id, and is settled or released with it.
 """
 
 import asyncio
@@ -12,24 +12,24 @@ from service.llm import Completion, LlmRefused, TransientFailure
 
 FIRST_LOOK_S = 0.05
 LAST_LOOK_S = 5.0
-"""Seconds between two looks for an answer that came in through another process: soon at first, seldom later."""
+"""Seconds between polls for an answer that another process took; they double from the first to the last."""
 ENDED = (SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
 QUEUED = (ExchangeState.WAITING, ExchangeState.CLAIMED)
 WITHDRAWN = "withdrawn: the search has ended"
 
 
 class ManualPrompts:
-    """Prompts that wait, in the archive; and who waits for their answers, in this process."""
+    """Manual prompts in the archive, and the calls of this process that wait for their answers."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._arrivals: dict[str, asyncio.Event] = {}
 
     async def wait_for(self, id: str) -> Completion:
-        """The answer to an exchange, whenever it comes.
+        """Wait for the answer to an exchange, however long it takes.
 
         Raises:
-            Refused: If whoever claimed it would not answer.
+            LlmRefused: If the answerer refused.
             TransientFailure: If the prompt was withdrawn.
         """
         arrived = self._arrivals.setdefault(id, asyncio.Event())
@@ -53,44 +53,44 @@ class ManualPrompts:
 
         Raises:
             archive.errors.RecordNotFound: If there is no such prompt.
-            Conflict: If another holds it, it waits for nobody, or its search has ended.
+            Conflict: If another answerer holds it, it needs no answer, or its search has ended.
         """
         await self._require_open(id)
         return await self._store.exchanges.claim(id, holder, lease_s)
 
     async def renew(self, id: str, holder: str, lease_s: float) -> Exchange:
-        """Hold a claimed prompt for so many seconds from now.
+        """Extend the lease of a claimed prompt to so many seconds from now.
 
         Raises:
             archive.errors.RecordNotFound: If there is no such prompt.
-            Conflict: If the holder has it no longer, or its search has ended.
+            Conflict: If the answerer no longer holds it, or its search has ended.
         """
         await self._require_open(id)
         return await self._store.exchanges.renew(id, holder, lease_s)
 
     async def release(self, id: str, holder: str) -> Exchange:
-        """Leave a claimed prompt to others.
+        """Release a claimed prompt.
 
         Raises:
             archive.errors.RecordNotFound: If there is no such prompt.
-            archive.errors.RecordConflict: If the holder does not have it.
+            archive.errors.RecordConflict: If the answerer does not hold it.
         """
         return await self._store.exchanges.release(id, holder)
 
     async def answer(self, id: str, holder: str, reply: LlmReply) -> Exchange:
-        """Answer a prompt that waits, or that the holder claimed; what was reserved for it is settled.
+        """Answer a prompt that is waiting or claimed by this answerer, and settle its charge.
 
         Raises:
             archive.errors.RecordNotFound: If there is no such prompt.
-            Conflict: If another holds it, it has another answer, or its search has ended.
+            Conflict: If another answerer holds it, it has a different answer, or its search has ended.
         """
         await self._require_open(id)
-        answered = await self._store.exchanges.answer(id, reply, charge=id, holder=holder)
+        answered = await self._store.exchanges.answer(id, reply, charge=id, claimed_by=holder)
         self._ring(id)
         return answered
 
     async def withdraw(self, search: str) -> int:
-        """Take back every prompt of a search that waits; returns how many there were."""
+        """Withdraw every unanswered prompt of a search; returns their number."""
         withdrawn = 0
         for state in QUEUED:
             while waiting := await self._store.exchanges.list(search=search, state=state, limit=200):
@@ -105,7 +105,7 @@ class ManualPrompts:
         self._ring(id)
 
     async def _require_open(self, id: str) -> None:
-        """See that the search of an exchange may still use an answer."""
+        """Require that the search of an exchange can still use an answer."""
         exchange = await self._store.exchanges.get(id)
         search = await self._store.searches.get(exchange.search)
         if exchange.state in QUEUED and search.state in ENDED:
@@ -118,10 +118,10 @@ class ManualPrompts:
 
 
 def _completion(exchange: Exchange) -> Completion:
-    """What an exchange came to.
+    """Return the answer of an ended exchange.
 
     Raises:
-        Refused: If it was refused.
+        LlmRefused: If it was refused.
         TransientFailure: If it failed.
     """
     completion = completion_of(exchange)
@@ -133,7 +133,7 @@ def _completion(exchange: Exchange) -> Completion:
 
 
 def completion_of(exchange: Exchange) -> Completion:
-    """The answer of an exchange as a backend gives one."""
+    """Return the answer of an exchange as a backend's completion."""
     return Completion(
         text=exchange.text or "",
         model=exchange.model,

@@ -1,4 +1,4 @@
-"""What came of asking models, by backend and strategy: pure functions of what the archive holds."""
+"""Results of asking models, by backend and strategy: pure functions of the archive's records."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,32 +11,32 @@ from workers.protocol import Outcome
 
 Unit = Literal["usd", "tokens", "calls"]
 ENDED = (ExchangeState.ANSWERED, ExchangeState.REFUSED)
-"""States of exchanges that count as asked."""
+"""States of exchanges with an answer or a refusal."""
 
 
 @dataclass(frozen=True)
 class StrategyYield:
-    """One backend and strategy within one search.
+    """Results of one strategy at one backend within one search.
 
     Attributes:
-        backend: Who was asked.
-        strategy: How.
-        calls: Calls that were, or may have been, paid.
-        tokens: Tokens of prompts and answers.
-        usd: US dollars, None where a price is unknown.
-        unusable: Answers that nothing could be made of, refusals among them.
-        candidates: Candidates that came of answers, variations of a template among them.
-        correct: Of these, how many were correct.
-        promotions: Cells that these won.
-        filled: Of these, how many nobody had held before.
-        gain: What that added to the sum of the elites' objectives.
-        aimed: Answers that were to fill a named cell.
-        hits: Of these, how many led to a correct kernel in that cell.
-        repairs: Answers that were to repair a failure.
-        repaired: Of these, how many led to a correct kernel.
-        gain_per_cost: `gain` over what was paid, in the unit of all standings; None while nothing was.
-        cost_per_promotion: What was paid, in that unit, over `promotions`; None where there were none.
-        cost_per_filled: The same over `filled`.
+        backend: Name of the backend.
+        strategy: Name of the strategy.
+        calls: Number of calls that were, or may have been, charged.
+        tokens: Number of tokens of prompts and answers.
+        usd: Cost in US dollars; None if a price is unknown.
+        unusable: Number of answers without a usable candidate, refusals included.
+        candidates: Number of candidates from answers, variations of a template included.
+        correct: Number of these that were correct.
+        promotions: Number of cells that these won.
+        filled: Number of these cells that were empty before.
+        gain: Increase of the sum of the elites' objectives.
+        aimed: Number of answers that were to fill a named cell.
+        hits: Number of these that led to a correct kernel in that cell.
+        repairs: Number of answers that were to repair a failure.
+        repaired: Number of these that led to a correct kernel.
+        gain_per_cost: `gain` divided by the cost in the common unit; None if the cost is zero.
+        cost_per_promotion: Cost in that unit divided by `promotions`; None without promotions.
+        cost_per_filled: Cost in that unit divided by `filled`; None if it is zero.
     """
 
     backend: str
@@ -60,18 +60,18 @@ class StrategyYield:
 
     @property
     def hit_rate(self) -> float | None:
-        """Share of aimed answers that hit, None if nothing was aimed."""
+        """Share of aimed answers that hit; None if no answer was aimed."""
         return self.hits / self.aimed if self.aimed else None
 
     @property
     def repair_rate(self) -> float | None:
-        """Share of repairs that ended correct, None if nothing was to be repaired."""
+        """Share of repairs that ended correct; None without repairs."""
         return self.repaired / self.repairs if self.repairs else None
 
 
 @dataclass(frozen=True)
 class StrategyYields:
-    """All of a search. `unit` is what `gain_per_cost` is relative to: the finest that is known of every call."""
+    """Results of a search. `unit` is the cost unit of all rows: the finest that is known of every call."""
 
     unit: Unit
     rows: tuple[StrategyYield, ...]
@@ -83,13 +83,13 @@ def standings(
     attempts: Sequence[Attempt],
     landings: Sequence[OfferOutcome],
 ) -> StrategyYields:
-    """What came of asking.
+    """Summarise the results of asking, by backend and strategy.
 
     Args:
-        arms: What was paid, by backend and strategy.
+        llm_stats: Spending by backend and strategy.
         asked: All exchanges of the search.
         attempts: All candidates of emitters that ask models.
-        landings: All offers of these.
+        landings: All offers of these candidates.
     """
     unit = _unit(arms)
     paid = {(arm.backend, arm.strategy): arm for arm in arms}
@@ -104,7 +104,7 @@ def standings(
 
 
 def records(found: StrategyYields) -> tuple[StrategyRecord, ...]:
-    """The same for the choice of what to try next."""
+    """Return the results in the form that the choice of the next strategy needs."""
     return tuple(
         StrategyRecord(row.backend, row.strategy, row.calls, cost_of(row, found.unit), row.promotions, row.gain)
         for row in found.rows
@@ -112,7 +112,7 @@ def records(found: StrategyYields) -> tuple[StrategyRecord, ...]:
 
 
 def cost_of(row: StrategyYield, unit: Unit) -> float:
-    """What was paid, in a unit."""
+    """Return a row's cost in a unit."""
     return {"usd": row.usd or 0.0, "tokens": float(row.tokens), "calls": float(row.calls)}[unit]
 
 
@@ -124,7 +124,7 @@ def _unit(arms: Iterable[StrategyStatsRecord]) -> Unit:
 
 
 def _families(asked: Sequence[ExchangeSummary], attempts: Sequence[Attempt]) -> Mapping[str, Sequence[Attempt]]:
-    """By exchange, the candidates that came of its answer: its own, and the variations that were made of that one."""
+    """Return the candidates from each exchange's answer: its own, and the variations made from that one."""
     known = {attempt.id: attempt for attempt in attempts}
     first = {item.candidate for item in asked}
     variations: dict[str, list[Attempt]] = {}

@@ -1,1 +1,1 @@
-"""What is to be computed: operators out of files, their shapes and names, and sources read as trees."""
+"""Operators: specs from files, shapes to check, names, and sources as syntax trees."""

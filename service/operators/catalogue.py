@@ -1,4 +1,4 @@
-"""Operator specs from files: the catalogue that comes with Kernelreef, and a user's own.
+"""Operator specs from files: the catalogue of Kernelreef, and a user's own.
 
 A spec is a TOML file that names its reference and seed kernels as files of its own folder, or a JSON file with the
 sources inline.
@@ -18,30 +18,30 @@ from workers.protocol import Operator
 __all__ = ["catalogue_names", "load_catalogue", "load_operator", "parse_operator"]
 
 SPEC_FILE = "operator.toml"
-"""The spec's name in a folder that holds one operator."""
+"""File name of the spec in an operator's folder."""
 
 MAX_FILE_BYTES = 2 * 2**20
-"""Longest file read: a spec with the most and longest sources that the protocol lets it hold."""
+"""Maximum size of a file: a spec with the most and longest sources that the protocol allows."""
 
 
 def load_catalogue() -> dict[str, Operator]:
-    """The operators that come with Kernelreef, by name."""
+    """Load the operators of the catalogue, by name."""
     operators = [_load(folder / SPEC_FILE) for folder in _folders().values()]
     return {operator.name: operator for operator in operators}
 
 
 def catalogue_names() -> list[str]:
-    """Names of the operators that come with Kernelreef."""
+    """Return the names of the catalogue's operators."""
     return list(_folders())
 
 
 def load_operator(spec: str | Path) -> Operator:
-    """Read one operator: a name of the catalogue, or the path of a TOML file, a JSON file or a folder with a spec.
+    """Load an operator by a name of the catalogue, or by the path of a TOML file, a JSON file or a folder with a spec.
 
-    A name of the catalogue wins over a folder called the same; `./name` is the folder.
+    A name of the catalogue wins over a folder of that name; `./name` means the folder.
 
     Raises:
-        BadInput: If there is no such operator, or its spec cannot be right; names the field and what would be.
+        InvalidInput: If there is no such operator, or its spec is invalid; names the field and a valid value.
     """
     folders = _folders()
     if isinstance(spec, str) and spec in folders:
@@ -56,7 +56,7 @@ def load_operator(spec: str | Path) -> Operator:
 
 
 def _folders() -> dict[str, Path]:
-    """Folders of the catalogue by operator name, in the order of names."""
+    """Return the catalogue's folders by operator name, sorted."""
     root = Path(str(resources.files("operators")))
     return {spec.parent.name: spec.parent for spec in sorted(root.glob(f"*/{SPEC_FILE}"))}
 
@@ -77,7 +77,7 @@ def _load(path: Path) -> Operator:
             return parse_operator(_mapping(json.loads(text)))
     except (tomllib.TOMLDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise InvalidInput(f"'{path}' is not valid {path.suffix[1:].upper()}: {error}", "spec") from None
-    raise InvalidInput(f"'{path}' is no spec; write {SPEC_FILE}, or a .json file with the sources inline", "spec")
+    raise InvalidInput(f"'{path}' is not a spec; give {SPEC_FILE}, or a .json file with the sources inline", "spec")
 
 
 def _mapping(document: object) -> Mapping[str, Any]:
@@ -87,7 +87,7 @@ def _mapping(document: object) -> Mapping[str, Any]:
 
 
 def _inlined(document: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The document with the files it names replaced by their text; what is no path is left for the parser to refuse."""
+    """Replace the files that a document names by their text. Values of a wrong type stay for the parser to refuse."""
     inlined = dict(document)
     if isinstance(document.get("reference"), str):
         inlined["reference"] = _source(folder, document["reference"], "reference")
@@ -104,17 +104,17 @@ def _source(folder: Path, name: str, field: str) -> str:
         home = folder.resolve()
         path = (home / name).resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise InvalidInput(f"{field}: '{name}' is no path: {error}", field) from None
+        raise InvalidInput(f"{field}: '{name}' is not a path: {error}", field) from None
     if not path.is_relative_to(home):
-        raise InvalidInput(f"{field}: '{name}' leaves the folder of the spec; put the file beside it", field)
+        raise InvalidInput(f"{field}: '{name}' is outside the spec's folder; move the file into it", field)
     return _read(path, f"{field}: '{name}' in {home}", field)
 
 
 def _read(path: Path, subject: str, field: str) -> str:
-    """A file's text.
+    """Read a text file.
 
     Raises:
-        BadInput: Saying of `subject` what is wrong with it.
+        InvalidInput: If that fails; the message starts with `subject`.
     """
     try:
         if not path.is_file():

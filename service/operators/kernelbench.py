@@ -1,6 +1,6 @@
-"""Operators out of problem files of KernelBench: the problem's own text is the reference, its weights are inputs.
+"""Operators from KernelBench's problem files: the problem's text becomes the reference, its weights become inputs.
 
-What a problem holds was found out elsewhere, in a jail; here nothing of it is run.
+A sandbox inspected the problem before; this module runs nothing of it.
 """
 
 import ast
@@ -21,24 +21,24 @@ from workers.protocol import Operator
 from workers.protocol.kernelbench import MODULE, PREPARATION, ProblemInspection
 
 PROBLEM = re.compile(r"^class Model\b.*^def get_inputs\b", re.MULTILINE | re.DOTALL)
-"""What a problem of KernelBench has and no spec does: a module `Model` and a function that makes its inputs."""
+"""Pattern of a problem file: a class `Model` and a function that makes its inputs."""
 LONGEST_NAME = 60
-"""Characters of an operator's name, a few less than it may have."""
+"""Maximum characters of a generated operator name, a few less than the protocol allows."""
 PATH = re.compile(r"\w+(\.\w+)*", re.ASCII)
-"""What a module calls a parameter."""
+"""Pattern of a module's name for a parameter."""
 REFERENCE, SEEDS = "reference.py", ("seed.py", "second.py")
-"""Files beside the spec."""
+"""Names of the files beside the spec."""
 BASELINES = ["compile"]
-"""What kernels are compared with besides eager PyTorch: fast_p is said of these two."""
+"""Baselines besides eager PyTorch; fast_p is defined for these two."""
 
 
 def is_problem(text: str) -> bool:
-    """Whether a text looks like a problem file."""
+    """Return True if a text looks like a problem file."""
     return PROBLEM.search(text) is not None
 
 
 def name_of_problem(path: PurePath) -> str:
-    """An operator's name for a problem file, such as `level1_19_relu` for `level1/19_ReLU.py`."""
+    """Derive an operator's name from a problem file, such as `level1_19_relu` from `level1/19_ReLU.py`."""
     level = f"{path.parent.name}_" if re.fullmatch(r"level\d+", path.parent.name) else ""
     plain = re.sub(r"[^a-z0-9]+", "_", f"{level}{path.stem}".lower()).strip("_")
     named = plain if plain[:1].isalpha() else f"problem_{plain}"
@@ -46,21 +46,21 @@ def name_of_problem(path: PurePath) -> str:
 
 
 def name_of_text(text: str) -> str:
-    """An operator's name for a problem that has no file."""
+    """Derive an operator's name for a problem without a file."""
     return f"problem_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def operator_of_problem(name: str, source: str, found: ProblemInspection, seeds: Sequence[str] = ()) -> Operator:
-    """The operator for a problem.
+    """Build the operator for a problem.
 
     Args:
-        name: What it is called, and the function that candidates define.
-        source: The problem's text.
-        found: What an inspection says of it.
-        seeds: Kernels to start from, if there are any.
+        name: Name of the operator and of the function that candidates define.
+        source: Text of the problem.
+        found: Result of its inspection.
+        seeds: Seed kernels.
 
     Raises:
-        BadInput: If it cannot be judged; says why.
+        InvalidInput: If the problem cannot be judged; says why.
     """
     if found.reason:
         where = f"line {found.line}: " if found.line else ""
@@ -80,7 +80,7 @@ def operator_of_problem(name: str, source: str, found: ProblemInspection, seeds:
 
 
 def _reference(entry: str, source: str, found: ProblemInspection) -> str:
-    """The problem's text, and a function that has its module compute with the weights that it is given."""
+    """Write the reference: the problem's text, and a function that calls its module with given weights."""
     arguments = [item.name for item in found.inputs] + [scalar.name for scalar in found.scalars]
     state = ", ".join(f"{path!r}: {name}" for name, path in found.parameters.items())
     given = "".join(f"{name}, " for name in found.arguments).rstrip()
@@ -94,12 +94,12 @@ def _reference(entry: str, source: str, found: ProblemInspection) -> str:
 
 @dataclass(frozen=True)
 class ReferenceParts:
-    """What a reference was made of.
+    """Parts of a reference that was built from a problem.
 
     Attributes:
-        problem: The problem's text.
-        arguments: Names of what `forward` is given, in its order.
-        state: What the module calls each parameter, by the input's name.
+        problem: Text of the problem.
+        arguments: Names of the arguments of `forward`, in order.
+        state: The module's name for each parameter, by the input's name.
     """
 
     problem: str
@@ -108,7 +108,7 @@ class ReferenceParts:
 
 
 def parts_of_reference(operator: Operator) -> ReferenceParts | None:
-    """What an operator's reference was made of; None if it was not made of a problem."""
+    """Split an operator's reference into its parts; None if it was not built from a problem."""
     problem, marker, function = operator.reference.partition(PREPARATION)
     calls = [node for node in ast.walk(parse(function)) if isinstance(node, ast.Call)] if marker else []
     match calls:
@@ -122,7 +122,7 @@ def parts_of_reference(operator: Operator) -> ReferenceParts | None:
 
 
 def files_of_operator(operator: Operator, notes: tuple[str, ...] = ()) -> Mapping[str, str]:
-    """The files of an operator's folder, by name: its spec, its reference, and its seeds."""
+    """Render the files of an operator's folder, by name: spec, reference and seeds."""
     document = operator.model_dump(mode="json", exclude_defaults=True)
     kernels = dict(zip(SEEDS, operator.seeds, strict=False))
     seeds = {"seeds": list(kernels)} if kernels else {}
@@ -135,5 +135,5 @@ def files_of_operator(operator: Operator, notes: tuple[str, ...] = ()) -> Mappin
     return {SPEC_FILE: comments + spec, REFERENCE: operator.reference, **kernels}
 
 
-TAKEN_FROM = "Made of a problem file of KernelBench, whose text is in reference.py."
-"""First line of the spec."""
+TAKEN_FROM = "Imported from a problem file of KernelBench, whose text is in reference.py."
+"""First comment of the spec."""

@@ -1,4 +1,4 @@
-"""What a name or a digest of an operator stands for."""
+"""Lookup of operators by name or digest."""
 
 import re
 from collections.abc import Mapping
@@ -9,11 +9,11 @@ from service.errors import Conflict, NotFound
 from workers.protocol import Operator
 
 DIGEST = re.compile(r"[0-9a-f]{64}")
-"""What every digest looks like; no name does, because names have no more than 63 characters after a letter."""
+"""Pattern of a digest. No name matches it: names have at most 63 characters after the first letter."""
 
 
 async def find_operator(store: Store, catalogue: Mapping[str, Operator], name: str) -> Operator:
-    """An operator by name or digest. A name of the catalogue means the catalogue's, any other the newest handed in.
+    """Find an operator by name or digest. The catalogue wins; otherwise a name means the newest submitted one.
 
     Raises:
         NotFound: If there is none.
@@ -31,12 +31,12 @@ async def find_operator(store: Store, catalogue: Mapping[str, Operator], name: s
 
 
 async def keep_operator(store: Store, catalogue: Mapping[str, Operator], operator: Operator) -> None:
-    """Keep an operator for later searches. Idempotent.
+    """Store an operator for later searches. Idempotent.
 
     Raises:
-        Conflict: If its name is the catalogue's, for another operator.
+        Conflict: If the catalogue has a different operator of this name.
     """
     own = catalogue.get(operator.name)
     if own is not None and own.digest != operator.digest:
-        raise Conflict(f"the catalogue has an operator called '{operator.name}'; give yours another name", "name")
+        raise Conflict(f"the catalogue has an operator named '{operator.name}'; choose another name", "name")
     await store.operators.put(operator.digest, operator.name, operator.model_dump_json())

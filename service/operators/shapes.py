@@ -1,7 +1,7 @@
-"""Shapes that a candidate must get right besides the benchmark's: boundary shapes, and shapes it cannot know before.
+"""Shapes to check besides the benchmark's: boundary shapes, and secret held-out and random shapes.
 
-Both are drawn from the operator's `ranges`. Dimensions without a range have the sizes that they have together in one of
-the benchmark shapes: boundary shapes mostly those of the first.
+All come from the operator's `ranges`. Dimensions without a range take their sizes together from one benchmark shape;
+boundary shapes mostly from the first.
 """
 
 import math
@@ -14,46 +14,46 @@ from itertools import permutations
 from workers.protocol import FAR, Input, Operator, Shape, ShapeRole
 
 INTERPRETED_ELEMENTS = 2**16
-"""Elements of all inputs together that Triton's interpreter gets through in well under a second."""
+"""Maximum elements of all inputs that Triton's interpreter processes in well under a second."""
 INTERPRETED_ROWS = 160
-"""Rows of any input, all dimensions but the last: often the number of programs, at 2 to 5 ms each (measured)."""
+"""Maximum rows of an input, over all dimensions but the last: often one program each, at 2 to 5 ms (measured)."""
 INTERPRETED_VOLUME = 2**21
-"""Product of all dimensions of inputs, and of their fixed sizes: bounds the multiplications of a matrix product, and
-the elements of its result."""
+"""Maximum product of all dimensions of inputs and their fixed sizes: it bounds the multiplications of a matrix product
+and the elements of its result."""
 ROOMY_ELEMENTS = 2**19
-"""Elements of all inputs of a shape that has two of everything: few programs get through many of them."""
+"""Maximum elements of all inputs of a shape with two of everything: few programs process many of them."""
 ROOMY_ROWS = 1200
-"""Rows of any input there: 17 texts of 70 tokens are 1190."""
+"""Maximum rows of an input there: 17 texts of 70 tokens are 1190."""
 ROOMY_PRODUCTS = 2**23
-"""Elements of any input there, times those that another one has along fixed dimensions, such as taps of a kernel."""
+"""Maximum elements of an input there, times another input's along fixed dimensions, such as taps of a kernel."""
 HELD_OUT_BYTES = 128 * 2**20
-"""Bytes of all inputs of a held-out shape: checking one must stay cheap beside the benchmark shapes."""
+"""Maximum bytes of all inputs of a held-out shape: its check must cost little beside the benchmark shapes."""
 
 TALL = 149
-"""More rows than a B200 has processors (148), so that persistent kernels come round again. Prime."""
+"""Number of rows above the 148 processors of a B200, so that persistent kernels loop. Prime."""
 TILE = 128
-"""A size that common tiles divide; one more leaves a tail."""
+"""Size that common tiles divide; one more leaves a tail."""
 LONG = 8191
-"""Longer than the block of most loops over a row, and one short of a power of two. Prime."""
+"""Row length above the block of most loops over a row, and one below a power of two. Prime."""
 TWO_TILES = 140
-"""More than a tile of 128, and halved again and again more than one of 64, 32 and 16."""
+"""Size above a tile of 128; repeated halves are above tiles of 64, 32 and 16."""
 FEWEST_ROWS = 17
-"""Size that nothing is cut below before all else is cut: `bias` judges by 16 rows."""
+"""Minimum size of a dimension until all others are cut too: the check `bias` needs 16 rows."""
 ROOMY_AXES = 4
-"""Axes from which all but the last two of an input count things that are alike, such as heads."""
+"""Number of axes from which all but an input's last two count equal parts, such as heads."""
 
 ATTEMPTS = 64
-"""Draws of a held-out shape before it is cut to size instead."""
+"""Number of draws of a held-out shape before the last one is cut to size."""
 
 Dims = dict[str, int]
 Fits = Callable[[Operator, Dims], bool]
 
 
 def all_shapes(operator: Operator, seed: int) -> tuple[Shape, ...]:
-    """Every shape that a candidate is traced for, without duplicates.
+    """Return every shape that a candidate is traced for, without duplicates.
 
-    Boundary shapes come first, the cheapest leading, since most wrong candidates fail there; then benchmark shapes in
-    the operator's order; then held-out shapes.
+    Boundary shapes come first, cheapest first, because most wrong candidates fail there. Benchmark shapes follow in the
+    operator's order, then held-out shapes.
     """
     benchmark = (Shape(dims=item.dims, weight=item.weight) for item in operator.shapes)
     timed = {shape.key: shape for shape in benchmark}
@@ -62,12 +62,12 @@ def all_shapes(operator: Operator, seed: int) -> tuple[Shape, ...]:
 
 
 def boundary_shapes(operator: Operator) -> tuple[Shape, ...]:
-    """A few shapes at which kernels break, small enough to be interpreted on a CPU, the cheapest first.
+    """Return a few shapes at which kernels break, small enough for the interpreter, cheapest first.
 
-    The smallest; tall with odd short rows; exact tiles; one more than exact tiles; long rows; two of everything; and
-    this in small for every other combination of fixed sizes that benchmark shapes have. Sizes that only scalars have,
-    such as a window, are less than those of inputs there, and once more. An operator without ranges has none. Where
-    the smallest shape is too large to be interpreted it is the only one.
+    They are: the smallest; many odd short rows; exact tiles; one more than exact tiles; long rows; two of everything;
+    and a small version of the last for each other combination of fixed sizes in benchmark shapes. Dimensions that only
+    scalars have, such as a window, are smaller than those of inputs there, and larger once. An operator without ranges
+    has none. If the smallest shape is too large for the interpreter, it is the only one.
     """
     names = [name for name in operator.extents if name in operator.ranges]
     if not names:
@@ -90,10 +90,10 @@ def boundary_shapes(operator: Operator) -> tuple[Shape, ...]:
 
 
 def held_out_shapes(operator: Operator, seed: int, count: int = 2) -> tuple[Shape, ...]:
-    """Shapes drawn from the ranges, log-uniformly, the same ones for the same seed.
+    """Draw shapes from the ranges log-uniformly; equal seeds give equal shapes.
 
-    The first is small enough to be interpreted, the others take at most `HELD_OUT_BYTES`. None is a benchmark or a
-    boundary shape. Fewer than `count` come back where the ranges hold no more.
+    The first is small enough for the interpreter, the others take at most `HELD_OUT_BYTES`. None is a benchmark or
+    boundary shape. The result is shorter than `count` if the ranges hold no more shapes.
     """
     if not operator.ranges:
         return ()
@@ -109,23 +109,23 @@ def held_out_shapes(operator: Operator, seed: int, count: int = 2) -> tuple[Shap
 
 
 def random_shapes(operator: Operator, seed: int, count: int, known: Container[str], *, small: bool) -> list[Shape]:
-    """Shapes for a finalist, drawn from the ranges log-uniformly by a secret seed.
+    """Draw shapes for a finalist from the ranges, log-uniformly, by a secret seed.
 
     Args:
-        operator: Gives the ranges.
-        seed: The secret.
-        count: Most of them.
+        operator: Operator with the ranges.
+        seed: Secret seed.
+        count: Maximum number of shapes.
         known: Keys of shapes that it was judged at.
-        small: Whether they must be interpretable; else they take at most `HELD_OUT_BYTES`.
+        small: True if the interpreter must manage them; otherwise they take at most `HELD_OUT_BYTES`.
 
     Returns:
-        No two alike; fewer where the ranges hold no more, none without ranges.
+        Distinct shapes; fewer than `count` if the ranges hold no more, none without ranges.
     """
     rng = random.Random(seed)
     found: dict[str, Shape] = {}
     points = math.prod(high - low + 1 for low, high in operator.ranges.values()) * len(_fixed_sizes(operator))
     for _ in range(count if operator.ranges else 0):
-        if len(found) == points:  # To look for another one takes many tries.
+        if len(found) == points:  # No further shape exists, and the search for one would take many draws.
             break
         dims = _drawn(operator, rng, _interpretable if small else _affordable, found)
         shape = Shape(dims=dims, role=ShapeRole.RANDOM)
@@ -134,11 +134,10 @@ def random_shapes(operator: Operator, seed: int, count: int, known: Container[st
 
 
 def far_shape(operator: Operator) -> Shape | None:
-    """The smallest shape in the ranges at which an input has more than 2^31 elements; None if they do not reach so far.
+    """Return the smallest shape in the ranges at which an input has more than 2^31 elements; None without such a shape.
 
-    All dimensions are as small as may be, but for those of one input: they grow to the ends of their ranges one after
-    the other, the last one as far as it must. Of all such shapes, by input and order, it is the one whose inputs take
-    the fewest bytes.
+    All dimensions are minimal except those of one input. These grow to the ends of their ranges one after the other,
+    the last one no further than needed. Among all inputs and orders, the shape with the fewest input bytes wins.
     """
     least = {name: low for name, (low, _) in operator.ranges.items()}
     points = [
@@ -153,7 +152,7 @@ def far_shape(operator: Operator) -> Shape | None:
 
 
 def _grown(operator: Operator, dims: Dims, item: Input, order: Sequence[str | int]) -> Dims:
-    """Grow dimensions one after the other until an input has more than 2^31 elements, or all are at their largest."""
+    """Grow dimensions one after the other until an input has more than 2^31 elements or all are maximal."""
     grown = dict(dims)
     for name in map(str, order):
         sizes = range(grown[name], operator.ranges[name][1])
@@ -166,15 +165,15 @@ def _grown(operator: Operator, dims: Dims, item: Input, order: Sequence[str | in
 
 
 def _pattern(names: Sequence[str], *, first: int, between: int, last: int) -> Dims:
-    """Sizes by place: for the first of the dimensions, for the last one (or the only one), for all others."""
+    """Return sizes by position: of the first dimension, of the last (or only) one, and of all others."""
     return {name: between for name in names} | {names[0]: first} | {names[-1]: last}
 
 
 def _doubled(operator: Operator, size: int, fixed: Dims) -> Dims:
-    """Two of everything at once, as an address of a second block may be right in the first of all heads only.
+    """Return a shape with two of everything: a second block's address may be right in the first head only.
 
-    Two or three of what is counted, such as heads and experts; as many as given of all else, elements of fixed axes
-    behind a dimension included; half as many of the first size that only scalars have, such as a window.
+    Counted dimensions, such as heads and experts, get 2 or 3. All others get `size`, which includes the elements of
+    fixed axes behind them. The first dimension that only scalars have, such as a window, gets half of it.
     """
     counted, behind = _counted(operator), _behind(operator)
     aside = [name for name in operator.ranges if name not in operator.extents]
@@ -186,7 +185,7 @@ def _doubled(operator: Operator, size: int, fixed: Dims) -> Dims:
 
 
 def _counted(operator: Operator) -> list[str]:
-    """Dimensions before the last two of an input of four axes or more, or of two inputs."""
+    """Return the dimensions before the last two of an input with four or more axes, or of two inputs."""
     met: Counter[str] = Counter()
     for item in operator.inputs:
         worth = 2 if len(item.shape) >= ROOMY_AXES else 1
@@ -195,7 +194,7 @@ def _counted(operator: Operator) -> list[str]:
 
 
 def _behind(operator: Operator) -> Dims:
-    """The most elements of axes without a name right behind a dimension, such as those of a group of weights."""
+    """Return the maximum elements of fixed axes right behind each dimension, such as those of a group of weights."""
     found: Dims = {}
     for item in operator.inputs:
         name = ""
@@ -207,7 +206,7 @@ def _behind(operator: Operator) -> Dims:
 
 
 def _drawn(operator: Operator, rng: random.Random, fits: Fits, known: Container[str]) -> Dims:
-    """A point that fits and is new, or after many tries the last one drawn, cut until it fits."""
+    """Draw a point that fits and is new; after `ATTEMPTS` draws, cut the last one until it fits."""
     fixed = _fixed_sizes(operator)
     for _ in range(ATTEMPTS):
         sizes = {name: _log_uniform(rng, *bounds) for name, bounds in operator.ranges.items()}
@@ -222,19 +221,19 @@ def _log_uniform(rng: random.Random, low: int, high: int) -> int:
 
 
 def _fixed_sizes(operator: Operator) -> list[Dims]:
-    """Sizes of the dimensions without a range that benchmark shapes have, each combination once, the first's first."""
+    """Return the distinct combinations of sizes of dimensions without a range, in the order of benchmark shapes."""
     fixed = [name for name in operator.dimensions if name not in operator.ranges]
     return list({tuple(item.dims[name] for name in fixed): item.dims for item in operator.shapes}.values())
 
 
 def _clamped(operator: Operator, sizes: Dims, fixed: Dims) -> Dims:
-    """A point of the space: these sizes within their ranges, and what has no range as it is fixed."""
+    """Clamp sizes to their ranges, and add the fixed sizes of dimensions without a range."""
     ranged = {name: max(low, min(high, sizes[name])) for name, (low, high) in operator.ranges.items()}
     return {name: ranged.get(name, fixed[name]) for name in operator.dimensions}
 
 
 def _cut(operator: Operator, dims: Dims, fits: Fits, least: int = 1) -> Dims:
-    """Halve dimensions, leading ones first, until the shape fits or all are at their smallest, or as small as given."""
+    """Halve dimensions, leading ones first, until the shape fits or all have their minimum, at least `least`."""
     dims = dict(dims)
     for name in operator.extents:
         low = max(least, operator.ranges.get(name, (dims[name], dims[name]))[0])
@@ -252,7 +251,7 @@ def _interpretable(operator: Operator, dims: Dims) -> bool:
 
 
 def _is_roomy(operator: Operator, dims: Dims) -> bool:
-    """Small enough to be interpreted once or twice; fixed axes at an input's end lie in its rows."""
+    """Return True if a shape can be interpreted once or twice; fixed axes at an input's end belong to its rows."""
     ends = [len(item.shape) - _fixed_end(item.shape) for item in operator.given]
     shapes = [operator.input_shape(item, dims)[:end] for item, end in zip(operator.given, ends, strict=True)]
     return (
@@ -263,7 +262,7 @@ def _is_roomy(operator: Operator, dims: Dims) -> bool:
 
 
 def _products(operator: Operator, dims: Dims) -> int:
-    """Elements of an input times those of the dimensions without a range that another one has and it does not."""
+    """Return the maximum elements of an input, times the fixed dimensions that only another input has."""
     fixed = {*operator.extents} - {*operator.ranges}
     return max(
         math.prod(operator.input_shape(item, dims))
@@ -274,7 +273,7 @@ def _products(operator: Operator, dims: Dims) -> int:
 
 
 def _fixed_end(shape: Sequence[str | int]) -> int:
-    """How many axes without a name come last."""
+    """Return the number of trailing axes without a name."""
     return next((count for count, extent in enumerate(reversed(shape)) if isinstance(extent, str)), len(shape))
 
 
@@ -283,7 +282,7 @@ def _elements(operator: Operator, dims: Dims) -> int:
 
 
 def _fixed(operator: Operator) -> int:
-    """The most elements that sizes without a name give an input, such as those of a page or of a group of weights."""
+    """Return the maximum product of an input's fixed sizes, such as those of a page or of a group of weights."""
     return max(math.prod(extent for extent in item.shape if isinstance(extent, int)) for item in operator.given)
 
 

@@ -1,4 +1,4 @@
-"""A candidate's text as a syntax tree: its normal form, its digest, its jit functions and their launches."""
+"""Syntax trees of candidates: normal form, digest, jit functions and their launches."""
 
 import ast
 import hashlib
@@ -8,26 +8,26 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 REMEMBERED = 1024
-"""Texts whose digests are remembered, some kilobytes each: a proposal's is asked for three times on its way."""
+"""Number of cached digests, with texts of some kilobytes each: one proposal needs its digest three times."""
 
 LAUNCH_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
-"""Keywords of a launch that speak to Triton and not to the kernel; the contract allows no others."""
+"""Keywords of a launch for Triton, not for the kernel; the contract allows no others."""
 
 _OPAQUE = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom),
     *(ast.Global, ast.Nonlocal, ast.Try, ast.TryStar, ast.Match),
 )
-"""Statements inside a function after which its locals keep their names: they bind names in ways not followed here."""
+"""Statements that keep a function's locals from being renamed: they bind names in ways not analysed here."""
 
 _REFLECTION = {"locals", "globals", "vars", "eval", "exec", "dir"}
 """Builtins that can see a local's name."""
 
 
 def parse(source: str) -> ast.Module:
-    """Read a source.
+    """Parse a source.
 
     Raises:
-        SyntaxError: If Python cannot read it, whatever the parser itself raised.
+        SyntaxError: If Python cannot parse it; other exceptions of the parser are converted.
     """
     try:
         return ast.parse(source)
@@ -48,12 +48,12 @@ def render(module: ast.Module) -> str:
 
 
 def normalise(source: str) -> str:
-    """The same program without what does not change it: comments, docstrings, formatting, names of locals.
+    """Return the program without comments, docstrings, formatting and names of locals.
 
-    Parameters keep their names, since launches pass them by keyword.
+    Parameters keep their names because launches pass them by keyword.
 
     Raises:
-        SyntaxError: If the source cannot be read.
+        SyntaxError: If the source cannot be parsed.
     """
     module = parse(source)
     try:
@@ -66,7 +66,7 @@ def normalise(source: str) -> str:
 
 
 def without_texts(module: ast.Module) -> ast.Module:
-    """The tree, without statements that are a text and nothing else: docstrings, mostly."""
+    """Remove statements that are string constants, mostly docstrings, from a tree, in place."""
     for node in walk(module):
         for name in ("body", "orelse", "finalbody"):
             block = getattr(node, name, None)
@@ -78,7 +78,7 @@ def without_texts(module: ast.Module) -> ast.Module:
 
 @lru_cache(REMEMBERED)
 def digest(source: str) -> str:
-    """SHA-256 of the normal form, or of the text itself where Python cannot read it."""
+    """Return the SHA-256 of the normal form, or of the text itself if Python cannot parse it."""
     try:
         text = normalise(source)
     except SyntaxError:
@@ -87,7 +87,7 @@ def digest(source: str) -> str:
 
 
 def walk(root: ast.AST) -> Iterator[ast.AST]:
-    """A node and all below it, as `ast.walk` goes over them, in half its time: rules look at trees again and again."""
+    """Yield a node and its descendants in the order of `ast.walk`, in half its time: rules walk trees often."""
     nodes = [root]
     for node in nodes:
         for name in node._fields:
@@ -100,7 +100,7 @@ def walk(root: ast.AST) -> Iterator[ast.AST]:
 
 
 def dotted(node: ast.AST) -> str:
-    """A name with its attributes, such as `tl.load`; empty for any other expression."""
+    """Return a name with its attributes, such as `tl.load`; empty for any other expression."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute) and (owner := dotted(node.value)):
@@ -109,12 +109,12 @@ def dotted(node: ast.AST) -> str:
 
 
 def decorators(function: ast.FunctionDef) -> list[str]:
-    """Dotted names of a function's decorators, calls included."""
+    """Return the dotted names of a function's decorators, called ones included."""
     return [dotted(item.func if isinstance(item, ast.Call) else item) for item in function.decorator_list]
 
 
 def jit_functions(module: ast.Module) -> dict[str, ast.FunctionDef]:
-    """Functions of the module that run on the device, by name."""
+    """Return the module's device functions by name."""
     return {
         item.name: item
         for item in module.body
@@ -124,7 +124,7 @@ def jit_functions(module: ast.Module) -> dict[str, ast.FunctionDef]:
 
 @dataclass(frozen=True)
 class LaunchSite:
-    """One `kernel[grid](...)`: the call, and the module-level function whose code it is in."""
+    """Launch `kernel[grid](...)`: the call, its kernel, and the module-level function that contains it."""
 
     call: ast.Call
     kernel: ast.FunctionDef
@@ -132,18 +132,18 @@ class LaunchSite:
 
     @property
     def subscript(self) -> ast.Subscript:
-        """The `kernel[grid]` part."""
+        """Part `kernel[grid]` of the call."""
         assert isinstance(self.call.func, ast.Subscript)
         return self.call.func
 
     @property
     def keywords(self) -> dict[str, ast.keyword]:
-        """What is passed by keyword, by name."""
+        """Keyword arguments, by name."""
         return {item.arg: item for item in self.call.keywords if item.arg}
 
 
 def launches(module: ast.Module) -> list[LaunchSite]:
-    """Launches of the module's own kernels, in the order of the text."""
+    """Return the launches of the module's own kernels, in text order."""
     kernels = jit_functions(module)
     return [
         LaunchSite(node, kernels[name], host)
@@ -165,7 +165,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def _rename_locals(function: ast.FunctionDef) -> None:
-    """Number a function's locals in order of first assignment; leaves it alone where that could change anything."""
+    """Number a function's locals in order of first assignment, unless that could change the program."""
     inner = [node for statement in function.body for node in walk(statement)]
     names = [node for node in inner if isinstance(node, ast.Name)]
     if any(isinstance(node, _OPAQUE) for node in inner) or _REFLECTION & {node.id for node in names}:

@@ -1,6 +1,6 @@
-"""Operator specs as documents: a mapping becomes an `Operator`, or an error that says what is wrong and what is right.
+"""Parser of operator specs: a mapping becomes an `Operator`, or an error that names the fault and a valid value.
 
-Reading files is the business of `service.operators.catalogue`.
+`service.operators.catalogue` reads the files.
 """
 
 import ast
@@ -52,7 +52,7 @@ RIGHT = {
     "backward": "true to judge gradients as well, or false",
     "baselines": "a list of 'compile', 'max_autotune', 'native' and 'liger'; eager PyTorch is always one",
 }
-"""What is right in each field of a spec, by its path without indices."""
+"""Description of a valid value for each field of a spec, by its path without indices."""
 
 _TABLES: dict[str, type[BaseModel]] = {
     "": Operator,
@@ -65,14 +65,14 @@ _TABLES: dict[str, type[BaseModel]] = {
 }
 
 _NOT_IN_SPECS = {"dims", "[key]", "bool", "int", "float", "constrained-str", "constrained-int"}
-"""Parts of pydantic's error locations that name its own machinery, and `dims`, which specs leave out."""
+"""Parts of pydantic's error locations that name its internals, and `dims`, which specs leave out."""
 
 
 def parse_operator(document: Mapping[str, Any]) -> Operator:
-    """Read an operator spec in its JSON form: sources inline, benchmark shapes with or without `dims`.
+    """Parse an operator spec in its JSON form: sources inline, benchmark shapes with or without `dims`.
 
     Raises:
-        BadInput: If it cannot be right; names the field and says what would be.
+        InvalidInput: If it is invalid; names the field and a valid value.
     """
     body = {**document, "shapes": _with_dims(document["shapes"])} if "shapes" in document else document
     try:
@@ -80,7 +80,7 @@ def parse_operator(document: Mapping[str, Any]) -> Operator:
     except ValidationError as error:
         raise _explain(_first(error.errors())) from None
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"the spec holds a value that JSON has no form for: {error}", "spec") from None
+        raise InvalidInput(f"the spec has a value that JSON cannot express: {error}", "spec") from None
     arguments = len(operator.inputs) + len(operator.scalars)
     _require_entry(_module(operator.reference, "reference"), operator.entry, arguments)
     for index, seed in enumerate(operator.seeds):
@@ -89,13 +89,13 @@ def parse_operator(document: Mapping[str, Any]) -> Operator:
 
 
 def nearest(word: object, known: Iterable[str]) -> str:
-    """A question that suggests the known word most like this one, such as `; did you mean 'dtype'?`, or nothing."""
+    """Suggest the most similar known word, such as `; did you mean 'dtype'?`; empty if none is similar."""
     close = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.5)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def _with_dims(shapes: object) -> object:
-    """Benchmark shapes as the protocol has them; specs write sizes straight into the table."""
+    """Convert benchmark shapes to the protocol's form; specs write sizes directly into the table."""
     if not isinstance(shapes, list | tuple):
         return shapes
     return [_shape(item) if isinstance(item, Mapping) and "dims" not in item else item for item in shapes]
@@ -107,12 +107,12 @@ def _shape(sizes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _first(errors: list[ErrorDetails]) -> ErrorDetails:
-    """The error to tell: an unknown key before all others, since a misspelt key also counts as a missing one."""
+    """Choose the error to report: an unknown key first, because a misspelt key also causes a missing one."""
     return next((error for error in errors if error["type"] == "extra_forbidden"), errors[0])
 
 
 def _explain(error: ErrorDetails) -> InvalidInput:
-    """One of pydantic's errors in the words of the spec."""
+    """Translate one of pydantic's errors into the terms of the spec."""
     if error["type"] == "extra_forbidden":
         path = _path(error["loc"])
         return InvalidInput(f"{path}: unknown key{_known_keys(error['loc'])}", path)
@@ -120,7 +120,7 @@ def _explain(error: ErrorDetails) -> InvalidInput:
     path = _path(parts)
     if error["type"] == "value_error":
         problem = error["msg"].removeprefix("Value error, ")
-        # The protocol's checks across fields begin their message with the field themselves.
+        # Messages of the protocol's checks across fields start with the field.
         return InvalidInput(f"{path}: {problem}", path) if path else InvalidInput(problem, problem.partition(":")[0])
     right = _right(parts)
     if error["type"] == "missing":
@@ -162,7 +162,7 @@ def _module(source: str, field: str) -> ast.Module:
 
 
 def _require_entry(module: ast.Module, entry: str, arguments: int) -> None:
-    """Check that the reference defines the entry function, for as many arguments as the spec passes."""
+    """Require that the reference defines the entry function with as many arguments as the spec passes."""
     functions = {item.name: item.args for item in module.body if isinstance(item, ast.FunctionDef)}
     if entry not in functions:
         raise InvalidInput(f"reference: defines no function '{entry}'{nearest(entry, functions)}", "reference")

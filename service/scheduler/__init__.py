@@ -1,1 +1,1 @@
-"""Searches are kept going: who holds them, how much is on its way, what comes back."""
+"""Scheduler: leases on searches, limits on candidates in flight, and ingestion of reports."""

@@ -1,7 +1,7 @@
-"""How many candidates may be on their way: limits for a search, for its owner and in all, and what the queue can take.
+"""Backpressure: limits on candidates in flight, per search, per owner and in total, and by what the queue can take.
 
-Proposing is what feeds everything behind it, so this is where a full queue is felt: nothing more is proposed, and no
-model is asked, while workers or we ourselves cannot keep up.
+Proposals feed everything behind them. So while workers or the coordinator cannot keep up, nothing more is proposed and
+no language model is asked.
 """
 
 import time
@@ -14,16 +14,16 @@ from service.evaluation.jobs import traced_at
 from workers.queue import Dispatcher
 
 LOOK_S = 1.0
-"""Seconds between two looks at the queue."""
+"""Seconds between two reads of the queue's depth."""
 DEEP_PER_WORKER = 4
-"""Jobs waiting for each worker of a lane beyond which more are of no use to it."""
+"""Jobs waiting per worker of a queue beyond which more would only wait."""
 REPORTS_LAG = 1_000
-"""Reports waiting beyond which we are behind ourselves: a few seconds' worth."""
+"""Reports waiting beyond which the coordinator itself is behind: a few seconds' worth."""
 
 
 @dataclass(frozen=True)
 class CandidateLimits:
-    """Most candidates on their way: of one search, of all searches of one owner, and of everybody."""
+    """Maximum numbers of candidates in flight: per search, per owner, and in total."""
 
     per_search: int
     per_owner: int
@@ -31,7 +31,7 @@ class CandidateLimits:
 
 
 class InFlightLimits:
-    """What each search may add now."""
+    """Number of candidates that each search may add now."""
 
     def __init__(self, dispatcher: Dispatcher, limits: CandidateLimits) -> None:
         self._dispatcher = dispatcher
@@ -43,7 +43,7 @@ class InFlightLimits:
         self._look_at = 0.0
 
     async def look(self, marks: Iterable[SearchFingerprint]) -> None:
-        """See what is on its way.
+        """Count what is in flight.
 
         Args:
             marks: All open searches.
@@ -61,11 +61,11 @@ class InFlightLimits:
             self._deep = await self._find_deep()
 
     def free(self, search: SearchRecord, in_flight: int) -> int:
-        """Candidates that a search may add; a lane that is deep leaves each search one at a time.
+        """Return the number of candidates that a search may add; a full queue allows each search one at a time.
 
         Args:
-            search: Which search.
-            in_flight: How many it has on their way.
+            search: The search.
+            in_flight: Number of its candidates in flight.
         """
         if self._lagging:
             return 0
@@ -74,23 +74,22 @@ class InFlightLimits:
         return max(0, min(most - in_flight, room))
 
     def add(self, search: SearchRecord, candidates: int) -> None:
-        """Count candidates that a search has added since the last look."""
+        """Count candidates that a search has added since the last `look`."""
         self._owners[search.owner] += candidates
         self._total += candidates
 
     async def _find_deep(self) -> frozenset[str]:
-        """Places where more jobs wait than their workers need."""
+        """Return the places where more jobs wait than their workers need."""
         waiting: Counter[str] = Counter()
         for stream, jobs in (await self._dispatcher.vitals.depth()).items():
-            lane = stream.rpartition(":")[0]
-            waiting[lane.rpartition(":")[0]] += jobs
-        served: Counter[str] = Counter()
+            waiting[stream.rsplit(":", 2)[0]] += jobs
+        workers: Counter[str] = Counter()
         for worker in await self._dispatcher.workers():
-            served.update(place for place in (worker.target, worker.device) if place)
+            workers.update(place for place in (worker.target, worker.device) if place)
         floor = self._limits.per_search
-        return frozenset(place for place, jobs in waiting.items() if jobs > floor + DEEP_PER_WORKER * served[place])
+        return frozenset(place for place, jobs in waiting.items() if jobs > floor + DEEP_PER_WORKER * workers[place])
 
 
 def _places(search: SearchRecord) -> set[str]:
-    """Where a search's jobs go: its devices, and where candidates are traced for them."""
+    """Return the places that a search's jobs go to: its devices, and the place where its candidates are traced."""
     return {*search.devices, traced_at(search)}

@@ -1,4 +1,4 @@
-"""What people may change of a search that runs: budget, priority, stop rules, favoured parents, words for models."""
+"""Changes to a running search: budget, priority, stop rules, pins, and hints for language models."""
 
 from uuid6 import uuid7
 
@@ -12,30 +12,30 @@ from service.events import EventBus, SearchChanged
 from service.requests import HintRequest, PinRequest, SearchChange
 
 STEERABLE = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
-"""States in which a search can be steered; the others are final."""
+"""States in which a search can be changed; the others are final."""
 MOST_PINS = 64
-"""Pins of one search. More of them would prefer nothing any more."""
+"""Maximum number of pins of one search. With more of them, no parent would be preferred any more."""
 MOST_HINTS = 32
-"""Hints for one search: what a prompt has room for."""
+"""Maximum number of hints for one search: a prompt has room for this many."""
 
 
 async def change(store: Store, events: EventBus, search: SearchRecord, asked: SearchChange) -> SearchRecord:
-    """Give a search another budget, priority or stop rules. Jobs that wait already keep the turns they were sent with.
+    """Give a search another budget, priority or stop rules. Waiting jobs keep their place in the queue.
 
     Raises:
-        Conflict: If it has ended, or has proposed more than its new budget already.
+        Conflict: If the search has ended, or has more candidates than the new budget.
     """
     _require_open(search)
     proposed = (await store.candidates.count(search.id)).candidates
-    if asked.budget is not None and asked.budget < proposed:
+    if asked.evaluations is not None and asked.evaluations < proposed:
         raise Conflict(
-            f"{proposed} candidates are proposed already, so the budget cannot be {asked.budget};"
+            f"the search has {proposed} candidates already, so its evaluations cannot be {asked.evaluations};"
             " stop the search to end it"
         )
     stop = None if asked.stop is None else asked.stop.model_dump(mode="json", exclude_none=True)
     try:
         changed = await store.searches.change(
-            search.id, budget=asked.budget, priority=asked.priority, stop=stop, only_in=STEERABLE
+            search.id, evaluations=asked.evaluations, priority=asked.priority, stop=stop, only_in=STEERABLE
         )
     except ArchiveConflict as error:
         raise Conflict(str(error)) from error
@@ -44,16 +44,16 @@ async def change(store: Store, events: EventBus, search: SearchRecord, asked: Se
 
 
 async def pin(store: Store, search: SearchRecord, asked: PinRequest, author: str) -> PinRecord:
-    """Have a search prefer a cell's holder, or a candidate, as a parent. What is pinned already keeps its pin.
+    """Pin a cell or a candidate, which is then preferred as a parent. An equal pin is kept.
 
     Raises:
-        BadInput: If the search has no such device, cell or candidate.
-        Conflict: If it has ended, or has as many pins as it may.
+        InvalidInput: If the search has no such device, cell or candidate.
+        Conflict: If the search has ended or has the maximum number of pins.
     """
     _require_open(search)
     device = asked.device or search.devices[0]
     if device not in search.devices:
-        raise InvalidInput(f"this search has {', '.join(search.devices)}", "device")
+        raise InvalidInput(f"this search has the devices {', '.join(search.devices)}", "device")
     cells = Grid(search.axes).cells
     if asked.cell is not None and asked.cell >= cells:
         raise InvalidInput(f"the grid has {cells} cells, numbered from 0", "cell")
@@ -66,10 +66,10 @@ async def pin(store: Store, search: SearchRecord, asked: PinRequest, author: str
 async def hint(
     store: Store, search: SearchRecord, asked: HintRequest, author: str, id: str | None = None
 ) -> HintRecord:
-    """Keep a hint for the models that write a search's candidates; one of an `id` that is there already stays as it is.
+    """Store a hint for the language models of a search; an existing hint with the same `id` stays as it is.
 
     Raises:
-        Conflict: If the search has ended, or has as many hints as it may.
+        Conflict: If the search has ended or has the maximum number of hints.
     """
     _require_open(search)
     return await store.hints.put(NewHint(id or str(uuid7()), search.id, asked.text, author), most=MOST_HINTS)
@@ -77,7 +77,7 @@ async def hint(
 
 def _require_open(search: SearchRecord) -> None:
     if search.state not in STEERABLE:
-        raise Conflict(f"the search is {search.state.value}, and nothing brings it back; start another")
+        raise Conflict(f"the search is {search.state.value}, which is final; start another search")
 
 
 async def _has(store: Store, search: SearchRecord, candidate: str) -> bool:

@@ -1,7 +1,7 @@
-"""Events between coordinators: told to a stream in Redis, heard by all, in one order and under the same ids for each.
+"""Event bus between coordinators: a stream in Redis that all of them read, in one order and with the same ids.
 
-A watch may so be resumed at any coordinator, and after a restart, as far back as the stream reaches. Events tell what
-is in the archive already; where some are lost, watchers are told to read the state again.
+So a watcher may resume at any coordinator and after a restart, as far back as the stream reaches. Events repeat what is
+in the archive already; if some are lost, watchers are told to read the state again.
 """
 
 import asyncio
@@ -23,14 +23,15 @@ from service.tasks import end
 STREAM = "reef:events"
 """Key of the stream; fields `at`, `kind` and `event` (JSON)."""
 UNTOLD = 4096
-"""Most events kept while Redis is away; what is older is dropped, and watchers read the state anew then anyway."""
+"""Maximum number of events kept while Redis is away; older ones are dropped, as watchers read the state again then."""
 BLOCK_MS = 2_000
-"""Longest wait in one read; the connection is given up for dead only well after that."""
+"""Longest wait in one read, milliseconds."""
 ANSWER_S = 10.0
+"""Seconds without an answer after which a connection counts as dead; well above `BLOCK_MS`."""
 PAUSE_S = 0.3
-"""Before Redis is tried again."""
+"""Seconds before Redis is tried again."""
 LAST_WORDS_S = 1.0
-"""Seconds that the last events get to be told in at the end."""
+"""Seconds that the last events get to be sent at the end."""
 
 _KINDS: dict[str, TypeAdapter[Any]] = {kind.kind: TypeAdapter(kind) for kind in get_args(Event)}
 
@@ -51,7 +52,7 @@ class RedisBus:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Read what was told lately, then tell and hear until `close`."""
+        """Read recent events, then send and receive until `close`."""
         with contextlib.suppress(RedisError, OSError):
             told: Any = await self._redis.xrevrange(STREAM, count=HISTORY)
             for id, fields in reversed(told):
@@ -63,7 +64,7 @@ class RedisBus:
         ]
 
     async def close(self) -> None:
-        """Tell the last events, if Redis takes them, and stop."""
+        """Send the last events, if Redis takes them, and stop."""
         self._events.route(None)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_WORDS_S):
@@ -99,7 +100,7 @@ class RedisBus:
             await pipeline.execute()
 
     async def _keep_hearing(self) -> None:
-        """Hear events as they come; after a pause in hearing, watchers read the state again."""
+        """Receive events as they come; after an interruption, tell watchers to read the state again."""
         while True:
             try:
                 read: Any = await self._redis.xread({STREAM: self._last}, block=BLOCK_MS)
@@ -117,6 +118,6 @@ class RedisBus:
             event: Event = _KINDS[fields["kind"]].validate_json(fields["event"])
             at = datetime.fromisoformat(fields["at"])
         except (KeyError, ValueError, ValidationError) as error:
-            log.info("an event of a version we do not know", id=id, reason=str(error)[:200])
+            log.info("event of an unknown version", id=id, reason=str(error)[:200])
             return
         self._events.deliver(PublishedEvent(id, at, event))

@@ -1,8 +1,8 @@
-"""The loop that keeps every running search supplied with jobs and applies what comes back.
+"""Main loop of a coordinator: supply every running search with candidates and apply the reports.
 
-There is no generation barrier: whenever a search has fewer candidates in flight than it may, one more is proposed.
-All state is in the archive. Several coordinators may run this loop on one archive, each for the searches it holds; a
-search that changes hands begins with a sweep that re-sends what got lost.
+There is no generation barrier: a search gets a new candidate as soon as fewer are in flight than its limit. All state
+is in the archive. Several coordinators may run this loop on one archive, each for the searches that it holds. A search
+that changes its holder starts with a sweep that sends lost jobs again.
 """
 
 import asyncio
@@ -37,20 +37,20 @@ from workers.queue import Dispatcher, QueueUnavailable
 ACTIVE = (SearchState.PREPARING, SearchState.RUNNING)
 OPEN = (*ACTIVE, SearchState.PAUSED)
 IDLE_BEFORE_SWEEP_S = 15.0
-"""Quiet time of a search after which its jobs are looked for that the queue may have lost. Longer than most judgements;
-looking once too often costs a few queries."""
+"""Seconds without a report after which a search is swept for lost jobs. Longer than most judgements; a needless sweep
+costs a few queries."""
 SUPPLY_S = 0.25
-"""Longest that places are filled before reports are taken in again, seconds, but for the search that is at it."""
+"""Seconds of proposing after which reports are applied again; the search that is being supplied is finished first."""
 SWEPT_S = 0.5
-"""Longest that searches are swept before reports are taken in again, likewise."""
+"""Seconds of sweeping after which reports are applied again; the search that is being swept is finished first."""
 PROPOSED_AT_ONCE = 4
-"""Most candidates proposed for one search in its turn."""
+"""Maximum number of candidates proposed for one search in its turn."""
 LIFE_S = 1.0
-"""Seconds between two looks at whether the queue's server was restarted."""
+"""Seconds between two checks for a restart of the queue's server."""
 PAUSE_S = 1.0
 """Seconds before a tick that failed is tried again."""
 STOP_S = 20.0
-"""Seconds that the running tick gets to end in; one that applies many reports takes a second or two."""
+"""Seconds that the running tick gets to finish; one that applies many reports takes a second or two."""
 
 log = structlog.get_logger(__name__)
 
@@ -59,10 +59,10 @@ class Evolution:
     """Runs the searches that one coordinator holds.
 
     Attributes:
-        verdicts: What reports mean.
-        finals: Who holds a cell when a search would end.
-        search_leases: Which searches these are.
-        spot_checks: What reports of hosts count for.
+        verdicts: Applies reports.
+        finals: Examines finalists.
+        search_leases: Leases on the searches.
+        spot_checks: Spot checks of remote workers.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class Evolution:
         Args:
             store: The archive.
             dispatcher: The queue.
-            events: Where to say what happened.
-            limits: Most candidates on their way.
-            search_leases: Which searches to run; without it, this is the only coordinator there is.
-            workers_for: Sees to local workers for a search that is taken up.
-            ask: How emitters ask models; without it, those that would propose nothing.
+            events: The bus for events.
+            limits: Limits on candidates in flight.
+            search_leases: Leases on searches; None if this is the only coordinator.
+            workers_for: Starts local workers for a search that this coordinator takes.
+            ask: Client for language models; None makes emitters that need one propose nothing.
         """
         self._workers_for = workers_for
         self._store = store
@@ -118,7 +118,7 @@ class Evolution:
         self._task = asyncio.create_task(self.run(), name="evolution")
 
     async def stop(self) -> None:
-        """Let the running tick finish, so that nothing is left half done in the archive, let go of searches and end."""
+        """Finish the running tick, so that the archive is consistent, then release the searches and end."""
         if self._task is None:
             await self._proposing.close()
             return
@@ -129,7 +129,7 @@ class Evolution:
         await self.search_leases.stop()
 
     async def run(self) -> None:
-        """Tick until asked to stop. A tick that fails is logged and tried again."""
+        """Tick until `stop`. A tick that fails is logged and tried again."""
         while not self._stopping:
             try:
                 await self.tick()
@@ -142,9 +142,9 @@ class Evolution:
                 await asyncio.sleep(PAUSE_S)
 
     async def tick(self) -> None:
-        """Apply what has come back, then fill free places."""
+        """Apply reports, then propose candidates."""
         await self.search_leases.refresh()
-        # What is paid for is heard here.
+        # A search with a conversation is not handed over: its paid answer arrives in this process.
         quiet = [search for search in self._heard if not self._proposing.waiting(search)]
         await self.search_leases.share(self._cache.by_load(quiet))
         inbox = await self._ingestion.collect()
@@ -161,10 +161,10 @@ class Evolution:
         await self._supply_all()
 
     async def _take_up(self, held: frozenset[str]) -> None:
-        """Sweep what came into our hands, and let go of what has ended or is another's.
+        """Sweep newly held searches, and forget those that have ended or are held by another coordinator.
 
         Args:
-            held: What was held before the last look, so that what is not open there has ended.
+            held: Searches held before the last look: one that is not open since has ended.
         """
         marks = self._cache.marks
         until = time.monotonic() + SWEPT_S
@@ -174,19 +174,19 @@ class Evolution:
         await self._let_go(held - marks.keys())
         for search in self._heard.keys() - (held & marks.keys()):
             del self._heard[search]
-            # Whoever waited for one of its jobs has to ask for it anew: they left the queue with it.
+            # Its jobs are gone from the queue, so other searches that waited for one of them need a sweep.
             self.finals.forget(search)
             for other in self.verdicts.forget(search) & self._heard.keys():
                 self._heard[other] = 0.0
 
     async def _let_go(self, ended: Collection[str]) -> None:
-        """Drop what is left in the queue of searches that have ended."""
+        """Cancel the jobs of ended searches and release their leases."""
         for search in ended:
             await self._dispatcher.cancel(search)
         await self.search_leases.release(ended)
 
     async def _supply_all(self) -> None:
-        """Fill free places, but not for long; searches take turns, as many as their priority says."""
+        """Propose candidates for `SUPPLY_S` seconds; searches take turns in proportion to their priority."""
         marks, until = self._cache.marks, time.monotonic() + SUPPLY_S
         await self._limits_in_flight.look(marks.values())
         mine = await self._cache.those(self._heard, ACTIVE)
@@ -219,7 +219,7 @@ class Evolution:
             await self._propose(search, operator, min(free, PROPOSED_AT_ONCE))
 
     async def _prepare(self, search: SearchRecord, operator: Operator) -> None:
-        """Plant the seeds once the reference is known, and have the draft made meanwhile; run once all are judged."""
+        """Store the seeds once the reference is known, then request the draft; start to run once all are judged."""
         if not search.graphs:
             return
         counts = await self._store.candidates.count(search.id)
@@ -242,12 +242,12 @@ class Evolution:
         supplied = await self._proposing.supply(search, operator, free)
         self._limits_in_flight.add(search, supplied.added)
         if supplied.state is SearchState.DONE and not await self.finals.complete(search, operator):
-            return  # Nobody is proposed any more; what there is holds its cells once it has been examined.
+            return  # Nothing more is proposed; the search is done once its finalists have been examined.
         if supplied.state is not None:
             await self._enter(search, supplied.state, supplied.reason)
 
     async def _enter(self, search: SearchRecord, state: SearchState, reason: str = "") -> None:
-        """Move on, unless a person paused or stopped the search in the meantime, or it is another's."""
+        """Change the state, unless a person paused or stopped the search, or another coordinator holds it."""
         holder = self.search_leases.holder
         try:
             await self._store.searches.set_state(
@@ -259,7 +259,7 @@ class Evolution:
         self._events.publish(SearchChanged(search=search.id, state=state.value, reason=reason))
 
     async def _sweep_quiet(self) -> None:
-        """Look for lost jobs of searches that should hear of some and have not for a while."""
+        """Sweep searches that have pending jobs but got no report for a while."""
         if time.monotonic() >= self._life_at:
             life, self._life_at = await self._dispatcher.vitals.life(), time.monotonic() + LIFE_S
             if self._life not in ("", life):
@@ -276,12 +276,12 @@ class Evolution:
                 await self.sweep(await self._cache.get(id))
 
     def _doubt(self) -> None:
-        """Have every search swept at the next tick: the queue, or we ourselves, may have lost what was in flight."""
+        """Have every search swept at the next tick: jobs in flight may have been lost."""
         self.verdicts.unit_of_work.drop()
         self._heard = dict.fromkeys(self._heard, 0.0)
 
     async def sweep(self, search: SearchRecord) -> None:
-        """Send again whatever should be on its way and is not, if the search is ours or can be had."""
+        """Send lost jobs of a search again, if this coordinator holds it or can take it."""
         if not await self.search_leases.take(search.id):
             return
         self._heard[search.id] = time.monotonic()

@@ -1,9 +1,9 @@
-"""Reports as they come in: applied if this coordinator runs their search, handed to the one that does otherwise.
+"""Ingestion of reports: applied if this coordinator holds their search, else forwarded to the one that does.
 
-What is known of a search's jobs in flight is in the memory of the coordinator that runs it, so that one alone applies
-the reports. A report is let go of only after the archive has committed what it says, and applying one twice changes
-nothing: none is lost and none counts twice, whoever dies in between. One that cannot be applied is let go of as well,
-but its job is done again, and after some such reports counts as lost.
+Jobs in flight are in the memory of the coordinator that holds the search, so only that one applies its reports. A
+report is acknowledged only after the archive has committed its effects, and applying one twice changes nothing. So no
+report is lost or counted twice, even if a coordinator dies in between. A report that cannot be applied is acknowledged
+too, but its job is repeated, and counts as lost after several such reports.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ from workers.protocol import AnyReport, TraceReport
 from workers.queue import Delivery, Dispatcher, ForwardedReport, QueueUnavailable
 
 COLLECT = 256
-"""Reports taken at once, where there are fewer workers than that."""
+"""Reports taken at once if there are fewer workers than that."""
 BLOCK_MS = 100
-"""Longest wait for a report, so that new searches and free places are seen soon."""
+"""Longest wait for a report, milliseconds, so that new searches and free slots are noticed soon."""
 APPLIED_AT_ONCE = 128
-"""Reports that share a transaction: enough that what each transaction costs hardly counts, and a fraction of a second's
-worth, so that none is delivered again before it is acknowledged."""
+"""Reports that share a transaction: enough to make its cost negligible, and few enough to be applied in a fraction of a
+second, so that none is delivered again before it is acknowledged."""
 REFUSAL_CHARS = 500
-"""Longest reason of a refusal that is told."""
+"""Maximum length of a refusal's reason."""
 
 Each = TypeVar("Each", Delivery, ForwardedReport)
 
@@ -44,22 +44,22 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Inbox:
-    """What came in: collected from workers, and handed over by other coordinators."""
+    """New reports: collected from workers, and forwarded by other coordinators."""
 
     collected: Sequence[Delivery]
     handed: Sequence[ForwardedReport]
 
     @property
     def reports(self) -> list[AnyReport]:
-        """What it says."""
+        """All reports, without their receipts."""
         return [delivery.report for delivery in self.collected] + [each.report for each in self.handed]
 
 
 @dataclass
 class _BatchOutcome:
-    """What became of reports that share a transaction: those applied, those refused with the reason.
+    """Result of one transaction: the reports that were applied, and those that were refused with the reason.
 
-    `broken` is why all of it failed, which may be the fault of one among them; empty if it did not.
+    `broken` is the reason why the whole transaction failed, perhaps because of one report; empty if it did not.
     """
 
     applied: list[AnyReport] = field(default_factory=list)
@@ -68,7 +68,7 @@ class _BatchOutcome:
 
 
 class Ingestion:
-    """Takes reports in."""
+    """Collects reports and applies them."""
 
     def __init__(
         self,
@@ -90,10 +90,10 @@ class Ingestion:
         self._poison_reports = PoisonReports()
 
     async def collect(self) -> Inbox:
-        """Take reports, waiting a little if there are none. Those of hosts come as they may count, or not at all.
+        """Take reports, waiting a little if there are none. Reports of hosts pass the spot checks first.
 
         Raises:
-            Unavailable: If the database does not answer.
+            DatabaseUnavailable: If the database does not answer.
             QueueUnavailable: If Redis does not answer.
         """
         handed = [] if self._search_leases.alone else await self._dispatcher.forwarding.given(self._search_leases.held)
@@ -104,13 +104,13 @@ class Ingestion:
         return Inbox(checked, handed)
 
     async def apply(self, inbox: Inbox) -> tuple[set[str], set[str]]:
-        """Apply what is about searches that run here or have ended. What is about open searches of others is handed on.
+        """Apply reports on searches that are held here or have ended; forward those on other coordinators' searches.
 
         Returns:
-            The searches that were heard of; and those of which it is not known any more what is in flight.
+            The searches with applied reports, and the searches that need a sweep because jobs may be lost.
 
         Raises:
-            Unavailable: If the database does not answer; what is not applied comes again.
+            DatabaseUnavailable: If the database does not answer; unapplied reports are delivered again.
             QueueUnavailable: If Redis does not answer; likewise.
         """
         doubtful: set[str] = set()
@@ -131,11 +131,11 @@ class Ingestion:
         return {report.search for report in inbox.reports} - doubtful, doubtful
 
     async def _apply_all(self, reports: Sequence[AnyReport]) -> set[str]:
-        """Apply reports and commit what they lead to; the searches of which a sweep has to look what is in flight."""
+        """Apply reports and commit their effects. Returns the searches that need a sweep."""
         tried, doubtful = await self._try(reports), set[str]()
         refused = tried.refused
         if tried.broken:
-            # One of them holds what the archive does not take; alone, it fails alone.
+            # The archive refuses something in one of them; applied one by one, only that one fails.
             doubtful = {report.search for report in reports}
             for search in doubtful:
                 self._verdicts.forget(search)
@@ -143,26 +143,26 @@ class Ingestion:
         return doubtful | await self._refuse_all(refused)
 
     async def _refuse_all(self, refused: Sequence[tuple[AnyReport, str]]) -> set[str]:
-        """See to reports that cannot be applied, each with the reason; the searches that they are about."""
+        """Handle reports that cannot be applied, each with its reason. Returns their searches."""
         for report, reason in refused:
             await self._refuse(report, reason[:REFUSAL_CHARS])
         return {report.search for report, _ in refused}
 
     async def _refuse(self, report: AnyReport, reason: str) -> None:
-        """Leave the job of a report that cannot be applied to a sweep, which sends it again; or let it count as lost.
+        """Leave a refused report's job to the next sweep, which sends it again; after several, count it as lost.
 
-        The search that cannot go on without it, or that takes not even that, fails and says so.
+        If even the report of the loss cannot be applied, the search fails.
         """
         log.error("report cannot be applied", job=report.job, search=report.search, reason=reason)
         if report.search not in self._cache.marks:
-            return  # It has ended, and waits for nothing.
+            return  # The search has ended.
         instead = self._poison_reports.count(report, reason)
         if instead is not None and await self._try_alone(instead):
             told = f"it cannot go on without the job {report.job}: {instead.reason}"
             await self._verdicts.fail(await self._cache.get(report.search), told)
 
     async def _try_alone(self, report: AnyReport) -> list[tuple[AnyReport, str]]:
-        """Apply one report in a transaction of its own; what was refused."""
+        """Apply one report in a transaction of its own. Returns it with the reason if it was refused."""
         tried = await self._try([report])
         return [(report, tried.broken)] if tried.broken else tried.refused
 
@@ -188,16 +188,16 @@ class Ingestion:
         return tried
 
     async def _take(self, report: AnyReport, tried: _BatchOutcome) -> None:
-        # The event loop serves pages as well: one report's work is the longest that they wait for.
+        # The event loop serves pages as well: let them run between two reports.
         await asyncio.sleep(0)
         try:
             await self._apply(report)
         except (DatabaseUnavailable, QueueUnavailable):
             raise
         except Gone:
-            log.warning("report about nothing we know", job=report.job, search=report.search)
+            log.warning("report for unknown job", job=report.job, search=report.search)
         except Exception as error:
-            # It would fail again each time that it came, and hold up all others.
+            # Raised here, it would fail at each delivery and block all other reports.
             log.exception("report refused", job=report.job, search=report.search)
             tried.refused.append((report, _said(error)))
         else:
@@ -219,7 +219,7 @@ class Ingestion:
 
 
 def _said(error: Exception) -> str:
-    """What went wrong, for a person; never empty."""
+    """Describe an error for a person; never empty."""
     said = str(error) if isinstance(error, ArchiveError) else f"{type(error).__name__}: {error}"
     return said[:REFUSAL_CHARS] or type(error).__name__
 

@@ -1,8 +1,8 @@
-"""Which searches this coordinator runs: it takes them, keeps them by renewing, and lets go of them.
+"""Leases on searches: a coordinator takes searches, renews their leases, and releases them.
 
-Several coordinators share one archive. Each search is held by one of them at a time, for a few seconds unless renewed;
-one that dies stops renewing, and the others take what it held. One that joins is counted, and those that hold more than
-their share then let go of the rest.
+Several coordinators share one archive. One of them holds each search at a time, for a few seconds unless renewed. If a
+coordinator dies, its leases lapse and the others take its searches. If one joins, the others release what they hold
+beyond their new share.
 """
 
 import asyncio
@@ -17,27 +17,27 @@ from archive.store import Store
 from service.tasks import end
 
 TERM_S = 5.0
-"""Seconds without a renewal after which others may take a search. With the pause between two looks, a sweep and the
-time in which reports come again, a search goes on within ten seconds."""
+"""Seconds without a renewal after which others may take a search. Together with the pause between two looks, a sweep
+and the redelivery of reports, a search goes on within ten seconds."""
 RENEW_S = 1.0
 """Seconds between renewals: four may fail before anything is lost."""
 MARGIN_S = 0.5
-"""Seconds by which a holder counts its tenure shorter than the database: it stops before another one begins."""
+"""Seconds by which a holder counts its lease shorter than the database does: it stops before another one starts."""
 TAKEN_AT_ONCE = 16
-"""Most searches taken in one look, so that those of a dead coordinator are shared by the others."""
+"""Maximum number of searches taken at once, so that a dead coordinator's searches are spread over the others."""
 
 ALL = 1_000_000
-"""The share of who is alone: more searches than are ever open."""
+"""Share of a single coordinator: more searches than are ever open."""
 
 log = structlog.get_logger(__name__)
 
 
 class SearchLeases:
-    """The searches that one coordinator holds.
+    """Leases of one coordinator.
 
     Attributes:
-        holder: Its id, a new one each life.
-        alone: Whether it knows that no other coordinator runs; it then takes what an earlier life left behind.
+        holder: Id of the coordinator, new at each start.
+        alone: True if no other coordinator runs; it then takes over leases that an earlier run left behind.
     """
 
     def __init__(self, store: Store, *, alone: bool, term_s: float = TERM_S) -> None:
@@ -54,7 +54,7 @@ class SearchLeases:
 
     @property
     def held(self) -> frozenset[str]:
-        """Ids of the searches held now; none when the last renewal is too long ago and there may be others."""
+        """Ids of the searches held now; none if the last renewal is too old and other coordinators may run."""
         return self._held if self.alone or time.monotonic() < self._until else frozenset()
 
     def start(self) -> None:
@@ -62,27 +62,27 @@ class SearchLeases:
         self._task = asyncio.create_task(self._keep(), name="tenure")
 
     async def stop(self) -> None:
-        """Let go of everything, so that others go on at once. What the database does not hear lapses by itself."""
+        """Release everything, so that others go on at once. If the database does not answer, the leases lapse."""
         if self._task is not None:
             await end([self._task])
         try:
             await self.release(self._held)
             await self._leases.leave(self.holder)
         except ArchiveError as error:
-            log.warning("tenures not released; they lapse", reason=str(error))
+            log.warning("leases not released; they lapse", reason=str(error))
 
     async def refresh(self) -> None:
-        """Renew, and take what nobody holds, if that is due.
+        """Renew the leases, and take searches without a holder, if that is due.
 
         Raises:
-            Unavailable: If the database does not answer; what is held stays so until its term ends.
+            DatabaseUnavailable: If the database does not answer; leases stay valid until their term ends.
         """
         async with self._turn:
             if time.monotonic() >= self._renew_at:
                 await self._renew()
 
     async def take(self, search: str) -> bool:
-        """Take one search at once; whether it is held now."""
+        """Take one search at once. Returns True if it is held now."""
         async with self._turn:
             if search not in self.held:
                 began = time.monotonic()
@@ -92,16 +92,16 @@ class SearchLeases:
             return search in self.held
 
     async def share(self, spare: Sequence[str]) -> None:
-        """Let go of what is held beyond a fair share, so that another coordinator takes it.
+        """Release what is held beyond a fair share, so that another coordinator takes it.
 
         Args:
-            spare: Searches that may go, those first that are the easiest to hand over.
+            spare: Searches that may be released, the easiest to hand over first.
         """
         mine = [search for search in spare if search in self.held]
         await self.release(mine[: max(0, min(len(self.held) - self._share, TAKEN_AT_ONCE))])
 
     async def release(self, searches: Collection[str]) -> None:
-        """Let go of searches."""
+        """Release searches."""
         async with self._turn:
             if searches:
                 await self._leases.release(self.holder, tuple(searches))
@@ -127,6 +127,6 @@ class SearchLeases:
             try:
                 await self.refresh()
             except ArchiveError as error:
-                log.warning("tenures not renewed", reason=str(error))
+                log.warning("leases not renewed", reason=str(error))
                 await asyncio.sleep(RENEW_S / 2)
             await asyncio.sleep(RENEW_S / 4)

@@ -1,4 +1,4 @@
-"""The open searches as they are now, read whole only when they have changed: a search with its graphs is wide."""
+"""Cache of the open searches: a record is read again only if it has changed, as its graphs make it large."""
 
 from collections.abc import Collection, Iterable
 
@@ -8,7 +8,7 @@ from workers.protocol import Operator
 
 
 class SearchCache:
-    """Searches, and what they are about, as one coordinator knows them."""
+    """Searches and their operators, as one coordinator knows them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -18,21 +18,21 @@ class SearchCache:
 
     @property
     def marks(self) -> dict[str, SearchFingerprint]:
-        """Every open search of the archive at the last look, whoever runs it, by id."""
+        """All open searches of the archive at the last look by id, including those of other coordinators."""
         return self._marks
 
     async def look(self) -> None:
-        """See which searches are open, and which have changed."""
+        """Read which searches are open, and drop records that have changed."""
         self._marks = {mark.id: mark for mark in await self._store.search_leases.marks()}
         self._known = {id: search for id, search in self._known.items() if self._is_fresh(search)}
         used = {search.operator for search in self._known.values()}
         self._operators = {digest: operator for digest, operator in self._operators.items() if digest in used}
 
     async def get(self, id: str) -> SearchRecord:
-        """A search as it was at the last look, or later.
+        """Return a search as it was at the last look, or later.
 
         Raises:
-            NotFound: If there is no such search.
+            RecordNotFound: If there is no such search.
         """
         search = self._known.get(id)
         if search is None:
@@ -42,16 +42,16 @@ class SearchCache:
         return search
 
     async def those(self, ids: Iterable[str], states: Collection[SearchState]) -> list[SearchRecord]:
-        """Open searches among these that are in such a state now: a person may have ended one since the last look."""
+        """Return the open searches among `ids` in one of `states`; a person may have ended one since the last look."""
         known = [await self.get(id) for id in ids if id in self._marks]
         return [search for search in known if search.state in states]
 
     def by_load(self, ids: Iterable[str]) -> list[str]:
-        """Open searches among these, those first that have the least on their way."""
+        """Return the open searches among `ids`, fewest candidates in flight first."""
         return sorted((id for id in ids if id in self._marks), key=lambda id: self._marks[id].in_flight)
 
     async def operator(self, search: SearchRecord) -> Operator:
-        """What a search is about."""
+        """Return the operator of a search."""
         operator = self._operators.get(search.operator)
         if operator is None:
             record = await self._store.operators.get(search.operator)

@@ -1,7 +1,7 @@
-"""Searches that are to end, but have nobody any more who could do what is left of them.
+"""Stalled searches: a stop rule is met, but no worker is left that could finish the open jobs.
 
-A rule that stops a search lets what is on its way be judged first, and the best be examined. Where the last worker that
-could do so is gone, that would be never: the search is stopped then, and says whom it waited for.
+After a stop rule is met, candidates in flight are still judged and the best elites examined. If the last worker that
+could do so is gone, that would never end. The search is then stopped, and its reason names the missing workers.
 """
 
 import time
@@ -17,11 +17,11 @@ from workers.queue import Dispatcher
 LOOK_S = 5.0
 """Seconds between two looks."""
 PATIENCE_S = 30.0
-"""Seconds for which a search must have waited for nobody: workers get this long to come back after a restart."""
+"""Seconds that a search must have been without workers: they get this long to come back after a restart."""
 
 
 class StalledSearches:
-    """Knows since when searches wait for workers that are not there."""
+    """Tracks since when searches have waited for missing workers."""
 
     def __init__(self, store: Store, dispatcher: Dispatcher) -> None:
         self._store = store
@@ -31,10 +31,10 @@ class StalledSearches:
         self._look_at = 0.0
 
     async def spent(self, searches: Sequence[SearchRecord]) -> list[tuple[SearchRecord, str]]:
-        """Searches to be stopped now, with the reason: a rule of theirs is met, and all of their jobs wait in vain.
+        """Return the searches to stop now, with the reason: a stop rule is met and no worker serves their jobs.
 
         Args:
-            searches: Those that go on.
+            searches: Searches that are not paused.
 
         Raises:
             ArchiveError: If the database does not answer.
@@ -53,6 +53,6 @@ class StalledSearches:
             since[search.id] = self._since.get(search.id, now)
             met = await stop_reason(self._store, search) if now - since[search.id] >= PATIENCE_S else ""
             if met:
-                spent.append((search, f"{met}; what was left waited for {', for '.join(found.missing)}"))
+                spent.append((search, f"{met}; its open jobs waited for {', '.join(found.missing)}"))
         self._since = since
         return spent

@@ -1,1 +1,1 @@
-"""Who may do what: scopes, API tokens, sessions, and how often. Pure rules; `service/api` applies them to requests."""
+"""Access control: scopes, API tokens, sessions and rate limits. `service/api` applies these rules to requests."""

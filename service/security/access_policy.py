@@ -1,4 +1,4 @@
-"""How strictly a service asks who is calling: not at all, once there are tokens, or always."""
+"""Access policy of a service: login never required, required once a token exists, or always."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -9,24 +9,24 @@ from service.security.allowed_hosts import AllowedHosts, is_address, is_loopback
 
 
 class LoginPolicy(StrEnum):
-    """Who needs a token."""
+    """Condition under which callers need a token."""
 
     NEVER = "never"
-    """Nobody: the app runs inside a program of the machine's own user."""
+    """No caller needs one: the app runs inside a program of the machine's own user."""
     ONCE_THERE_ARE_TOKENS = "once there are tokens"
-    """Nobody until the first token is made, everybody since: the service listens on loopback only."""
+    """Callers need one as soon as the first token exists: the service listens on loopback only."""
     ALWAYS = "always"
-    """Everybody: others can reach the service."""
+    """All callers need one: other machines can reach the service."""
 
 
 @dataclass(frozen=True)
 class AccessPolicy:
-    """What a service asks of those who come.
+    """Rules for requests from outside.
 
     Attributes:
-        login: Who needs a token.
-        hosts: The names it answers to.
-        requests_per_s: How often a caller may ask on average; 0 for as often as he likes.
+        login: Condition under which callers need a token.
+        hosts: Allowed host names.
+        requests_per_s: Maximum requests per second and caller, on average; 0 for no limit.
     """
 
     login: LoginPolicy = LoginPolicy.NEVER
@@ -35,16 +35,15 @@ class AccessPolicy:
 
 
 def doors_for(host: str, allowed_hosts: Collection[str], requests_per_s: int) -> AccessPolicy:
-    """The doors of a service that listens on an address.
+    """Return the access policy of a service that listens on an address.
 
-    Names that are allowed say that requests come from elsewhere, through a proxy on this machine: then a login is
-    needed on loopback too.
+    Allowed names mean that requests come through a proxy on this machine, so loopback requires a login too.
 
     Raises:
-        BadInput: If the address is empty, which a server would take for all there are.
+        InvalidInput: If the address is empty, which a server would take as all addresses.
     """
     if not host:
-        raise InvalidInput("say an address to listen on, such as 127.0.0.1", "host")
+        raise InvalidInput("give an address to listen on, such as 127.0.0.1", "host")
     names = frozenset(name.lower() for name in allowed_hosts)
     if is_loopback(host):
         login = LoginPolicy.ALWAYS if names else LoginPolicy.ONCE_THERE_ARE_TOKENS

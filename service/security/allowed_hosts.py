@@ -1,7 +1,8 @@
-"""Which names a service answers to, so that no web page reaches it under a name of its own.
+"""Allowed host names of requests: a defence against DNS rebinding.
 
-Such a page points its name at our address once a visitor's browser has loaded it, and what it then asks for looks
-like a request of its own site. The name in the request gives it away; an address cannot be made to lead elsewhere.
+A rebinding page changes its own name's address to the service's after a browser has loaded it. The browser then
+treats requests to the service as the page's own site. The `Host` header still has the page's name; an address in it
+cannot be rebound.
 """
 
 import re
@@ -10,7 +11,7 @@ from ipaddress import ip_address
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine only."""
+    """Return True if an address can be reached from this machine only."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -18,7 +19,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_address(host: str) -> bool:
-    """Whether a host is an address, and no name that somebody else could give."""
+    """Return True if a host is an IP address, not a name."""
     try:
         ip_address(host)
     except ValueError:
@@ -28,12 +29,12 @@ def is_address(host: str) -> bool:
 
 @dataclass(frozen=True)
 class AllowedHosts:
-    """The hosts that requests may name: this machine, those allowed and, where others can reach us, any address."""
+    """Allowed hosts: this machine, configured names and, if other machines can reach the service, any address."""
 
     allowed: frozenset[str] = frozenset()
     addresses: bool = False
 
     def answers(self, header: str) -> bool:
-        """Whether a `Host` header is one of ours; a port in it does not matter."""
+        """Return True if a `Host` header is allowed; its port is ignored."""
         host = re.sub(r":\d+$", "", header).strip("[]").lower()
         return is_loopback(host) or host in self.allowed or (self.addresses and is_address(host))

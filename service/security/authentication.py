@@ -1,4 +1,4 @@
-"""Who is calling: tokens and sessions, looked up in the archive at every request, so that revoking acts at once."""
+"""Authentication by tokens and sessions. Every request looks them up in the archive, so revoking acts at once."""
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -18,21 +18,21 @@ from service.security.scopes import Scope
 from service.single_flight import SingleFlight
 
 USE_NOTED = timedelta(minutes=1)
-"""How often a use is written down: people want to know whether a token is in use, not how often."""
+"""Minimum time between two records of a token's use: people need to know whether it is in use, not how often."""
 FIRST_TOKEN = "00000000-0000-7000-8000-000000000000"
-"""Id of an archive's first token. Being fixed, it is made once, however many services start at once."""
-NOT_USABLE = "this token is not known, was revoked or has expired"
-"""What everybody is told whose token is not taken: which of the three it is would help only those who guess."""
+"""Id of an archive's first token. It is fixed, so that concurrently starting services create one token only."""
+NOT_USABLE = "this token is unknown, revoked or expired"
+"""Message for every rejected token; the exact reason would only help an attacker."""
 
 
 def utc_now() -> datetime:
-    """The time, UTC."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
 @dataclass(frozen=True)
 class OpenedSession:
-    """A session that was just begun: whose it is, and the secret that goes into the cookie."""
+    """New session: its owner, and the secret for the cookie."""
 
     identity: Identity
     secret: str = field(repr=False)
@@ -40,7 +40,7 @@ class OpenedSession:
 
 
 class Authentication:
-    """Tells who is calling, and begins and ends sessions."""
+    """Authentication of callers, and their sessions."""
 
     def __init__(self, store: Store, clock: Callable[[], datetime] = utc_now) -> None:
         self._store = store
@@ -50,20 +50,20 @@ class Authentication:
         self._is_needed = False
 
     async def is_needed(self) -> bool:
-        """Whether there is, or ever was, a token: from the first one on everybody needs one."""
+        """Return True if a token exists or ever existed; from the first one on every caller needs one."""
         self._is_needed = self._is_needed or bool(await self._first.find(None))
         return self._is_needed
 
     async def by_token(self, text: str) -> Identity:
-        """Whose token this is.
+        """Return the owner of a token.
 
         Raises:
-            Unauthenticated: If it is not one of ours, was revoked or has expired.
+            Unauthenticated: If the token is unknown, revoked or expired.
         """
         return identity_of(await self._usable(text))
 
     async def by_session(self, secret: str) -> Identity | None:
-        """Whose session this is; None if there is none, or it or its token has come to an end."""
+        """Return the owner of a session; None if there is none, or it or its token has ended."""
         at = self._clock()
         session = await self._store.sessions.find(digest_of(secret))
         if session is None or at >= session.expires_at or at >= session.used_at + cookies.IDLE:
@@ -78,11 +78,11 @@ class Authentication:
         return identity_of(token)
 
     async def open_session(self, text: str, replacing: str | None = None) -> OpenedSession:
-        """Begin a session with a token. It always has a new secret, whatever cookie the browser came with.
+        """Open a session with a token. Its secret is always new, which prevents session fixation.
 
         Args:
             text: The token.
-            replacing: Secret of the session that the browser has now, which ends.
+            replacing: Secret of the browser's present session, which ends.
 
         Raises:
             Unauthenticated: If the token is not usable.
@@ -104,7 +104,7 @@ class Authentication:
     async def _usable(self, text: str) -> TokenRecord:
         credential = read(text)
         if credential is None:
-            raise Unauthenticated("this is no token of this service; one begins with 'reef_' and is sent whole")
+            raise Unauthenticated("this is not a token; a complete token starts with 'reef_'")
         token = await self._tokens.find(credential.id)
         at = self._clock()
         if token is None or not credential.matches(token.digest) or not token.is_usable(at):
@@ -116,14 +116,14 @@ class Authentication:
         return dict.fromkeys(keys, await self._store.tokens.is_there_any())
 
     async def _note_use(self, token: TokenRecord, at: datetime) -> None:
-        """Write down that a token is in use. It is no reason to refuse a request that this cannot be done now."""
+        """Record the use of a token. A failure to record it does not refuse the request."""
         if token.last_used_at is None or at >= token.last_used_at + USE_NOTED:
             with suppress(DatabaseUnavailable):
                 await self._store.tokens.touch(token.id, at)
 
 
 def identity_of(token: TokenRecord) -> Identity:
-    """A token's owner; a scope that this release does not know allows nothing."""
+    """Return the owner of a token; scopes unknown to this release are ignored."""
     return Identity(token.id, token.name, frozenset(scope for scope in Scope if scope.value in token.scopes))
 
 
@@ -136,13 +136,13 @@ async def issue(
     created_by: str | None = None,
     id: str | None = None,
 ) -> tuple[TokenRecord, str]:
-    """Make a token.
+    """Create a token.
 
     Returns:
-        The token as it is kept, and its text, which nobody can find out again.
+        The stored token, and its text, which cannot be recovered later.
 
     Raises:
-        Conflict: If `id` is given and taken (`archive.errors`).
+        archive.errors.RecordConflict: If `id` is given and taken.
     """
     id = id or str(uuid7())
     text, digest = mint(id)

@@ -1,4 +1,4 @@
-"""The certificate that the service shows, wherever it speaks TLS."""
+"""TLS certificate of the service."""
 
 import ssl
 from pathlib import Path
@@ -7,18 +7,20 @@ from service.errors import InvalidInput
 
 
 def certified(certificate: Path, key: Path | None) -> ssl.SSLContext:
-    """What speaks TLS with a certificate.
+    """Build a TLS context with a certificate.
 
     Args:
-        certificate: File of it, with those that lead to it, in PEM.
-        key: File of its private key; None if that is in the same file.
+        certificate: PEM file of the certificate and its chain.
+        key: PEM file of its private key; None if it is in the same file.
 
     Raises:
-        BadInput: If the files are no certificate with its key.
+        InvalidInput: If the files are not a certificate and its key.
     """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
         context.load_cert_chain(certificate, key)
     except OSError as error:
-        raise InvalidInput(f"{certificate} is no certificate with its key: {error}", "REEF_TLS_CERTIFICATE") from error
+        raise InvalidInput(
+            f"{certificate} is not a certificate with its key: {error}", "REEF_TLS_CERTIFICATE"
+        ) from error
     return context

@@ -1,4 +1,4 @@
-"""What a session's cookie holds, and the second secret that shows a form came from our own pages."""
+"""Session cookies, and the CSRF tokens derived from them."""
 
 import hashlib
 import hmac
@@ -8,35 +8,35 @@ from http.cookies import CookieError, SimpleCookie
 
 SECRET_BYTES = 32
 IDLE = timedelta(hours=8)
-"""Unused for so long a session ends: a working day, so that a search may be watched without logging in again."""
+"""Maximum idle time of a session: a working day, so that a search can be watched without logging in again."""
 LONGEST = timedelta(days=7)
-"""After which it ends, used or not."""
+"""Maximum age of a session, used or not."""
 SECURE_NAME, PLAIN_NAME = "__Host-reef", "reef"
-"""Names of the cookie. Browsers take the first only over TLS and from this very host (RFC 6265bis, 4.1.3.2)."""
+"""Names of the cookie. Browsers accept the first over TLS and from this exact host only (RFC 6265bis, 4.1.3.2)."""
 CSRF_KEY = b"kernelreef csrf"
-"""Keeps this use of a session's secret apart from any other."""
+"""Key that separates this use of a session's secret from others."""
 
 
 def new_secret() -> str:
-    """A secret for a new session."""
+    """Draw a secret for a new session."""
     return secrets.token_urlsafe(SECRET_BYTES)
 
 
 def csrf_token(secret: str) -> str:
-    """What state-changing requests of a session must carry besides its cookie.
+    """Return the token that state-changing requests of a session must carry besides its cookie.
 
-    It is made from the session's secret, so nothing more is stored, and it does not lead back to it.
+    It is derived one-way from the session's secret, so nothing more is stored.
     """
     return hmac.new(secret.encode(), CSRF_KEY, hashlib.sha256).hexdigest()
 
 
 def name_of(*, secure: bool) -> str:
-    """The cookie's name, with TLS and without."""
+    """Return the cookie's name with or without TLS."""
     return SECURE_NAME if secure else PLAIN_NAME
 
 
 def secret_in(header: str, *, secure: bool) -> str | None:
-    """The session's secret in a `Cookie` header, None if there is none."""
+    """Return the session's secret in a `Cookie` header; None if there is none."""
     try:
         found = SimpleCookie(header).get(name_of(secure=secure))
     except CookieError:
@@ -45,12 +45,12 @@ def secret_in(header: str, *, secure: bool) -> str | None:
 
 
 def set_cookie(secret: str, expires_at: datetime, *, secure: bool) -> str:
-    """The `Set-Cookie` header that begins a session: no script sees the cookie, no other site can have it sent."""
+    """Return the `Set-Cookie` header of a new session; scripts and other sites cannot use the cookie."""
     return _cookie(secret, expires_at.strftime("%a, %d %b %Y %H:%M:%S GMT"), secure)
 
 
 def clear_cookie(*, secure: bool) -> str:
-    """The `Set-Cookie` header that ends a session."""
+    """Return the `Set-Cookie` header that ends a session."""
     return _cookie("", "Thu, 01 Jan 1970 00:00:00 GMT", secure)
 
 

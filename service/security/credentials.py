@@ -1,8 +1,7 @@
-"""What an API token looks like: `reef_`, its id, its secret and a checksum, in letters and digits alone.
+"""Format of API tokens: `reef_`, id, secret and checksum, in letters and digits only.
 
-The prefix and the checksum let scanners of source code and logs recognise a leaked token without asking anybody, and
-let us refuse a mistyped one without asking the database. The id finds the token's row, so that its secret is compared
-in constant time instead of being searched for.
+Prefix and checksum let scanners recognise a leaked token offline, and let the service refuse a mistyped one without
+the database. The id finds the token's row, so that the secret is compared in constant time.
 """
 
 import hashlib
@@ -16,30 +15,30 @@ from uuid import UUID
 
 PREFIX = "reef_"
 SECRET_BITS = 256
-"""As many as the digest has: guessing the secret is no easier than guessing the digest."""
+"""Bits of a secret, as many as its digest has: guessing the secret is no easier than guessing the digest."""
 DIGITS = string.digits + string.ascii_uppercase + string.ascii_lowercase
 ID_DIGITS, SECRET_DIGITS, SUM_DIGITS = 22, 43, 6
-"""Digits of base 62 that 128 bits, 256 bits and 32 bits need at most."""
+"""Base-62 digits that 128, 256 and 32 bits need at most."""
 PATTERN = re.compile(rf"{PREFIX}([{DIGITS}]{{{ID_DIGITS}}})([{DIGITS}]{{{SECRET_DIGITS}}})([{DIGITS}]{{{SUM_DIGITS}}})")
 
 
 @dataclass(frozen=True)
 class PresentedToken:
-    """A token as it was shown: which it claims to be, and its secret."""
+    """Token from a request: its claimed id, and its secret."""
 
     id: str
     secret: str = field(repr=False)
 
     def matches(self, digest: str) -> bool:
-        """Whether the secret has this digest; takes the same time either way."""
+        """Return True if the secret has this digest, in constant time."""
         return hmac.compare_digest(digest_of(self.secret), digest)
 
 
 def mint(id: str) -> tuple[str, str]:
-    """A new token for an id.
+    """Create a token for an id.
 
     Returns:
-        The token, to be shown once, and the digest of its secret, to be kept.
+        The token's text, to show once, and the digest of its secret, to store.
     """
     secret = _written(secrets.randbits(SECRET_BITS), SECRET_DIGITS)
     text = PREFIX + _written(UUID(id).int, ID_DIGITS) + secret
@@ -47,7 +46,7 @@ def mint(id: str) -> tuple[str, str]:
 
 
 def read(text: str) -> PresentedToken | None:
-    """A token as it was sent; None if it cannot be one of ours."""
+    """Parse a token from a request; None if its format or checksum is wrong."""
     found = PATTERN.fullmatch(text)
     if found is None or _checksum(text[:-SUM_DIGITS]) != found[3]:
         return None
@@ -56,10 +55,10 @@ def read(text: str) -> PresentedToken | None:
 
 
 def digest_of(secret: str) -> str:
-    """SHA-256 of a secret, in hexadecimal.
+    """Return the SHA-256 of a secret, in hexadecimal.
 
-    A slow hash with a salt protects passwords, of which there are few likely ones. Our secrets are 256 random bits: no
-    list of likely ones exists, so a fast hash gives nothing away, and a request costs no time.
+    Passwords need a slow salted hash because likely ones can be listed. These secrets are 256 random bits, so a fast
+    hash is as safe, and requests stay fast.
     """
     return hashlib.sha256(secret.encode()).hexdigest()
 

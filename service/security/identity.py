@@ -1,4 +1,4 @@
-"""Who is calling, as far as routes need to know."""
+"""Identity of a caller, as far as routes need it."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ from service.security.scopes import EVERY_SCOPE, Scope
 
 @dataclass(frozen=True)
 class Identity:
-    """A caller that is known.
+    """Authenticated caller.
 
     Attributes:
-        token: Id of the token that was shown, None for the machine's own user, who needs none.
-        name: The token's name, for people.
-        scopes: What the caller may do.
+        token: Id of the caller's token; None for the machine's own user, who needs none.
+        name: Name of the token, for people.
+        scopes: Scopes of the token.
     """
 
     token: str | None
@@ -21,4 +21,4 @@ class Identity:
 
 
 LOCAL = Identity(token=None, name="local", scopes=EVERY_SCOPE)
-"""The machine's own user: whoever can reach a service that listens on loopback only and has no tokens."""
+"""Identity of the machine's own user: every caller of a service on loopback without tokens."""

@@ -1,4 +1,4 @@
-"""How often a caller may ask: a bucket of requests each, refilled all the time."""
+"""Rate limits: a token bucket of requests per caller."""
 
 import math
 import time
@@ -7,13 +7,13 @@ from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 
 MOST_CALLERS = 10_000
-"""Callers whose buckets are kept, about 2 MB; beyond them the one not seen for longest begins anew."""
+"""Maximum number of buckets, about 2 MB; beyond it the caller that was idle for longest loses its bucket."""
 IPV6_HOST_BITS = 64
-"""Of an IPv6 address: one customer has all of them, and would be a new caller with each."""
+"""Host bits of an IPv6 address: one customer owns all their values, and could pose as many callers."""
 
 
 class RateLimiter:
-    """A limit of `per_s` requests a second for every caller, with `burst` at once."""
+    """Limit of `per_s` requests per second and caller, with bursts of `burst`."""
 
     def __init__(self, per_s: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_s = per_s
@@ -25,7 +25,7 @@ class RateLimiter:
         """Count a request.
 
         Returns:
-            0 if it may go on, else after how many seconds the next one may.
+            0 if the request is allowed, else the seconds until the next one is.
         """
         at = self._clock()
         left, since = self._buckets.pop(caller, (float(self._burst), at))
@@ -38,7 +38,7 @@ class RateLimiter:
 
 
 def network_of(address: str) -> str:
-    """What a stranger is counted by: an IPv4 address, or the network that an IPv6 address is in."""
+    """Return the key of an unauthenticated caller: its IPv4 address, or the network of its IPv6 address."""
     try:
         parsed = ip_address(address)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Takes secrets out of text that is written down: what looks like a token of ours, and passwords in addresses.
+"""Redaction of secrets in log text: API tokens, and passwords in addresses.
 
-Nothing of ours logs a secret on purpose. But paths are whatever a client sends, and libraries put addresses into their
-errors.
+The service logs no secret on purpose. But clients choose the paths that are logged, and libraries put addresses into
+their errors.
 """
 
 import re
@@ -9,11 +9,11 @@ import re
 from service.security.credentials import PREFIX
 
 _LETTER = rf"(?:(?!{PREFIX})[0-9A-Za-z])"
-# Of a token; another one may begin right behind what only looks like one.
+# One character of a token; another token may start right behind a text that only looks like one.
 SECRETS = re.compile(rf"(?P<token>{PREFIX}{_LETTER}{{8}}){_LETTER}+|(?P<scheme>[a-z][a-z0-9+.-]*://)[^/\s@'\"]*@")
-"""A token, of which the beginning says which it is, and the part of an address that says who asks."""
+"""Pattern of a token, whose beginning identifies it, and of the user and password in an address."""
 
 
 def redact(text: str) -> str:
-    """The text with `…` in place of secrets."""
+    """Replace secrets in a text by `…`."""
     return SECRETS.sub(lambda found: f"{found['token']}…" if found["token"] else f"{found['scheme']}…@", text)

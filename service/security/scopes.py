@@ -1,22 +1,22 @@
-"""Scopes: what a caller may do. None includes another, so what a token may do is exactly what it lists."""
+"""Scopes of tokens. No scope includes another: a token permits exactly what it lists."""
 
 from enum import StrEnum
 
 
 class Scope(StrEnum):
-    """One kind of thing that a caller may do."""
+    """Kind of action that a token permits."""
 
     READ = "read"
-    """See searches, candidates, operators, workers and what comes of them."""
+    """Read searches, candidates, operators, workers and results."""
     SUBMIT = "submit"
-    """Start searches and hand in operators."""
+    """Start searches and submit operators."""
     STEER = "steer"
-    """Pause, resume, stop and direct searches that are there."""
+    """Pause, resume, stop and direct existing searches."""
     WORKER = "worker"
-    """Join the pool as a worker."""
+    """Join as a remote worker."""
     ADMIN = "admin"
-    """Tokens, workers' trust and the audit log."""
+    """Manage tokens, the trust in workers and the audit log."""
 
 
 EVERY_SCOPE = frozenset(Scope)
-"""What the machine's own user may do, and the first token of an archive."""
+"""Scopes of the machine's own user and of an archive's first token."""

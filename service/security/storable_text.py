@@ -1,16 +1,16 @@
-"""Texts that no database can hold, found before anything is done with them."""
+"""Check for text that no database can store, made before a request is processed."""
 
 import json
 import re
 
 UNKEPT = re.compile("[\0\ud800-\udfff]")
-"""What no text in a database holds: NUL, and halves of characters."""
+"""Pattern of characters that no database can store: NUL, and lone surrogates."""
 _ESCAPED = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
-"""How JSON writes them, and whole characters beyond the first 65,536; most bodies hold none, and are not read twice."""
+"""Pattern of their JSON escapes, and of surrogate pairs; most bodies have none and are parsed only once."""
 
 
 def holds_unkept(body: bytes) -> bool:
-    """Whether a text in JSON, which must not nest too deep, is one of these. What is no JSON is others' to refuse."""
+    """Return True if JSON, which must not nest too deep, has such text; False for text that is not JSON."""
     if _ESCAPED.search(body) is None:
         return False
     try:

@@ -49,7 +49,7 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "exchanges.claim": lambda store, search, candidate: _claim_and_renew(store, search),
     "exchanges.answer": lambda store, search, candidate: _answer(store, search),
     "exchanges.conclude": lambda store, search, candidate: _conclude(store, search, candidate),
-    "exchanges.arms": lambda store, search, candidate: store.exchanges.arms(search),
+    "exchanges.arms": lambda store, search, candidate: store.exchanges.llm_stats(search),
     "exchanges.list": lambda store, search, candidate: store.exchanges.list(beyond="x"),
     "exchanges.list of one state": lambda store, search, candidate: store.exchanges.list(
         state=ExchangeState.WAITING, oldest_first=True, beyond="x"

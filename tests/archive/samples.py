@@ -38,7 +38,7 @@ def new_search(**changes: Any) -> NewSearch:
         "emitters": ("tune", "rewrite"),
         "axes": AXES,
         "axes_version": 1,
-        "budget": 100,
+        "evaluations": 100,
         "seed": 0,
         "shapes": ({"dims": {"M": 4096, "N": 4096}, "role": "benchmark", "weight": 1.0},),
     }

@@ -36,7 +36,7 @@ async def test_placements_elites_and_statistics_are_those_of_pyribs(store: Store
 def test_an_empty_archive_has_no_best() -> None:
     progress = summarise(6, GridTotals(0, 0.0, None), [])
     assert (progress.coverage, progress.qd_score, progress.norm_qd_score, progress.best) == (0.0, 0.0, 0.0, None)
-    assert (progress.evaluations, progress.outcomes, progress.emitters) == (0, {}, {})
+    assert (progress.evaluated, progress.outcomes, progress.emitters) == (0, {}, {})
 
 
 def test_tallies_are_told_by_outcome_and_by_emitter() -> None:
@@ -49,7 +49,7 @@ def test_tallies_are_told_by_outcome_and_by_emitter() -> None:
         EventCount("rewrite", "correct", 1),
     ]
     progress = summarise(10, GridTotals(3, 4.5, 2.0), tallies)
-    assert progress.evaluations == 7
+    assert progress.evaluated == 7
     assert progress.correct == 5
     assert progress.outcomes == {"correct": 5, "wrong_result": 2}
     assert progress.emitters == {

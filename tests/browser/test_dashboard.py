@@ -137,7 +137,7 @@ def test_what_is_wrong_is_said_where_it_is(watched: Watched) -> None:
     page.fill("#budget", "many")
     page.click("text=Start the search")
     page.locator("#wrong-budget").wait_for()
-    assert page.evaluate("document.activeElement.id") == "budget"
+    assert page.evaluate("document.activeElement.id") == "evaluations"
     assert page.input_value("#budget") == "many"
     watched.expect("422")
 

@@ -5,7 +5,7 @@ from math import prod
 from tests.gpu.contracts import operators, shapes_of
 from tests.gpu.honest import Honest
 from tests.gpu.judging import trace_job
-from workers import trace_job as workers_trace_job
+from tests.traces import trace_once
 from workers.devices import ModelDevice
 from workers.protocol import Device, MeasureJob, Outcome, Report
 
@@ -18,9 +18,7 @@ def judge_on_model(kernel: Honest, shapes: int | None = None) -> list[Report]:
     operator = operators()[kernel.operator]
     chosen = sorted(shapes_of(operator), key=lambda shape: prod(shape.dims.values()))[:shapes]
     jobs = [trace_job(kernel.name, kernel.operator, source) for source in (None, kernel.source)]
-    exported, traced = (
-        workers_trace_job.trace(job.model_copy(update={"shapes": tuple(chosen)}), "tester") for job in jobs
-    )
+    exported, traced = (trace_once(job.model_copy(update={"shapes": tuple(chosen)})) for job in jobs)
     assert traced.outcome is Outcome.CORRECT, traced.reason
     device = ModelDevice(Device.parse("model:sm_90"), "tester")
     return [

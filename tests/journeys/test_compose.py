@@ -98,7 +98,6 @@ def machine(tmp_path: Path, postgres: PostgresServer) -> Machine:
     password, port = (secrets / "redis_password").read_text(), free_port()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REEF_")}
     environment |= {
-        "PYTHONPATH": str(ROOT),
         "REEF_DATABASE_URL": postgres.url(postgres.create_database()),
         "REEF_REDIS_URL": f"redis://:{password}@127.0.0.1:{queue}/0",
         "REEF_DATA_DIR": str(tmp_path / "data"),
@@ -138,7 +137,7 @@ def test_the_parts_come_up_in_their_order_work_together_and_end_when_asked(machi
         with httpx.Client(base_url=f"http://127.0.0.1:{machine.port}/api/v1") as client:
             assert client.get("/workers").status_code == 401
             client.headers["Authorization"] = f"Bearer {token}"
-            body = {"operator": small_request(), "devices": ["model:sm_90"], "budget": 1}
+            body = {"operator": small_request(), "devices": ["model:sm_90"], "evaluations": 1}
             search = client.post("/searches", json=body).json()["id"]
             for name in ("trace-worker", "measure-worker"):
                 stack.enter_context(machine.running(name))

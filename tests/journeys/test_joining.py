@@ -116,7 +116,7 @@ def working(running: Running, *options: str, inside: tuple[str, ...] = ()) -> It
 
 def test_a_worker_joins_over_tls_works_once_it_is_trusted_and_leaves_when_drained(tmp_path: Path) -> None:
     with serving(tmp_path, "localhost") as running:
-        body = {"operator": small_request(), "devices": ["model:sm_90"], "budget": 1}
+        body = {"operator": small_request(), "devices": ["model:sm_90"], "evaluations": 1}
         search = running.admin.post("/searches", json=body).json()["id"]
         with working(running, "--trace", "1", "--device", "model:sm_90") as process:
             [worker] = running.until("the worker", lambda: [one for one in running.workers() if one["jail"]])

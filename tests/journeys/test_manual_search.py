@@ -84,7 +84,7 @@ def drive(data: Path) -> tuple[list[Trajectory], float]:
         assert done.returncode == 0, done.stdout + done.stderr + (data / "serve.log").read_text()
         search = done.stdout.split()[1]
         progress = shown(url, f"/searches/{search}/progress")
-        assert (progress["state"], progress["judged"]) == ("done", BUDGET)
+        assert (progress["state"], progress["evaluated"]) == ("done", BUDGET)
         steps = [
             Trajectory.model_validate_json(line) for line in read(url, f"/searches/{search}/trajectories").splitlines()
         ]

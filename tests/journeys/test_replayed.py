@@ -48,12 +48,12 @@ def write(exchange: Exchange) -> str:
 
 
 async def test_a_replayed_search_finds_the_same_twice(asked: Asked) -> None:
-    first = await asked.run(await asked.begin(budget=BUDGET, terms={"strategies": STRATEGIES}), write)
+    first = await asked.run(await asked.begin(evaluations=BUDGET, terms={"strategies": STRATEGIES}), write)
     written, recorded = await asked.history(first), await asked.record(first)
     assert first.state is SearchState.DONE and len(written) == BUDGET
     for id in ("again", "and-again"):
         terms = {"strategies": STRATEGIES}
-        ended = await asked.run(await asked.begin(id=id, backend="replay", budget=BUDGET, terms=terms))
+        ended = await asked.run(await asked.begin(id=id, backend="replay", evaluations=BUDGET, terms=terms))
         exchanges = await asked.bench.store.attempts.asked(id)
         assert ended.state is SearchState.DONE
         assert await asked.history(ended) == written
@@ -63,7 +63,7 @@ async def test_a_replayed_search_finds_the_same_twice(asked: Asked) -> None:
 
 
 async def test_prompts_carry_what_the_judge_said(asked: Asked) -> None:
-    search = await asked.run(await asked.begin(budget=BUDGET, terms={"strategies": STRATEGIES}), write)
+    search = await asked.run(await asked.begin(evaluations=BUDGET, terms={"strategies": STRATEGIES}), write)
     store = asked.bench.store
     prompts = [await store.exchanges.get(item.id) for item in await store.attempts.asked(search.id)]
     later = "\n".join(exchange.user for exchange in prompts)

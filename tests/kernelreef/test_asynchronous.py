@@ -26,14 +26,14 @@ NOBODY = "0190a000-0000-7000-8000-000000000000"
 
 
 async def test_a_search_is_submitted_and_steered(reef: AsyncReef) -> None:
-    search = await reef.submit("rmsnorm", budget=20, seed=5, axes=["num_warps"], emitters=["tune"])
+    search = await reef.submit("rmsnorm", evaluations=20, seed=5, axes=["num_warps"], emitters=["tune"])
     assert isinstance(search, models.Search)
-    assert (search.operator, search.budget, search.seed, search.axes) == ("rmsnorm", 20, 5, ("num_warps",))
+    assert (search.operator, search.evaluations, search.seed, search.axes) == ("rmsnorm", 20, 5, ("num_warps",))
     assert (await reef.pause(search.id)).state is SearchState.PAUSED
     assert (await reef.resume(search.id)).state is SearchState.PREPARING
-    assert (await reef.change(search.id, budget=30)).budget == 30
+    assert (await reef.change(search.id, evaluations=30)).evaluations == 30
     changed = await reef.change(search.id, priority=2, stop={"plateau": 5})
-    assert (changed.budget, changed.priority, changed.stop) == (30, 2, {"plateau": 5})
+    assert (changed.evaluations, changed.priority, changed.stop) == (30, 2, {"plateau": 5})
     assert (await reef.change(search.id, stop={})).stop is None
     pin = await reef.pin(search.id, cell=2)
     hint = await reef.hint(search.id, "try wider loads")
@@ -121,10 +121,10 @@ async def test_events_come_until_the_search_ends(reef: AsyncReef) -> None:
     async with asyncio.timeout(20):
         async for event in reef.events(search.id):
             seen.append((event.kind, event.search.state if event.search else event.data.get("state")))
-            if event.kind == "stream.reread":
+            if event.kind == "stream.reset":
                 await reef.pause(search.id)
                 await reef.stop(search.id)
-    assert seen[0] == ("stream.reread", "preparing")
+    assert seen[0] == ("stream.reset", "preparing")
     assert seen[-2:] == [("search.changed", "paused"), ("search.changed", "stopped")]
     after = [event.search.state async for event in reef.events(search.id) if event.search]
     assert after == ["stopped"]
@@ -157,11 +157,11 @@ class Losing(httpx.AsyncBaseTransport):
 
 async def test_what_was_carried_out_is_not_done_again_when_its_answer_got_lost(service) -> None:
     async with AsyncReef("http://127.0.0.1", transport=Losing(service.app)) as reef:
-        search = await reef.submit("gelu", budget=20)
+        search = await reef.submit("gelu", evaluations=20)
         assert [found.id async for found in reef.searches(operator="gelu")] == [search.id]
         hint = await reef.hint(search.id, "try wider loads")
         assert [found.id async for found in reef.hints(search.id)] == [hint.id]
-        assert (await reef.change(search.id, budget=30)).budget == 30
+        assert (await reef.change(search.id, evaluations=30)).evaluations == 30
         assert (await reef.stop(search.id)).state is SearchState.STOPPED
         await reef.forget(search.id, hint.id)
         assert [found async for found in reef.hints(search.id)] == []

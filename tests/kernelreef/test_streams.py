@@ -84,7 +84,7 @@ async def test_a_watch_outlives_a_restart_of_the_service(tmp_path: Path) -> None
             search = await reef.submit("rmsnorm")
             events = reef.events(search.id)
             first = await anext(events)
-            assert first.kind == "stream.reread" and first.search is not None
+            assert first.kind == "stream.reset" and first.search is not None
             await reef.pause(search.id)
             paused = await anext(events)
             assert paused.data["state"] == "paused"

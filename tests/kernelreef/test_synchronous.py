@@ -28,16 +28,16 @@ def reef(served: str) -> Iterator[Reef]:
 
 
 def test_it_speaks_to_a_service_in_another_process(reef: Reef, tmp_path: Path) -> None:
-    search = reef.submit("rmsnorm", budget=9)
+    search = reef.submit("rmsnorm", evaluations=9)
     assert reef.search(search.id) == reef.search(search.id)
     assert [each.id for each in reef.searches(state=["preparing"])] == [search.id]
-    changed = reef.change(search.id, budget=8, priority=7)
-    assert (changed.budget, changed.priority) == (8, 7)
+    changed = reef.change(search.id, evaluations=8, priority=7)
+    assert (changed.evaluations, changed.priority) == (8, 7)
     assert reef.pin(search.id, cell=1).cell == 1
     assert [pin.cell for pin in reef.pins(search.id)] == [1]
     assert reef.best(search.id) is None
     events = reef.events(search.id)
-    assert next(events).kind == "stream.reread"
+    assert next(events).kind == "stream.reset"
     reef.stop(search.id)
     assert [event.data["state"] for event in events][-1] == "stopped"
     assert reef.wait(search.id).state == "stopped"

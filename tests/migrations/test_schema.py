@@ -6,10 +6,12 @@ import pytest
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import NullPool, create_engine, inspect, make_url
+from sqlalchemy import NullPool, create_engine, inspect, make_url, select
 
 from archive.store.migration import migration_config
 from archive.tables import metadata
+from migrations import plain_names
+from service.requests import StopRules
 from tests.archive.fullness import fill_empty_tables, rows_by_table
 from tests.postgres import empty_database
 
@@ -68,13 +70,29 @@ def test_a_difference_would_be_found(config: Config, url: str) -> None:
 
 def test_what_each_revision_held_is_still_there_after_all_later_ones(config: Config, url: str) -> None:
     """Every table gets a row as soon as it is there; nothing is lost on the way up, and the way down goes over it."""
-    filled: set[str] = set()
     for script in reversed(list(ScriptDirectory.from_config(config).walk_revisions())):
         command.upgrade(config, script.revision)
-        filled |= fill_empty_tables(url)
+        fill_empty_tables(url)
         assert {name for name, rows in rows_by_table(url).items() if not rows} == set(), script.revision
-    assert filled >= set(metadata.tables)
+    assert rows_by_table(url).keys() == metadata.tables.keys()
     command.check(config)
     for _ in range(len(list(ScriptDirectory.from_config(config).walk_revisions()))):
         command.downgrade(config, "-1")
     assert table_names(url) == set()
+
+
+def test_rows_and_stop_rules_follow_the_names_of_the_glossary(config: Config, url: str) -> None:
+    command.upgrade(config, "0016")
+    fill_empty_tables(url)
+    before = rows_by_table(url)
+    engine = create_engine(make_url(url), poolclass=NullPool)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("""UPDATE searches SET budget = 77, stop = '{"judging_s": 6.5, "plateau": 4}'""")
+    command.upgrade(config, "head")
+    assert rows_by_table(url) == {plain_names.TABLES.get(name, name): rows for name, rows in before.items()}
+    with engine.begin() as connection:
+        [found] = connection.execute(select(metadata.tables["searches"].c["evaluations", "stop"])).all()
+    assert (found.evaluations, StopRules.model_validate(found.stop).device_seconds) == (77, 6.5)
+    assert found.stop == {"device_seconds": 6.5, "plateau": 4}
+    command.downgrade(config, "0016")
+    assert rows_by_table(url) == before

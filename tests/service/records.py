@@ -64,7 +64,7 @@ def search(**changes: object) -> SearchRecord:
         "emitters": ("tune", "rewrite"),
         "axes": (AxisRecord("num_warps", 6),),
         "axes_version": 1,
-        "budget": 10,
+        "evaluations": 10,
         "seed": 0,
         "shapes": tuple(shape.model_dump(mode="json") for shape in SHAPES),
         "graphs": (),

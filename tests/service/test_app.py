@@ -314,8 +314,12 @@ async def filled_archive(database_url: str) -> Filled:
         await store.close()
 
 
+STRICT = [
+    "postgresql",
+    pytest.param("sqlite", marks=pytest.mark.slow(reason="PostgreSQL refuses all that SQLite refuses")),
+]
+"""Databases for odd values: the one that takes fewer of them first."""
 REQUESTS = [
-    pytest.param("sqlite", GenerationMode.POSITIVE, 2),
     pytest.param("postgresql", GenerationMode.POSITIVE, 2),
     pytest.param("sqlite", GenerationMode.NEGATIVE, 2),
     *(
@@ -375,6 +379,7 @@ def odd_questions(names: Sequence[str], odd: Mapping[str, Sequence[str]], whole:
         yield from ({name: value for name in names} for value in ODD)
 
 
+@pytest.mark.parametrize("database_url", STRICT, indirect=True)
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["some", "all"])
 def test_no_address_makes_it_fail(tmp_path: Path, database_url: str, whole: bool) -> None:
     """Pages take ten names each, most of which they ignore: all pairs of a name and a value are for the long suite."""
@@ -414,6 +419,7 @@ def odd_bodies(body: Any) -> Iterator[Any]:
         yield from (-1, 2**63, 10**400)
 
 
+@pytest.mark.parametrize("database_url", STRICT, indirect=True)
 def test_no_body_makes_it_fail(tmp_path: Path, database_url: str) -> None:
     filled = asyncio.run(filled_archive(database_url))
     with (

@@ -75,8 +75,8 @@ async def test_what_cannot_be_right_names_its_field(
 
 
 async def test_a_search_is_stored_with_its_shapes_and_its_reference_is_asked_for(coordinator: Coordinator) -> None:
-    search = await coordinator.submit(SearchRequest(operator="softmax", budget=5))
-    assert (search.state, search.operator_name, search.budget) == (SearchState.PREPARING, "softmax", 5)
+    search = await coordinator.submit(SearchRequest(operator="softmax", evaluations=5))
+    assert (search.state, search.operator_name, search.evaluations) == (SearchState.PREPARING, "softmax", 5)
     assert tuple(axis.descriptor for axis in search.axes) == DEFAULT_AXES
     assert {shape["role"] for shape in search.shapes} == {"benchmark", "boundary", "held_out"}
     assert await queued(coordinator) == 1
@@ -90,11 +90,11 @@ async def test_a_search_on_a_card_says_that_nobody_serves_it(
     assert await coordinator.capabilities.lacking(search) == ["h200", "model:sm_90"]
     assert await queued(coordinator) == 1
     judges = [f"a worker that judges on {device}" for device in ("h200", "model:sm_90")]
-    assert await coordinator.waits_for(search) == [*judges, "a worker that traces for sm_90"]
+    assert await coordinator.describe_missing(search) == [*judges, "a worker that traces for sm_90"]
     worker = LeaseClient(redis_url, "w", device="h200")
     worker.announce()
     assert await coordinator.capabilities.lacking(search) == ["model:sm_90"]
-    assert await coordinator.waits_for(search) == [judges[1], "a worker that traces for sm_90"]
+    assert await coordinator.describe_missing(search) == [judges[1], "a worker that traces for sm_90"]
     worker.depart()
     assert await coordinator.capabilities.lacking(search) == ["h200", "model:sm_90"]
 

@@ -11,7 +11,7 @@ def test_an_operator_is_enough() -> None:
     request = SearchRequest(operator="rmsnorm")
     assert request.devices == ("model:sm_90",)
     assert request.emitters == ("tune", "rewrite")
-    assert (request.axes, request.budget, request.seed) == (None, 200, 0)
+    assert (request.axes, request.evaluations, request.seed) == (None, 200, 0)
 
 
 def test_an_operator_may_be_a_spec() -> None:
@@ -21,7 +21,7 @@ def test_an_operator_may_be_a_spec() -> None:
 
 def test_a_request_never_changes() -> None:
     with pytest.raises(ValidationError, match="frozen"):
-        SearchRequest(operator="rmsnorm").budget = 3
+        SearchRequest(operator="rmsnorm").evaluations = 3
 
 
 @pytest.mark.parametrize(
@@ -34,8 +34,8 @@ def test_a_request_never_changes() -> None:
         ({"devices": ["model:sm_90"] * 17}, ("devices",)),
         ({"emitters": ["tune", ""]}, ("emitters", 1)),
         ({"axes": []}, ("axes",)),
-        ({"budget": 0}, ("budget",)),
-        ({"budget": 1_000_001}, ("budget",)),
+        ({"evaluations": 0}, ("evaluations",)),
+        ({"evaluations": 1_000_001}, ("evaluations",)),
         ({"seed": -1}, ("seed",)),
         ({"seed": 2**63}, ("seed",)),
         ({"evaluations": 3}, ("evaluations",)),

@@ -199,7 +199,7 @@ class Workbench:
             "emitters",
             "axes",
             "axes_version",
-            "budget",
+            "evaluations",
             "seed",
             "shapes",
             "stop",

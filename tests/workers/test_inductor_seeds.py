@@ -10,6 +10,7 @@ from service.operators.catalogue import catalogue_names, load_operator
 from tests.workers.tracer.jobs import LIMITS, in_jail, operator
 from workers import inductor_seeds, sandbox, trace_job
 from workers.protocol import Device, Operator, Outcome, Shape, TraceJob, TraceReport
+from workers.trace_job.warmup import warm_drafts
 from workers.tracer.reply import WrittenSeed
 
 WITHOUT_A_DRAFT = {
@@ -26,6 +27,7 @@ WITHOUT_A_DRAFT = {
 
 
 def drafted(of: Operator, target: str = "sm_90") -> WrittenSeed:
+    warm_drafts()
     job = TraceJob(id="j", search="s", operator=of, shapes=shapes(of), target=target, drafts=True)
     return WrittenSeed.model_validate_json(in_jail(inductor_seeds.draft, job.model_dump_json().encode()))
 

@@ -67,7 +67,7 @@ def test_a_token_becomes_a_credential(answering: tuple[Answer, list[dict[str, An
 def test_the_standing_is_asked_for_by_id(answering: tuple[Answer, list[dict[str, Any]]]) -> None:
     start, asked = answering
     assert start(200, {"worker": "w", "state": "revoked"}).standing("w") == "revoked"
-    assert asked[0]["path"] == "/api/v1/workers/w/standing"
+    assert asked[0]["path"] == "/api/v1/workers/w/status"
     told = {"worker": "w", "state": "left", "reason": "it speaks protocol 1"}
     assert start(200, told).standing("w") == "left: it speaks protocol 1"
     assert start(200, {**told, "state": "active"}).standing("w") == "active"

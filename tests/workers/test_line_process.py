@@ -1,5 +1,6 @@
 """A process that answers lines: said and heard, hung up on, killed."""
 
+import select
 import sys
 from collections.abc import Callable, Iterator
 
@@ -33,6 +34,15 @@ def test_a_line_is_answered_by_a_line(launch: Launch) -> None:
         process.say(word)
         assert process.hear(LONG_S) == word.upper()
     assert process.hear(0.0) is None
+
+
+def test_it_can_be_waited_for_beside_other_things(launch: Launch) -> None:
+    process = launch(ECHO)
+    process.say(b"word" * 500_000)
+    assert process.is_sending
+    while (heard := process.hear(0.0)) is None:
+        assert any(select.select([process], [process] if process.is_sending else [], [], LONG_S))
+    assert heard == b"WORD" * 500_000 and not process.is_sending
 
 
 def test_lines_come_one_by_one_and_whole(launch: Launch) -> None:

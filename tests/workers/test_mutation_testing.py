@@ -28,7 +28,14 @@ def graphs_at_points(of) -> tuple[Graph, ...]:
     return graphs_of(of, *({size: at[size] for size in at if size in of.dimensions} for at in POINTS))
 
 
-@pytest.mark.parametrize("name", SAMPLE)
+LONG = pytest.mark.slow(
+    reason="takes as long as all others of the sample; `tests/workers/mutation_testing` has its mutations in small"
+)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=LONG) if name in ("attention", "layernorm_backward") else name for name in SAMPLE]
+)
 def test_the_catalogue_passes(name):
     of = load_operator(name)
     job = TraceJob(id="j", search="s", operator=of, shapes=all_shapes(of, 0), target="sm_90")

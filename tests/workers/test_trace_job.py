@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.traces import trace_once
 from tests.workers.tracer.jobs import candidate, job, operator, shape
 from workers import sandbox, trace_job
 from workers.errors import ToolMissing
@@ -141,7 +142,8 @@ DEADLINES_S = {"loops": 2.0, "keeps_the_compiler_busy": 2.0}
 
 def rogue(name: str) -> TraceReport:
     source = (ROGUES / f"{name}.py").read_text()
-    return trace_job.trace(job(source, deadline_s=DEADLINES_S.get(name, 60.0)), "worker-1")
+    late = {"deadline_s": DEADLINES_S[name]} if name in DEADLINES_S else {}
+    return trace_once(job(source, **late))
 
 
 NEEDS = {

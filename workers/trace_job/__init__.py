@@ -24,7 +24,7 @@ from workers.sandbox import SandboxEnding, SandboxLimits, SandboxResult
 from workers.targets import TARGETS
 from workers.trace_job.admission import admission
 from workers.trace_job.claims import CLAIMS, Claim, UnfoundedClaim, check_bundle
-from workers.trace_job.warmup import warm, warm_references
+from workers.trace_job.warmup import warm, warm_drafts, warm_references
 from workers.tracer import reference
 from workers.tracer.refusal import SOURCE_NAME, tidy
 from workers.tracer.reply import TracedPlans, TraceEnded, TraceReply, WrittenSeed
@@ -129,8 +129,11 @@ def trace(
 
 
 def _without_source(job: TraceJob) -> Trace:
+    if job.drafts:
+        warm_drafts()
+        return inductor_seeds.draft
     warm_references()
-    return inductor_seeds.draft if job.drafts else reference.export
+    return reference.export
 
 
 def _jailed(function: Trace, job: TraceJob) -> SandboxResult:

@@ -2,6 +2,7 @@
 
 import gc
 from functools import cache
+from importlib import import_module
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -37,6 +38,14 @@ def warm() -> None:
 def warm_references() -> None:
     """Import what torch needs for tensors without data, which takes a second: before the first reference, and once."""
     FakeTensorMode()
+    gc.freeze()
+
+
+@cache
+def warm_drafts() -> None:
+    """Import Inductor before the first draft: without this every draft imports it anew, which takes a second."""
+    warm_references()
+    import_module("torch._inductor.graph")
     gc.freeze()
 
 

@@ -1,7 +1,7 @@
-"""The emitter `llm`: kernels written by language models, whose answers are data until the judge has seen them.
+"""The emitter `llm`: kernels written by language models, whose answers are untrusted data.
 
-`strategies` says what is tried, `prompts` and `rendering` write what is asked, `answers` finds the candidate in what
-comes back. `conversation` is the strategy in which a model asks too.
+`strategies` chooses backend and strategy, `prompts` and `rendering` write the prompt, `answers` finds the candidate in
+the answer. `conversation` is the strategy in which the model may use tools.
 """
 
 import random
@@ -11,7 +11,7 @@ from service.emitters.base import ConversationTurn, Emitter, NoProposal, Proposa
 from service.emitters.llm.answer_faults import UnusableAnswer
 from service.emitters.llm.answers import ParsedAnswer, read_answer
 from service.emitters.llm.conversation import converse
-from service.emitters.llm.question import ask
+from service.emitters.llm.prompts import ask
 from service.emitters.llm.strategies import AGENTIC, EXPLORE, Approach, approach
 from service.emitters.llm.templates import fan_out
 from service.operators.sources import digest
@@ -20,14 +20,14 @@ __all__ = ["Llm"]
 
 
 class Llm(Emitter):
-    """Asks a model, by the backend and the strategy that the archive's record of both suggests."""
+    """Asks a language model, by the backend and the strategy that the bandit chooses from their statistics."""
 
     name: ClassVar[str] = "llm"
     arity: ClassVar[int] = 2
     asks: ClassVar[bool] = True
 
     async def propose(self, context: ProposalContext) -> Proposal | NoProposal | None:
-        """Ask for a candidate, or None if nobody may be asked for anything.
+        """Ask for a candidate; None if no backend or no strategy is possible.
 
         Raises:
             BackendError: If the model does not answer.
@@ -51,12 +51,12 @@ class Llm(Emitter):
 
 
 def _proposal(answered: ParsedAnswer, found: Approach, turn: ConversationTurn, most: int) -> Proposal:
-    """The candidate of an answer, with its variations where it is a template."""
+    """Return the candidate of an answer, with its variations if it is a template."""
     parents = tuple(parent.candidate for parent in found.parents if parent.candidate)
     note = f"{EXPLORE} cell {found.cell}" if found.strategy == EXPLORE else found.strategy
     if answered.template is None:
         return Proposal(answered.source, parents, note, (turn,))
-    # The text decides what is drawn, so that an answer taken up again leads to the same candidates.
+    # The text seeds the draw, so that a resumed answer leads to the same candidates.
     first, *others = fan_out(answered.source, answered.template, most, random.Random(digest(answered.source)))
     variations = tuple(Proposal(source, parents, f"{note}: {words}") for source, words in others)
     return Proposal(first[0], parents, f"{note}: {first[1]}", (turn,), variations)

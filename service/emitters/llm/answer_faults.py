@@ -1,4 +1,4 @@
-"""Why nothing could be made of an answer: a word for statistics, a sentence for whoever asks again."""
+"""Faults of unusable answers: a word for statistics, and a sentence for the model's next attempt."""
 
 from enum import StrEnum
 
@@ -7,7 +7,7 @@ SENTENCE = 400
 
 
 class AnswerFault(StrEnum):
-    """What is wrong with an answer. `docs/how-to/use-a-model-key.md` says what each means."""
+    """Kind of fault of an answer. `docs/how-to/use-a-model-key.md` explains each."""
 
     EMPTY = "empty"
     REFUSED = "refused"
@@ -25,7 +25,7 @@ class AnswerFault(StrEnum):
 
 
 class UnusableAnswer(Exception):
-    """Nothing could be made of an answer. Raised inside the parser; it leaves the emitter as a value."""
+    """Answer without a usable candidate. Raised inside the parser; the emitter returns it as a value."""
 
     def __init__(self, fault: AnswerFault, sentence: str) -> None:
         super().__init__(sentence)

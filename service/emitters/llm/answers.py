@@ -1,8 +1,7 @@
-"""An answer in a model's words, and the one candidate in it.
+"""Parser of a language model's answer, which finds the one candidate in it.
 
-Everything in an answer is data: nothing that it says changes what is made of it. An answer is a whole file, or edits
-of the parent, or a file with values to try for its constants. Whatever is not exactly one of these is unusable, and
-the reason is kept.
+Everything in an answer is data: nothing that it says changes how it is parsed. An answer is a whole file, or edits of
+the parent, or a file with values to try for its constants. Anything else is unusable, and the reason is kept.
 """
 
 import ast
@@ -19,24 +18,24 @@ from service.emitters.llm.templates import ParameterTemplate, read_template
 from service.operators.sources import parse
 
 ANSWER_CHARS = 200_000
-"""Longest answer that is looked at: three times the longest candidate."""
+"""Maximum length of an answer, in characters: three times the longest candidate."""
 SOURCE_BYTES = 65_536
-"""Longest candidate, as for seed kernels in an operator's spec."""
+"""Maximum size of a candidate, as for seed kernels in an operator's spec."""
 
 _DECLINES = re.compile(
     r"\b(?:ca(?:n't|nnot|n not)|wo(?:n't|uld not)|will not|unable to|not able to|(?:must|have to|to) decline)\b"
     r"(?:\W+\w+){0,3}?\W+(?:help|assist|comply|provide|fulfil|fulfill|continue|do|write|produce|to)\b",
     re.IGNORECASE,
 )
-"""A sentence that declines: some form of "cannot", and shortly after it what is not done."""
+"""Pattern of a refusal: some form of "cannot", and shortly after it a verb."""
 _OPENING_CHARS = 600
-"""A refusal says so at its beginning."""
+"""Characters at the start of an answer that are searched for a refusal."""
 _GIVEN = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
 
 
 @dataclass(frozen=True)
 class ParsedAnswer:
-    """What stands in a usable answer: one file, and values to try where it is a template."""
+    """Content of a usable answer: one file, and values to try if it is a template."""
 
     source: str
     template: ParameterTemplate | None = None
@@ -48,11 +47,11 @@ def read_answer(text: str, entry: str, parent: str | None = None, *, truncated: 
     Args:
         text: The answer.
         entry: The function that a candidate must define.
-        parent: What edits refer to; None where there is none.
-        truncated: Whether the model was cut off.
+        parent: Source that edits refer to; None if there is none.
+        truncated: True if the answer was cut off.
 
     Raises:
-        Unusable: If there is not exactly one.
+        UnusableAnswer: If there is not exactly one candidate.
     """
     text = said(text)
     if edits.has_edits(text):
@@ -68,14 +67,14 @@ def read_answer(text: str, entry: str, parent: str | None = None, *, truncated: 
 
 
 def said(text: str) -> str:
-    """An answer without what the model thought before it spoke.
+    """Return an answer without the model's thoughts in `<think>` tags.
 
     Raises:
-        Unusable: If nothing is left, or it is too long.
+        UnusableAnswer: If nothing is left, or it is too long.
     """
     if len(text) > ANSWER_CHARS:
         raise UnusableAnswer(
-            AnswerFault.TOO_LONG, f"the answer has {len(text)} characters; {ANSWER_CHARS} are looked at"
+            AnswerFault.TOO_LONG, f"the answer has {len(text)} characters; at most {ANSWER_CHARS} are allowed"
         )
     spoken, rest = "", text.replace("\r\n", "\n")
     while rest:
@@ -118,7 +117,7 @@ def _from_blocks(blocks: list[FencedBlock], entry: str) -> str:
 
 
 def _bare(text: str) -> str:
-    """The candidate of an answer without code blocks: the text itself, or the `code` of a JSON object."""
+    """Find the candidate in an answer without code blocks: the text itself, or the `code` of a JSON object."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
@@ -133,10 +132,10 @@ def _bare(text: str) -> str:
 
 
 def _checked(source: str, entry: str) -> str:
-    """A source that can be a candidate.
+    """Check that a source can be a candidate, and return it.
 
     Raises:
-        Unusable: If it is too long, no Python, or does not define the entry exactly once.
+        UnusableAnswer: If it is too long, no Python, or does not define the entry exactly once.
     """
     source = source.strip("\n") + "\n"
     if len(source.encode("utf-8", "surrogatepass")) > SOURCE_BYTES:
@@ -155,7 +154,7 @@ def _checked(source: str, entry: str) -> str:
 
 
 def _is_code(text: str) -> bool:
-    """Whether a text is Python that does something: JSON and single words are Python too."""
+    """Return True if a text is Python that does something: JSON and single words are Python too."""
     if len(text) > SOURCE_BYTES:
         raise UnusableAnswer(AnswerFault.TOO_LONG, f"a code block is longer than {SOURCE_BYTES} characters")
     try:
@@ -170,14 +169,14 @@ def _defines(text: str, entry: str) -> bool:
 
 
 def _bound(module: ast.Module) -> set[str]:
-    """Names that a module's functions and assignments give."""
+    """Return names that a module's functions and assignments bind."""
     named = {item.name for item in module.body if isinstance(item, ast.FunctionDef)}
     stored = [item for item in module.body if isinstance(item, ast.Assign)]
     return named | {target.id for item in stored for target in item.targets if isinstance(target, ast.Name)}
 
 
 def _missing(source: str) -> set[str]:
-    """Names that a file uses and nothing in it gives."""
+    """Return names that a file uses and does not bind."""
     try:
         module = symtable.symtable(source, "answer", "exec")
     except (SyntaxError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The agentic strategy: a model that looks things up and has kernels judged before it hands one in."""
+"""The agentic strategy: a language model may look kernels up and have some judged before it proposes one."""
 
 import json
 from collections.abc import Mapping
@@ -9,19 +9,18 @@ from service.emitters.base import ConversationTurn, LlmContext, NoProposal, Pare
 from service.emitters.llm.answer_faults import AnswerFault, UnusableAnswer
 from service.emitters.llm.answers import read_answer, said
 from service.emitters.llm.fences import fences
-from service.emitters.llm.prompts import ToolFeedback
-from service.emitters.llm.question import ask
+from service.emitters.llm.prompts import ToolFeedback, ask
 from service.emitters.llm.strategies import AGENTIC, Approach
 
 STEPS = 6
-"""Most answers of one conversation: two looks, three attempts and a last one. Each is a call that is paid."""
+"""Maximum number of answers in one conversation: two look-ups, three attempts and a last one. Each is a paid call."""
 CALLS = ("elites", "read", "judge", "propose")
-"""What an answer may ask for."""
+"""Names of the calls that an answer may make."""
 
 
 @dataclass
 class _ConversationState:
-    """Where a conversation stands: the kernel that edits refer to, what was heard, what was asked."""
+    """State of a conversation: the kernel that edits refer to, the feedback so far, and the exchanges."""
 
     subject: Parent
     heard: list[ToolFeedback] = field(default_factory=list)
@@ -29,10 +28,10 @@ class _ConversationState:
 
 
 async def converse(context: ProposalContext, llm: LlmContext, found: Approach) -> Proposal | NoProposal:
-    """Let the model work until it hands in a kernel, or its answers are spent.
+    """Run the conversation until the model proposes a kernel or its answers are used up.
 
     Raises:
-        BackendError: If it does not answer.
+        BackendError: If the model does not answer.
     """
     state = _ConversationState(found.parents[0])
     while len(state.turns) < STEPS:
@@ -49,15 +48,15 @@ async def converse(context: ProposalContext, llm: LlmContext, found: Approach) -
         if done is not None:
             return done
     tried = any(turn.candidate for turn in state.turns)
-    detail = "" if tried else f"no kernel was judged or handed in within {STEPS} answers"
+    detail = "" if tried else f"no kernel was judged or proposed within {STEPS} answers"
     return NoProposal(tuple(state.turns), "" if tried else AnswerFault.STEPS_SPENT.value, detail)
 
 
 def read_call(text: str) -> Mapping[str, Any]:
-    """The one call of an answer; `propose` where it has none.
+    """Return the one call of an answer; `propose` if it has none.
 
     Raises:
-        Unusable: If there are several, or one that is unknown.
+        UnusableAnswer: If there are several, or an unknown one.
     """
     found = [call for block in fences(said(text)) if (call := _object(block.text)) and "call" in call]
     if len(found) > 1:
@@ -71,7 +70,7 @@ def read_call(text: str) -> Mapping[str, Any]:
 async def _serve(
     call: Mapping[str, Any], text: str, truncated: bool, context: ProposalContext, state: _ConversationState
 ) -> Proposal | NoProposal | None:
-    """Do what an answer asks for; what the conversation came to, None while it goes on."""
+    """Serve the call of an answer. Returns the result of the conversation, None while it goes on."""
     llm = context.llm
     assert llm is not None
     if call["call"] == "elites":
@@ -81,7 +80,7 @@ async def _serve(
         number = call.get("candidate")
         kernel = await llm.tools.find(number) if type(number) is int and 0 <= number < 2**31 else None
         if kernel is None:
-            raise UnusableAnswer(AnswerFault.BAD_CALL, "the search has no candidate of that number")
+            raise UnusableAnswer(AnswerFault.BAD_CALL, "the search has no candidate with that number")
         _show(state, kernel, "read a kernel")
         return None
     entry = str(context.operator["entry"])
@@ -91,7 +90,7 @@ async def _serve(
         return Proposal(answered.source, parents, AGENTIC, tuple(state.turns))
     judged = await llm.tools.judge(answered.source, parents, f"{AGENTIC}, answer {len(state.turns)}")
     if judged is None:
-        return NoProposal(tuple(state.turns), AnswerFault.STEPS_SPENT.value, "the search may judge no more candidates")
+        return NoProposal(tuple(state.turns), AnswerFault.STEPS_SPENT.value, "the search has used all its evaluations")
     state.turns[-1] = ConversationTurn(state.turns[-1].exchange, judged.candidate)
     _show(state, judged, "had a kernel judged")
     return None

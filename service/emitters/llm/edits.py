@@ -1,4 +1,4 @@
-"""Search/replace edits: blocks of an answer that change a parent's text, between lines as in a merge conflict."""
+"""Search/replace edits: blocks of an answer that change a parent's text, marked as in a merge conflict."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,31 +6,31 @@ from dataclasses import dataclass
 from service.emitters.llm.answer_faults import AnswerFault, UnusableAnswer
 
 SEARCH, DIVIDE, REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
-"""Marker lines of an edit, in their order: what to look for, what stands there instead, the end."""
+"""Marker lines of an edit, in their order: before the search text, before the replacement, and at the end."""
 EDITS = 64
-"""Most edits in one answer; who changes more had better write the file anew."""
+"""Maximum number of edits in one answer; larger changes should be a whole file."""
 QUOTED = 160
-"""Characters of a search text that a reason quotes."""
+"""Maximum number of characters of a search text that a reason quotes."""
 
 
 @dataclass(frozen=True)
 class SearchReplaceBlock:
-    """One block: what to look for, and what to put in its place."""
+    """One block: a text to search for, and its replacement."""
 
     search: str
     replacement: str
 
 
 def has_edits(text: str) -> bool:
-    """Whether an answer is made of edits."""
+    """Return True if an answer has edits."""
     return any(line.rstrip() == SEARCH for line in text.split("\n"))
 
 
 def read_edits(text: str) -> list[SearchReplaceBlock]:
-    """The edits of an answer, in order.
+    """Return the edits of an answer, in order.
 
     Raises:
-        Unusable: If one has no end, or there are too many.
+        UnusableAnswer: If one has no end, or there are too many.
     """
     lines, found = iter(text.split("\n")), []
     for line in lines:
@@ -42,20 +42,19 @@ def read_edits(text: str) -> list[SearchReplaceBlock]:
 
 
 def apply(edits: list[SearchReplaceBlock], parent: str) -> str:
-    """The parent's text after all edits, each applied to what the one before left.
+    """Apply all edits to the parent's text, each to the result of the one before.
 
     Raises:
-        Unusable: If a search text does not stand there exactly once. Nothing is applied in part.
+        UnusableAnswer: If a search text does not occur exactly once. No edit is applied then.
     """
     text = parent.replace("\r\n", "\n")
     for number, edit in enumerate(edits, start=1):
         count = _occurrences(edit.search, text)
         if count != 1:
             word = AnswerFault.EDIT_AMBIGUOUS if count else AnswerFault.EDIT_NOT_FOUND
-            where = f"{count} times" if count else "nowhere"
-            again = " any more" if not count and edit.search and edit.search in parent else ""
+            where = " after the earlier edits" if not count and edit.search and edit.search in parent else ""
             raise UnusableAnswer(
-                word, f"the search text of edit {number} stands {where} in the parent{again}: {_quote(edit)}"
+                word, f"the search text of edit {number} occurs {count} times in the parent{where}: {_quote(edit)}"
             )
         text = text.replace(edit.search, edit.replacement)
     return text
@@ -73,7 +72,7 @@ def _until(marker: str, lines: Iterator[str]) -> str:
 
 
 def _occurrences(search: str, text: str) -> int:
-    """How often a text stands in another, overlaps included; an empty one stands nowhere."""
+    """Count a text in another, overlaps included; an empty text counts zero times."""
     count, start = 0, text.find(search) if search else -1
     while start >= 0:
         count, start = count + 1, text.find(search, start + 1)

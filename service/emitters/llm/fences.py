@@ -12,10 +12,10 @@ class FencedBlock:
     """One block.
 
     Attributes:
-        word: What stands behind the opening marks, such as `python`.
+        word: Info string after the opening marks, such as `python`.
         text: The lines inside.
         above: The nearest line above that is not blank; empty at the start.
-        closed: Whether it has an end.
+        closed: True if it has an end.
     """
 
     word: str
@@ -25,7 +25,7 @@ class FencedBlock:
 
 
 def fences(text: str) -> list[FencedBlock]:
-    """The blocks of a text in order. One that never closes reaches to the end."""
+    """Return the blocks of a text in order. One that never closes reaches to the end."""
     found: list[FencedBlock] = []
     above, lines = "", iter(text.split("\n"))
     for line in lines:
@@ -40,7 +40,7 @@ def fences(text: str) -> list[FencedBlock]:
 
 
 def marks_for(text: str) -> str:
-    """Backticks for a fence around a text that no line of it can close."""
+    """Return backticks for a fence that no line of the text can close."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     return "`" * max(3, longest + 1)
 
@@ -51,7 +51,7 @@ def _opening(line: str) -> re.Match[str] | None:
 
 
 def _inside(lines: Iterator[str], marks: str) -> tuple[list[str], bool]:
-    """Lines up to the closing one, which has at least as many of the same marks and an indent of three at most."""
+    """Read lines up to the closing one, which has at least as many of the same marks and at most three spaces."""
     closing = re.compile(rf"^ {{0,3}}{re.escape(marks[0])}{{{len(marks)},}}[ \t]*$")
     inside: list[str] = []
     for line in lines:

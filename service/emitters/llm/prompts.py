@@ -1,4 +1,4 @@
-"""What each strategy's prompt says, out of a brief."""
+"""Prompts of the strategies: made from a context, and asked."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,9 +6,10 @@ from typing import Any
 
 from archive.descriptors import DESCRIPTORS
 from service.emitters.base import LlmContext, Parent, ProposalContext
-from service.emitters.llm.rendering import PromptWriter, RenderedPrompt, write
+from service.emitters.llm.rendering import VERSION, PromptWriter, RenderedPrompt, write
 from service.emitters.llm.strategies import AGENTIC, EXPLORE, Approach
 from service.evaluation.figure_labels import provenance, relative_to
+from service.llm.base import LlmAnswer, LlmPrompt, Purpose
 from workers.protocol import Input, Operator, Output, Scalar
 from workers.targets import TARGETS
 
@@ -19,14 +20,14 @@ HEADINGS = (OPERATOR, DEVICE, KERNELS, CELL, NEIGHBOURS, FAILURES, HINTS, CONVER
 """Headings of a prompt, in their order."""
 
 RANKS = {DEVICE: 10, HINTS: 100, FAILURES: 200, NEIGHBOURS: 400}
-"""What is dropped first where a prompt is too long: what has the largest rank, its last items first."""
+"""Ranks of sections: the largest is dropped first if a prompt is too long, its last items first."""
 TIMES_RANK, TURN_RANK = 12, 50
-"""Ranks of a kernel's times, and of what was said earlier in a conversation."""
+"""Ranks of a kernel's times, and of the earlier turns of a conversation."""
 
 
 @dataclass(frozen=True)
 class ToolFeedback:
-    """What one answer of a conversation led to: a template, and what to put into it."""
+    """Feedback on one answer of a conversation: a template and its values."""
 
     template: str
     values: Mapping[str, Any]
@@ -41,15 +42,15 @@ def prompt(
     step: int = 0,
     steps: int = 1,
 ) -> RenderedPrompt:
-    """The prompt of an approach.
+    """Write the prompt of an approach.
 
     Args:
-        context: What is known.
-        llm: What is known besides.
-        found: What is tried.
-        turns: What was said before, in a conversation of several steps; the last are the most useful.
+        context: Context of the proposal.
+        llm: Further context for language models.
+        found: The approach.
+        turns: Feedback on earlier answers of the conversation; the last ones are the most useful.
         step: Number of this answer, from 0.
-        steps: How many answers there may be.
+        steps: Maximum number of answers.
     """
     operator = Operator.model_validate(context.operator)
     figures = {"provenance": provenance(llm.device), "relative_to": relative_to(llm.device)}
@@ -70,6 +71,34 @@ def prompt(
     return writer.prompt(_system(operator), HEADINGS)
 
 
+async def ask(
+    context: ProposalContext,
+    llm: LlmContext,
+    found: Approach,
+    *,
+    turns: Sequence[ToolFeedback] = (),
+    step: int = 0,
+    steps: int = 1,
+) -> LlmAnswer:
+    """Ask the prompt of an approach, as step `step` of at most `steps`.
+
+    Raises:
+        BackendError: If no answer came.
+    """
+    rendered = prompt(context, llm, found, turns=turns, step=step, steps=steps)
+    purpose = Purpose(
+        search=llm.search,
+        ordinal=llm.ordinal,
+        step=step,
+        strategy=found.strategy,
+        template=f"{found.strategy}/{VERSION}",
+        claims=rendered.claims,
+        parents=tuple(parent.candidate for parent in found.parents if parent.candidate),
+        cell=found.cell,
+    )
+    return await llm.ask(LlmPrompt(rendered.system, rendered.user), purpose, found.backend)
+
+
 def _system(operator: Operator) -> str:
     arguments = [item.name for item in operator.inputs] + [item.name for item in operator.scalars]
     values = {
@@ -86,7 +115,7 @@ def _system(operator: Operator) -> str:
 
 
 def _backward(operator: Operator) -> Mapping[str, Any] | None:
-    """The function for gradients, where the operator has them: its name, what it is given and what it returns."""
+    """Describe the function for gradients, if the operator has one: its name, arguments and results."""
     if not operator.backward:
         return None
     given: tuple[Input | Output | Scalar, ...] = (*operator.upstream, *operator.inputs, *operator.outputs)
@@ -120,7 +149,7 @@ def _operator(operator: Operator) -> Mapping[str, Any]:
 
 
 def _bounds(low: object, high: object) -> str:
-    """The values that an input may have, where the spec bounds them."""
+    """Describe the values that an input may have, if the spec bounds them."""
     return "" if high is None else f"values from {0 if low is None else low} to below {high}"
 
 

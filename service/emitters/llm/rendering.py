@@ -1,7 +1,7 @@
-"""Prompts out of Jinja files: sections in a fixed order, cut to a budget, every statement traceable to a report.
+"""Rendering of prompts from Jinja files: sections in a fixed order, cut to a budget, each statement citing its report.
 
-What comes from candidates, models and people is data. It goes into fences that it cannot close, or onto one line in
-quotes, without control characters; and as a value of a template it is never read as one.
+Text from candidates, models and people is data. It goes into fences that it cannot close, or onto one line in quotes,
+without control characters. As a value of a template it is never parsed as a template.
 """
 
 import json
@@ -14,11 +14,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from service.emitters.llm.fences import marks_for
 
 VERSION = 3
-"""Of the templates; raised when one says something else, so that exchanges can be told apart."""
+"""Version of the templates; raised when a template's content changes, so that exchanges can be told apart."""
 BUDGET_BYTES = 40_000
-"""Most bytes of a prompt: about ten thousand tokens, which every model in use reads well."""
+"""Maximum size of a prompt in bytes: about ten thousand tokens, which every model in use reads well."""
 SOURCE_CHARS = 10_000
-"""Longest source shown whole; two of them, the reference and all that must be said stay within the budget."""
+"""Maximum length of a source shown whole; two of them, the reference and the mandatory sections fit the budget."""
 
 READINGS = {
     "launches": "launches {}",
@@ -36,18 +36,18 @@ READINGS = {
     "bytes_moved": "bytes moved {}",
     "persistent": "persistent {}",
 }
-"""Readings that are told, in words."""
+"""Readings that prompts show, with their wording."""
 
 
 @dataclass(frozen=True)
 class PromptSection:
-    """A part of a prompt that stands or falls as a whole.
+    """Part of a prompt that is kept or dropped as a whole.
 
     Attributes:
-        section: The heading that it stands under.
-        rank: What is dropped first has the largest; 0 always stays.
-        text: What it says.
-        claims: Statement to report job.
+        section: Its heading.
+        rank: Order of dropping: the largest rank goes first, 0 always stays.
+        text: Its text.
+        claims: Job of the report behind each statement, by mark.
     """
 
     section: str
@@ -58,7 +58,7 @@ class PromptSection:
 
 @dataclass(frozen=True)
 class RenderedPrompt:
-    """A prompt. `claims` maps each mark such as `R3` to the job whose report it rests on; `dropped` names sections."""
+    """Finished prompt. `claims` maps each mark such as `R3` to its report's job; `dropped` names dropped sections."""
 
     system: str
     user: str
@@ -67,14 +67,14 @@ class RenderedPrompt:
 
 
 class ReportCitations:
-    """Numbers the reports that a prompt rests on."""
+    """Numbering of the reports that a prompt cites."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, str] = {}
         self.used: dict[str, str] = {}
 
     def ref(self, job: str) -> str:
-        """A mark behind a statement; nothing where there is no report."""
+        """Return the mark for a statement; empty if there is no report."""
         if not job:
             return ""
         mark = self._numbers.setdefault(job, f"R{len(self._numbers) + 1}")
@@ -97,13 +97,13 @@ class PromptWriter:
         values: Mapping[str, object],
         claims: Mapping[str, str] | None = None,
     ) -> None:
-        """Add what a template makes of some values; `claims` are made besides those that the text marks."""
+        """Render a template and add it; `claims` are added to those that the text marks."""
         self._marks.used = {}
         text = write(template, {"ref": self._marks.ref, **values})
         self.pieces.append(PromptSection(section, rank, text, {**self._marks.used, **(claims or {})}))
 
     def prompt(self, system: str, headings: Iterable[str]) -> RenderedPrompt:
-        """Everything that fits, in the order of the headings."""
+        """Join all sections that fit, in the order of the headings."""
         kept, dropped = within_budget(self.pieces, BUDGET_BYTES - len(system.encode()))
         claims: dict[str, str] = {}
         for piece in kept:
@@ -112,12 +112,12 @@ class PromptWriter:
 
 
 def write(template: str, values: Mapping[str, object]) -> str:
-    """What a template of the folder `prompts` makes of some values."""
+    """Render a template of the folder `wording`."""
     return _PROMPTS.get_template(f"{template}.md.jinja").render(values).strip("\n")
 
 
 def within_budget(pieces: Iterable[PromptSection], most: int) -> tuple[list[PromptSection], list[PromptSection]]:
-    """Pieces that fit into some bytes, and those that were dropped: the largest rank first, of equals the last."""
+    """Split pieces into those that fit `most` bytes and those dropped: largest rank first, of equals the last."""
     kept, dropped = list(pieces), []
     while sum(_size(piece) for piece in kept) > most:
         place = max(range(len(kept)), key=lambda number: (kept[number].rank, number))
@@ -128,13 +128,13 @@ def within_budget(pieces: Iterable[PromptSection], most: int) -> tuple[list[Prom
 
 
 def clean(text: str) -> str:
-    """Text without control characters, as UTF-8 can write it; lines and tabs stay."""
+    """Remove control characters, and what UTF-8 cannot encode; line breaks and tabs stay."""
     kept = "".join(char for char in text.replace("\r\n", "\n") if char in "\n\t" or char.isprintable())
     return kept.encode("utf-8", "replace").decode()
 
 
 def fenced(text: object, word: str = "", most: int = SOURCE_CHARS) -> str:
-    """A text in a fence that no line of it can close."""
+    """Put a text into a fence that no line of it can close."""
     said = clean(str(text)).strip("\n")
     if len(said) > most:
         said = said[:most] + f"\n[cut here: {len(said) - most} more characters]"
@@ -143,14 +143,14 @@ def fenced(text: object, word: str = "", most: int = SOURCE_CHARS) -> str:
 
 
 def line(value: object, most: int) -> str:
-    """A value in quotes on one line."""
+    """Put a value in quotes on one line."""
     said = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
     flat = " ".join(clean(said).split()).replace('"', "'").replace("`", "'")
     return f'"{flat[:most]}{"…" if len(flat) > most else ""}"'
 
 
 def readings(values: Mapping[str, Any]) -> str:
-    """Readings in words; those that are unknown are left out."""
+    """Write readings in words, without unknown ones."""
     known = {name: values[name] for name in READINGS if values.get(name) is not None}
     said = [READINGS[name].format(value) for name, value in known.items() if isinstance(value, int | float)]
     said += [READINGS[name].format(line(value, 20)) for name, value in known.items() if isinstance(value, str)]
@@ -158,12 +158,12 @@ def readings(values: Mapping[str, Any]) -> str:
 
 
 def us(time_us: float) -> str:
-    """A time with the digits that mean something."""
+    """Write a time with its significant digits."""
     return f"{time_us:.4g} us"
 
 
 def _size(piece: PromptSection) -> int:
-    """Bytes of a piece with the blank lines and the heading that it may need."""
+    """Return the bytes of a piece, with blank lines and its heading."""
     return len(piece.text.encode()) + len(piece.section) + 8
 
 

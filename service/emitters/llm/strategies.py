@@ -1,4 +1,4 @@
-"""What may be tried with a model, and which of it is tried next: a bandit over backends and strategies."""
+"""Strategies of the emitter `llm`, and the bandit that chooses among backends and strategies."""
 
 import random
 from collections.abc import Sequence
@@ -10,18 +10,18 @@ from service.emitters.base import LlmContext, Parent, ProposalContext, StrategyR
 SCRATCH, IMPROVE, EXPLORE, CROSS = "scratch", "improve", "explore", "cross"
 REPAIR, TUNE, AGENTIC = "repair", "tune", "agentic"
 STRATEGIES = (SCRATCH, IMPROVE, EXPLORE, CROSS, REPAIR, TUNE, AGENTIC)
-"""Every strategy; each has a template of its name. `docs/how-to/use-a-model-key.md` says what each asks for."""
+"""All strategies; each has a template of its name. `docs/how-to/use-a-model-key.md` explains each."""
 
 
 @dataclass(frozen=True)
 class Approach:
-    """What one proposal tries.
+    """Choice for one proposal.
 
     Attributes:
-        strategy: Which.
-        backend: Who is asked.
+        strategy: Name of the strategy.
+        backend: Name of the backend.
         parents: Kernels that the prompt shows; edits refer to the first.
-        cell: The cell that is aimed at, None for any.
+        cell: Cell to aim at; None for any.
     """
 
     strategy: str
@@ -31,7 +31,7 @@ class Approach:
 
 
 def approach(context: ProposalContext, llm: LlmContext) -> Approach | None:
-    """What to try now: what was begun, or what the bandit draws. None if nothing is possible."""
+    """Choose backend and strategy: those of a resumed proposal, or the bandit's. None if nothing is possible."""
     if llm.begun is not None:
         backend, strategy = llm.begun
         return Approach(strategy, backend, context.parents, llm.cell)
@@ -44,7 +44,7 @@ def approach(context: ProposalContext, llm: LlmContext) -> Approach | None:
 
 
 def parents_for(strategy: str, context: ProposalContext, llm: LlmContext) -> tuple[Parent, ...] | None:
-    """The kernels that a strategy works on, None if it is not possible now."""
+    """Return the kernels that a strategy works on; None if it is not possible now."""
     chosen, others = context.parents[:1], tuple(item for item in context.parents[1:] if item != context.parents[0])
     match strategy:
         case "scratch":
@@ -60,12 +60,12 @@ def parents_for(strategy: str, context: ProposalContext, llm: LlmContext) -> tup
 
 
 def draw(records: Sequence[StrategyRecord], arms: Sequence[tuple[str, str]], rng: random.Random) -> tuple[str, str]:
-    """The backend and the strategy to try now, by promoted gain per cost.
+    """Draw the backend and the strategy to try now, by promoted gain per cost.
 
     Args:
-        records: What came of the arms so far, of all that were tried.
-        arms: Backends and strategies to choose from; at least one.
-        rng: The only source of chance.
+        records: Statistics of all pairs tried so far.
+        arms: Pairs of backend and strategy to choose from; at least one.
+        rng: The only source of randomness.
     """
     accounts = {
         (item.backend, item.strategy): bandit.ArmStats(item.calls, item.cost, item.promotions, item.gain)

@@ -1,4 +1,4 @@
-"""Parameter templates: a file that runs as it is, and values to try for some of its module's constants."""
+"""Parameter templates: a file that runs as it is, and values to try for some of its module-level constants."""
 
 import ast
 import json
@@ -12,7 +12,7 @@ from service.emitters.llm.fences import FencedBlock
 from service.operators.sources import parse, walk
 
 PARAMETERS, VALUES = 8, 32
-"""Most parameters of a template, and most values of one."""
+"""Maximum numbers of parameters in a template, and of values for one."""
 
 Number = bool | int | float
 
@@ -25,15 +25,15 @@ class ParameterTemplate:
 
     @property
     def combinations(self) -> int:
-        """How many candidates it stands for."""
+        """Number of candidates that it stands for."""
         return math.prod(len(values) for values in self.parameters.values())
 
 
 def read_template(blocks: Sequence[FencedBlock]) -> ParameterTemplate | None:
-    """The template of an answer: its one JSON block with `parameters`; None if there is none.
+    """Return the template of an answer: its one JSON block with `parameters`; None if there is none.
 
     Raises:
-        Unusable: If there are several, or one that is none.
+        UnusableAnswer: If there are several, or an invalid one.
     """
     found = [document["parameters"] for block in blocks if "parameters" in (document := _object(block.text))]
     if not found:
@@ -52,10 +52,10 @@ def read_template(blocks: Sequence[FencedBlock]) -> ParameterTemplate | None:
 
 
 def fan_out(source: str, template: ParameterTemplate, most: int, rng: random.Random) -> list[tuple[str, str]]:
-    """Up to `most` candidates of a template, the file as it is first; each with what was chosen, in words.
+    """Make up to `most` candidates of a template, the unchanged file first; each with its values in words.
 
     Raises:
-        Unusable: If a parameter is no constant of the module, or assigned more than once.
+        UnusableAnswer: If a parameter is no constant of the module, or assigned more than once.
     """
     places = {name: _place(source, name) for name in template.parameters}
     written = {name: ast.literal_eval(node) for name, node in places.items()}
@@ -81,7 +81,7 @@ def _is_number(value: object) -> bool:
 
 
 def _place(source: str, name: str) -> ast.expr:
-    """Where a module gives a constant its value."""
+    """Return the expression that a module assigns to a constant."""
     module = parse(source)
     values = [
         item.value
@@ -104,7 +104,7 @@ def _is_literal(node: ast.expr) -> bool:
 
 
 def _combination(template: ParameterTemplate, number: int) -> dict[str, Number]:
-    """Combination `number` of all, the last parameter changing fastest."""
+    """Return combination `number` of all; the last parameter changes fastest."""
     chosen: dict[str, Number] = {}
     for name, values in reversed(list(template.parameters.items())):
         number, place = divmod(number, len(values))
@@ -113,7 +113,7 @@ def _combination(template: ParameterTemplate, number: int) -> dict[str, Number]:
 
 
 def _with_values(source: str, places: Mapping[str, ast.expr], chosen: Mapping[str, Number]) -> str:
-    """The text with other values in their places; all else stays, byte for byte."""
+    """Write other values into a text; all else stays, byte for byte."""
     lines = [line.encode() for line in source.split("\n")]
     for name, node in sorted(places.items(), key=lambda item: (item[1].lineno, item[1].col_offset), reverse=True):
         row, end = node.lineno - 1, node.end_col_offset

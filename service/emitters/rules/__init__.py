@@ -1,13 +1,13 @@
-"""Rewriting rules: ways to write a candidate differently that compute the same.
+"""Rewriting rules: changes of a candidate's text that keep what it computes.
 
-To add one: a file with a `Rule`, a line in the table below, a test that it keeps meaning (the contract suite runs
-every rule of the table over the catalogue's seeds). Look for what you need in this order:
+To add one: a file with a `Rule`, a line in the table below, and a test that it keeps the meaning (the contract suite
+runs every rule of the table over the catalogue's seeds). The helpers, in the order to look through them:
 
     patterns   match and build trees
     facts      shapes and dtypes of a kernel's values
     loops      sweeps over an axis, and what they fold
     kernels    a kernel with all its launches
-    programs   how a program finds its piece of the work
+    programs   mapping from programs to pieces of the work
     boxes      loads of a box of a matrix
     rows       a row in one tile, as straight-line code
 """

@@ -17,7 +17,7 @@ class ReverseOrder(Rule[ProgramMapping]):
     meaning = "do the last piece of the work first"
 
     def sites(self, module: ast.Module) -> Iterable[ProgramMapping]:
-        """Kernels that know their piece and do not count from the end yet."""
+        """Find kernels that know their piece and do not count from the end yet."""
         found = (site for kernel in kernels(module) if (site := programs(kernel)))
         return (site for site in found if f"{site.total} - 1 - " not in text(site.kernel.function))
 

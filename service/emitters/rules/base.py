@@ -1,6 +1,6 @@
-"""The rule contract: one way to write a candidate differently that computes the same.
+"""Contract of a rule: one change of a candidate's text that keeps what it computes.
 
-A rule never guesses. It looks for places where its pattern is surely there (`sites`), and changes one (`change`).
+A rule never guesses. It finds places that match its pattern with certainty (`sites`), and changes one (`change`).
 Matching is the hard part and may give up; changing may not fail.
 """
 
@@ -17,25 +17,25 @@ from service.operators.sources import dotted, parse, render, walk, without_texts
 Site = TypeVar("Site")
 
 REMEMBERED = 8192
-"""Pairs of a rule and a source of which it is remembered whether the one applies to the other."""
+"""Maximum number of cached answers, one per pair of rule and source."""
 
 PARSED = 4
-"""Trees that are kept, each a megabyte or less: one source is shown to one rule after the other."""
+"""Maximum number of cached trees, each a megabyte or less: all rules in turn look at one source."""
 
 MAX_NODES = 6000
-"""Nodes of the largest tree that is looked at; the catalogue's kernels have 195 to 1891."""
+"""Maximum number of nodes in a tree; the catalogue's kernels have 195 to 1891."""
 
 OPERANDS = {"tl.load": 1, "tl.store": 2, "tl.arange": 2, "tl.program_id": 1, "tl.num_programs": 1, "tl.cast": 1}
 OPERANDS |= dict.fromkeys((*ELEMENTWISE, *REDUCTIONS, *HINTS, "tl.dot"), 1)
-"""Operands that functions of Triton must be passed by position for rules to know them."""
+"""Number of operands that rules expect by position, by function of Triton."""
 
 
 class Rule(ABC, Generic[Site]):
-    """One rewriting.
+    """One kind of rewriting.
 
     Attributes:
-        name: What notes call it; also its key in the table.
-        meaning: What it does and what it may win, in one line.
+        name: Name in notes; also its key in the table.
+        meaning: Its effect and purpose, in one line.
     """
 
     name: ClassVar[str]
@@ -43,18 +43,18 @@ class Rule(ABC, Generic[Site]):
 
     @abstractmethod
     def sites(self, module: ast.Module) -> Iterable[Site]:
-        """Places where the rule surely keeps what the candidate computes. Leaves the tree as it is."""
+        """Find places where the rule certainly keeps what the candidate computes. Does not change the tree."""
 
     @abstractmethod
     def change(self, site: Site, rng: random.Random) -> None:
         """Rewrite one place, in the tree that it was found in."""
 
     def applies(self, source: str) -> bool:
-        """Whether there is such a place in a source."""
+        """Return True if a source has such a place."""
         return _applies(self, source)
 
     def rewrite(self, source: str, rng: random.Random) -> str | None:
-        """The source with one place rewritten, or None if the rule does not apply to it."""
+        """Rewrite one place of a source; None if the rule does not apply to it."""
         if not self.applies(source):
             return None
         module = parse(source)
@@ -67,7 +67,7 @@ class Rule(ABC, Generic[Site]):
 
 @lru_cache(REMEMBERED)
 def _applies(rule: Rule[Any], source: str) -> bool:
-    """Whether a rule finds a place: most find none, and elites are parents again and again."""
+    """Return True if a rule finds a place. Cached: most find none, and elites are parents many times."""
     try:
         module = _readable(source)
         return module is not None and any(True for _ in rule.sites(module))
@@ -77,13 +77,13 @@ def _applies(rule: Rule[Any], source: str) -> bool:
 
 @lru_cache(PARSED)
 def _readable(source: str) -> ast.Module | None:
-    """A source's tree for all rules to look at and none to change; None if there is no reading it."""
+    """Parse a source for all rules, which must not change the tree; None if it is not readable."""
     module = parse(source)
     return module if is_readable(module) else None
 
 
 def is_readable(module: ast.Module) -> bool:
-    """Whether a tree is small enough, and calls Triton in the usual way: operands first, by position."""
+    """Return True if a tree is small enough, and calls Triton in the usual way: operands first, by position."""
     nodes = list(walk(module))
     found = [node for node in nodes if isinstance(node, ast.Call) and dotted(node.func) in OPERANDS]
     starred = any(isinstance(item, ast.Starred) for call in found for item in call.args)

@@ -20,13 +20,13 @@ class BoxedLoad:
 
 
 class BlockPointers(Rule[BoxedLoad]):
-    """One address in place of one an element: fewer registers, and bounds that the compiler understands."""
+    """One address in place of one per element: fewer registers, and bounds that the compiler understands."""
 
     name = "block_pointers"
     meaning = "load a box of a matrix through a block pointer"
 
     def sites(self, module: ast.Module) -> Iterable[BoxedLoad]:
-        """Loads of boxes."""
+        """Find loads of boxes."""
         return (BoxedLoad(kernel, box) for kernel in kernels(module) for box in boxes(kernel))
 
     def change(self, site: BoxedLoad, rng: random.Random) -> None:

@@ -11,15 +11,15 @@ from service.operators.sources import walk
 
 @dataclass(frozen=True)
 class Box:
-    """One load `tl.load(base + rows[:, None] * stride + cols[None, :], mask=…, other=0.0)`.
+    """Load `tl.load(base + rows[:, None] * stride + cols[None, :], mask=…, other=0.0)`.
 
     Attributes:
         load: The call.
-        base: Code of where the matrix starts.
-        stride: Code of the elements from one row to the next.
-        shape: Code of how many rows and columns the matrix has.
-        offsets: Code of the first row and the first column of the box.
-        block: Code of the box' rows and columns.
+        base: Code for the start of the matrix.
+        stride: Code for the number of elements from one row to the next.
+        shape: Code for the matrix' numbers of rows and columns.
+        offsets: Code for the first row and the first column of the box.
+        block: Code for the box' numbers of rows and columns.
     """
 
     load: ast.Call
@@ -31,7 +31,7 @@ class Box:
 
 
 def boxes(kernel: RewritableKernel) -> Iterator[Box]:
-    """The loads of a kernel that surely are boxes."""
+    """Yield the loads of a kernel that surely are boxes."""
     lines = [line for line in flat(kernel.function.body) if isinstance(line, ast.Assign)]
     names = [line.targets[0].id if isinstance(line.targets[0], ast.Name) else "" for line in lines]
     values = {name: line.value for name, line in zip(names, lines, strict=True) if names.count(name) == 1}
@@ -63,13 +63,13 @@ def _box(call: ast.Call, values: dict[str, ast.expr]) -> Box | None:
 
 
 def _index(node: ast.expr, axes: str) -> str:
-    """The name in `name[:, None]`; empty for anything else."""
+    """Return the name in `name[:, None]`; empty for anything else."""
     name = text(node).removesuffix(axes)
     return name if name != text(node) and name.isidentifier() else ""
 
 
 def _span(value: ast.expr | None) -> tuple[str, str] | None:
-    """First element and extent of `first + tl.arange(0, extent)`. Offsets of boxes have 32 bits."""
+    """Return first element and extent of `first + tl.arange(0, extent)`. Offsets of boxes have 32 bits."""
     match value:
         case ast.BinOp(left=first, op=ast.Add(), right=lanes) if is_call(lanes, "tl.arange"):
             wide = "int64" in text(first)
@@ -80,7 +80,7 @@ def _span(value: ast.expr | None) -> tuple[str, str] | None:
 
 
 def _ends(mask: ast.expr, rows: str, cols: str) -> tuple[str, str] | None:
-    """What rows and columns must stay below; None for a mask that says anything else."""
+    """Return the upper bounds of rows and columns; None for any other mask."""
     match mask:
         case ast.BinOp(
             left=ast.Compare(left=high, ops=[ast.Lt()], comparators=[n_rows]),
@@ -92,5 +92,5 @@ def _ends(mask: ast.expr, rows: str, cols: str) -> tuple[str, str] | None:
 
 
 def is_plain(box: Box, kernel: RewritableKernel) -> bool:
-    """Whether a box' matrix starts where a parameter points, and its stride is a parameter."""
+    """Return True if a box' matrix starts where a parameter points, and its stride is a parameter."""
     return box.base in kernel.parameters and box.stride in kernel.parameters

@@ -10,17 +10,17 @@ from service.operators.sources import jit_functions
 
 LOAD_HINTS = {"cache_modifier": (".ca", ".cg"), "eviction_policy": ("evict_first", "evict_last")}
 STORE_HINTS = {"cache_modifier": (".cg", ".cs"), "eviction_policy": ("evict_first", "evict_last")}
-"""What Triton accepts, without the modifiers that change what other threads may see."""
+"""Hints that Triton accepts, without the modifiers that change memory ordering between threads."""
 
 
 class CacheHint(Rule[ast.Call]):
     """Data read once should leave the caches first, data that every program reads should stay."""
 
     name = "cache_hint"
-    meaning = "tell the caches what to keep and what to let go"
+    meaning = "tell the caches what to keep and what to evict"
 
     def sites(self, module: ast.Module) -> Iterable[ast.Call]:
-        """Every load and store, but for those with so many positional arguments that one may be a hint."""
+        """Find every load and store, except those with so many positional arguments that one may be a hint."""
         found = (call for function in jit_functions(module).values() for call in calls(function, "tl.load", "tl.store"))
         return (call for call in found if len(call.args) <= 3)
 

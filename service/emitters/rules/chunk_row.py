@@ -14,17 +14,17 @@ from service.emitters.rules.straight import assign, needed, target
 from service.operators.sources import launches
 
 CHUNKS = (1024, 2048, 4096)
-"""Elements a chunk to start from; `tune` varies the number."""
+"""Elements per chunk to start from; `tune` varies the number."""
 
 
 class ChunkRow(Rule[RowTile]):
-    """Any row length with few registers, at the price of reading the row once for each step that needs all of it."""
+    """Chunks need few registers at any row length, but read the row again for each step that needs all of it."""
 
     name = "chunk_row"
     meaning = "go over a row in chunks"
 
     def sites(self, module: ast.Module) -> Iterable[RowTile]:
-        """Rows in one tile whose extent is passed for them alone."""
+        """Find rows in one tile whose extent is passed for them alone."""
         found = launches(module)
         return (
             row
@@ -55,7 +55,7 @@ def _chunked(row: RowTile) -> list[ast.stmt]:
 
 
 def _phases(row: RowTile) -> list[int]:
-    """For each line, how many sweeps must have ended before it can run. Stores keep their order."""
+    """Return, for each line, the number of sweeps that must have ended before it. Stores keep their order."""
     level: dict[str, int] = {}
     last_store, result = 0, []
     for line in row.lines:
@@ -68,7 +68,7 @@ def _phases(row: RowTile) -> list[int]:
 
 
 def _swept(row: RowTile, roots: list[ast.stmt]) -> list[ast.stmt]:
-    """One sweep: what the roots need, computed again for each chunk, and the folds taken over all chunks."""
+    """Build one sweep: the roots' inputs, computed again for each chunk, and the folds over all chunks."""
     function = row.kernel.function
     start = unused("start", function)
     body = [line for line in needed(row.lines, roots) if row.is_wide(line)]
@@ -88,7 +88,7 @@ def _swept(row: RowTile, roots: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _accumulated(row: RowTile, fold: ast.stmt) -> tuple[ast.stmt, ast.stmt, ast.stmt]:
-    """A fold of the row as a start before the sweep, a step in it, and a fold of one chunk after it."""
+    """Return a fold of the row as a start before the sweep, a step in it, and a fold of one chunk after it."""
     assert isinstance(fold, ast.Assign) and isinstance(fold.value, ast.Call)
     call = deepcopy(fold.value)
     function, value = text(call.func), call.args[0]
@@ -104,7 +104,7 @@ def _accumulated(row: RowTile, fold: ast.stmt) -> tuple[ast.stmt, ast.stmt, ast.
 
 
 def _shifted(line: ast.stmt, start: str, block: str) -> ast.stmt:
-    """A copy of a line for the chunk that begins at `start`."""
+    """Return a copy of a line for the chunk that begins at `start`."""
     result = deepcopy(line)
     for call in calls(result, "tl.arange"):
         if text(call.args[1]) == block:

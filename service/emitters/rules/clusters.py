@@ -10,7 +10,7 @@ from service.emitters.rules.patterns import calls
 from service.operators.sources import LaunchSite, decorators, dotted, jit_functions, launches, walk
 
 CTAS = (2, 4)
-"""Thread blocks a program: what fits beside each other on most clusters of sm_90."""
+"""Thread blocks per program: these numbers fit most clusters of sm_90."""
 
 CROSSING = frozenset(
     {
@@ -22,7 +22,7 @@ CROSSING = frozenset(
 sm_90 (tried with 3.7): a second product or a sum along the rows ends its passes."""
 
 REPEATING = ("loop_unroll_factor", "warp_specialize")
-"""Wishes of a loop that do the same."""
+"""Options of a loop that do the same."""
 
 
 class Clusters(Rule[LaunchSite]):
@@ -32,7 +32,7 @@ class Clusters(Rule[LaunchSite]):
     meaning = "let a cluster of thread blocks work on one tile"
 
     def sites(self, module: ast.Module) -> Iterable[LaunchSite]:
-        """Launches of kernels that are one matrix product, are not autotuned and do not ask for clusters yet."""
+        """Find launches of kernels that are one matrix product, are not autotuned and do not ask for clusters yet."""
         done, devices = in_clusters(module), jit_functions(module).keys()
         found = (item for item in launches(module) if item.kernel not in done and len(decorators(item.kernel)) == 1)
         return (item for item in found if _is_one_product(item.kernel, CROSSING | devices))

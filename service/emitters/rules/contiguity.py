@@ -22,13 +22,13 @@ class TileOffsets:
 
 
 class Contiguity(Rule[TileOffsets]):
-    """What the compiler cannot prove about offsets, it must load in small pieces."""
+    """The compiler loads in small pieces unless it can prove that offsets are contiguous and aligned."""
 
     name = "contiguity"
     meaning = "tell the compiler that a tile's offsets are aligned neighbours"
 
     def sites(self, module: ast.Module) -> Iterable[TileOffsets]:
-        """Sums of a range and the variable of a sweep, or a product with the range's width."""
+        """Find sums of a range and the variable of a sweep, or a product with the range's width."""
         return (site for function in jit_functions(module).values() for site in _offsets(function))
 
     def change(self, site: TileOffsets, rng: random.Random) -> None:

@@ -1,4 +1,4 @@
-"""Masks that fall away where a tile's extent divides the axis."""
+"""Removal of masks where a tile's extent divides the axis."""
 
 import ast
 import random
@@ -28,13 +28,13 @@ class BoundedMask:
 
 
 class EvenMask(Rule[BoundedMask]):
-    """A mask costs a comparison an element. Whether it may go is decided at each launch, and compiled in."""
+    """A mask costs a comparison per element. Each launch decides if it may go, as a compile-time flag."""
 
     name = "even_mask"
     meaning = "compile masks away where the tile divides the axis"
 
     def sites(self, module: ast.Module) -> Iterable[BoundedMask]:
-        """Bounds on positions that start at multiples of the tile and end with the axis."""
+        """Find bounds on positions that start at multiples of the tile and end with the axis."""
         return (site for kernel in kernels(module) for site in _bounded(kernel))
 
     def change(self, site: BoundedMask, rng: random.Random) -> None:
@@ -65,7 +65,7 @@ def _bounded(kernel: RewritableKernel) -> Iterator[BoundedMask]:
 
 @dataclass(frozen=True)
 class _View:
-    """What positions are looked up in: names that are assigned one thing only, sweeps, and the way to a piece."""
+    """Facts for looking up positions: names with one value only, sweeps, and the program mapping."""
 
     kernel: RewritableKernel
     values: Mapping[str, ast.expr]
@@ -85,7 +85,7 @@ class _View:
 
 
 def _block(position: ast.expr, extent: str, view: _View) -> str:
-    """The constexpr extent of the tile that a position is in, if whole tiles cover the axis; empty if unsure."""
+    """Return the constexpr extent of the tile that a position is in, if whole tiles cover the axis; empty if unsure."""
     position = _opened(position, view.values)
     start = None
     if isinstance(position, ast.BinOp) and isinstance(position.op, ast.Add):
@@ -100,7 +100,7 @@ def _block(position: ast.expr, extent: str, view: _View) -> str:
 
 
 def _opened(node: ast.expr, values: Mapping[str, ast.expr]) -> ast.expr:
-    """An expression behind names, broadcasts, casts and hints."""
+    """Return an expression behind names, broadcasts, casts and hints."""
     seen: set[str] = set()
     while True:
         match node:
@@ -118,7 +118,7 @@ def _opened(node: ast.expr, values: Mapping[str, ast.expr]) -> ast.expr:
 
 
 def _is_dealt(start: ast.expr, extent: str, block: str, view: _View) -> bool:
-    """Whether a start is a program's number times the tile, where just enough programs are launched."""
+    """Return True if a start is a program's number times the tile, where just enough programs are launched."""
     start, kernel, found = _opened(start, view.values), view.kernel, view.programs
     match start:
         case ast.BinOp(left=number, op=ast.Mult(), right=width) if found and text(width) == block:
@@ -129,7 +129,7 @@ def _is_dealt(start: ast.expr, extent: str, block: str, view: _View) -> bool:
 
 
 def _axis(number: str, found: ProgramMapping) -> int | None:
-    """The axis of the grid along which an expression counts the pieces."""
+    """Return the axis of the grid along which an expression counts the pieces."""
     if found.loop:
         numbers = [text(line.value) for line in found.body if isinstance(line, ast.Assign) and FORWARD in text(line)]
         return 0 if [number] == numbers else None
@@ -137,7 +137,7 @@ def _axis(number: str, found: ProgramMapping) -> int | None:
 
 
 def _is_exact(pieces: str, extent: str, block: str, kernel: RewritableKernel, launch: LaunchSite) -> bool:
-    """Whether a launch makes as many pieces as tiles cover the axis, and no more."""
+    """Return True if a launch makes as many pieces as tiles cover the axis, and no more."""
     length, argument = kernel.argument(launch, extent), kernel.argument(launch, block)
     codes = (text(argument), text(kernel.value(launch, block)))
     settled = is_settled(launch.host, length) and is_settled(launch.host, argument)

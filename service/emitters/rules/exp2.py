@@ -19,7 +19,7 @@ class Exp2(Rule[ast.FunctionDef]):
     meaning = "raise 2 instead of e, with the scale written out"
 
     def sites(self, module: ast.Module) -> Iterable[ast.FunctionDef]:
-        """Kernels that call `tl.exp`."""
+        """Find kernels that call `tl.exp`."""
         return (function for function in jit_functions(module).values() if calls(function, "tl.exp"))
 
     def change(self, site: ast.FunctionDef, rng: random.Random) -> None:

@@ -1,7 +1,7 @@
-"""What can be known about a kernel's values without running it: the shape of each name, and whether it is float32.
+"""Inference of facts about a kernel's values without running it: the shape of each name, and if it is float32.
 
-The shape of a tile is a tuple of extents as the code writes them (`("ROWS", "BLOCK")`), `"1"` for a broadcast axis
-and `()` for a scalar. Whatever is not surely known is None, and a rule that needs it does not apply.
+The shape of a tile is a tuple of extents as the code writes them (`("ROWS", "BLOCK")`), `"1"` for a broadcast axis and
+`()` for a scalar. An uncertain fact is None, and a rule that needs it does not apply.
 """
 
 import ast
@@ -31,26 +31,26 @@ ELEMENTWISE = (
 """Functions that work element by element; every argument broadcasts."""
 
 REDUCTIONS = {"tl.sum": 0.0, "tl.max": -float("inf"), "tl.min": float("inf")}
-"""Functions that fold one axis of a tile, with what folding nothing gives."""
+"""Functions that fold one axis of a tile, with the result of an empty fold."""
 
 HINTS = ("tl.multiple_of", "tl.max_contiguous", "tl.max_constancy")
-"""Functions that return their first argument and tell the compiler about it."""
+"""Functions that return their first argument and give the compiler a hint about it."""
 
 TILES = ("tl.arange", "tl.zeros", "tl.full")
 """Functions that make a tile of a given extent."""
 
 MASK_POSITIONS = {"tl.load": 1, "tl.store": 2}
-"""Where the mask stands among the arguments of an access to memory."""
+"""Position of the mask among the arguments of a memory access."""
 
 MAX_PASSES = 8
-"""Passes over the lines until nothing new is learnt; kernels take two or three."""
+"""Maximum number of passes over the lines until nothing new is inferred; kernels take two or three."""
 
 SCALARS = ("tl.program_id", "tl.num_programs", "float", "int")
 
 
 @dataclass(frozen=True)
 class InferredValue:
-    """What is known of a value. `dtype` is `number` for a Python number, which takes the dtype of its partner."""
+    """Known facts about a value. `dtype` is `number` for a Python number, which takes the dtype of its partner."""
 
     shape: tuple[str, ...] = ()
     dtype: Literal["number", "float32", "other"] = "other"
@@ -60,7 +60,7 @@ Known = Mapping[str, InferredValue | None]
 
 
 def facts(parameters: Iterable[str], lines: Iterable[ast.stmt]) -> dict[str, InferredValue | None]:
-    """What is known of each name in a kernel's lines. A name that is assigned different things is not known."""
+    """Infer the facts of each name in a kernel's lines. A name with different assignments is unknown (None)."""
     known: dict[str, InferredValue | None] = {name: InferredValue() for name in parameters}
     pairs = [pair for line in lines for pair in _bindings(line)]
     assigned = {name for name, _ in pairs}
@@ -78,19 +78,19 @@ def facts(parameters: Iterable[str], lines: Iterable[ast.stmt]) -> dict[str, Inf
 
 
 def facts_of(function: ast.FunctionDef) -> dict[str, InferredValue | None]:
-    """What is known of each name of a kernel."""
+    """Infer the facts of each name of a kernel."""
     return facts((item.arg for item in function.args.args), flat(function.body))
 
 
 def operands_known(line: ast.stmt, known: Known) -> bool:
-    """Whether all is known of what a line's accesses to memory are passed, constants aside."""
+    """Return True if all arguments of a line's memory accesses are known, constants aside."""
     accesses = calls(line, "tl.load", "tl.store")
     operands = [item for call in accesses for item in (*call.args, *(pair.value for pair in call.keywords))]
     return all(isinstance(item, ast.Constant) or infer(item, known) for item in operands)
 
 
 def infer(node: ast.expr, known: Known) -> InferredValue | None:
-    """What is known of an expression."""
+    """Infer the facts of an expression."""
     match node:
         case ast.Constant(value=int() | float()):
             return InferredValue(dtype="number")
@@ -113,7 +113,7 @@ def infer(node: ast.expr, known: Known) -> InferredValue | None:
 
 
 def broadcast(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The common shape of two tiles, or None if they have none for sure."""
+    """Return the common shape of two tiles; None if it is uncertain."""
     rank = max(len(left), len(right))
     pairs = zip(("1",) * (rank - len(left)) + left, ("1",) * (rank - len(right)) + right, strict=True)
     found = [a if b == "1" or a == b else b if a == "1" else None for a, b in pairs]
@@ -121,7 +121,7 @@ def broadcast(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...] 
 
 
 def _bindings(statement: ast.stmt) -> list[tuple[str, ast.expr | None]]:
-    """Names that a statement assigns, each with its value where one expression says it."""
+    """Return names that a statement assigns, each with its value if that is one expression."""
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
             return [(name, value)]
@@ -145,7 +145,7 @@ def _join(first: InferredValue | None, second: InferredValue | None) -> Inferred
 
 
 def _combine(values: list[InferredValue | None]) -> InferredValue | None:
-    """What an element-by-element operation on these makes."""
+    """Infer the result of an element-wise operation."""
     shape: tuple[str, ...] | None = ()
     for value in values:
         shape = None if value is None or shape is None else broadcast(shape, value.shape)
@@ -194,7 +194,7 @@ def _cast(value: InferredValue | None, dtype: ast.expr | None) -> InferredValue 
 
 
 def _made(call: ast.Call, function: str) -> InferredValue | None:
-    """What `tl.arange(0, BLOCK)`, `tl.zeros(shape, dtype)` and `tl.full(shape, value, dtype)` make."""
+    """Infer the result of `tl.arange(0, BLOCK)`, `tl.zeros(shape, dtype)` or `tl.full(shape, value, dtype)`."""
     if function == "tl.arange":
         return InferredValue((text(call.args[1]),)) if len(call.args) == 2 and text(call.args[0]) == "0" else None
     shape = operand(call, 0, "shape")
@@ -205,7 +205,7 @@ def _made(call: ast.Call, function: str) -> InferredValue | None:
 
 
 def _reduced(call: ast.Call, value: InferredValue | None) -> InferredValue | None:
-    """What folding one axis leaves; without an axis, all are folded."""
+    """Infer the result of folding one axis; without an axis, all are folded."""
     axis, keep = operand(call, 1, "axis"), operand(call, 99, "keep_dims")
     options = {item.arg for item in call.keywords}
     if value is None or len(call.args) > 2 or options - {"axis", "keep_dims"} or (keep and text(keep) != "True"):

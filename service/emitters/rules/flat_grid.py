@@ -13,13 +13,13 @@ PROGRAM = "tl.program_id(0)"
 
 
 class FlatGrid(Rule[RewritableKernel]):
-    """By itself it changes little; it opens a two-axis kernel to the rules that deal out the work."""
+    """By itself it changes little; it makes a two-axis kernel usable for the rules that share out the work."""
 
     name = "flat_grid"
     meaning = "number the programs of a two-axis grid along one axis"
 
     def sites(self, module: ast.Module) -> Iterable[RewritableKernel]:
-        """Kernels with a two-axis grid."""
+        """Find kernels with a two-axis grid."""
         return (site for site in kernels(module) if all(len(grid(launch) or []) == 2 for launch in site.launches))
 
     def change(self, site: RewritableKernel, rng: random.Random) -> None:

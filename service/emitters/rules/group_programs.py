@@ -10,7 +10,7 @@ from service.emitters.rules.patterns import calls, expression, replace, statemen
 
 ASKED = ("tl.program_id(0)", "tl.program_id(1)")
 GROUPS = (4, 8, 16)
-"""Tiles a group to start from; `tune` varies the number."""
+"""Tiles per group to start from; `tune` varies the number."""
 
 
 class GroupPrograms(Rule[RewritableKernel]):
@@ -20,7 +20,7 @@ class GroupPrograms(Rule[RewritableKernel]):
     meaning = "visit the tiles of a two-axis grid in groups"
 
     def sites(self, module: ast.Module) -> Iterable[RewritableKernel]:
-        """Kernels with a two-axis grid that ask for both axes and for nothing else about the grid."""
+        """Find kernels with a two-axis grid that ask for both axes and for nothing else about the grid."""
         return (
             kernel
             for kernel in kernels(module)

@@ -1,4 +1,4 @@
-"""What all pieces of a program's work share, loaded once."""
+"""One load of the data that all pieces of a program's work share."""
 
 import ast
 import random
@@ -13,7 +13,7 @@ from service.emitters.rules.programs import programs
 
 @dataclass(frozen=True)
 class LoopInvariant:
-    """A loop over pieces, and those of its lines that do the same in every turn."""
+    """Loop over pieces, and its lines that do the same in every iteration."""
 
     body: list[ast.stmt]
     loop: ast.For
@@ -27,7 +27,7 @@ class HoistLoad(Rule[LoopInvariant]):
     meaning = "load what all pieces share before the loop over pieces"
 
     def sites(self, module: ast.Module) -> Iterable[LoopInvariant]:
-        """Loops over pieces with loads that do not depend on the piece."""
+        """Find loops over pieces with loads that do not depend on the piece."""
         for kernel in kernels(module):
             found = programs(kernel)
             if found and found.loop and writes_apart(kernel) and (lines := _shared(found.loop)):
@@ -42,7 +42,7 @@ class HoistLoad(Rule[LoopInvariant]):
 
 
 def _shared(loop: ast.For) -> list[ast.stmt]:
-    """Assignments that every turn would repeat; none if there is no load among them."""
+    """Return the assignments that every iteration repeats; none if there is no load among them."""
     written = [name for line in loop.body for name in writes(line)] + list(writes(loop.target))
     shared: list[ast.stmt] = []
     for line in loop.body:

@@ -1,4 +1,4 @@
-"""A kernel together with all its launches, so that a rule can change both sides at once."""
+"""Kernels with all their launches, so that a rule can change both sides at once."""
 
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,15 +21,15 @@ ALLOCATIONS = ("torch.empty", "torch.empty_like", "torch.zeros", "torch.zeros_li
 """Host calls that return memory which no input shares."""
 
 IMPORTS = {"torch": "torch", "triton": "triton", "triton.language": "tl"}
-"""What rules write in code: a module must have imported these, under these names."""
+"""Modules that rules use in code: a candidate must have imported these, under these names."""
 
 MAX_LAUNCHES = 16
-"""Launches of one kernel beyond which it is not looked into."""
+"""Maximum number of launches of one kernel; a kernel with more is skipped."""
 
 
 @dataclass(frozen=True)
 class RewritableKernel:
-    """A jit function, and every use of it in the module: plain launches whose arguments are known one by one."""
+    """Jit function with every use of it in the module: plain launches, each with all arguments known."""
 
     module: ast.Module
     function: ast.FunctionDef
@@ -42,23 +42,23 @@ class RewritableKernel:
 
     @property
     def constexprs(self) -> set[str]:
-        """Parameters that are known when the kernel is compiled."""
+        """Compile-time parameters."""
         return {item.arg for item in self.function.args.args if item.annotation and is_constexpr(item.annotation)}
 
     def argument(self, launch: LaunchSite, parameter: str) -> ast.expr:
-        """What a launch passes for a parameter."""
+        """Return the argument that a launch passes for a parameter."""
         if (place := self.parameters.index(parameter)) < len(launch.call.args):
             return launch.call.args[place]
         return launch.keywords[parameter].value
 
     def value(self, launch: LaunchSite, parameter: str) -> ast.expr:
-        """What a launch passes for a parameter; the value of a host variable where that was assigned once."""
+        """Return the argument for a parameter, or the value of its host variable if that is assigned once."""
         argument = self.argument(launch, parameter)
         assignment = assigned_once(launch.host, text(argument))
         return assignment.value if assignment else argument
 
     def add_parameter(self, wish: str, argument: Callable[[LaunchSite], str], *, constexpr: bool = False) -> str:
-        """Give the kernel one more parameter, passed by keyword at every launch. Returns its name."""
+        """Add a parameter to the kernel, passed by keyword at every launch. Returns its name."""
         name = unused(wish, self.function)
         annotation = expression("tl.constexpr") if constexpr else None
         self.function.args.args.append(ast.arg(name, annotation))
@@ -70,7 +70,7 @@ class RewritableKernel:
         return name
 
     def set_argument(self, launch: LaunchSite, parameter: str, code: str) -> None:
-        """Make a launch pass something else, through the host variable that carries it if there is one."""
+        """Change the argument of a launch, in its host variable if there is one."""
         argument = self.argument(launch, parameter)
         assignment = assigned_once(launch.host, text(argument))
         replace(assignment or launch.call, assignment.value if assignment else argument, expression(code))
@@ -91,7 +91,7 @@ class RewritableKernel:
 
 
 def kernels(module: ast.Module) -> Iterator[RewritableKernel]:
-    """Kernels whose every use is understood."""
+    """Yield kernels whose every use is understood."""
     if not _has_imports(module):
         return
     found = launches(module)
@@ -105,14 +105,14 @@ def kernels(module: ast.Module) -> Iterator[RewritableKernel]:
 
 
 def in_clusters(module: ast.Module) -> list[ast.FunctionDef]:
-    """Kernels that some launch asks clusters of thread blocks for."""
+    """Return kernels that some launch starts with clusters of thread blocks."""
     return [item.kernel for item in launches(module) if "num_ctas" in item.keywords]
 
 
 def grid(launch: LaunchSite) -> list[ast.expr] | None:
-    """Numbers of programs along each axis of a launch, or None where the grid is not written as a tuple.
+    """Return the number of programs along each axis of a launch; None if the grid is not written as a tuple.
 
-    A grid in a host variable or in a lambda is looked through; `meta["BLOCK"]` becomes what the launch passes.
+    A grid in a host variable or in a lambda is resolved; `meta["BLOCK"]` becomes the argument of the launch.
     """
     node = launch.subscript.slice
     if isinstance(node, ast.Name) and (assignment := assigned_once(launch.host, node.id)):
@@ -128,7 +128,7 @@ def grid(launch: LaunchSite) -> list[ast.expr] | None:
 
 
 def set_grid(launch: LaunchSite, extents: Sequence[str]) -> None:
-    """Write the grid of a launch in place; a host variable that carried it goes if nothing else reads it."""
+    """Write the grid of a launch in place; its host variable is removed if nothing else reads it."""
     carrier = text(launch.subscript.slice)
     launch.subscript.slice = expression(f"({', '.join(extents)},)")
     assignment = assigned_once(launch.host, carrier)
@@ -146,14 +146,14 @@ def introduce(launch: LaunchSite, wish: str, code: str) -> str:
 
 
 def declare(launch: LaunchSite, wish: str, number: int) -> str:
-    """Assign a number to a new host variable at the top of a launch's host, where `tune` finds it. Returns its name."""
+    """Assign a number to a new variable at the top of a launch's host, so that `tune` finds it. Returns its name."""
     name = unused(wish, launch.host)
     launch.host.body[0:0] = statements(f"{name} = {number}")
     return name
 
 
 def assigned_once(host: ast.FunctionDef, name: str) -> ast.Assign | None:
-    """The only assignment of a host variable, if it has only one and is no parameter."""
+    """Return the assignment of a host variable that has exactly one and is no parameter; else None."""
     stores = sum(isinstance(node, ast.Name) and node.id == name and not _is_load(node) for node in walk(host))
     if stores != 1 or name in {node.arg for node in walk(host) if isinstance(node, ast.arg)}:
         return None
@@ -162,28 +162,28 @@ def assigned_once(host: ast.FunctionDef, name: str) -> ast.Assign | None:
 
 
 def is_settled(host: ast.FunctionDef, node: ast.expr) -> bool:
-    """Whether an expression means the same wherever the host writes it: its names are bound once."""
+    """Return True if an expression means the same wherever the host writes it: its names are bound once."""
     stored = [item.id for item in walk(host) if isinstance(item, ast.Name) and not _is_load(item)]
     bound = [*stored, *(item.arg for item in walk(host) if isinstance(item, ast.arg))]
     return all(bound.count(name) <= 1 for name in reads(node))
 
 
 def is_private(launch: LaunchSite, argument: ast.expr, found: Sequence[LaunchSite]) -> bool:
-    """Whether changing what an argument stands for reaches no other launch."""
+    """Return True if a change of an argument's value affects no other launch."""
     return not isinstance(argument, ast.Name) or not any(
         argument.id in origins(other.host, other.call) for other in found if other.call is not launch.call
     )
 
 
 def is_constexpr(annotation: ast.expr) -> bool:
-    """Whether an annotation says that a value is known when the kernel is compiled."""
+    """Return True if an annotation marks a compile-time value."""
     return dotted(annotation) in ("tl.constexpr", "constexpr", "triton.language.constexpr")
 
 
 def writes_apart(kernel: RewritableKernel) -> bool:
-    """Whether every store goes to memory that the host just allocated and that the kernel never loads.
+    """Return True if every store goes to memory that the host just allocated and that the kernel never loads.
 
-    Kernels with atomics or device functions of their own are not looked into.
+    Returns False for kernels with atomics or device functions of their own.
     """
     functions = [dotted(node.func) for node in walk(kernel.function) if isinstance(node, ast.Call)]
     if any("atomic" in name or name in jit_functions(kernel.module) for name in functions):
@@ -203,12 +203,12 @@ def _is_apart(kernel: RewritableKernel, launch: LaunchSite, stored: set[str | No
 
 
 def origins(host: ast.FunctionDef, node: ast.AST) -> set[str]:
-    """Names that a host expression's value may come from, through every assignment."""
+    """Return names that a host expression's value may come from, through every assignment."""
     return feeding([item for item in walk(host) if isinstance(item, ast.Assign)], node)
 
 
 def _roots(kernel: RewritableKernel, *accesses: str) -> set[str | None]:
-    """The parameters that the pointers of some accesses start from; None among them if one is not known."""
+    """Return the parameters that the pointers of some accesses start from; None among them if one is not known."""
     values = {
         node.targets[0].id: node.value
         for node in walk(kernel.function)
@@ -230,7 +230,7 @@ def _root(pointer: ast.expr, kernel: RewritableKernel, values: Mapping[str, ast.
 
 
 def _without_meta(node: ast.expr, meta: str, launch: LaunchSite) -> ast.expr | None:
-    """A grid expression with `meta["BLOCK"]` replaced by what the launch passes; None if it reads anything else."""
+    """Replace `meta["BLOCK"]` in a grid expression by the launch's argument; None if it reads anything else."""
     holder = ast.Tuple([expression(text(node))], ast.Load())
     for item in [item for item in walk(holder) if isinstance(item, ast.Subscript) and text(item.value) == meta]:
         key = item.slice.value if isinstance(item.slice, ast.Constant) else None
@@ -247,7 +247,7 @@ def _has_imports(module: ast.Module) -> bool:
 
 
 def _is_plain(function: ast.FunctionDef) -> bool:
-    """Whether a kernel has no decorator but jit, and a parameter list without defaults and stars."""
+    """Return True if a kernel has no decorator but jit, and a parameter list without defaults and stars."""
     arguments = function.args
     extras = (*arguments.posonlyargs, *arguments.kwonlyargs, *arguments.defaults, arguments.vararg, arguments.kwarg)
     return decorators(function) == ["triton.jit"] and not any(extras)
@@ -258,7 +258,7 @@ def _binds_all(kernel: RewritableKernel) -> bool:
 
 
 def _binds(kernel: RewritableKernel, launch: LaunchSite) -> bool:
-    """Whether a launch passes every parameter once, openly, in the host's own scope."""
+    """Return True if a launch passes every parameter once, without stars, in the host's own scope."""
     call = launch.call
     given = kernel.parameters[: len(call.args)] + [name for name in launch.keywords if name not in LAUNCH_OPTIONS]
     starred = any(isinstance(item, ast.Starred) for item in call.args) or any(not item.arg for item in call.keywords)

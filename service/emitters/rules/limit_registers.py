@@ -8,7 +8,7 @@ from service.emitters.rules.base import Rule
 from service.operators.sources import LaunchSite, decorators, launches
 
 CEILINGS = (64, 96, 128, 168)
-"""Registers a thread that let 8, 5, 4 and 3 blocks of 128 threads share a register file of 65536."""
+"""Registers per thread that let 8, 5, 4 and 3 blocks of 128 threads share a register file of 65536."""
 
 
 class LimitRegisters(Rule[LaunchSite]):
@@ -18,7 +18,7 @@ class LimitRegisters(Rule[LaunchSite]):
     meaning = "cap the registers of a thread, so that more programs are resident"
 
     def sites(self, module: ast.Module) -> Iterable[LaunchSite]:
-        """Launches of kernels that are not autotuned and have no ceiling yet."""
+        """Find launches of kernels that are not autotuned and have no ceiling yet."""
         found = (item for item in launches(module) if len(decorators(item.kernel)) == 1)
         return (item for item in found if "maxnreg" not in item.keywords)
 

@@ -1,4 +1,4 @@
-"""A load earlier, so that it is under way while others compute, or later, so that it holds no registers."""
+"""A load moved earlier, so that it overlaps computation, or later, so that it holds registers for less time."""
 
 import ast
 import random
@@ -10,14 +10,14 @@ from service.emitters.rules.patterns import bodies, calls, reads, writes
 from service.operators.sources import dotted, jit_functions, walk
 
 FARTHEST = 32
-"""Lines that a load may be moved by."""
+"""Maximum number of lines that a load is moved by."""
 
 BUILTINS = ("range", "float", "int", "min", "max")
 
 
 @dataclass(frozen=True)
 class MovableLine:
-    """A line of a body that could as well be at another place of it."""
+    """Line of a body that may move to another place in it."""
 
     body: list[ast.stmt]
     line: ast.stmt
@@ -31,7 +31,7 @@ class LoadOrder(Rule[MovableLine]):
     meaning = "do a load as early or as late as can be"
 
     def sites(self, module: ast.Module) -> Iterable[MovableLine]:
-        """Lines that load, each with the earliest and the latest place that it may go to."""
+        """Find lines that load, each with the earliest and the latest place that it may go to."""
         for function in jit_functions(module).values():
             for body in bodies(function):
                 yield from (site for line in body if _is_load(line) for site in _moves(body, line))
@@ -56,13 +56,13 @@ def _moves(body: list[ast.stmt], line: ast.stmt) -> Iterator[MovableLine]:
 
 
 def _commute(load: ast.stmt, other: ast.stmt) -> bool:
-    """Whether a load may change places with its neighbour, which must be quiet: it assigns, and stores nothing."""
+    """Return True if a load may change places with its neighbour, which must assign and store nothing."""
     apart = not writes(load) & (reads(other) | writes(other)) and not writes(other) & reads(load)
     return apart and isinstance(other, ast.Assign | ast.AugAssign | ast.For) and all(map(_is_quiet, walk(other)))
 
 
 def _is_quiet(node: ast.AST) -> bool:
-    """Whether a node cannot write memory: no bare call, nothing atomic, no function of the candidate's own."""
+    """Return True if a node cannot write memory: no bare call, nothing atomic, no function of the candidate's own."""
     if not isinstance(node, ast.Call):
         return not isinstance(node, ast.Expr)
     name = dotted(node.func)

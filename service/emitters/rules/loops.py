@@ -11,7 +11,7 @@ NOTHING = {
     "tl.max": ("-float('inf')", "float('-inf')"),
     "tl.min": ("float('inf')",),
 }
-"""What may be written for the fold of no element."""
+"""Code for the result of an empty fold, by function."""
 
 _JOINS = {"tl.maximum": "tl.max", "tl.minimum": "tl.min"}
 
@@ -27,7 +27,7 @@ class Sweep:
 
 
 def sweep(statement: ast.stmt) -> Sweep | None:
-    """The sweep that a statement is, or None if it is anything else."""
+    """Read a statement as a sweep; None if it is anything else."""
     if not isinstance(statement, ast.For) or not isinstance(statement.target, ast.Name) or statement.orelse:
         return None
     head = statement.iter
@@ -46,7 +46,7 @@ class Fold:
 
 
 def fold_of(line: ast.stmt) -> Fold | None:
-    """The fold that a line is, or None if it is anything else."""
+    """Read a line as a fold; None if it is anything else."""
     match line:
         case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=value):
             found = Fold(name, "tl.sum", value)
@@ -61,13 +61,13 @@ def fold_of(line: ast.stmt) -> Fold | None:
 
 
 def start_line(name: str, before: Sequence[ast.stmt]) -> ast.Assign | None:
-    """The last of some lines that assigns a name."""
+    """Return the last of some lines that assigns a name."""
     lines = [line for line in before if isinstance(line, ast.Assign) and text(line.targets[0]) == name]
     return lines[-1] if lines else None
 
 
 def starts_empty(fold: Fold, before: Sequence[ast.stmt]) -> bool:
-    """Whether the lines before a sweep make a fold start from nothing."""
+    """Return True if the lines before a sweep make a fold start from nothing."""
     line = start_line(fold.name, before)
     if line is None or is_call(line.value, "tl.zeros"):
         return line is not None and fold.function == "tl.sum"
@@ -76,7 +76,7 @@ def starts_empty(fold: Fold, before: Sequence[ast.stmt]) -> bool:
 
 
 def exposed(lines: list[ast.stmt]) -> set[str]:
-    """Names that some lines read before they write them; a loop's body may run before itself."""
+    """Return names that some lines read before they write them; in a loop, an earlier iteration may have written."""
     found: set[str] = set()
     written: set[str] = set()
     for line in lines:

@@ -27,10 +27,10 @@ LOWEST = "-3.4028234663852886e+38"
 """The least finite float32: unlike minus infinity, it can be subtracted from minus infinity."""
 
 MAX_WRITTEN = 300
-"""Nodes of an expression in which names are written out; what is folded of an element takes some thirty."""
+"""Maximum number of nodes in an expression with names written out; a typical one has some thirty."""
 
 HOLE = "_hole_"
-"""Stands in templates for what is filled in."""
+"""Placeholder in templates."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class SweepFold:
     Attributes:
         line: The line.
         start: The line before the sweep that starts the fold.
-        name: What it folds into.
-        element: What it folds of each element.
-        around: What is around that: a fold of one tile, or nothing. A template.
+        name: Name that it folds into.
+        element: Expression that is folded, per element.
+        around: Template around that expression: a fold of one tile, or nothing.
     """
 
     line: ast.stmt
@@ -53,7 +53,7 @@ class SweepFold:
 
     @property
     def is_lanes(self) -> bool:
-        """Whether each lane of the tile folds by itself."""
+        """True if each lane of the tile folds by itself."""
         return isinstance(self.around, ast.Name)
 
 
@@ -87,7 +87,7 @@ class OnlineSum(Rule[TwoSweeps]):
     meaning = "take the peak and the sum of exponentials in one sweep"
 
     def sites(self, module: ast.Module) -> Iterable[TwoSweeps]:
-        """Pairs of neighbouring sweeps over the same elements, the first of which takes the largest."""
+        """Find pairs of neighbouring sweeps over the same elements, the first of which takes the largest."""
         for function in jit_functions(module).values():
             for body in bodies(function):
                 sweeps = [found for line in body if (found := sweep(line))]
@@ -113,7 +113,7 @@ class OnlineSum(Rule[TwoSweeps]):
 
 
 def filled(template: ast.expr, code: str) -> str:
-    """A template's code with something in its hole."""
+    """Return a template's code with something in its hole."""
     return text(substitute(template, {HOLE: expression(code)}))
 
 
@@ -134,7 +134,7 @@ def _matched(function: ast.FunctionDef, body: list[ast.stmt], first: Sweep, seco
 
 
 def _folded(found: Sweep, function: str, before: list[ast.stmt]) -> SweepFold | None:
-    """The fold of this kind in a sweep, if there is exactly one and it starts from nothing."""
+    """Return the fold of this kind in a sweep, if there is exactly one and it starts from nothing."""
     folds = [(line, fold) for line in found.loop.body if (fold := fold_of(line)) and fold.function == function]
     if len(folds) != 1 or not starts_empty(folds[0][1], before):
         return None
@@ -151,14 +151,14 @@ def _is_quiet(lines: list[ast.stmt]) -> bool:
 
 
 def _is_disturbed(peak: SweepFold, first: Sweep, between: list[ast.stmt]) -> bool:
-    """Whether anything but its own line writes the peak, or reads it before it is folded."""
+    """Return True if anything but its own line writes the peak, or reads it before it is folded."""
     others = [line for line in [*first.loop.body, *between] if line is not peak.line]
     earlier = first.loop.body[: first.loop.body.index(peak.line)]
     return peak.name in writes(*others) | reads(*earlier)
 
 
 def _reference(peak: SweepFold, between: list[ast.stmt]) -> str:
-    """The name of the peak of all elements: the fold's own, or that of its lanes folded after the sweep."""
+    """Return the name of the peak of all elements: the fold's own, or that of its lanes folded after the sweep."""
     if not peak.is_lanes:
         return peak.name
     folded = [(line, line.value) for line in between if isinstance(line, ast.Assign)]
@@ -171,7 +171,7 @@ def _is_of(call: ast.Call, name: str) -> bool:
 
 
 def _written_out(node: ast.expr, lines: list[ast.stmt], names: dict[str, str]) -> ast.expr | None:
-    """An expression at the end of some lines, in terms of what was there before them; None if that gets long."""
+    """Write an expression at the end of some lines in terms of names before them; None if it gets too long."""
     values: dict[str, ast.expr] = {old: expression(new) for old, new in names.items()}
     for line in lines:
         if isinstance(line, ast.Assign):
@@ -182,7 +182,7 @@ def _written_out(node: ast.expr, lines: list[ast.stmt], names: dict[str, str]) -
 
 
 def _power(summand: ast.expr | None, element: ast.expr | None, reference: str) -> ast.expr | None:
-    """A summand as a template of the distance between element and reference, if it is an exponential of just that."""
+    """Write a summand as a template of the distance from the reference; None if it is no exponential of just that."""
     if summand is None or element is None:
         return None
     holder = ast.Tuple([summand], ast.Load())

@@ -1,4 +1,4 @@
-"""A few programs a multiprocessor that stride over all pieces of the work."""
+"""A few programs per multiprocessor that stride over all pieces of the work."""
 
 import ast
 import random
@@ -15,13 +15,13 @@ PROGRAMS_PER_SM = (1, 2, 4, 8)
 
 
 class MakePersistent(Rule[ProgramMapping]):
-    """Pays the start of a program once, and keeps what all pieces share."""
+    """A persistent program pays its start once, and keeps data that all pieces share."""
 
     name = "persistent"
-    meaning = "launch a few programs a multiprocessor that stride over the work"
+    meaning = "launch a few programs per multiprocessor that stride over the work"
 
     def sites(self, module: ast.Module) -> Iterable[ProgramMapping]:
-        """Kernels with one piece a program and a grid of one axis, given a tensor to ask for the device."""
+        """Find kernels with one piece per program and a grid of one axis, given a tensor to ask for the device."""
         return (site for kernel in kernels(module) if (site := shareable(kernel)) and kernel.pointers())
 
     def change(self, site: ProgramMapping, rng: random.Random) -> None:

@@ -11,24 +11,24 @@ from service.emitters.rules.patterns import expression, flat, set_operand
 from service.operators.sources import jit_functions, walk
 
 OPTIONS = {"num_stages": (2, 3, 4), "loop_unroll_factor": (2, 4)}
-"""What to ask of the compiler, from a gentle to a strong dose."""
+"""Values of each compiler option, from mild to strong."""
 
 
 class PipelineLoop(Rule[Sweep]):
-    """Memory is far away: several turns' loads must be under way at once."""
+    """Memory latency is high: loads of several iterations must be in flight at once."""
 
     name = "pipeline_loop"
     meaning = "ask the compiler to pipeline or unroll a loop"
 
     def sites(self, module: ast.Module) -> Iterable[Sweep]:
-        """Sweeps without such a wish. An unrolled product does not compile in a cluster."""
+        """Find sweeps without such an option. An unrolled product does not compile in a cluster."""
         functions = [item for item in jit_functions(module).values() if item not in in_clusters(module)]
         lines = (line for function in functions for line in flat(function.body))
         found = (site for line in lines if (site := sweep(line)))
         return (site for site in found if not any(isinstance(node, ast.keyword) for node in walk(site.loop.iter)))
 
     def change(self, site: Sweep, rng: random.Random) -> None:
-        """Turn the loop into one with a wish."""
+        """Add the option to the loop."""
         option = rng.choice(sorted(OPTIONS))
         assert isinstance(site.loop.iter, ast.Call)
         site.loop.iter.func = expression("tl.range")

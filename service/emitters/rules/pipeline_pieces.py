@@ -10,7 +10,7 @@ from service.emitters.rules.patterns import calls, expression, set_operand, text
 from service.emitters.rules.programs import ProgramMapping, programs
 
 OPTIONS = {"num_stages": ("2", "3"), "flatten": ("True",)}
-"""What to ask of the compiler: pieces in flight (two are a double buffer), or one loop out of two nested ones."""
+"""Values of each compiler option: pieces in flight (two are a double buffer), or one loop made of two nested ones."""
 
 
 class PipelinePieces(Rule[ProgramMapping]):
@@ -20,11 +20,11 @@ class PipelinePieces(Rule[ProgramMapping]):
     meaning = "ask the compiler to double-buffer a program's pieces, or to flatten their loop with the one inside"
 
     def sites(self, module: ast.Module) -> Iterable[ProgramMapping]:
-        """Kernels whose programs have several pieces."""
+        """Find kernels whose programs have several pieces."""
         return (found for kernel in kernels(module) if (found := programs(kernel)) and found.loop)
 
     def change(self, site: ProgramMapping, rng: random.Random) -> None:
-        """Turn the loop over pieces into one with a wish."""
+        """Add the option to the loop over pieces."""
         assert site.loop is not None and isinstance(site.loop.iter, ast.Call)
         nested = any(isinstance(line, ast.For) for line in site.loop.body)
         dots = bool(calls(site.loop, "tl.dot"))

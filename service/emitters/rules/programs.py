@@ -1,7 +1,7 @@
-"""How a kernel learns which piece of the work is its own, along axis 0 of the grid.
+"""Mapping from programs to pieces of the work, along axis 0 of the grid.
 
-Three ways are known: one piece a program; a *persistent* loop, in which a few programs stride over all pieces; and a
-*run* of neighbouring pieces a program. The last two are what `share` makes of the first.
+Three forms are known: one piece per program; a *persistent* loop, in which a few programs stride over all pieces; and a
+*run* of neighbouring pieces per program. `share` turns the first form into one of the others.
 """
 
 import ast
@@ -18,7 +18,7 @@ PROGRAM = "tl.program_id(0)"
 PROGRAMS = "tl.num_programs(0)"
 
 FORWARD, BACKWARD = PROGRAM, f"{PROGRAMS} - 1 - {PROGRAM}"
-"""What a kernel with one piece a program may call its number."""
+"""Code for the piece's number in a kernel with one piece per program."""
 
 PERSISTENT = "range(tl.cdiv({count} - tl.program_id(0), tl.num_programs(0)))"
 RUN = "range(tl.minimum({run}, {count} - tl.program_id(0) * {run}))"
@@ -30,12 +30,12 @@ _LOOPS = (
 
 @dataclass(frozen=True)
 class ProgramMapping:
-    """A kernel with one known way to find its piece.
+    """Kernel whose mapping has a known form.
 
     Attributes:
         kernel: The kernel.
-        loop: The loop over pieces, None where a program has one piece.
-        count: The parameter that holds the number of pieces, where there is a loop.
+        loop: Loop over pieces; None if a program has one piece.
+        count: Parameter that holds the number of pieces, if there is a loop.
     """
 
     kernel: RewritableKernel
@@ -49,11 +49,11 @@ class ProgramMapping:
 
     @property
     def body(self) -> list[ast.stmt]:
-        """What is done for one piece."""
+        """Statements for one piece."""
         return self.loop.body if self.loop else self.kernel.function.body
 
     def pieces(self, launch: LaunchSite, axis: int = 0) -> str:
-        """Code, in the host, for the number of pieces along an axis of the grid; empty if it has no such axis."""
+        """Return host code for the number of pieces along an axis of the grid; empty if it has no such axis."""
         if self.count:
             return text(self.kernel.value(launch, self.count))
         extents = grid(launch) or []
@@ -67,7 +67,7 @@ class ProgramMapping:
             set_grid(launch, [code, *(text(extent) for extent in (grid(launch) or [])[1:])])
 
     def definition(self) -> ast.Assign:
-        """The only statement that asks for the piece's number; made at the top of the kernel if there is none yet."""
+        """Return the only statement that reads the piece's number; it is added at the top if there is none yet."""
         asking = [line for line in self.body if PROGRAM in text(line)]
         first = asking[0]
         if (
@@ -85,7 +85,7 @@ class ProgramMapping:
 
 
 def programs(kernel: RewritableKernel) -> ProgramMapping | None:
-    """How a kernel finds its piece, or None where it is in none of the known ways."""
+    """Read a kernel's mapping; None if its form is unknown."""
     if any(grid(launch) is None for launch in kernel.launches):
         return None
     asking = [node for node in flat(kernel.function.body) if isinstance(node, ast.For) and PROGRAM in text(node.iter)]
@@ -96,7 +96,7 @@ def programs(kernel: RewritableKernel) -> ProgramMapping | None:
 
 
 def shareable(kernel: RewritableKernel) -> ProgramMapping | None:
-    """The way a kernel finds its piece, if it has one piece a program, a grid of one axis and one way out."""
+    """Return the mapping of a kernel with one piece per program, a grid of one axis and no early return; else None."""
     found = programs(kernel)
     flat_grid = found and not found.loop and all(len(grid(launch) or []) == 1 for launch in kernel.launches)
     leaves = any(isinstance(node, ast.Return) for node in walk(kernel.function))
@@ -108,9 +108,9 @@ def share(site: ProgramMapping, head: str, number: str, host_grid: Callable[[Lau
 
     Args:
         site: A shareable kernel.
-        head: What the loop runs over, in terms of `{count}`, the number of pieces.
-        number: The number of the piece, in terms of `{turn}`, the loop's variable.
-        host_grid: How many programs a launch needs, given the host's name for the number of pieces.
+        head: Range of the loop, in terms of `{count}`, the number of pieces.
+        number: Number of the piece, in terms of `{turn}`, the loop's variable.
+        host_grid: Function that returns a launch's number of programs, given the name of the number of pieces.
     """
     tie_tiles(site.kernel)
     function, definition = site.kernel.function, site.definition()

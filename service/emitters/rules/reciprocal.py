@@ -1,4 +1,4 @@
-"""One division a row and a product an element, in place of a division an element."""
+"""One division per row and a product per element, in place of a division per element."""
 
 import ast
 import random
@@ -17,7 +17,7 @@ class Reciprocal(Rule[ast.BinOp]):
     meaning = "divide once a row, then multiply"
 
     def sites(self, module: ast.Module) -> Iterable[ast.BinOp]:
-        """Divisions of a float32 tile by a float32 value with fewer elements."""
+        """Find divisions of a float32 tile by a float32 value with fewer elements."""
         return (node for function in jit_functions(module).values() for node in _divisions(function))
 
     def change(self, site: ast.BinOp, rng: random.Random) -> None:

@@ -19,7 +19,7 @@ class RowTile:
         kernel: The kernel that they are in.
         body: The statements that they stand for, to be replaced in place.
         lines: The same as straight-line code.
-        known: What is known of their names.
+        known: Facts of their names.
         block: The constexpr parameter that is the tile's extent along the row.
         extent: The parameter that is the row's length.
     """
@@ -32,11 +32,11 @@ class RowTile:
     extent: str
 
     def is_wide(self, line: ast.stmt) -> bool:
-        """Whether a line computes or stores something for each element of the row."""
+        """Return True if a line computes or stores something for each element of the row."""
         return self.block in self.shape(line)
 
     def folds(self, line: ast.stmt) -> bool:
-        """Whether a line folds the row."""
+        """Return True if a line folds the row."""
         if not is_reduction(line) or self.is_wide(line):
             return False
         assert isinstance(line, ast.Assign) and isinstance(line.value, ast.Call)
@@ -44,14 +44,14 @@ class RowTile:
         return found is not None and self.block in found.shape
 
     def shape(self, line: ast.stmt) -> tuple[str, ...]:
-        """Shape of what a line assigns, or of where it stores."""
+        """Return the shape of a line's result, or of its store."""
         subject = line.value.args[0] if isinstance(line, ast.Expr) and isinstance(line.value, ast.Call) else None
         found = infer(subject, self.known) if subject else self.known[target(line)]
         return found.shape if found else ()
 
 
 def fixed_lines(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Lines at the top of a kernel that take no part: texts and constants."""
+    """Return a kernel's lines that compute nothing: docstrings and constants."""
     return [
         line
         for line in body
@@ -61,13 +61,13 @@ def fixed_lines(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def work_of(kernel: RewritableKernel) -> list[ast.stmt]:
-    """The lines of a kernel that do one piece of work: its body, or that of its loop over pieces."""
+    """Return the lines of a kernel that do one piece of work: its body, or that of its loop over pieces."""
     found = programs(kernel)
     return found.body if found else kernel.function.body
 
 
 def rows(module: ast.Module) -> Iterator[RowTile]:
-    """Rows of a module that surely are rows: every access along the axis is masked by the row's length."""
+    """Yield the certain rows of a module: every access along the axis is masked by the row's length."""
     for kernel in kernels(module):
         body = work_of(kernel)
         lines = straight_lines([line for line in body if line not in fixed_lines(body)], kernel.function)
@@ -84,7 +84,7 @@ def rows(module: ast.Module) -> Iterator[RowTile]:
 
 
 def _is_sure(row: RowTile) -> bool:
-    """Whether all is known that a rule needs to cut the row: shapes, and the dtype of every sum."""
+    """Return True if all is known that a rule needs to cut the row: shapes, and the dtype of every sum."""
     assigned = [row.known[target(line)] for line in row.lines if target(line)]
     usual = all(value and value.shape.count(row.block) < 2 for value in assigned)
     if not usual or not all(operands_known(line, row.known) for line in row.lines):
@@ -97,7 +97,7 @@ def _is_sure(row: RowTile) -> bool:
 def _extent(
     kernel: RewritableKernel, lines: list[ast.stmt], known: dict[str, InferredValue | None], block: str
 ) -> str | None:
-    """The row's length: the bound that masks every access to memory along the axis."""
+    """Return the row's length: the bound that masks every access to memory along the axis."""
     axis = _Axis(kernel, block)
     bounds = []
     for line in lines:
@@ -112,7 +112,7 @@ def _extent(
 
 
 class _Axis:
-    """What straight lines say about positions along an axis, learnt line by line."""
+    """Facts about positions along an axis, inferred line by line from straight lines."""
 
     def __init__(self, kernel: RewritableKernel, block: str) -> None:
         self._kernel, self._block = kernel, block
@@ -120,13 +120,13 @@ class _Axis:
         self._bounds: dict[str, set[str]] = {}
 
     def learn(self, name: str, value: ast.expr) -> None:
-        """Take note of an assignment."""
+        """Learn from an assignment."""
         self._bounds[name] = self.bounds(value)
         if self._is_position(value):
             self._positions.add(name)
 
     def bounds(self, mask: ast.expr | None) -> set[str]:
-        """Parameters that a mask surely keeps the position below."""
+        """Return the parameters that certainly bound the position under a mask."""
         match mask:
             case ast.Name(id=name):
                 return self._bounds.get(name, set())
@@ -142,7 +142,7 @@ class _Axis:
         return set()
 
     def _is_position(self, node: ast.expr) -> bool:
-        """Whether an expression is the position itself, counted from 0."""
+        """Return True if an expression is the position itself, counted from 0."""
         if isinstance(node, ast.Name):
             return node.id in self._positions
         if isinstance(node, ast.Subscript):
@@ -155,7 +155,7 @@ class _Axis:
 
 
 def is_even_flag(kernel: RewritableKernel, flag: str, extent: str, block: str) -> bool:
-    """Whether a constexpr parameter says that a tile's extent divides a length, at every launch."""
+    """Return True if a constexpr parameter says that a tile's extent divides a length, at every launch."""
     if flag not in kernel.constexprs:
         return False
     return all(

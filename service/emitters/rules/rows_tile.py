@@ -1,4 +1,4 @@
-"""Several rows a program, as one two-axis tile."""
+"""Several rows per program, as one two-axis tile."""
 
 import ast
 import random
@@ -40,7 +40,7 @@ from service.emitters.rules.tiles import tie_tiles
 from service.operators.sources import walk
 
 ROWS = (2, 4, 8, 16)
-"""Rows a program to start from; `tune` varies the number."""
+"""Rows per program to start from; `tune` varies the number."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class RowsTile(Rule[Tileable]):
     meaning = "give each program a tile of several rows"
 
     def sites(self, module: ast.Module) -> Iterable[Tileable]:
-        """Kernels without branches whose every value is a scalar or a one-axis tile, whatever the row."""
+        """Find kernels without branches whose every value is a scalar or a one-axis tile, whatever the row."""
         return (site for kernel in kernels(module) if (found := programs(kernel)) and (site := _tileable(found)))
 
     def change(self, site: Tileable, rng: random.Random) -> None:
@@ -96,7 +96,7 @@ def _tileable(found: ProgramMapping) -> Tileable | None:
 
 
 def _is_flat(function: ast.FunctionDef, known: Known) -> bool:
-    """Whether no expression has two axes on the way to a value that has one."""
+    """Return True if no expression has two axes on the way to a value that has one."""
     folded = [infer(call.args[0], known) for call in calls(function, *REDUCTIONS)]
     made = [infer(call, known) for call in calls(function, *TILES)]
     indexed = any(isinstance(node, ast.Subscript) for node in walk(function))
@@ -104,7 +104,7 @@ def _is_flat(function: ast.FunctionDef, known: Known) -> bool:
 
 
 def _is_simple(line: ast.stmt) -> bool:
-    """Whether a statement is one of those that `_widen` understands."""
+    """Return True if a statement is one of those that `_widen` understands."""
     match line:
         case ast.Assign(targets=[ast.Name()]) | ast.AugAssign(target=ast.Name()) | ast.AnnAssign():
             return True
@@ -118,12 +118,12 @@ def _varies(node: ast.AST, varying: Iterable[str]) -> bool:
 
 
 def _starts_fixed(line: ast.stmt, varying: frozenset[str]) -> bool:
-    """Whether a statement gives a varying name a value that does not vary, as the start of a sum does."""
+    """Return True if a statement gives a varying name a value that does not vary, as the start of a sum does."""
     return isinstance(line, ast.Assign) and writes(line) <= varying and not _varies(line.value, varying)
 
 
 def _is_number(line: ast.stmt, known: Known) -> bool:
-    """Whether a start is a number, for a float32 scalar, or a tile that is the same everywhere."""
+    """Return True if a start is a number, for a float32 scalar, or a tile that is the same everywhere."""
     assert isinstance(line, ast.Assign)
     made = is_call(line.value, "tl.zeros", "tl.full")
     start, whole = infer(line.value, known), known[text(line.targets[0])]
@@ -131,7 +131,7 @@ def _is_number(line: ast.stmt, known: Known) -> bool:
 
 
 def _widen(function: ast.FunctionDef, definition: ast.Assign, varying: frozenset[str], names: tuple[str, str]) -> None:
-    """Give everything in a kernel one more axis in front, of `names[0]` rows out of `names[1]`."""
+    """Add a leading axis to everything in a kernel: `names[0]` rows out of `names[1]`."""
     rows, end = names
     piece, tile, live = text(definition.targets[0]), unused("rows", function), unused("live", function)
     body = next(body for body in bodies(function) if definition in body)
@@ -163,7 +163,7 @@ def _widen_line(line: ast.stmt, rows: str) -> None:
 
 
 def _mask(line: ast.stmt, varying: frozenset[str], live: str) -> None:
-    """Let loads and stores of a varying place happen only in rows that exist."""
+    """Mask loads and stores of varying places to rows that exist."""
     for call in calls(line, *MASK_POSITIONS):
         position = MASK_POSITIONS[text(call.func)]
         if not _varies(call.args[0], varying):

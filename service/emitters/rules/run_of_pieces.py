@@ -9,17 +9,17 @@ from service.emitters.rules.kernels import declare, kernels
 from service.emitters.rules.programs import PROGRAM, RUN, ProgramMapping, share, shareable
 
 LENGTHS = (2, 4, 8)
-"""Pieces a program to start from; `tune` varies the number."""
+"""Pieces per program to start from; `tune` varies the number."""
 
 
 class RunOfPieces(Rule[ProgramMapping]):
-    """Fewer, longer programs whose neighbours in memory are also neighbours in time."""
+    """Programs become fewer and longer, and pieces that are neighbours in memory follow each other in time."""
 
     name = "run_of_pieces"
     meaning = "give each program a run of neighbouring pieces, one after the other"
 
     def sites(self, module: ast.Module) -> Iterable[ProgramMapping]:
-        """Kernels with one piece a program and a grid of one axis."""
+        """Find kernels with one piece per program and a grid of one axis."""
         return (site for kernel in kernels(module) if (site := shareable(kernel)))
 
     def change(self, site: ProgramMapping, rng: random.Random) -> None:

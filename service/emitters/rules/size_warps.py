@@ -11,7 +11,7 @@ from service.emitters.rules.patterns import calls, set_keyword, text
 from service.operators.sources import LaunchSite
 
 ELEMENTS_PER_WARP = (256, 512, 1024)
-"""8 to 32 elements a thread to start from; `tune` varies the number."""
+"""8 to 32 elements per thread to start from; `tune` varies the number."""
 
 MAX_WARPS = 32
 """Warps of the largest thread block: 1024 threads (CUDA C++ Programming Guide, compute capabilities)."""
@@ -33,7 +33,7 @@ class SizeWarps(Rule[SizedLaunch]):
     meaning = "choose the number of warps by the size of the tile"
 
     def sites(self, module: ast.Module) -> Iterable[SizedLaunch]:
-        """Launches with a fixed number of warps and a tile that grows with the shape."""
+        """Find launches with a fixed number of warps and a tile that grows with the shape."""
         for kernel in kernels(module):
             tiles = {text(call.args[-1]) for call in calls(kernel.function, "tl.arange")} & kernel.constexprs
             launches = [launch for launch in kernel.launches if not _is_sized(launch)]
@@ -52,5 +52,5 @@ def _is_sized(launch: LaunchSite) -> bool:
 
 
 def _grows(kernel: RewritableKernel, launch: LaunchSite, tile: str) -> bool:
-    """Whether the shape decides a tile's extent."""
+    """Return True if the shape decides a tile's extent."""
     return bool(calls(kernel.value(launch, tile), "triton.next_power_of_2"))

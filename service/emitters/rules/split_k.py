@@ -53,11 +53,11 @@ class SplitK(Rule[Splittable]):
     meaning = "split the inner axis of a matrix product among programs"
 
     def sites(self, module: ast.Module) -> Iterable[Splittable]:
-        """Kernels that add products up in one sweep from zero and store the sum as it is."""
+        """Find kernels that add products up in one sweep from zero and store the sum as it is."""
         return (site for kernel in kernels(module) for site in _splittable(kernel))
 
     def change(self, site: Splittable, rng: random.Random) -> None:
-        """Have each program take every so many steps of the sweep, and add their sums up."""
+        """Have each program take every `PARTS`-th step of the sweep, and add up their sums."""
         kernel, (launch,), parts = site.kernel, site.kernel.launches, rng.choice(PARTS)
         axis = f"tl.program_id({len(grid(launch) or [])})"
         total = text(kernel.argument(launch, site.output))
@@ -72,7 +72,7 @@ class SplitK(Rule[Splittable]):
         self._add_up(site, launch, total, parts)
 
     def _add_up(self, site: Splittable, launch: LaunchSite, total: str, parts: int) -> None:
-        """Let the launch write parts, and launch what adds them up."""
+        """Let the launch write parts, and add a launch that sums them."""
         module, host = site.kernel.module, launch.host
         adding, held = unused("add_parts_kernel", module), unused("parts", host)
         set_grid(launch, [*(text(extent) for extent in grid(launch) or []), str(parts)])
@@ -103,7 +103,7 @@ def _splittable(kernel: RewritableKernel) -> Iterator[Splittable]:
 
 
 def _is_sum(kernel: RewritableKernel, found: Sweep, store: ast.Call) -> bool:
-    """Whether what is stored begins at zero, only gains products in the sweep, and is stored as it is."""
+    """Return True if what is stored begins at zero, only gains products in the sweep, and is stored as it is."""
     total = text(store.args[1])
     gains = [line for line in found.loop.body if total in reads(line)]
     starts = [

@@ -9,23 +9,23 @@ from service.emitters.rules.patterns import calls, expression, identifiers, is_c
 from service.operators.sources import walk
 
 FOLDS = {"tl.sum": "total", "tl.max": "peak", "tl.min": "lowest"}
-"""What the result of a reduction is called where it had no name."""
+"""Names for results of reductions that had none."""
 
 
 def assign(name: str, value: ast.expr) -> ast.Assign:
-    """The statement `name = value`."""
+    """Return the statement `name = value`."""
     return ast.Assign([ast.Name(name, ast.Store())], value, lineno=0)
 
 
 def target(line: ast.stmt) -> str:
-    """The name that a line assigns; empty for a store."""
+    """Return the name that a line assigns; empty for a store."""
     return text(line.targets[0]) if isinstance(line, ast.Assign) else ""
 
 
 def straight_lines(lines: Iterable[ast.stmt], function: ast.FunctionDef) -> list[ast.stmt] | None:
-    """A copy of the lines in which every name is assigned once and every reduction has a line of its own.
+    """Return a copy of the lines in which every name is assigned once and every reduction has a line of its own.
 
-    None if they hold anything but assignments to names and stores. Names of the function outside the lines stay.
+    Returns None if there is anything except assignments to names and stores. Names outside the lines stay.
     """
     names: dict[str, str] = {}
     result: list[ast.stmt] = []
@@ -50,7 +50,7 @@ def straight_lines(lines: Iterable[ast.stmt], function: ast.FunctionDef) -> list
 
 
 def needed(lines: list[ast.stmt], roots: Iterable[ast.stmt]) -> list[ast.stmt]:
-    """The assignments that some lines depend on, in order, without the lines themselves."""
+    """Return the assignments that some lines depend on, in order, without the lines themselves."""
     wanted = reads(*roots)
     found: list[ast.stmt] = []
     for line in reversed(lines):
@@ -61,7 +61,7 @@ def needed(lines: list[ast.stmt], roots: Iterable[ast.stmt]) -> list[ast.stmt]:
 
 
 def without_repeats(lines: list[ast.stmt]) -> list[ast.stmt]:
-    """Straight lines in which nothing is computed or loaded twice; stores must not reach what is loaded."""
+    """Remove repeated computations and loads from straight lines; no store may alias a load."""
     names: dict[str, str] = {}
     seen: dict[str, str] = {}
     result = []
@@ -78,19 +78,19 @@ def without_repeats(lines: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def without_dead(lines: list[ast.stmt]) -> list[ast.stmt]:
-    """Straight lines without assignments that no store depends on."""
+    """Remove assignments that no store depends on from straight lines."""
     stores = [line for line in lines if not target(line)]
     used = needed(lines, stores)
     return [line for line in lines if line in stores or line in used]
 
 
 def is_reduction(line: ast.stmt) -> bool:
-    """Whether a line only folds a tile."""
+    """Return True if a line only folds a tile."""
     return isinstance(line, ast.Assign) and is_call(line.value, *REDUCTIONS)
 
 
 def _plain(line: ast.stmt) -> ast.stmt | None:
-    """A copy of an assignment or a store, with `a += b` written out; None for any other statement."""
+    """Return a copy of an assignment or a store, with `a += b` written out; None for any other statement."""
     match deepcopy(line):
         case ast.Assign(targets=[ast.Name()]) as found:
             return found
@@ -108,6 +108,6 @@ def _rename_reads(line: ast.stmt, names: dict[str, str]) -> None:
 
 
 def _nested_reductions(line: ast.stmt) -> list[ast.Call]:
-    """Reductions inside a line's expressions, inner ones first."""
+    """Return the reductions inside a line's expressions, inner ones first."""
     own = line.value if isinstance(line, ast.Assign) and is_reduction(line) else None
     return [call for call in reversed(calls(line, *REDUCTIONS)) if call is not own]

@@ -12,7 +12,7 @@ from service.emitters.rules.patterns import bodies, statements, text
 from service.operators.sources import LaunchSite, walk
 
 ALIGNMENT_BYTES = 16
-"""What addresses and strides of a tensor descriptor are multiples of; CUDA driver API, `cuTensorMapEncodeTiled`."""
+"""Alignment of a tensor descriptor's addresses and strides; CUDA driver API, `cuTensorMapEncodeTiled`."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class DescriptorLoad:
 
 
 class TensorDescriptors(Rule[DescriptorLoad]):
-    """One instruction of one thread moves a whole tile. Whether rows are aligned is decided at each launch."""
+    """One instruction of one thread moves a whole tile. Each launch decides if the rows are aligned."""
 
     name = "tensor_descriptors"
     meaning = "fetch a box of a matrix through a tensor descriptor where its rows are aligned"
 
     def sites(self, module: ast.Module) -> Iterable[DescriptorLoad]:
-        """Lines that do nothing but load a box of a matrix that a parameter points to."""
+        """Find lines that do nothing but load a box of a matrix that a parameter points to."""
         return (site for kernel in kernels(module) for site in _fetched(kernel))
 
     def change(self, site: DescriptorLoad, rng: random.Random) -> None:

@@ -9,21 +9,21 @@ from service.emitters.rules.patterns import calls, text
 from service.operators.sources import jit_functions
 
 OPERANDS = ("input", "other", "acc")
-"""What `tl.dot` is passed by position; what follows, it is passed by keyword or the rule does not apply."""
+"""Operands that `tl.dot` may get by position; the rule applies only if all others are keywords."""
 
 
 class Tf32x3(Rule[ast.FunctionDef]):
-    """Products that must be as good as float32's leave the matrix units idle; three of TF32 are nearly as good.
+    """Exact float32 products leave the matrix units idle; three TF32 products are nearly as exact.
 
-    Where operands are narrower than float32, precisions mean nothing, before and after. `tf32` alone is coarser than
-    float32 and is never written. There is no way back: what multiplied as float32 stays in the archive.
+    For operands narrower than float32 the option has no effect. `tf32` alone is coarser than float32 and is never
+    written. No rule reverts this one: the kernel with float32 products stays in the archive.
     """
 
     name = "tf32x3"
     meaning = "multiply float32 on the matrix units, as three products of TF32 parts"
 
     def sites(self, module: ast.Module) -> Iterable[ast.FunctionDef]:
-        """Kernels with products that say that they are of float32 as it is."""
+        """Find kernels with products that ask for exact float32 by keyword."""
         return (function for function in jit_functions(module).values() if _exact_products(function))
 
     def change(self, site: ast.FunctionDef, rng: random.Random) -> None:
@@ -38,7 +38,7 @@ def _exact_products(function: ast.FunctionDef) -> list[ast.Call]:
 
 
 def _is_exact(call: ast.Call) -> bool:
-    """Whether a product says, by keyword, that float32 operands are multiplied as they are."""
+    """Return True if a product says, by keyword, that float32 operands are multiplied as they are."""
     said = {item.arg: text(item.value).lower() for item in call.keywords if item.arg is not None}
     if len(said) < len(call.keywords) or len(call.args) > len(OPERANDS):
         return False

@@ -1,4 +1,4 @@
-"""Tiles that the host counts: the grid has one program for each, and their extent is written on both sides."""
+"""Tiles counted by the host: the grid has one program per tile, and both sides contain its extent."""
 
 import ast
 from typing import TypeGuard
@@ -26,13 +26,13 @@ def tie_tiles(kernel: RewritableKernel) -> None:
 
 
 def _counts(extent: ast.expr, argument: ast.expr) -> TypeGuard[ast.Call]:
-    """Whether an extent of a grid is `triton.cdiv(length, number)` with the number that is passed."""
+    """Return True if an extent of a grid is `triton.cdiv(length, number)` with the number that is passed."""
     number = isinstance(argument, ast.Constant) and is_call(extent, "triton.cdiv") and len(extent.args) == 2
     return number and isinstance(extent, ast.Call) and text(extent.args[1]) == text(argument)
 
 
 def dealt_axis(kernel: RewritableKernel, tile: str) -> int | None:
-    """The axis of the grid along which a program's number is multiplied with a tile's extent."""
+    """Return the axis of the grid along which a program's number is multiplied with a tile's extent."""
     lines = [line for line in flat(kernel.function.body) if isinstance(line, ast.Assign)]
     numbers = {axis: fed(lines, f"tl.program_id({axis})") for axis in (0, 1, 2)}
     nodes = (node for node in walk(kernel.function) if isinstance(node, ast.BinOp))

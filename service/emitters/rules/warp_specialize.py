@@ -21,7 +21,7 @@ class WarpSpecialize(Rule[Sweep]):
     meaning = "let some warps of a matrix product fetch for the others"
 
     def sites(self, module: ast.Module) -> Iterable[Sweep]:
-        """Sweeps that multiply what descriptors fetch and nothing else, and have no such wish yet."""
+        """Find sweeps that multiply only operands fetched by descriptors, and lack the option."""
         alone = [item.function for item in kernels(module) if item.function not in in_clusters(module)]
         lines = (line for function in alone for line in flat(function.body))
         found = (site for line in lines if (site := sweep(line)))
@@ -35,13 +35,13 @@ class WarpSpecialize(Rule[Sweep]):
         )
 
     def change(self, site: Sweep, rng: random.Random) -> None:
-        """Turn the loop into one with the wish, where the launch lets descriptors fetch."""
+        """Add the option to the loop; it is on if the launch uses the descriptors."""
         _head(site).func = expression("tl.range")
         set_operand(_head(site), 99, "warp_specialize", " & ".join(text(node.test) for node in _choices(site)))
 
 
 def _choices(site: Sweep) -> list[ast.If]:
-    """Where a flag of the launch chooses between a descriptor and a load."""
+    """Return the branches in which a flag of the launch chooses between a descriptor and a load."""
     nodes = (node for node in site.loop.body if isinstance(node, ast.If))
     return [node for node in nodes if calls(node, "tl.make_tensor_descriptor")]
 

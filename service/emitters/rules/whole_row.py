@@ -33,7 +33,7 @@ class WholeRow(Rule[SweptKernel]):
     meaning = "hold a row in one tile"
 
     def sites(self, module: ast.Module) -> Iterable[SweptKernel]:
-        """Kernels whose sweeps only sum up, or take the largest or the smallest, between them."""
+        """Find kernels whose sweeps only sum up, or take the largest or the smallest, between them."""
         found = launches(module)
         return (
             site
@@ -43,7 +43,7 @@ class WholeRow(Rule[SweptKernel]):
         )
 
     def change(self, site: SweptKernel, rng: random.Random) -> None:
-        """Do each sweep's only turn."""
+        """Replace each sweep by its only iteration."""
         site.body[:] = [*fixed_lines(site.body), *site.lines]
         for launch in site.kernel.launches:
             extent = text(site.kernel.argument(launch, site.extent))
@@ -69,7 +69,7 @@ def _swept(kernel: RewritableKernel) -> SweptKernel | None:
 
 
 def _unrolled(lines: list[ast.stmt], kernel: RewritableKernel) -> list[ast.stmt] | None:
-    """The lines with each sweep replaced by its only turn; None if a turn hands on more than folds."""
+    """Replace each sweep by its only iteration; None if an iteration passes on more than folds."""
     result: list[ast.stmt] = []
     for index, line in enumerate(lines):
         found = sweep(line)
@@ -86,7 +86,7 @@ def _unrolled(lines: list[ast.stmt], kernel: RewritableKernel) -> list[ast.stmt]
 
 
 def _folded(line: ast.stmt, before: list[ast.stmt], kernel: RewritableKernel) -> str:
-    """The name that a line of a sweep folds something of the same shape into, from nothing; empty if it does not."""
+    """Return the name that a line folds a value of the same shape into, starting empty; else an empty string."""
     fold = fold_of(line)
     if fold is None or not starts_empty(fold, before):
         return ""
@@ -96,7 +96,7 @@ def _folded(line: ast.stmt, before: list[ast.stmt], kernel: RewritableKernel) ->
 
 
 def _only_turn(line: ast.stmt, found: Sweep, folds: set[str]) -> ast.stmt:
-    """A copy of a sweep's line for its first turn."""
+    """Copy a sweep's line for its first iteration."""
     fold = fold_of(line)
     if fold and fold.name in folds:
         line = assign(fold.name, fold.value)

@@ -23,4 +23,4 @@ def test_what_is_new_is_part_of_what_is_stored(new: type, whole: type) -> None:
 
 
 def test_in_flight_is_what_is_not_judged() -> None:
-    assert SearchCounts(proposals=9, candidates=7, judged=5, judging_ms=0).in_flight == 2
+    assert SearchCounts(proposals=9, candidates=7, evaluated=5, device_ms=0).in_flight == 2

@@ -39,7 +39,7 @@ async def test_what_waits_is_read_back_and_then_written_at_once(store: Store) ->
     assert (await store.candidates.get(candidate)).state is CandidateState.QUEUED, "nothing is written before"
 
     settled = await batch.flush()
-    assert settled.judged == {candidate} and [placed for _, placed in settled.placements] == [Placement.NEW]
+    assert settled.evaluated == {candidate} and [placed for _, placed in settled.placements] == [Placement.NEW]
     judged = await store.candidates.get(candidate)
     assert (judged.state, judged.outcome, judged.objective) == (CandidateState.JUDGED, "correct", 1.5)
     assert judged.objectives == {DEVICE: 1.5}
@@ -74,20 +74,20 @@ async def test_the_same_twice_counts_once(store: Store) -> None:
     answers = []
     for batch in batches:
         await batch.save_trace(candidate, trace)
-        await batch.save_report(report, judging_ms=250)
+        await batch.save_report(report, device_ms=250)
         batch.offer(challenge)
         batch.judge(CandidateVerdict(candidate, "correct", "", None, 1.0))
         batch.judge(CandidateVerdict(candidate, "wrong_result", "", None, None))
     for batch in batches:
         answers.append(await batch.flush())
-    assert [answer.judged for answer in answers] == [{candidate}, set()]
+    assert [answer.evaluated for answer in answers] == [{candidate}, set()]
     assert [[placed for _, placed in answer.placements] for answer in answers] == [[Placement.NEW]] * 2
     progress = await store.elites.progress(search, DEVICE, 12)
     assert progress.emitters == {"tune": {"proposals": 1, "judged": 1, "correct": 1, "promotions": 1}}
     assert len(await store.elites.history(search, DEVICE)) == 1
     assert await store.reports.of_candidate(candidate) == [report.document]
     counts = await store.candidates.count(search)
-    assert (counts.judged, counts.judging_ms) == (1, 250)
+    assert (counts.evaluated, counts.device_ms) == (1, 250)
 
 
 async def test_many_offers_come_to_what_they_come_to_one_by_one(store: Store) -> None:

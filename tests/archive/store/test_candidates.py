@@ -29,20 +29,20 @@ async def test_adding_again_changes_nothing(store: Store, search: str) -> None:
     new = new_candidate(search)
     first = await store.candidates.add(new)
     assert await store.candidates.add(new) == first
-    assert await store.candidates.count(search) == SearchCounts(proposals=1, candidates=1, judged=0, judging_ms=0)
+    assert await store.candidates.count(search) == SearchCounts(proposals=1, candidates=1, evaluated=0, device_ms=0)
     assert (await store.elites.progress(search, DEVICE, 1)).emitters["tune"]["proposals"] == 1
 
 
 async def test_an_equal_digest_counts_as_a_proposal_only(store: Store, search: str) -> None:
     await store.candidates.add(new_candidate(search, 0, digest="same"))
     assert await store.candidates.add(new_candidate(search, 1, digest="same")) is None
-    assert await store.candidates.count(search) == SearchCounts(proposals=2, candidates=1, judged=0, judging_ms=0)
+    assert await store.candidates.count(search) == SearchCounts(proposals=2, candidates=1, evaluated=0, device_ms=0)
 
 
 async def test_the_same_proposal_under_a_new_id_is_a_duplicate(store: Store, search: str) -> None:
     await store.candidates.add(new_candidate(search, 0, digest="same"))
     assert await store.candidates.add(new_candidate(search, 0, digest="same")) is None
-    assert await store.candidates.count(search) == SearchCounts(proposals=1, candidates=1, judged=0, judging_ms=0)
+    assert await store.candidates.count(search) == SearchCounts(proposals=1, candidates=1, evaluated=0, device_ms=0)
 
 
 async def test_searches_do_not_share_digests(store: Store, search: str) -> None:
@@ -55,14 +55,14 @@ async def test_an_ordinal_belongs_to_one_candidate(store: Store, search: str) ->
     await stored_candidate(store, search, 0)
     with pytest.raises(RecordConflict):
         await store.candidates.add(new_candidate(search, 0))
-    assert await store.candidates.count(search) == SearchCounts(proposals=1, candidates=1, judged=0, judging_ms=0)
+    assert await store.candidates.count(search) == SearchCounts(proposals=1, candidates=1, evaluated=0, device_ms=0)
 
 
 async def test_of_equal_proposals_at_once_one_is_stored(store: Store, search: str) -> None:
     proposals = [new_candidate(search, ordinal, digest="same") for ordinal in range(10)]
     added = await asyncio.gather(*(store.candidates.add(new) for new in proposals))
     assert sum(candidate is not None for candidate in added) == 1
-    assert await store.candidates.count(search) == SearchCounts(proposals=10, candidates=1, judged=0, judging_ms=0)
+    assert await store.candidates.count(search) == SearchCounts(proposals=10, candidates=1, evaluated=0, device_ms=0)
 
 
 async def test_an_unknown_search_is_refused(store: Store) -> None:
@@ -117,7 +117,7 @@ async def test_counts_follow_candidates_through_their_life(store: Store, search:
     await store.candidates.judge(ids[0], "correct", "", None, 1.5)
     await store.candidates.judge(ids[1], "compile_error", "", None, None)
     counts = await store.candidates.count(search)
-    assert (counts.proposals, counts.candidates, counts.judged, counts.in_flight) == (3, 3, 2, 1)
+    assert (counts.proposals, counts.candidates, counts.evaluated, counts.in_flight) == (3, 3, 2, 1)
 
 
 async def test_the_first_verdict_stays(store: Store, search: str) -> None:
@@ -133,7 +133,7 @@ async def test_of_many_verdicts_at_once_one_counts(store: Store, search: str) ->
     id = await stored_candidate(store, search)
     first = await asyncio.gather(*(store.candidates.judge(id, "correct", "", None, 1.0) for _ in range(10)))
     assert first.count(True) == 1
-    assert (await store.candidates.count(search)).judged == 1
+    assert (await store.candidates.count(search)).evaluated == 1
 
 
 async def test_a_verdict_keeps_an_objective_for_each_device(store: Store, search: str) -> None:

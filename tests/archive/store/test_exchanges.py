@@ -190,8 +190,8 @@ async def test_a_conclusion_is_counted_once(store: Store) -> None:
     assert not await store.exchanges.conclude(ids[0], "unusable", "no code")
     assert await store.exchanges.conclude(ids[1], "unusable", "no code\0")
     assert await store.exchanges.conclude(ids[2], "unusable")
-    (arm,) = await store.exchanges.arms(search.id)
-    assert (arm.candidates, arm.conclusions) == (1, {"candidate": 1, "unusable": 2})
+    (arm,) = await store.exchanges.llm_stats(search.id)
+    assert (arm.candidates, arm.outcomes) == (1, {"candidate": 1, "unusable": 2})
     concluded = await store.exchanges.get(ids[1])
     assert (concluded.outcome, concluded.outcome_reason) == ("unusable", "no code\ufffd")
     assert concluded.concluded_at is not None
@@ -205,8 +205,8 @@ async def test_arms_are_told_apart_by_backend_and_strategy(store: Store) -> None
         id = (await store.exchanges.open(new)).id
         await store.exchanges.answer(id, REPLY, charge=await reserved(store, id))
         await store.exchanges.conclude(id, "duplicate")
-    arms = await store.exchanges.arms(search.id)
-    found = [(arm.backend, arm.strategy, arm.calls, arm.usd, arm.conclusions) for arm in arms]
+    arms = await store.exchanges.llm_stats(search.id)
+    found = [(arm.backend, arm.strategy, arm.calls, arm.usd, arm.outcomes) for arm in arms]
     assert found == [
         ("a", "x", 2, 0.5, {"duplicate": 2}),
         ("a", "y", 1, 0.25, {"duplicate": 1}),

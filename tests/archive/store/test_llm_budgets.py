@@ -91,7 +91,7 @@ async def test_what_is_settled_replaces_what_was_reserved(store: Store) -> None:
         await store.spending.settle(new.id, 40, 0.002)
     assert spent(await whole(store, new.search)) == (1, 40, 0.002, 0)
     assert await store.spending.outstanding(new.search) == []
-    (arm,) = await store.exchanges.arms(new.search)
+    (arm,) = await store.exchanges.llm_stats(new.search)
     assert (arm.backend, arm.strategy, arm.calls, arm.tokens, arm.usd) == ("local", "improve", 1, 40, 0.002)
 
 
@@ -101,7 +101,7 @@ async def test_what_cost_nothing_is_given_back(store: Store) -> None:
     for _ in range(2):
         await store.spending.release(new.id)
     assert spent(await whole(store, new.search)) == (0, 0, 0.0, 0)
-    assert await store.exchanges.arms(new.search) == []
+    assert await store.exchanges.llm_stats(new.search) == []
     assert await store.spending.reserve(await again(store, new), SpendingLimits(calls=1), SpendingLimits()) is not None
 
 
@@ -112,7 +112,7 @@ async def test_what_became_of_a_call_being_unknown_all_of_it_counts(store: Store
         await store.spending.forfeit(new.id)
     await store.spending.release(new.id)
     assert spent(await whole(store, new.search)) == (1, 100, 0.01, 0)
-    (arm,) = await store.exchanges.arms(new.search)
+    (arm,) = await store.exchanges.llm_stats(new.search)
     assert (arm.calls, arm.tokens, arm.usd) == (1, 100, 0.01)
 
 
@@ -122,7 +122,7 @@ async def test_an_answer_that_comes_late_corrects_what_was_given_up(store: Store
     await store.spending.forfeit(new.id)
     await store.spending.settle(new.id, 40, None)
     assert spent(await whole(store, new.search)) == (1, 40, 0.0, 1)
-    (arm,) = await store.exchanges.arms(new.search)
+    (arm,) = await store.exchanges.llm_stats(new.search)
     assert (arm.calls, arm.tokens, arm.usd, arm.unpriced) == (1, 40, 0.0, 1)
 
 

@@ -43,12 +43,12 @@ async def test_names_come_by_pages(store: Store) -> None:
 async def test_the_gate_s_last_word_is_kept(store: Store) -> None:
     await store.operators.put("d1", "rmsnorm", "{}")
     with pytest.raises(RecordNotFound, match="not tried"):
-        await store.operators.gate("d1")
-    await store.operators.keep_gate("d1", "untested", '{"verdict": "untested"}')
-    await store.operators.keep_gate("d1", "passed", '{"verdict": "passed"}')
-    gate = await store.operators.gate("d1")
+        await store.operators.mutation_report("d1")
+    await store.operators.keep_mutation_report("d1", "untested", '{"verdict": "untested"}')
+    await store.operators.keep_mutation_report("d1", "passed", '{"verdict": "passed"}')
+    gate = await store.operators.mutation_report("d1")
     assert (gate.operator, gate.verdict, gate.document) == ("d1", "passed", '{"verdict": "passed"}')
-    assert await store.operators.gates(["d1", "d9"]) == {"d1": gate}
-    assert await store.operators.gates([]) == {}
+    assert await store.operators.mutation_reports_of(["d1", "d9"]) == {"d1": gate}
+    assert await store.operators.mutation_reports_of([]) == {}
     with pytest.raises(RecordConflict):
-        await store.operators.keep_gate("d9", "passed", "{}")
+        await store.operators.keep_mutation_report("d9", "passed", "{}")

@@ -30,7 +30,7 @@ async def test_what_judging_took_is_counted_once(store: Store, subject: tuple[st
     first, second = new_report(*subject), new_report(*subject)
     for report, taken_ms in ((first, 1500), (first, 1500), (second, 250)):
         await store.reports.save(report, taken_ms)
-    assert (await store.candidates.count(subject[0])).judging_ms == 1750
+    assert (await store.candidates.count(subject[0])).device_ms == 1750
 
 
 async def test_of_equal_reports_at_once_one_is_stored(store: Store, subject: tuple[str, str]) -> None:

@@ -100,7 +100,7 @@ async def test_marks_tell_what_changed(store: Store) -> None:
     await stored_candidate(store, first.id)
     marks = {mark.id: mark for mark in await store.search_leases.marks()}
     assert (marks[first.id].in_flight, marks[second.id].in_flight, marks[first.id].owner) == (1, 0, "")
-    changed = await store.searches.change(second.id, budget=7)
+    changed = await store.searches.change(second.id, evaluations=7)
     await store.searches.set_state(first.id, SearchState.STOPPED)
     marks = {mark.id: mark for mark in await store.search_leases.marks()}
     assert list(marks) == [second.id] and marks[second.id].updated_at == changed.updated_at

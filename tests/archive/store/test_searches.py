@@ -81,11 +81,11 @@ async def test_graphs_and_budget_are_set(store: Store) -> None:
     search = await stored_search(store)
     graphs = [{"nodes": [{"op": "aten.mul.Tensor", "args": [1.5, None]}]}]
     await store.searches.set_graphs(search.id, graphs)
-    changed = await store.searches.change(search.id, budget=7)
+    changed = await store.searches.change(search.id, evaluations=7)
     assert changed.graphs == tuple(graphs)
-    assert changed.budget == 7
+    assert changed.evaluations == 7
     changed = await store.searches.change(search.id, priority=9)
-    assert (changed.budget, changed.priority) == (7, 9)
+    assert (changed.evaluations, changed.priority) == (7, 9)
 
 
 async def test_an_unknown_search_is_not_found(store: Store) -> None:
@@ -93,7 +93,7 @@ async def test_an_unknown_search_is_not_found(store: Store) -> None:
         store.searches.get("x"),
         store.searches.set_state("x", SearchState.DONE, only_from=(SearchState.RUNNING,)),
         store.searches.set_graphs("x", []),
-        store.searches.change("x", budget=1),
+        store.searches.change("x", evaluations=1),
     ):
         with pytest.raises(RecordNotFound):
             await call
@@ -102,11 +102,11 @@ async def test_an_unknown_search_is_not_found(store: Store) -> None:
 async def test_a_budget_changes_only_in_the_states_named(store: Store) -> None:
     search = await stored_search(store)
     open_ones = (SearchState.PREPARING, SearchState.RUNNING)
-    assert (await store.searches.change(search.id, budget=50, only_in=open_ones)).budget == 50
+    assert (await store.searches.change(search.id, evaluations=50, only_in=open_ones)).evaluations == 50
     await store.searches.set_state(search.id, SearchState.DONE)
     with pytest.raises(RecordConflict, match="done"):
         await store.searches.change(search.id, priority=7, only_in=open_ones)
-    assert (await store.searches.get(search.id)).budget == 50
+    assert (await store.searches.get(search.id)).evaluations == 50
 
 
 async def test_searches_by_the_name_of_their_operator(store: Store) -> None:

@@ -20,7 +20,7 @@ async def test_first_verdicts_are_counted_by_search_and_leave_one_milestone(stor
         assert await add_verdicts(connection, given) == set()
         assert await add_verdicts(connection, []) == set()
     await database.close()
-    assert [(await store.candidates.count(search)).judged for search in (here, there)] == [3, 1]
+    assert [(await store.candidates.count(search)).evaluated for search in (here, there)] == [3, 1]
     assert (await store.elites.progress(here, DEVICE, 1)).outcomes == {"correct": 1, "hang": 2}
     assert [each.evaluations for each in await store.views.milestones(here, DEVICE)] == [1, 3]
     judged = await store.candidates.get(mine[1])

@@ -124,7 +124,7 @@ async def test_a_version_changes_with_whatever_is_told_of_a_search_and_with_noth
     elite = await store.elites.get(search, DEVICE, 1, 0)
     assert await store.elites.withdraw(search, DEVICE, elite.bundle, "examined") == [0]
     await look()
-    await store.searches.change(search, budget=7)
+    await store.searches.change(search, evaluations=7)
     await look()
     await stored_candidate(store, other, 0)
     await look(changed=False)

@@ -13,7 +13,7 @@ from archive import records, tables
     [
         (tables.exchanges, records.Exchange, set()),
         (tables.charges, records.Charge, {"created_at"}),
-        (tables.purses, records.BudgetRecord, set()),
+        (tables.llm_budgets, records.BudgetRecord, set()),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -21,6 +21,8 @@ def test_a_record_is_a_row(table: Any, record: type, besides: set[str]) -> None:
     assert {field.name for field in fields(record)} | besides == set(table.c.keys())
 
 
-def test_an_arm_is_a_row_and_its_conclusions() -> None:
-    assert {field.name for field in fields(records.StrategyStatsRecord)} - {"conclusions"} == set(tables.arms.c.keys())
-    assert {"outcome", "count"} < set(tables.conclusions.c.keys())
+def test_statistics_of_a_strategy_are_a_row_and_its_outcomes() -> None:
+    assert {field.name for field in fields(records.StrategyStatsRecord)} - {"outcomes"} == set(
+        tables.llm_stats.c.keys()
+    )
+    assert {"outcome", "count"} < set(tables.outcomes.c.keys())

@@ -20,9 +20,9 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "searches.get": lambda store, search, candidate: store.searches.get(search),
     "searches.list": lambda store, search, candidate: store.searches.list(states=[SearchState.RUNNING], before="x"),
     "searches.list of an operator": lambda store, search, candidate: store.searches.list(operator="x", before="x"),
-    "searches.change": lambda store, search, candidate: store.searches.change(search, budget=7, priority=2),
-    "operators.gate": lambda store, search, candidate: store.operators.gate("0" * 64),
-    "operators.gates": lambda store, search, candidate: store.operators.gates(["0" * 64, "1" * 64]),
+    "searches.change": lambda store, search, candidate: store.searches.change(search, evaluations=7, priority=2),
+    "operators.mutation_report": lambda store, search, candidate: store.operators.mutation_report("0" * 64),
+    "operators.gates": lambda store, search, candidate: store.operators.mutation_reports_of(["0" * 64, "1" * 64]),
     "searches.set_state": lambda store, search, candidate: store.searches.set_state(search, SearchState.RUNNING),
     "candidates.get": lambda store, search, candidate: store.candidates.get(candidate),
     "candidates.list": lambda store, search, candidate: store.candidates.list(search, before=candidate),
@@ -165,7 +165,7 @@ async def test_every_query_uses_an_index(database_url: str, statements: list[tup
     await store.candidates.save_trace(candidate, traced(new_variant()))
     await store.reports.save(new_report(search, candidate))
     await store.elites.offer(offer(search, candidate))
-    await store.operators.keep_gate("0" * 64, "passed", "{}")
+    await store.operators.keep_mutation_report("0" * 64, "passed", "{}")
     scans = {}
     for name, query in QUERIES.items():
         statements.clear()

@@ -61,7 +61,7 @@ def test_a_kernel_becomes_a_module_with_the_weights_of_the_problem() -> None:
 
 
 def test_what_was_not_made_of_a_problem_has_no_such_form() -> None:
-    with pytest.raises(InvalidInput, match="was not made of a problem"):
+    with pytest.raises(InvalidInput, match="was not imported from KernelBench"):
         model_new(records.OPERATOR, KERNEL, "")
     with pytest.raises(InvalidInput, match="both define width"):
         model_new(OPERATOR, KERNEL + "\nwidth = 3\n", "")
@@ -69,7 +69,7 @@ def test_what_was_not_made_of_a_problem_has_no_such_form() -> None:
 
 def test_a_path_that_is_no_path_is_nobodys() -> None:
     forged = OPERATOR.model_copy(update={"reference": OPERATOR.reference.replace("layers.0.bias", "bias); print(")})
-    with pytest.raises(InvalidInput, match="was not made of a problem"):
+    with pytest.raises(InvalidInput, match="was not imported from KernelBench"):
         model_new(forged, KERNEL, "")
 
 

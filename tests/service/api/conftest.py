@@ -86,7 +86,7 @@ async def fill(store: Store) -> Filled:
             emitters=("tune",),
             axes=(AxisRecord("num_warps", 6),),
             axes_version=1,
-            budget=4,
+            evaluations=4,
             seed=7,
             shapes=tuple(shape.model_dump(mode="json") for shape in records.SHAPES),
         )

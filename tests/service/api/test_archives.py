@@ -62,17 +62,19 @@ async def test_elites_come_best_first_and_by_pages(client: httpx.AsyncClient, fi
 
 async def test_progress_counts_candidates_and_shows_each_device(client: httpx.AsyncClient, filled) -> None:
     progress = (await client.get(f"/searches/{filled.search.id}/progress")).json()
-    counted = {name: progress[name] for name in ("state", "budget", "proposals", "candidates", "in_flight", "judged")}
+    counted = {
+        name: progress[name] for name in ("state", "evaluations", "proposals", "candidates", "in_flight", "evaluated")
+    }
     assert counted == {
         "state": "done",
-        "budget": 4,
+        "evaluations": 4,
         "proposals": 4,
         "candidates": 4,
         "in_flight": 1,
-        "judged": 3,
+        "evaluated": 3,
     }
-    assert progress["unserved"] == [records.DEVICE, "model:sm_80"], "no worker runs here"
-    assert progress["waits_for"] == [], "it has ended"
+    assert progress["devices_without_worker"] == [records.DEVICE, "model:sm_80"], "no worker runs here"
+    assert progress["missing_workers"] == [], "it has ended"
     measured, other = progress["devices"]
     assert (measured["device"], measured["provenance"]) == (records.DEVICE, "predicted")
     assert (measured["elites"], measured["cells"], measured["best"], measured["qd_score"]) == (2, 6, 1.5, 2.5)
@@ -82,10 +84,10 @@ async def test_progress_counts_candidates_and_shows_each_device(client: httpx.As
 
 
 async def test_progress_says_who_gets_the_turns_to_come(client: httpx.AsyncClient, filled) -> None:
-    turns = (await client.get(f"/searches/{filled.search.id}/progress")).json()["turns"]
+    turns = (await client.get(f"/searches/{filled.search.id}/progress")).json()["emitters"]
     assert [item["emitter"] for item in turns] == list(filled.search.emitters)
     assert sum(item["share"] for item in turns) == pytest.approx(1.0)
-    assert all(item["resting"] == {} for item in turns)
+    assert all(item["suspended"] == {} for item in turns)
 
 
 async def test_an_archive_that_is_as_it_was_is_not_sent_again(client: httpx.AsyncClient, service, filled) -> None:

@@ -68,7 +68,7 @@ async def test_logins_are_written_down_whatever_came_of_them(service, strict) ->
     form, wrong, right = await newest(service, 3)
     assert (right.token, right.status, right.action) == (token.id, 200, "POST /login")
     assert (wrong.token, wrong.caller, wrong.status, form.status) == (None, "", 401, 303)
-    assert "no token of this service" in wrong.detail and wrong.detail == form.detail
+    assert "this is not a token" in wrong.detail and wrong.detail == form.detail
     assert not any(text in str(entry) for entry in (form, wrong, right))
 
 

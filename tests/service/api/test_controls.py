@@ -14,31 +14,31 @@ NOBODY = "0190a000-0000-7000-8000-000000000000"
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def search(client: httpx.AsyncClient, service) -> str:
-    body = {"operator": "rmsnorm", "budget": 20, "axes": ["num_warps"]}
+    body = {"operator": "rmsnorm", "evaluations": 20, "axes": ["num_warps"]}
     return str((await client.post("/searches", json=body)).json()["id"])
 
 
 async def test_a_budget_goes_up_and_down(client: httpx.AsyncClient, search: str) -> None:
-    for budget in (40, 5):
-        answer = await client.patch(f"/searches/{search}", json={"budget": budget})
-        assert (answer.status_code, answer.json()["budget"]) == (200, budget)
-    assert (await client.get(f"/searches/{search}")).json()["budget"] == 5
+    for evaluations in (40, 5):
+        answer = await client.patch(f"/searches/{search}", json={"evaluations": evaluations})
+        assert (answer.status_code, answer.json()["evaluations"]) == (200, evaluations)
+    assert (await client.get(f"/searches/{search}")).json()["evaluations"] == 5
 
 
 async def test_a_budget_never_goes_below_what_was_proposed(client: httpx.AsyncClient, service, filled) -> None:
     store = service.coordinator.store
     await store.searches.set_state(filled.search.id, SearchState.PAUSED)
-    refused = await client.patch(f"/searches/{filled.search.id}", json={"budget": 3})
+    refused = await client.patch(f"/searches/{filled.search.id}", json={"evaluations": 3})
     assert (refused.status_code, refused.json()["title"]) == (409, "Conflict")
     assert "4 candidates are proposed" in refused.json()["detail"]
-    assert (await client.patch(f"/searches/{filled.search.id}", json={"budget": 4})).status_code == 200
+    assert (await client.patch(f"/searches/{filled.search.id}", json={"evaluations": 4})).status_code == 200
     await store.searches.set_state(filled.search.id, SearchState.DONE)
 
 
 async def test_what_has_ended_cannot_be_steered(client: httpx.AsyncClient, search: str) -> None:
     await client.post(f"/searches/{search}/stop")
     tried = [
-        await client.patch(f"/searches/{search}", json={"budget": 400}),
+        await client.patch(f"/searches/{search}", json={"evaluations": 400}),
         await client.post(f"/searches/{search}/pins", json={"cell": 1}),
         await client.post(f"/searches/{search}/hints", json={"text": "wider"}),
     ]

@@ -66,7 +66,7 @@ async def submitted(wire: httpx.AsyncClient) -> str:
 async def test_a_stream_begins_with_a_reread_and_tells_what_happens(wire: httpx.AsyncClient, service) -> None:
     search = await submitted(wire)
     async with watched(wire, search) as events:
-        assert (await anext(events))[1] == "stream.reread"
+        assert (await anext(events))[1] == "stream.reset"
         service.coordinator.events.publish(SearchChanged(search="another", state="done"))
         await wire.post(f"/searches/{search}/pause")
         _, name, data = await anext(events)
@@ -90,7 +90,7 @@ async def test_a_stream_resumes_after_the_last_event_seen(wire: httpx.AsyncClien
 async def test_an_id_of_another_life_begins_with_a_reread(wire: httpx.AsyncClient) -> None:
     search = await submitted(wire)
     async with watched(wire, search, after="00000000-7") as events:
-        assert (await anext(events))[1] == "stream.reread"
+        assert (await anext(events))[1] == "stream.reset"
 
 
 async def test_a_client_that_leaves_is_forgotten(wire: httpx.AsyncClient, service) -> None:

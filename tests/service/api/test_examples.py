@@ -13,7 +13,7 @@ from service.settings import Settings
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_is_an_answer(name: str) -> None:
-    kind = getattr(builders if name == "GateResult" else models, name)
+    kind = getattr(builders if name == "MutationResult" else models, name)
     shown = kind.model_validate(EXAMPLES[name])
     assert kind.model_validate_json(shown.model_dump_json()) == shown
 

@@ -23,7 +23,7 @@ from tests.service.api.guarding import bearer, guarded
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-SEARCH = {"operator": "rmsnorm", "budget": 3}
+SEARCH = {"operator": "rmsnorm", "evaluations": 3}
 
 
 def key() -> dict[str, str]:

@@ -74,9 +74,11 @@ async def test_the_catalogue_can_be_told_from_the_rest(client: httpx.AsyncClient
 
 
 async def test_the_gate_s_result_is_shown_once_there_is_one(client: httpx.AsyncClient, service, filled) -> None:
-    answer = await client.get("/operators/double/gate")
+    answer = await client.get("/operators/double/mutation-report")
     assert (answer.status_code, "not tried" in answer.json()["detail"]) == (404, True)
     gate = MutationReport(verdict="passed", kill_rate=1.0)
-    await service.coordinator.store.operators.keep_gate(filled.search.operator, gate.verdict, gate.model_dump_json())
-    shown = (await client.get("/operators/double/gate")).json()
-    assert (shown["operator"], MutationReport.model_validate(shown["gate"])) == ("double", gate)
+    await service.coordinator.store.operators.keep_mutation_report(
+        filled.search.operator, gate.verdict, gate.model_dump_json()
+    )
+    shown = (await client.get("/operators/double/mutation-report")).json()
+    assert (shown["operator"], MutationReport.model_validate(shown["mutation_report"])) == ("double", gate)

@@ -52,7 +52,7 @@ async def test_a_prompt_is_found_claimed_and_answered(client: httpx.AsyncClient,
     whole = (await client.get(f"/prompts/{id}")).json()
     assert (whole["system"], whole["user"], whole["text"]) == (PROMPT.system, PROMPT.user, None)
     claimed = (await client.post(f"/prompts/{id}/claim", json={"answerer": "ada", "lease_s": 60})).json()
-    assert (claimed["state"], claimed["holder"]) == ("claimed", "local/ada")
+    assert (claimed["state"], claimed["claimed_by"]) == ("claimed", "local/ada")
     renewed = (await client.post(f"/prompts/{id}/renew", json={"answerer": "ada", "lease_s": 600})).json()
     assert renewed["lease_until"] > claimed["lease_until"]
     body = {"answerer": "ada", "text": "```python\n```", "model": "hand", "input_tokens": 3, "output_tokens": 4}
@@ -61,12 +61,14 @@ async def test_a_prompt_is_found_claimed_and_answered(client: httpx.AsyncClient,
     assert (await client.post(f"/prompts/{id}/answer", json=body)).status_code == 200, "the same again is fine"
     assert (await call).completion.text == "```python\n```"
     spent = (await client.get(f"/searches/{search}/spending")).json()
-    assert [(purse["backend"], purse["calls"], purse["tokens"]) for purse in spent["purses"]] == [
+    assert [(row["backend"], row["calls"], row["tokens"]) for row in spent["budgets"]] == [
         ("", 1, 7),
         ("manual", 1, 7),
     ]
-    assert (spent["purses"][0]["calls_limit"], spent["purses"][0]["unpriced"]) == (5, 1)
-    assert [(arm["backend"], arm["strategy"], arm["calls"]) for arm in spent["arms"]] == [("manual", "improve", 1)]
+    assert (spent["budgets"][0]["calls_limit"], spent["budgets"][0]["unpriced"]) == (5, 1)
+    assert [(row["backend"], row["strategy"], row["calls"]) for row in spent["strategies"]] == [
+        ("manual", "improve", 1)
+    ]
 
 
 async def test_of_several_answerers_one_holds_it(client: httpx.AsyncClient, waiting: Any) -> None:
@@ -77,7 +79,7 @@ async def test_of_several_answerers_one_holds_it(client: httpx.AsyncClient, wait
         assert (refused.status_code, refused.headers["content-type"]) == (409, "application/problem+json")
         assert "claimed by 'local/ada'" in refused.json()["detail"]
     released = (await client.post(f"/prompts/{id}/release", json={"answerer": "ada"})).json()
-    assert (released["state"], released["holder"]) == ("waiting", None)
+    assert (released["state"], released["claimed_by"]) == ("waiting", None)
     assert (await client.post(f"/prompts/{id}/claim", json={"answerer": "bob"})).status_code == 200
 
 
@@ -117,13 +119,13 @@ async def test_what_cannot_be_right_is_refused(client: httpx.AsyncClient, waitin
     assert (await client.get("/prompts", params={"state": "lost"})).status_code == 422
     assert (await client.get("/prompts", params={"cursor": "x"})).status_code == 422
     assert (await client.post(f"/prompts/{id}/answer", json={})).status_code == 422
-    assert (await client.post("/backends/nobody/unpark")).status_code == 404
-    assert (await client.post("/backends/NO BODY/unpark")).status_code == 404
+    assert (await client.post("/backends/nobody/enable")).status_code == 404
+    assert (await client.post("/backends/NO BODY/enable")).status_code == 404
 
 
 async def test_backends_are_shown_without_addresses(client: httpx.AsyncClient) -> None:
     (shown,) = (await client.get("/backends")).json()["items"]
-    assert (shown["name"], shown["kind"], shown["waits"], shown["parked"], shown["price"]) == (
+    assert (shown["name"], shown["kind"], shown["waits"], shown["disabled_reason"], shown["price"]) == (
         "manual",
         "manual",
         True,
@@ -131,7 +133,7 @@ async def test_backends_are_shown_without_addresses(client: httpx.AsyncClient) -
         None,
     )
     assert "base_url" not in shown
-    assert (await client.post("/backends/manual/unpark")).json()["parked"] is None
+    assert (await client.post("/backends/manual/enable")).json()["disabled_reason"] is None
 
 
 @pytest.mark.parametrize(

@@ -88,11 +88,16 @@ async def test_whatever_changes_is_told_at_once(service, pages: Pages, filled) -
 
     async def figures() -> tuple[Any, ...]:
         shown, archive, progress, listed = [(await pages.get(page)).json() for page in PAGES]
-        return shown["budget"], len(archive["elites"]), progress["candidates"], [one["id"] for one in listed["items"]]
+        return (
+            shown["evaluations"],
+            len(archive["elites"]),
+            progress["candidates"],
+            [one["id"] for one in listed["items"]],
+        )
 
     before = await figures()
     assert await figures() == before
-    await store.searches.change(search.id, budget=9)
+    await store.searches.change(search.id, evaluations=9)
     assert (await figures())[0] == 9
     new = NewCandidate(str(uuid7()), search.id, 4, "tune", "# 4\n", f"{4:064}", f"{4:064}")
     await store.candidates.add(new)
@@ -107,12 +112,12 @@ async def test_progress_is_told_anew_when_a_device_is_served(
 ) -> None:
     monkeypatch.setattr("service.fleet.capabilities.LOOK_AGAIN_S", 0.0)
     service.coordinator.capabilities._until = 0.0
-    assert (await pages.get("/progress")).json()["unserved"] == list(filled.search.devices)
+    assert (await pages.get("/progress")).json()["devices_without_worker"] == list(filled.search.devices)
     worker = LeaseClient(service.redis_url, "w", device=records.DEVICE)
     worker.announce()
-    assert (await pages.get("/progress")).json()["unserved"] == ["model:sm_80"]
+    assert (await pages.get("/progress")).json()["devices_without_worker"] == ["model:sm_80"]
     worker.depart()
-    assert (await pages.get("/progress")).json()["unserved"] == list(filled.search.devices)
+    assert (await pages.get("/progress")).json()["devices_without_worker"] == list(filled.search.devices)
 
 
 async def test_a_search_that_asks_models_has_its_progress_told_anew(service, made: list[str], filled) -> None:

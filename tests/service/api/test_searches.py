@@ -19,11 +19,16 @@ async def submit(client: httpx.AsyncClient, **body: object) -> dict[str, object]
 
 
 async def test_a_submitted_search_has_an_address(client: httpx.AsyncClient) -> None:
-    answer = await client.post("/searches", json={"operator": "rmsnorm", "budget": 20, "seed": 5})
+    answer = await client.post("/searches", json={"operator": "rmsnorm", "evaluations": 20, "seed": 5})
     assert answer.status_code == 202
     search = answer.json()
     assert answer.headers["location"] == f"/api/v1/searches/{search['id']}"
-    assert (search["operator"], search["state"], search["budget"], search["seed"]) == ("rmsnorm", "preparing", 20, 5)
+    assert (search["operator"], search["state"], search["evaluations"], search["seed"]) == (
+        "rmsnorm",
+        "preparing",
+        20,
+        5,
+    )
     assert search["devices"] == ["model:sm_90"]
     assert search["created_at"].endswith("Z")
     shown = (await client.get(f"/searches/{search['id']}")).json()
@@ -48,7 +53,7 @@ async def test_an_operator_may_come_inline(client: httpx.AsyncClient) -> None:
         ({"operator": "rmsnorm", "devices": ["model:sm_80", "model:sm_90"]}, "body.devices", "one target"),
         ({"operator": "rmsnorm", "emitters": ["luck"]}, "body.emitters", "tune"),
         ({"operator": "rmsnorm", "axes": ["colour"]}, "body.axes", "num_warps"),
-        ({"operator": "rmsnorm", "budget": 0}, "body.budget", "greater than or equal to 1"),
+        ({"operator": "rmsnorm", "evaluations": 0}, "body.evaluations", "greater than or equal to 1"),
         ({"operator": "rmsnorm", "seed": -1}, "body.seed", "greater than or equal to 0"),
         ({"operator": "rmsnorm", "bugdet": 3}, "body.bugdet", "not permitted"),
     ],

@@ -56,7 +56,7 @@ async def test_a_worker_joins_and_gets_a_user_of_its_own(client: httpx.AsyncClie
     assert (shown["name"], shown["trusted"], shown["state"], shown["done"]) == ("rig-3", False, "active", 0)
     assert (shown["kinds"], shown["cores"], shown["versions"]) == (["trace"], 8, {"triton": "3.7.1"})
     assert "password" not in str(shown) and "digest" not in str(shown)
-    assert (await client.get(f"/workers/{host.id}/standing")).json() == {
+    assert (await client.get(f"/workers/{host.id}/status")).json() == {
         "worker": host.id,
         "state": "active",
         "reason": "",
@@ -94,7 +94,7 @@ async def test_an_admin_trusts_drains_and_revokes(client: httpx.AsyncClient, ser
     assert (await client.post(f"{at}/drain")).json()["state"] == "draining"
     revoked = (await client.post(f"{at}/revoke", json={"reason": "sold"})).json()
     assert (revoked["state"], revoked["reason"]) == ("revoked", "sold")
-    assert (await client.get(f"{at}/standing")).json()["state"] == "revoked"
+    assert (await client.get(f"{at}/status")).json()["state"] == "revoked"
     with (
         redis.Redis.from_url(
             joined["redis_url"], username=f"reef-{joined['worker']}", password=joined["password"]

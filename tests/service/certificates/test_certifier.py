@@ -35,7 +35,7 @@ async def bench(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("device", [records.DEVICE, DEVICE])
 async def test_an_elites_certificate_is_that_of_the_report_that_won(bench: Workbench, device: str) -> None:
     bench.devices = (device,)
-    search = await bench.run(await bench.begin(budget=2))
+    search = await bench.run(await bench.begin(evaluations=2))
     assert search.state is SearchState.DONE
     [elite] = await bench.store.elites.list(search.id, device, search.axes_version)
     certifier = Certifier(bench.store)
@@ -51,7 +51,7 @@ async def test_an_elites_certificate_is_that_of_the_report_that_won(bench: Workb
 
 
 async def test_what_is_not_correct_has_no_certificate(bench: Workbench) -> None:
-    search = await bench.run(await bench.begin(budget=2))
+    search = await bench.run(await bench.begin(evaluations=2))
     certifier = Certifier(bench.store)
     [wrong] = [each for each in await bench.store.candidates.list(search.id) if each.outcome != "correct"]
     with pytest.raises(RecordNotFound, match="no correct verdict"):

@@ -34,7 +34,7 @@ def test_a_document_is_what_its_digests_say() -> None:
 @pytest.mark.parametrize("changes", [{"title": "MEASURED"}, {"operator_digest": "0" * 64}, {"bundle_digest": "0" * 64}])
 def test_a_changed_document_is_found_out(changes: dict[str, object]) -> None:
     step = check_digests(read(certificate().model_copy(update=changes)))
-    assert step.found is StepOutcome.DIFFERS and "somebody changed it" in step.reason
+    assert step.found is StepOutcome.DIFFERS and "document was changed" in step.reason
 
 
 def test_a_document_that_is_sealed_again_still_needs_parts_that_fit() -> None:
@@ -97,7 +97,7 @@ def test_a_speedup_that_was_measured_follows_from_its_times_and_baselines() -> N
 
 def test_checks_are_shown_side_by_side() -> None:
     step = correctness(certificate(), verdict(), on_its_inputs=True)
-    assert step.found is StepOutcome.REPEATED and "very inputs" in step.reason
+    assert step.found is StepOutcome.REPEATED and "same inputs" in step.reason
     assert [(each.name, each.then, each.now) for each in step.figures] == [("error_ratio", "0.5", "0.5")]
     wrong = correctness(certificate(), verdict(outcome=Outcome.WRONG_RESULT, reason="row 3"), on_its_inputs=True)
     assert wrong.found is StepOutcome.DIFFERS and wrong.reason == "wrong_result: row 3"

@@ -42,9 +42,9 @@ def test_figures_that_json_has_no_word_for_survive() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (b"", "no JSON document"),
-        (b"\xff\xfe", "no JSON document"),
-        (b"[" * 100_000, "no JSON document"),
+        (b"", "not a JSON document"),
+        (b"\xff\xfe", "not a JSON document"),
+        (b"[" * 100_000, "not a JSON document"),
         (b"{}", "title"),
         (b"[]", "no certificate"),
         (certificate().text().replace("/1", "/2", 1).encode(), "format"),
@@ -59,6 +59,6 @@ def test_anything_else_is_refused_by_field(text: bytes, said: str) -> None:
 
 def test_the_longest_is_refused_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.certificates.document.MAX_BYTES", 10)
-    with pytest.raises(InvalidInput, match="at most 10"):
+    with pytest.raises(InvalidInput, match="limit is 10"):
         read(certificate().text().encode())
     assert isinstance(certificate(), Certificate)

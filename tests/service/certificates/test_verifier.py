@@ -1,5 +1,6 @@
 """A certificate repeated: by stand-in benches in every case, by real ones in `tests/journeys/test_certificates.py`."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -20,7 +21,7 @@ SEED = records.bundle(1 + len(records.SEED))
 
 @pytest.fixture
 def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
     return tmp_path / "notes"
 
 
@@ -105,8 +106,8 @@ async def test_without_card_and_source_nothing_can_be_run(notes: Path) -> None:
         "baselines",
     }
     reasons = {step.name: step.reason for step in done.steps}
-    assert reasons["trace"] == "the certificate carries no source"
-    assert reasons["times"] == "there is no h200 here, and no source for the interpreter"
+    assert reasons["trace"] == "the certificate has no source"
+    assert reasons["times"] == "this machine has no h200, and there is no source for the interpreter"
 
 
 async def test_another_source_is_found_out(notes: Path) -> None:

@@ -26,21 +26,21 @@ def told(data: Path, *arguments: str) -> dict[str, Any]:
 def test_a_search_is_changed_paused_and_stopped_with_nothing_running(tmp_path: Path) -> None:
     search = told(tmp_path, "submit", "rmsnorm", "--evaluations", "9", "--stop", "seconds=900")["id"]
     changed = told(tmp_path, "update", search, "--evaluations", "12", "--stop", "plateau=5", "--priority", "2")
-    assert (changed["budget"], changed["priority"], changed["stop"]) == (12, 2, {"plateau": 5})
+    assert (changed["evaluations"], changed["priority"], changed["stop"]) == (12, 2, {"plateau": 5})
     assert told(tmp_path, "update", search, "--stop", "none")["stop"] is None
     assert told(tmp_path, "pause", search)["state"] == "paused"
     assert told(tmp_path, "resume", search)["state"] in ("preparing", "running")
     stopped = reef(tmp_path, "stop", search)
     assert stopped.exit_code == 0 and stopped.stdout == f"{search}: stopped, 12 evaluations, priority 2\n"
     refused = reef(tmp_path, "update", search, "--evaluations", "20")
-    assert isinstance(refused.exception, Conflict) and "nothing brings it back" in refused.exception.detail
+    assert isinstance(refused.exception, Conflict) and "which is final" in refused.exception.detail
 
 
 @pytest.mark.parametrize(
     ("asked", "field"),
     [
         ((None, None, None), None),
-        ((0, None, None), "budget"),
+        ((0, None, None), "evaluations"),
         ((None, 10, None), "priority"),
         ((None, None, ["plateau=0"]), "stop.plateau"),
         ((None, None, ["none", "plateau=4"]), "stop.none"),

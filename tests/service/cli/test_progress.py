@@ -27,7 +27,7 @@ HERE = device_progress_of(
         emitters={"tune": {"judged": 4}, "rewrite": {"judged": 3}},
     ),
 )
-PROGRESS = Progress.model_validate({**EXAMPLES["Progress"], "budget": 10, "devices": [HERE]})
+PROGRESS = Progress.model_validate({**EXAMPLES["Progress"], "evaluations": 10, "devices": [HERE]})
 SEARCH = search_of(records.search())
 
 
@@ -51,7 +51,10 @@ def test_whom_a_search_waits_for_is_said_once_that_lasts(
 ) -> None:
     monkeypatch.setattr("service.cli.progress.PLAIN_EVERY_S", 0.0)
     monkeypatch.setattr("service.cli.progress.PATIENCE_S", 0.02)
-    view, alone = ProgressView(SEARCH), PROGRESS.model_copy(update={"waits_for": ("a worker that judges on h200",)})
+    view, alone = (
+        ProgressView(SEARCH),
+        PROGRESS.model_copy(update={"missing_workers": ("a worker that judges on h200",)}),
+    )
     view.show(alone)
     assert "waits for" not in capsys.readouterr().err
     time.sleep(0.03)

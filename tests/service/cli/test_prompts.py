@@ -63,7 +63,7 @@ def test_an_answer_may_come_from_standard_input(data: Path) -> None:
     refused = reef(data, "prompts", "answer", PROMPT, "-", "--refuse", text="cannot")
     assert "refused" in refused.stderr
     spent = json.loads(reef(data, "prompts", "spending", SEARCH, "--json").stdout)
-    assert [(purse["calls"], purse["tokens"], purse["unpriced"]) for purse in spent["purses"]] == [(1, 0, 1)] * 2
+    assert [(row["calls"], row["tokens"], row["unpriced"]) for row in spent["budgets"]] == [(1, 0, 1)] * 2
     table = reef(data, "prompts", "spending", SEARCH).stdout
     assert "1 of 5" in table
     assert "1 calls of unknown price" in table

@@ -90,7 +90,7 @@ def reach(there: There) -> AsyncReef:
 async def test_a_correct_candidate_is_held_against_the_seed() -> None:
     there = There()
     judgement = await judge_elsewhere(reach(there), OPERATOR, DEVICE, SOURCE)
-    assert there.seeds == [records.SEED, SOURCE] and there.asked["budget"] == 2
+    assert there.seeds == [records.SEED, SOURCE] and there.asked["evaluations"] == 2
     assert judgement.outcome is Outcome.CORRECT and judgement.best is not None
     assert judgement.best.speedup is not None and judgement.best.speedup.mid == pytest.approx(2.0)
     assert judgement.best.coordinates["num_warps"]["value"] == 8

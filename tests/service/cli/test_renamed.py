@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from service.cli import app
-from service.cli.renamed import RENAMED, current_arguments
+from service.cli.renamed import RENAMED, current_arguments, current_rule
 
 
 @pytest.mark.parametrize(("former", "now"), RENAMED.items())
@@ -24,3 +24,8 @@ def test_arguments_that_only_look_like_a_former_name_stay() -> None:
 def test_former_names_are_not_listed() -> None:
     listed = CliRunner().invoke(app, ["--help"]).stdout.split()
     assert "update" in listed and "change" not in listed
+
+
+def test_a_former_stop_rule_is_read_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [current_rule("judging_s"), current_rule("seconds")] == ["device_seconds", "seconds"]
+    assert capsys.readouterr().err == "--stop judging_s is deprecated: use --stop device_seconds\n"

@@ -14,7 +14,7 @@ from tests.workers.kernelbench.problems import forward
     ("arguments", "field"),
     [
         (["no_such_operator"], None),
-        (["rmsnorm", "--evaluations", "0"], "budget"),
+        (["rmsnorm", "--evaluations", "0"], "evaluations"),
         (["rmsnorm", "--seed", "-1"], "seed"),
         (["rmsnorm", "--emitters", ","], "emitters"),
         (["rmsnorm", "--emitters", "magic"], "emitters"),

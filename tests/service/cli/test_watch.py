@@ -35,13 +35,13 @@ def test_options_become_a_request() -> None:
     assert options_of(None, 7, "tune, rewrite,", 3) == {
         "devices": ("model:sm_90",),
         "emitters": ("tune", "rewrite"),
-        "budget": 7,
+        "evaluations": 7,
         "seed": 3,
         "priority": 5,
     }
     with pytest.raises(InvalidInput) as caught:
         options_of(["h200"], 0, "tune", 0)
-    assert caught.value.field == "budget"
+    assert caught.value.field == "evaluations"
     with pytest.raises(InvalidInput) as caught:
         options_of(["h200"], 9, "tune", 0, priority=10)
     assert caught.value.field == "priority"

@@ -57,7 +57,7 @@ async def store_hostile(store: Store, *, token: bool = True) -> Hostile:
             emitters=("tune", evil),
             axes=(AxisRecord("num_warps", 6), AxisRecord("registers", 5)),
             axes_version=1,
-            budget=100,
+            evaluations=100,
             seed=0,
             shapes=tuple(shape.model_dump(mode="json") for shape in records.SHAPES),
             llm={"backends": [evil]},

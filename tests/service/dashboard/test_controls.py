@@ -11,13 +11,13 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def test_a_search_is_steered_by_forms(pages: httpx.AsyncClient, service: Service, hostile: Hostile) -> None:
     store, path = service.coordinator.store, f"/searches/{hostile.search.id}"
     for action, fields in (
-        ("budget", {"budget": "400"}),
+        ("evaluations", {"evaluations": "400"}),
         ("pins", {"cell": "4", "device": "model:sm_90"}),
         ("hints", {"text": "Rows fit\r\ninto shared memory."}),
     ):
         answer = await pages.post(f"{path}/{action}", data=fields)
         assert (answer.status_code, answer.headers["location"]) == (303, path)
-    assert (await store.searches.get(hostile.search.id)).budget == 400
+    assert (await store.searches.get(hostile.search.id)).evaluations == 400
     pin = (await store.pins.list(hostile.search.id))[-1]
     hint = (await store.hints.list(hostile.search.id))[-1]
     assert (pin.cell, hint.text, hint.author) == (4, "Rows fit\ninto shared memory.", "local")
@@ -31,8 +31,8 @@ async def test_a_search_is_steered_by_forms(pages: httpx.AsyncClient, service: S
 @pytest.mark.parametrize(
     "action, fields, said",
     [
-        ("budget", {"budget": "many"}, "write a whole number"),
-        ("budget", {"budget": "0"}, "greater than or equal to 1"),
+        ("evaluations", {"evaluations": "many"}, "write a whole number"),
+        ("evaluations", {"evaluations": "0"}, "greater than or equal to 1"),
         ("pins", {"cell": "31"}, "the grid has 30 cells"),
         ("pins", {"cell": ""}, "either a cell or a candidate"),
         ("hints", {"text": "  "}, "at least 1 character"),

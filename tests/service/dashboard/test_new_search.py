@@ -6,7 +6,13 @@ from service.dashboard.routing import SubmittedForm
 from service.errors import InvalidInput
 from tests.service import records
 
-RIGHT = {"operator": ["rmsnorm"], "devices": ["model:sm_90"], "emitters": ["tune"], "budget": ["10"], "seed": ["1"]}
+RIGHT = {
+    "operator": ["rmsnorm"],
+    "devices": ["model:sm_90"],
+    "emitters": ["tune"],
+    "evaluations": ["10"],
+    "seed": ["1"],
+}
 
 
 def sent(**changes: list[str]) -> SubmittedForm:
@@ -15,7 +21,7 @@ def sent(**changes: list[str]) -> SubmittedForm:
 
 def test_a_form_becomes_a_request() -> None:
     request = read_request(sent(axes=["registers"]))
-    assert (request.operator, request.budget, request.axes) == ("rmsnorm", 10, ("registers",))
+    assert (request.operator, request.evaluations, request.axes) == ("rmsnorm", 10, ("registers",))
     assert read_request(sent()).axes is None
     asking = read_request(sent(models=["ada, bob"], calls=["9"])).llm
     assert asking is not None and (asking.backends, asking.calls, asking.usd) == (("ada", "bob"), 9, None)
@@ -34,8 +40,8 @@ def test_a_spec_may_be_pasted_in_json_or_toml() -> None:
     [
         ({"operator": [PASTED], "spec": [""]}, "operator", "paste a spec"),
         ({"operator": [PASTED], "spec": ["{]"]}, "spec", "neither TOML nor JSON"),
-        ({"budget": ["ten"]}, "budget", "whole number"),
-        ({"budget": ["0"]}, "budget", "greater than or equal to 1"),
+        ({"evaluations": ["ten"]}, "evaluations", "whole number"),
+        ({"evaluations": ["0"]}, "evaluations", "greater than or equal to 1"),
         ({"devices": []}, "devices", "choose at least one"),
         ({"emitters": []}, "emitters", "choose at least one"),
         ({"models": ["ada"], "usd": ["much"]}, "usd", "valid number"),
@@ -51,8 +57,8 @@ def test_what_is_wrong_is_said_at_its_field(changes: dict[str, list[str]], field
 
 def test_what_is_folded_away_is_seen_when_it_is_wrong() -> None:
     assert not start_form([], []).unfolded
-    assert not start_form([], [], sent(), {"budget": "bad"}).unfolded
-    assert start_form([], [], sent(), {"budget": "bad", "usd": "bad"}).unfolded
+    assert not start_form([], [], sent(), {"evaluations": "bad"}).unfolded
+    assert start_form([], [], sent(), {"evaluations": "bad", "usd": "bad"}).unfolded
 
 
 def test_what_is_wrong_inside_a_spec_is_said_at_the_spec() -> None:
@@ -65,8 +71,8 @@ def test_the_form_offers_what_there_is_and_keeps_what_was_written() -> None:
     empty = start_form(["softmax", "rmsnorm"], ["h200", "model:sm_90"])
     assert empty.operators == ("rmsnorm", "softmax") and empty.devices[0].name == "h200"
     assert empty.first_wrong == "" and all(offer.meaning for offer in empty.axes)
-    again = start_form(["rmsnorm"], [], sent(budget=["x"]), {"seed": "bad", "budget": "bad"})
-    assert (again.budget, again.chosen_emitters, again.first_wrong) == ("x", ("tune",), "budget")
+    again = start_form(["rmsnorm"], [], sent(evaluations=["x"]), {"seed": "bad", "evaluations": "bad"})
+    assert (again.evaluations, again.chosen_emitters, again.first_wrong) == ("x", ("tune",), "evaluations")
 
 
 PROBLEM = """import torch

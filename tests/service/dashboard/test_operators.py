@@ -25,7 +25,7 @@ async def test_an_operator_shows_its_gate(pages: httpx.AsyncClient, service: Ser
     )
     gate = MutationReport(verdict="failed", reason="a mutant survived", entries=entries, kill_rate=0.5, seconds=3.0)
     store = service.coordinator.store
-    await store.operators.keep_gate(records.OPERATOR.digest, gate.verdict, gate.model_dump_json())
+    await store.operators.keep_mutation_report(records.OPERATOR.digest, gate.verdict, gate.model_dump_json())
     page = read(await pages.get("/operators/double"))
     for said in ("failed", "50%", "a mutant survived", "<b>off by one</b>", "return x * 2"):
         assert said in page.text

@@ -32,7 +32,7 @@ def test_nothing_inline_and_nothing_from_elsewhere_is_allowed() -> None:
 
 
 def test_a_page_is_a_response_with_its_headers() -> None:
-    answer = respond(ErrorPage(409, "Not now", "later", "budget"), PageFrame(), 409)
+    answer = respond(ErrorPage(409, "Not now", "later", "evaluations"), PageFrame(), 409)
     assert answer.status_code == 409 and answer.headers["content-security-policy"] == POLICY
     assert faults(Document(bytes(answer.body).decode())) == []
 

@@ -59,10 +59,12 @@ async def test_what_people_said_and_what_models_cost_is_there(service: Service, 
 @pytest.mark.parametrize("screening", [True, False])
 async def test_emitters_say_what_screening_brought(service: Service, screening: bool) -> None:
     store = service.coordinator.store
-    search = await stored(store, (SEED, Made("gained", 8.0)), choosing={"screening": screening})
+    search = await stored(store, (SEED, Made("gained", 8.0)), selection={"screening": screening})
     dropped = ("tune", "tune", "rewrite") if screening else ()
     assert await store.candidates.add(new_candidate(search.id, 2), screened=dropped) is not None
     page = await load_search(service.coordinator, search, MapView.of(search, {}))
     shown = render_fragment(page.parts["emitters"], PageFrame())
-    said = "passed over 3 ways. Of the proposals that it chose lately 0 of 0 won a cell, of those stored unseen 0 of 1."
+    said = (
+        "skipped 3 edits. Of the recent proposals that it chose, 0 of 0 won a cell; of those made without it, 0 of 1."
+    )
     assert (said in shown, "Screening" in shown) == (screening, screening)

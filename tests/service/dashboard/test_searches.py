@@ -58,24 +58,24 @@ async def test_a_search_is_started_from_the_form(pages: httpx.AsyncClient, servi
         "devices": "model:sm_90",
         "emitters": ["tune"],
         "axes": ["registers", "num_warps"],
-        "budget": "1,000",
+        "evaluations": "1,000",
         "seed": "7",
     }
     answer = await pages.post("/searches", data=form)
     assert answer.status_code == 303
     search = await service.coordinator.store.searches.get(answer.headers["location"].rpartition("/")[2])
-    assert (search.operator_name, search.budget, search.seed, search.emitters) == ("rmsnorm", 1000, 7, ("tune",))
+    assert (search.operator_name, search.evaluations, search.seed, search.emitters) == ("rmsnorm", 1000, 7, ("tune",))
     assert [axis.descriptor for axis in search.axes] == ["registers", "num_warps"]
     await service.coordinator.stop(search.id)
 
 
 async def test_what_is_wrong_stands_at_its_field_and_what_was_written_stays(pages: httpx.AsyncClient) -> None:
-    form = {"operator": "pasted", "spec": "name = <broken>", "devices": "model:sm_90", "budget": "12", "seed": "3"}
+    form = {"operator": "pasted", "spec": "name = <broken>", "devices": "model:sm_90", "evaluations": "12", "seed": "3"}
     page = read(await pages.post("/searches", data=form), 422)
     (spec,) = page.all("textarea")
     assert (spec["aria-invalid"], spec["aria-describedby"]) == ("true", "wrong-spec")
     assert "this is neither TOML nor JSON" in page.text and "name = <broken>" in page.text
-    assert {"id": "budget", "name": "budget", "inputmode": "numeric", "value": "12"} in page.all("input")
+    assert {"id": "evaluations", "name": "evaluations", "inputmode": "numeric", "value": "12"} in page.all("input")
 
 
 async def test_nothing_hostile_gets_through(pages: httpx.AsyncClient, hostile: Hostile) -> None:

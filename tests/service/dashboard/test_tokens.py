@@ -11,11 +11,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_tokens_and_what_was_done_are_listed(pages: httpx.AsyncClient, hostile: Hostile) -> None:
-    await pages.post(f"/searches/{hostile.search.id}/budget", data={"budget": "0"})
+    await pages.post(f"/searches/{hostile.search.id}/evaluations", data={"evaluations": "0"})
     page = read(await pages.get("/tokens"))
     assert CORPUS[0] in page.text
-    assert f"/searches/{hostile.search.id}/budget" in page.text
-    assert f"/searches/{hostile.search.id}/budget" in read(await pages.get("/audit")).text
+    assert f"/searches/{hostile.search.id}/evaluations" in page.text
+    assert f"/searches/{hostile.search.id}/evaluations" in read(await pages.get("/audit")).text
 
 
 async def test_a_token_is_shown_once_and_works(pages: httpx.AsyncClient, service: Service) -> None:

@@ -32,9 +32,9 @@ async def test_a_rule_that_always_fails_rests_with_a_reason_and_comes_back():
     failures = tuple(EmitterTrial("backward", "compile_error", None, ("other",)) for _ in range(PATIENCE))
     assert (await drawn())["backward"] > 0
     assert (await drawn(failures))["backward"] == 0
-    assert Rewrite().resting(failures) == {"backward": "4 of 4 trials ended in compile_error"}
-    assert Rewrite().resting(failures[1:]) == {}
-    assert Rewrite().resting((*failures, EmitterTrial("backward", "wrong_result", None))) == {}
+    assert Rewrite().suspended(failures) == {"backward": "4 of 4 trials ended in compile_error"}
+    assert Rewrite().suspended(failures[1:]) == {}
+    assert Rewrite().suspended((*failures, EmitterTrial("backward", "wrong_result", None))) == {}
 
 
 async def test_a_rule_that_brings_more_is_tried_more():

@@ -35,7 +35,7 @@ def faster(job: MeasureJob | ConfirmJob) -> float:
 
 async def test_twins_are_measured_and_confirmed_once(card: Workbench) -> None:
     card.answers = Answers(bundle=bundle, speedup=faster, rival=lambda job: 1.5)
-    search = await card.run(await card.begin(budget=3))
+    search = await card.run(await card.begin(evaluations=3))
     for kind in (MeasureJob, ConfirmJob):
         assert [bundle_of(job).identity for job in card.judged(kind)] == [identity(FIRST), identity(SECOND)]
     assert await outcomes(card, search) == ["correct"] * 3
@@ -46,14 +46,14 @@ async def test_a_twin_does_not_challenge_its_own_bundle(card: Workbench, monkeyp
     plant(monkeypatch, SECOND, TWIN)
     lucky = {MeasureJob: 1.2, ConfirmJob: 1.0}
     card.answers = Answers(bundle=bundle, speedup=lambda job: lucky[type(job)], rival=lambda job: 1.5)
-    search = await card.run(await card.begin(budget=2))
+    search = await card.run(await card.begin(evaluations=2))
     assert len(card.judged(MeasureJob)) == len(card.judged(ConfirmJob)) == 1
     assert len(await history(card, search)) == 1 and await outcomes(card, search) == ["correct"] * 2
 
 
 async def test_a_bundle_gets_one_try_against_an_incumbent(card: Workbench) -> None:
     card.answers = Answers(bundle=bundle, speedup=faster, rival=lambda job: 1.0)
-    search = await card.run(await card.begin(budget=3))
+    search = await card.run(await card.begin(evaluations=3))
     assert len(card.judged(ConfirmJob)) == 2, "the twin is not a second chance"
     assert len(await history(card, search)) == 1 and await outcomes(card, search) == ["correct"] * 3
 
@@ -65,10 +65,10 @@ async def test_what_was_found_wrong_is_wrong_for_its_twin_in_a_later_search(card
         speedup=faster,
         outcome=lambda job: Outcome.OUT_OF_BOUNDS if (type(job), bundle_of(job).identity) in wrong else Outcome.CORRECT,
     )
-    search = await card.run(await card.begin(budget=3))
+    search = await card.run(await card.begin(evaluations=3))
     assert await outcomes(card, search) == ["correct", "out_of_bounds", "out_of_bounds"]
     asked = len(card.answers.seen)
-    again = await card.run(await card.begin(budget=3, id="search-2"))
+    again = await card.run(await card.begin(evaluations=3, id="search-2"))
     assert again.state is SearchState.DONE
     assert await outcomes(card, again) == ["correct", "out_of_bounds", "out_of_bounds"]
     assert len(card.answers.seen) == asked + 1, "but for the reference all is known"
@@ -80,7 +80,7 @@ async def test_on_a_model_the_first_seed_and_its_twin_are_judged_once(
 ) -> None:
     plant(monkeypatch, SECOND, TWIN)
     card.devices, card.answers = (records.DEVICE,), Answers(bundle=bundle)
-    search = await card.run(await card.begin(budget=2))
+    search = await card.run(await card.begin(evaluations=2))
     assert len(card.judged(MeasureJob)) == 1 and await outcomes(card, search) == ["correct"] * 2
 
 
@@ -91,7 +91,7 @@ async def test_a_source_that_cannot_be_interpreted_says_nothing_of_its_twins(car
         bundle=bundle,
         outcome=lambda job: Outcome.NOT_INTERPRETABLE if job.source in stopped else Outcome.CORRECT,
     )
-    search = await card.run(await card.begin(budget=3))
+    search = await card.run(await card.begin(evaluations=3))
     assert await outcomes(card, search) == ["correct", "not_interpretable", "correct"]
     assert [job.source for job in card.judged(MeasureJob)] == [seed(FIRST), seed(SECOND), seed(TWIN)]
 
@@ -101,7 +101,7 @@ async def test_the_first_seed_waits_for_its_twins_job_but_takes_only_a_trusted_w
 ) -> None:
     plant(monkeypatch, SECOND, TWIN)
     card.devices, card.answers = (records.DEVICE,), Answers(bundle=bundle)
-    search = await card.begin(budget=2)
+    search = await card.begin(evaluations=2)
     while len(await card.store.candidates.list(search.id)) < 2:
         await card.evolution.tick()
         card.work(most=1)

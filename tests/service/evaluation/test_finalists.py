@@ -32,7 +32,7 @@ async def bench(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_every_holder_is_traced_anew_and_examined_before_a_search_ends(bench: Workbench) -> None:
-    search = await bench.run(await bench.begin(budget=len(SIZES)))
+    search = await bench.run(await bench.begin(evaluations=len(SIZES)))
     assert search.state is SearchState.DONE
     held = await elites(bench, search)
     assert {elite.bundle for elite in held} == {identity(size) for size in SIZES}
@@ -50,7 +50,7 @@ async def test_every_holder_is_traced_anew_and_examined_before_a_search_ends(ben
 
 async def test_only_the_best_are_examined(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FINALISTS", 1)
-    search = await bench.run(await bench.begin(budget=len(SIZES)))
+    search = await bench.run(await bench.begin(evaluations=len(SIZES)))
     held = await elites(bench, search)
     (finalist,) = [job.finalist for job in bench.answers.finals if isinstance(job, FinalJob)]
     assert len(held) == len(SIZES)
@@ -62,7 +62,7 @@ async def test_who_fails_loses_the_cell_and_stays_in_its_history(bench: Workbenc
     bench.answers = Answers(final=lambda job: Outcome.OUT_OF_BOUNDS if job.finalist == wrong else Outcome.CORRECT)
     heard: list[object] = []
     bench.events.publish, publish = lambda event: (heard.append(event), publish(event)), bench.events.publish
-    search = await bench.run(await bench.begin(budget=len(SIZES)))
+    search = await bench.run(await bench.begin(evaluations=len(SIZES)))
     assert [elite.bundle for elite in await elites(bench, search)] == [identity(SIZES[0])]
     placements = [(entry.bundle, entry.placement) for entry in await history(bench, search)]
     assert placements[-1] == (wrong, Placement.WITHDRAWN) and (wrong, Placement.NEW) in placements
@@ -76,22 +76,22 @@ async def test_a_finalist_that_traces_otherwise_the_second_time_fails(bench: Wor
     own = seed(SIZES[0])
     answers = Answers(retraced=lambda source: again if source == own else records.bundle(1 + len(source)))
     bench.answers = answers
-    search = await bench.run(await bench.begin(budget=len(SIZES)))
+    search = await bench.run(await bench.begin(evaluations=len(SIZES)))
     assert [elite.bundle for elite in await elites(bench, search)] == [identity(SIZES[1])]
 
 
 async def test_what_cannot_be_examined_keeps_its_cell_and_says_so(bench: Workbench) -> None:
     bench.answers = Answers(final=lambda job: Outcome.WORKER_LOST)
-    search = await bench.run(await bench.begin(budget=len(SIZES)))
+    search = await bench.run(await bench.begin(evaluations=len(SIZES)))
     held = await elites(bench, search)
     assert search.state is SearchState.DONE and len(held) == len(SIZES)
     assert {stamp.standing for stamp in (await finalists(bench.store, held)).values()} == {"not possible"}
 
 
 async def test_an_equal_bundle_is_not_examined_twice(bench: Workbench) -> None:
-    await bench.run(await bench.begin(budget=len(SIZES)))
+    await bench.run(await bench.begin(evaluations=len(SIZES)))
     before = len(bench.answers.finals)
-    second = await bench.run(await bench.begin(id="search-2", budget=len(SIZES)))
+    second = await bench.run(await bench.begin(id="search-2", evaluations=len(SIZES)))
     assert len(bench.answers.finals) == before
     assert len(await finalists(bench.store, await elites(bench, second))) == len(SIZES)
 
@@ -99,11 +99,11 @@ async def test_an_equal_bundle_is_not_examined_twice(bench: Workbench) -> None:
 async def test_nothing_that_an_older_protocol_found_is_used_again(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await bench.run(await bench.begin(budget=len(SIZES)))
+    await bench.run(await bench.begin(evaluations=len(SIZES)))
     answers, done = bench.answers, (len(bench.answers.finals), len(bench.answers.seen))
     for using in (assignments, jobs, module):
         monkeypatch.setattr(using, "PROTOCOL_VERSION", PROTOCOL_VERSION + 1)
-    second = await bench.run(await bench.begin(id="search-2", budget=len(SIZES)))
+    second = await bench.run(await bench.begin(id="search-2", evaluations=len(SIZES)))
     assert len(await elites(bench, second)) == len(SIZES)
     assert (len(answers.finals), len(answers.seen)) == tuple(2 * count for count in done)
 
@@ -123,7 +123,7 @@ def examined(bench: Workbench) -> list[FinalJob]:
 
 @pytest.mark.usefixtures("reaching")
 async def test_a_finalist_on_a_card_meets_one_shape_with_indices_beyond_2_to_the_31(bench: Workbench) -> None:
-    await bench.run(await bench.begin(budget=len(SIZES)))
+    await bench.run(await bench.begin(evaluations=len(SIZES)))
     for job in bench.answers.finals:
         shapes = job.shapes if isinstance(job, TraceJob) else [plan.shape for plan in job.bundle.plans]
         assert (shapes[-1].dims, shapes[-1].role) == (FAR_DIMS, ShapeRole.RANDOM)
@@ -143,7 +143,7 @@ async def test_what_cannot_be_traced_at_so_large_a_shape_is_examined_without_it(
             return report.model_copy(update={"outcome": outcome, "reason": "too large", "variants": ()})
 
     bench.answers = Cramped()
-    search = await bench.run(await bench.begin(budget=len(SIZES)))
+    search = await bench.run(await bench.begin(evaluations=len(SIZES)))
     assert [job.unreached for job in examined(bench)] == ["its plan for N=8192 could not be traced"] * len(SIZES)
     assert len([job for job in bench.answers.finals if isinstance(job, TraceJob)]) == 2 * len(SIZES)
     stamps = await finalists(bench.store, await elites(bench, search))
@@ -153,13 +153,13 @@ async def test_what_cannot_be_traced_at_so_large_a_shape_is_examined_without_it(
 @pytest.mark.usefixtures("reaching")
 async def test_an_interpreter_is_not_asked_for_so_large_a_shape(bench: Workbench) -> None:
     bench.devices = (records.DEVICE,)
-    await bench.run(await bench.begin(budget=len(SIZES)))
+    await bench.run(await bench.begin(evaluations=len(SIZES)))
     assert {job.unreached for job in examined(bench)} == {"an interpreter would take hours for N=8192"}
     assert all(plan.shape.dims != FAR_DIMS for job in examined(bench) for plan in job.bundle.plans)
 
 
 async def test_where_the_ranges_do_not_reach_so_far_the_examination_says_so(bench: Workbench) -> None:
-    await bench.run(await bench.begin(budget=len(SIZES)))
+    await bench.run(await bench.begin(evaluations=len(SIZES)))
     assert {job.unreached for job in examined(bench)} == {module.OUT_OF_RANGE}
 
 
@@ -167,12 +167,12 @@ async def test_shapes_that_a_search_has_by_itself_are_far_enough(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(operators, "FAR", 4095)
-    await bench.run(await bench.begin(budget=len(SIZES)))
+    await bench.run(await bench.begin(evaluations=len(SIZES)))
     assert {job.unreached for job in examined(bench)} == {module.MET_BEFORE}
 
 
 async def test_lost_examinations_are_ordered_again(bench: Workbench) -> None:
-    search = await bench.begin(budget=len(SIZES))
+    search = await bench.begin(evaluations=len(SIZES))
     finals = bench.evolution.finals
     for _ in range(200):
         await bench.evolution.tick()
@@ -187,7 +187,7 @@ async def test_lost_examinations_are_ordered_again(bench: Workbench) -> None:
 
 async def test_devices_without_a_card_get_few_and_small_shapes(bench: Workbench) -> None:
     bench.devices = (records.DEVICE,)
-    await bench.run(await bench.begin(budget=len(SIZES)))
+    await bench.run(await bench.begin(evaluations=len(SIZES)))
     trace = next(job for job in bench.answers.finals if isinstance(job, TraceJob))
     assert 3 < len([shape for shape in trace.shapes if shape.role is ShapeRole.RANDOM]) <= INTERPRETED_SHAPES
     examined = next(job for job in bench.answers.finals if isinstance(job, FinalJob))

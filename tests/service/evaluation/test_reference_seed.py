@@ -37,7 +37,7 @@ def of(candidate: int, jobs: Sequence[Job]) -> list[type[Job]]:
 
 
 async def test_all_seeds_are_traced_while_the_first_is_judged(card: Workbench) -> None:
-    await card.run(await card.begin(budget=3))
+    await card.run(await card.begin(evaluations=3))
     seen = card.answers.seen
     kinds = [type(job) for job in seen]
     assert kinds[:4] == [TraceJob] * 4, "the reference, then every seed"
@@ -48,7 +48,7 @@ async def test_all_seeds_are_traced_while_the_first_is_judged(card: Workbench) -
 
 
 async def test_seeds_that_wait_are_measured_after_a_restart(card: Workbench, tmp_path: Path, redis_url: str) -> None:
-    search = await card.begin(budget=3)
+    search = await card.begin(evaluations=3)
     while not card.judged(ConfirmJob):
         await card.evolution.tick()
         card.work()
@@ -62,13 +62,13 @@ async def test_seeds_that_wait_are_measured_after_a_restart(card: Workbench, tmp
 
 async def test_on_models_all_seeds_are_planted_at_once(card: Workbench) -> None:
     card.devices = (records.DEVICE,)
-    await card.run(await card.begin(budget=3))
+    await card.run(await card.begin(evaluations=3))
     assert [type(job) for job in card.answers.seen][:4] == [TraceJob] * 4
     assert all(job.pacer is None for job in card.judged(MeasureJob))
 
 
 async def test_every_job_but_the_first_seeds_own_carries_its_benchmark_plans(card: Workbench) -> None:
-    await card.run(await card.begin(budget=3))
+    await card.run(await card.begin(evaluations=3))
     first, *others = card.judged(MeasureJob)
     assert first.bundle.identity == identity(FIRST) and first.pacer is None
     pacer = first.bundle.reduced()
@@ -78,7 +78,7 @@ async def test_every_job_but_the_first_seeds_own_carries_its_benchmark_plans(car
 
 async def test_variants_of_the_first_seed_wait_for_the_one_that_becomes_the_pacer(card: Workbench) -> None:
     card.answers = Answers(further=variants_of_the_first)
-    search = await card.begin(budget=3)
+    search = await card.begin(evaluations=3)
     while not card.judged(MeasureJob):
         await card.evolution.tick()
         card.work()
@@ -97,7 +97,7 @@ async def test_the_first_correct_variant_of_the_first_seed_is_the_pacer(card: Wo
         further=variants_of_the_first,
         outcome=lambda job: Outcome.WRONG_RESULT if bundle_of(job).identity in wrong else Outcome.CORRECT,
     )
-    ended = await card.run(await card.begin(budget=3))
+    ended = await card.run(await card.begin(evaluations=3))
     pacers = [job.pacer and job.pacer.identity for job in card.judged(MeasureJob)]
     assert ended.state is SearchState.DONE
     assert pacers == [None, None] + [VARIANTS[0].reduced().identity] * 3
@@ -109,7 +109,7 @@ async def test_a_variant_that_is_found_wrong_the_second_time_paces_nobody_any_mo
         further=variants_of_the_first,
         outcome=lambda job: Outcome.HANG if (type(job), bundle_of(job).identity) == wrong else Outcome.CORRECT,
     )
-    ended = await card.run(await card.begin(budget=3))
+    ended = await card.run(await card.begin(evaluations=3))
     pacers = [job.pacer.identity for job in card.judged(MeasureJob)[-2:] if job.pacer]
     assert ended.state is SearchState.DONE
     assert pacers == [VARIANTS[0].reduced().identity] * 2
@@ -119,13 +119,13 @@ async def test_a_search_whose_first_seed_is_wrong_the_second_time_fails(card: Wo
     card.answers = Answers(
         outcome=lambda job: Outcome.NONDETERMINISTIC if isinstance(job, ConfirmJob) else Outcome.CORRECT
     )
-    ended = await card.run(await card.begin(budget=3))
+    ended = await card.run(await card.begin(evaluations=3))
     assert ended.state is SearchState.FAILED and "nondeterministic" in ended.reason
     assert len(card.judged(MeasureJob)) == 1
 
 
 async def test_the_pacer_is_found_again_in_the_archive(card: Workbench, tmp_path: Path, redis_url: str) -> None:
-    search = await card.begin(budget=3)
+    search = await card.begin(evaluations=3)
     assert await card.evolution.verdicts.reference_seed.pacer(search, DEVICE) is None
     await card.run(search)
     known = await card.evolution.verdicts.reference_seed.pacer(search, DEVICE)

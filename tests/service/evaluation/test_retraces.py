@@ -29,7 +29,7 @@ async def bench(tmp_path: Path, redis_url: str) -> AsyncIterator[Workbench]:
 @pytest.fixture
 async def case(bench: Workbench) -> EvaluationCase:
     """A candidate that was traced once."""
-    search = await bench.begin(budget=1)
+    search = await bench.begin(evaluations=1)
     new = NewCandidate(
         id="candidate", search=search.id, ordinal=7, emitter="tune", source=SOURCE, digest="d", trace_key="k"
     )
@@ -189,7 +189,7 @@ async def test_a_source_that_traces_to_something_else_wins_no_cell(
     plant(monkeypatch, 10)
     fickle = Fickle()
     bench.devices, bench.answers = (device,), Answers(bundle=fickle.bundle)  # type: ignore[arg-type]
-    search = await bench.run(await bench.begin(budget=1))
+    search = await bench.run(await bench.begin(evaluations=1))
     [candidate] = await bench.store.candidates.list(search.id)
     assert (candidate.outcome, candidate.reason) == ("nondeterministic", DIFFERS)
     assert await elites(bench, search) == [] and len(bench.judged(ConfirmJob)) == (device == DEVICE)

@@ -1,5 +1,6 @@
 """One candidate judged through real benches: right, wrong, untraceable, autotuned; and an operator that cannot be."""
 
+import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,7 +10,8 @@ import pytest_asyncio
 
 from service.errors import InvalidInput
 from service.evaluation.single import Judge
-from service.operators.catalogue import load_catalogue
+from service.operators.specs import parse_operator
+from tests.journeys.small import small_request
 from tests.service import records
 from workers.protocol import Device, Outcome, Provenance, Ratio, Trust
 
@@ -17,7 +19,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ROOT = Path(__file__).parents[3]
 DEVICE = Device.parse("model:sm_90")
-SOFTMAX = load_catalogue()["softmax"]
+SOFTMAX = parse_operator(small_request())
 SEED = SOFTMAX.seeds[0]
 
 
@@ -61,7 +63,7 @@ async def test_every_configuration_gets_a_verdict_of_its_own(judge: Judge) -> No
 async def test_on_a_card_the_seed_is_judged_first_and_paces_the_candidate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
     notes, device = tmp_path / "notes", Device.parse("h200")
     command = (sys.executable, str(ROOT / "tests/service/stand_in_bench.py"), str(notes))
     async with Judge(records.OPERATOR, device, card=3, data=tmp_path, command=command) as judge:

@@ -87,7 +87,7 @@ async def test_what_is_planted_was_answered_by_a_trusted_worker_and_fits_the_hos
     monkeypatch.setattr(spot_checks, "SPOT_CHECK_SHARE", 1.0)
     assert await vetted.choose(host) is None, "nothing is known yet"
     vetted.know([host])
-    await bench.run(await bench.begin(budget=3))
+    await bench.run(await bench.begin(evaluations=3))
     answered = {job.id: job for job in bench.answers.seen}
     chosen = [found for _ in range(20) if (found := await vetted.choose(host)) is not None]
     assert {type(job) for job, _ in chosen} == {TraceJob, MeasureJob}
@@ -103,8 +103,8 @@ async def test_a_coordinator_that_has_just_started_plants_the_seeds_of_open_sear
     bench: Workbench, host: RemoteWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spot_checks, "SPOT_CHECK_SHARE", 1.0)
-    search = await bench.begin(budget=50)
-    while (await bench.store.candidates.count(search.id)).judged < 1:
+    search = await bench.begin(evaluations=50)
+    while (await bench.store.candidates.count(search.id)).evaluated < 1:
         await bench.evolution.tick()
         await asyncio.to_thread(bench.work, 1)
     answered = {job.id: job for job in bench.answers.seen}

@@ -34,8 +34,8 @@ def traced(bench: Workbench, *, again: bool) -> Counter[str]:
 @pytest.mark.parametrize("device", [records.DEVICE, DEVICE])
 async def test_two_searches_at_once_share_every_job(bench: Workbench, device: str) -> None:
     bench.devices = (device,)
-    first = await bench.begin(budget=len(SEEDS))
-    second = await bench.begin(budget=len(SEEDS), id="search-2")
+    first = await bench.begin(evaluations=len(SEEDS))
+    second = await bench.begin(evaluations=len(SEEDS), id="search-2")
     for search in (first, second):
         assert (await bench.run(search)).state is SearchState.DONE
         outcomes = [each.outcome for each in await bench.store.candidates.list(search.id)]
@@ -50,8 +50,8 @@ async def test_two_searches_at_once_share_every_job(bench: Workbench, device: st
 
 
 async def test_whoever_waits_for_a_search_that_is_stopped_is_not_forgotten(bench: Workbench) -> None:
-    first = await bench.begin(budget=len(SEEDS))
-    second = await bench.begin(budget=len(SEEDS), id="search-2")
+    first = await bench.begin(evaluations=len(SEEDS))
+    second = await bench.begin(evaluations=len(SEEDS), id="search-2")
     while not traced(bench, again=False):
         await bench.evolution.tick()
         bench.work(most=1)

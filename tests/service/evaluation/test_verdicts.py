@@ -42,8 +42,8 @@ async def bench(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch)
     await bench.close()
 
 
-async def _ended(bench: Workbench, budget: int = 3) -> SearchRecord:
-    return await bench.run(await bench.begin(budget=budget))
+async def _ended(bench: Workbench, evaluations: int = 3) -> SearchRecord:
+    return await bench.run(await bench.begin(evaluations=evaluations))
 
 
 async def test_the_baseline_is_the_first_seeds_time(bench: Workbench) -> None:
@@ -66,7 +66,7 @@ async def test_a_verdict_carries_the_objective_and_the_report_stays_readable(ben
 
 
 async def test_jobs_that_wait_in_the_queue_are_not_sent_again(bench: Workbench) -> None:
-    search = await bench.begin(budget=3)
+    search = await bench.begin(evaluations=3)
     for _ in range(3):
         await bench.evolution.tick()
         bench.work(most=1)
@@ -95,7 +95,7 @@ async def test_a_report_about_nothing_we_know_is_let_go(bench: Workbench) -> Non
 async def test_an_operator_that_nothing_can_be_judged_by_ends_its_search(
     bench: Workbench, verdict: str, state: str
 ) -> None:
-    search = await bench.begin(budget=3)
+    search = await bench.begin(evaluations=3)
     reference = bench.answers.to(reference_job(search, records.OPERATOR))
     assert isinstance(reference, TraceReport) and reference.graphs
     gate = MutationReport.model_validate({"verdict": verdict, "reason": "the checks take 'zeros' for right"})
@@ -109,7 +109,7 @@ async def test_an_operator_that_nothing_can_be_judged_by_ends_its_search(
 
 
 async def test_a_reference_that_masks_with_infinities_is_kept_as_it_is(bench: Workbench) -> None:
-    search = await bench.begin(budget=3)
+    search = await bench.begin(evaluations=3)
     reference = bench.answers.to(reference_job(search, records.OPERATOR))
     assert isinstance(reference, TraceReport)
     masked = Node(op="aten.masked_fill.Scalar", args=(InputRef(input=0), InputRef(input=0), -math.inf))
@@ -122,7 +122,7 @@ async def test_a_reference_that_masks_with_infinities_is_kept_as_it_is(bench: Wo
 async def test_an_empty_cell_is_won_by_being_correct_twice(card: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, FIRST)
     card.answers = Answers(speedup=times_better({FIRST: 1.5}, confirmed=0.9))
-    search = await card.run(await card.begin(budget=1))
+    search = await card.run(await card.begin(evaluations=1))
     [confirm] = card.judged(ConfirmJob)
     assert confirm.id == confirm_id(confirm.candidate, 0, DEVICE, EMPTY_CELL) and confirm.incumbent is None
     [elite] = await elites(card, search)
@@ -135,7 +135,7 @@ async def test_an_empty_cell_is_won_by_being_correct_twice(card: Workbench, monk
 
 async def test_a_better_challenger_is_confirmed_against_the_incumbent_and_takes_over(card: Workbench) -> None:
     card.answers = Answers(speedup=times_better({FIRST: 1.0, SECOND: 1.3}), rival=lambda job: 1.25)
-    search = await card.run(await card.begin(budget=2))
+    search = await card.run(await card.begin(evaluations=2))
     confirm = card.judged(ConfirmJob)[-1]
     assert confirm.incumbent is not None and confirm.incumbent.identity == identity(FIRST)
     assert confirm.challenger.identity == identity(SECOND) and confirm.id.endswith(f":confirm:{identity(FIRST)}")
@@ -146,14 +146,14 @@ async def test_a_better_challenger_is_confirmed_against_the_incumbent_and_takes_
 
 async def test_whoever_would_not_win_is_not_confirmed(card: Workbench) -> None:
     card.answers = Answers(speedup=times_better({FIRST: 1.0, SECOND: 1.0}))
-    search = await card.run(await card.begin(budget=2))
+    search = await card.run(await card.begin(evaluations=2))
     assert [job.challenger.identity for job in card.judged(ConfirmJob)] == [identity(FIRST)]
     assert await outcomes(card, search) == ["correct", "correct"]
 
 
 async def test_a_challenger_within_the_margin_does_not_take_over(card: Workbench) -> None:
     card.answers = Answers(speedup=times_better({FIRST: 1.0, SECOND: 1.3}), rival=lambda job: 1.004)
-    search = await card.run(await card.begin(budget=2))
+    search = await card.run(await card.begin(evaluations=2))
     assert len(card.judged(ConfirmJob)) == 2 and search.state is SearchState.DONE
     assert [elite.bundle for elite in await elites(card, search)] == [identity(FIRST)]
     assert await outcomes(card, search) == ["correct", "correct"]
@@ -165,7 +165,7 @@ async def test_when_the_incumbent_changed_meanwhile_the_challenger_meets_the_new
 ) -> None:
     plant(monkeypatch, FIRST, SECOND, THIRD)
     card.answers = Answers(speedup=times_better({FIRST: 1.0, SECOND: 1.2, THIRD: 1.4}), rival=lambda job: 1.1)
-    search = await card.run(await card.begin(budget=3))
+    search = await card.run(await card.begin(evaluations=3))
     met = [(bundle_of(job).identity, job.incumbent and job.incumbent.identity) for job in card.judged(ConfirmJob)]
     assert met == [
         (identity(FIRST), None),
@@ -192,7 +192,7 @@ async def test_a_challenger_is_held_to_what_its_last_confirm_found(
     card.answers = Answers(
         speedup=lambda job: sober(job) if isinstance(job, ConfirmJob) else lucky(job), rival=lambda job: 1.1
     )
-    search = await card.run(await card.begin(budget=3))
+    search = await card.run(await card.begin(evaluations=3))
     assert [entry.placement for entry in await history(card, search)][-1] is Placement.STALE
     assert len(card.judged(ConfirmJob)) == 3, "it cannot win against the new incumbent"
     assert [elite.bundle for elite in await elites(card, search)] == [identity(SECOND)]
@@ -205,7 +205,7 @@ async def test_a_challenger_that_turns_out_wrong_is_not_placed(card: Workbench) 
         rival=lambda job: 1.3,
         outcome=lambda job: wrong.get((type(job), bundle_of(job).identity), Outcome.CORRECT),
     )
-    search = await card.run(await card.begin(budget=2))
+    search = await card.run(await card.begin(evaluations=2))
     assert [elite.bundle for elite in await elites(card, search)] == [identity(FIRST)]
     assert await outcomes(card, search) == ["correct", "nondeterministic"]
     assert [candidate.objective for candidate in await card.store.candidates.list(search.id, limit=1)] == [None]
@@ -217,14 +217,14 @@ async def test_a_lost_confirm_places_nobody_and_says_nothing_about_the_kernel(ca
         speedup=times_better({FIRST: 1.0, SECOND: 1.3}),
         outcome=lambda job: lost.get((type(job), bundle_of(job).identity), Outcome.CORRECT),
     )
-    search = await card.run(await card.begin(budget=2))
+    search = await card.run(await card.begin(evaluations=2))
     assert [elite.bundle for elite in await elites(card, search)] == [identity(FIRST)]
     assert await outcomes(card, search) == ["correct", "correct"]
 
 
 async def test_without_a_baseline_nothing_is_offered(card: Workbench, capsys: pytest.CaptureFixture[str]) -> None:
     card.answers = Answers(speedup=lambda job: None)
-    search = await card.run(await card.begin(budget=2))
+    search = await card.run(await card.begin(evaluations=2))
     assert await elites(card, search) == [] and card.judged(ConfirmJob) == []
     assert await outcomes(card, search) == ["correct", "correct"]
     assert "no baseline was timed" in capsys.readouterr().out
@@ -232,25 +232,25 @@ async def test_without_a_baseline_nothing_is_offered(card: Workbench, capsys: py
 
 async def test_a_candidate_is_judged_when_its_confirm_is_in(card: Workbench) -> None:
     card.answers = Answers(speedup=times_better({FIRST: 1.0, SECOND: 1.3}))
-    search = await card.begin(budget=2)
+    search = await card.begin(evaluations=2)
     while not card.judged(MeasureJob):
         await card.evolution.tick()
         card.work(most=1)
     await card.evolution.tick()
-    assert (await card.store.candidates.count(search.id)).judged == 0
+    assert (await card.store.candidates.count(search.id)).evaluated == 0
     card.work(most=1)
     await card.evolution.tick()
     assert len(card.judged(ConfirmJob)) == 1 and await elites(card, search) == [], "its trace is repeated beside it"
-    assert (await card.store.candidates.count(search.id)).judged == 0
+    assert (await card.store.candidates.count(search.id)).evaluated == 0
     card.work(most=1)
     await card.evolution.tick()
-    assert len(await elites(card, search)) == (await card.store.candidates.count(search.id)).judged == 1
+    assert len(await elites(card, search)) == (await card.store.candidates.count(search.id)).evaluated == 1
 
 
 async def test_cells_are_contested_apart(card: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, FIRST, ELSEWHERE)
     card.answers = Answers(speedup=times_better({FIRST: 2.0, ELSEWHERE: 0.5}))
-    search = await card.run(await card.begin(budget=2))
+    search = await card.run(await card.begin(evaluations=2))
     assert {elite.bundle for elite in await elites(card, search)} == {identity(FIRST), identity(ELSEWHERE)}
     assert [job.incumbent for job in card.judged(ConfirmJob)] == [None, None]
 
@@ -260,7 +260,7 @@ async def test_a_seed_that_is_wrong_on_the_card_ends_the_search(card: Workbench)
     card.answers = Answers(
         outcome=lambda job: Outcome.DEVICE_FAULT if job.device.name == DEVICE else Outcome.CORRECT,
     )
-    search = await card.run(await card.begin(budget=2))
+    search = await card.run(await card.begin(evaluations=2))
     assert search.state is SearchState.FAILED and "not correct on h200 (device_fault)" in search.reason
     measured = [job for job in card.judged(MeasureJob) if job.device.measures]
     assert {bundle_of(job).identity for job in measured} == {identity(FIRST)}
@@ -269,7 +269,7 @@ async def test_a_seed_that_is_wrong_on_the_card_ends_the_search(card: Workbench)
 async def test_models_and_cards_share_a_search_and_no_archive(card: Workbench) -> None:
     card.devices = (records.DEVICE, DEVICE)
     card.answers = Answers(speedup=times_better({FIRST: 1.5, SECOND: 1.0}))
-    search = await card.run(await card.begin(budget=2))
+    search = await card.run(await card.begin(evaluations=2))
     predicted = await card.store.elites.list(search.id, records.DEVICE, 1)
     assert [elite.objective for elite in predicted] == [pytest.approx(1.0)]
     assert [elite.objective for elite in await elites(card, search)] == [pytest.approx(0.98 * 1.5)]

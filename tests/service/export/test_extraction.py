@@ -111,12 +111,12 @@ def test_nothing_else_is_lifted(body: str) -> None:
     [
         ({"parameters": "x=__import__('os').system('id')"}, "a constant is computed by a Call"),
         ({"parameters": "*x"}, "not plain"),
-        ({"parameters": "tl"}, "which is the name of something else"),
+        ({"parameters": "tl"}, "shadows another name"),
         ({"head": "@print"}, "not decorated with"),
         ({"head": "@triton.jit(do_not_specialize=[print('x')])"}, "no literal"),
         ({"head": "@triton.jit(do_not_specialize=['x\\'); import os'])"}, "neither a flag nor"),
-        ({"before": "import os as tl\n"}, "which host code calls"),
-        ({"before": "from os import system as torch\n"}, "which host code calls"),
+        ({"before": "import os as tl\n"}, "in host code"),
+        ({"before": "from os import system as torch\n"}, "in host code"),
     ],
 )
 def test_what_surrounds_a_function_is_held_against_the_list_too(changes: dict[str, str], said: str) -> None:

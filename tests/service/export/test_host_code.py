@@ -87,7 +87,7 @@ def test_a_name_in_a_plan_is_looked_up_and_never_written() -> None:
         value = constants["BLOCK"]
         spelled = wanted[value] if isinstance(value, str) else {None: "None"}.get(value, 'float("inf")')
         assert f"BLOCK={spelled}" in said
-    with pytest.raises(NotExtractable, match="not those that were launched"):
+    with pytest.raises(NotExtractable, match="differ from those of the launch"):
         host(changed(plan, at, constants={**step.constants, "MORE": 1})).forward("p")
 
 

@@ -56,7 +56,7 @@ def test_tensors_make_room_for_host_code() -> None:
 
 
 def test_what_cannot_be_exported_is_said() -> None:
-    with pytest.raises(NotExtractable, match="source is not to be had"):
+    with pytest.raises(NotExtractable, match="source is not available"):
         write_module(certificate().model_copy(update={"source": None}), KEYS)
     mutable = [{**OPERATOR.model_dump()["inputs"][0], "mutable": True}]
     changed = operator(inputs=mutable, backward=False)

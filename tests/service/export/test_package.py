@@ -54,7 +54,7 @@ async def test_winners_are_packed_and_liars_are_not(tmp_path: Path) -> None:
     assert (package.name, dict(package.serving)) == ("double_kernels", {KEYS[0]: "best", KEYS[1]: "fast"})
     assert package.training == package.serving
     odd, liar = sorted(package.refusals, reverse=True)
-    assert "uses 'print'" in odd and "candidate liar, variant 0: written anew its plan differs" in liar
+    assert "uses 'print'" in odd and "candidate liar, variant 0: the plan of its exported module differs" in liar
     folder = package.write(tmp_path / "package")
     assert (folder / "double_kernels/elite_1.py").read_text() == package.files["double_kernels/elite_1.py"]
     with pytest.raises(InvalidInput, match="is not empty"):

@@ -28,7 +28,7 @@ async def test_a_problem_with_products_has_a_second_seed_on_the_matrix_units() -
 
 
 async def test_a_search_needs_a_kernel_to_start_from() -> None:
-    with pytest.raises(InvalidInput, match=r"no kernel to start from: .*sort.*add a seed"):
+    with pytest.raises(InvalidInput, match=r"no seed kernel: .*sort.*add a seed"):
         await searchable("sorting", forward("return x.sort(-1).values"), "model:sm_90")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from archive.records import SearchState
 from service.fleet.capabilities import Capabilities
-from service.fleet.missing_workers import MissingWorkers, find_missing, waits_for
+from service.fleet.missing_workers import MissingWorkers, describe_missing, find_missing
 from tests.service import records
 from tests.service.guests import JOINED, Guest
 from tests.service.workbench import Workbench
@@ -29,7 +29,7 @@ def served(bench: Workbench) -> Capabilities:
 
 
 async def test_who_is_missing_is_named_and_nobody_is_once_all_are_there(bench: Workbench) -> None:
-    search = await bench.begin(budget=2)
+    search = await bench.begin(evaluations=2)
     await bench.evolution.tick()
     alone = await find_missing(served(bench), bench.dispatcher, search)
     assert alone == MissingWorkers(("a worker that traces for sm_90",), stuck=True)
@@ -45,8 +45,8 @@ async def test_who_is_missing_is_named_and_nobody_is_once_all_are_there(bench: W
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-async def test_what_decides_waits_for_a_trusted_worker(bench: Workbench, trusted: bool) -> None:
-    search = await bench.begin(budget=2)
+async def test_what_decides_describe_missing_a_trusted_worker(bench: Workbench, trusted: bool) -> None:
+    search = await bench.begin(evaluations=2)
     await bench.evolution.tick()
     guest = await Guest.join(bench, records.DEVICE)
     await guest.remote_workers.trust(guest.id, trusted)
@@ -58,9 +58,9 @@ async def test_what_decides_waits_for_a_trusted_worker(bench: Workbench, trusted
 
 
 async def test_a_device_that_nobody_judges_on_is_said_before_any_job_is_sent_there(bench: Workbench) -> None:
-    search = await bench.begin(budget=2)
+    search = await bench.begin(evaluations=2)
     await bench.evolution.tick()
     judge, tracer = f"a worker that judges on {records.DEVICE}", "a worker that traces for sm_90"
-    assert await waits_for(served(bench), bench.dispatcher, search) == [judge, tracer]
+    assert await describe_missing(served(bench), bench.dispatcher, search) == [judge, tracer]
     stopped = await bench.store.searches.set_state(search.id, SearchState.STOPPED)
-    assert await waits_for(served(bench), bench.dispatcher, stopped) == []
+    assert await describe_missing(served(bench), bench.dispatcher, stopped) == []

@@ -68,7 +68,7 @@ async def card(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) 
 
 async def test_an_honest_hosts_work_counts_once_a_trusted_worker_found_the_same(bench: Workbench) -> None:
     guest = await Guest.join(bench, records.DEVICE)
-    search = await guest.run(await bench.begin(budget=4))
+    search = await guest.run(await bench.begin(evaluations=4))
     found = await bench.store.elites.list(search.id, records.DEVICE, 1)
     assert found and search.state.value == "done"
     ids = {job.id for job in guest.took}
@@ -92,7 +92,7 @@ async def test_an_honest_hosts_work_counts_once_a_trusted_worker_found_the_same(
 async def test_a_made_up_speed_on_a_model_changes_no_cell(bench: Workbench) -> None:
     guest = await Guest.join(bench, records.DEVICE)
     guest.answers = Answers(time_us=lambda bundle: 0.001)
-    search = await guest.run(await bench.begin(budget=4))
+    search = await guest.run(await bench.begin(evaluations=4))
     assert {elite.objective for elite in await bench.store.elites.list(search.id, records.DEVICE, 1)} == {1.0}
     again = [job.id for job in bench.answers.seen if isinstance(job, MeasureJob) and job.id.endswith(f":{AGAIN}")]
     assert again and not any(job.id.endswith(AGAIN) for job in guest.took)
@@ -103,7 +103,7 @@ async def test_a_made_up_speed_on_a_model_changes_no_cell(bench: Workbench) -> N
 async def test_a_forged_trace_changes_no_cell_and_costs_its_candidate(bench: Workbench) -> None:
     guest = await Guest.join(bench, records.DEVICE)
     guest.answers = Answers(bundle=lambda source: records.bundle(7_000 + len(source)))
-    search = await guest.run(await bench.begin(budget=4))
+    search = await guest.run(await bench.begin(evaluations=4))
     forged = {
         variant.bundle.identity
         for job in guest.took
@@ -131,7 +131,7 @@ async def test_lies_about_readings_move_no_candidate_to_another_cell(bench: Work
         )
 
     guest.twist = twist
-    search = await guest.run(await bench.begin(budget=4))
+    search = await guest.run(await bench.begin(evaluations=4))
     found = await bench.store.elites.list(search.id, records.DEVICE, 1)
     assert found and {elite.coordinates["num_warps"]["value"] for elite in found} <= {1.0, 2.0, 4.0, 8.0, 16.0}
     for elite in found:
@@ -142,7 +142,7 @@ async def test_a_made_up_speed_on_a_card_needs_a_trusted_confirm(card: Workbench
     card.answers = Answers(speedup=lambda job: 1.0, rival=lambda job: 1.0)
     guest = await Guest.join(card, DEVICE)
     guest.answers = Answers(speedup=lambda job: 50.0)
-    search = await guest.run(await card.begin(budget=2))
+    search = await guest.run(await card.begin(evaluations=2))
     assert not any(isinstance(job, ConfirmJob) for job in guest.took)
     assert any(isinstance(job, MeasureJob) for job in guest.took)
     assert [elite.bundle for elite in await elites(card, search)] == [identity(FIRST)]
@@ -165,7 +165,7 @@ async def test_a_wrong_kernel_that_a_host_calls_right_holds_no_cell(card: Workbe
     )
     guest = await Guest.join(card, DEVICE)
     guest.answers = Answers(speedup=lambda job: 9.0)
-    search = await guest.run(await card.begin(budget=2))
+    search = await guest.run(await card.begin(evaluations=2))
     assert [elite.bundle for elite in await elites(card, search)] == [identity(FIRST)]
     assert sorted(await outcomes(card, search)) == ["correct", "wrong_result"]
     assert (await guest.record()).disagreed == 1
@@ -179,7 +179,7 @@ def records_bundle(job: MeasureJob | ConfirmJob) -> str:
 async def test_only_a_trusted_host_confirms_and_examines(card: Workbench, trusted: bool) -> None:
     guest = await Guest.join(card, DEVICE)
     await guest.remote_workers.trust(guest.id, trusted)
-    search = await guest.run(await card.begin(budget=2))
+    search = await guest.run(await card.begin(evaluations=2))
     assert any(isinstance(job, ConfirmJob) for job in guest.took) is trusted
     assert any(isinstance(job, TraceJob) and job.source is None for job in guest.took) is trusted
     assert any(isinstance(job, FinalJob) for job in guest.took) is trusted
@@ -217,7 +217,7 @@ def with_kind(report: AnyReport) -> AnyReport:
 @pytest.mark.parametrize("lie", LIES)
 async def test_a_report_that_answers_something_else_changes_nothing_and_is_counted(bench: Workbench, lie: str) -> None:
     guest = await Guest.join(bench, records.DEVICE)
-    search = await bench.begin(budget=2)
+    search = await bench.begin(evaluations=2)
     while not guest.took:
         await bench.evolution.tick()
         guest.trusted_work()
@@ -275,7 +275,7 @@ async def test_a_figure_that_nothing_can_hold_is_refused_and_holds_up_nobody(ben
     """What the archive does not take, or what breaks a sum, would come again at every tick and stop all searches."""
     guest = await Guest.join(bench, records.DEVICE)
     guest.twist = lambda job, report: changed(report, UNKEPT[lie])
-    search = await bench.begin(budget=2)
+    search = await bench.begin(evaluations=2)
     for _ in range(20):
         await bench.evolution.tick()
         guest.trusted_work()
@@ -298,7 +298,7 @@ async def test_planted_jobs_find_out_who_lies_and_shut_it_out(
     monkeypatch.setattr(spot_checks, "SPOT_CHECK_SHARE", 1.0)
     guest = await Guest.join(bench, records.DEVICE)
     await guest.remote_workers.serve()
-    search = await bench.run(await bench.begin(budget=4))
+    search = await bench.run(await bench.begin(evaluations=4))
     before = await history_on(bench, search)
     guest.answers = Answers(outcome=lambda job: Outcome.WRONG_RESULT, bundle=lambda source: None)
     with pytest.raises(Dismissed, match="revoked"):
@@ -320,7 +320,7 @@ async def test_an_honest_host_agrees_with_what_is_planted(bench: Workbench, monk
     monkeypatch.setattr(spot_checks, "SPOT_CHECK_SHARE", 1.0)
     guest = await Guest.join(bench, records.DEVICE)
     await guest.remote_workers.serve()
-    await bench.run(await bench.begin(budget=4))
+    await bench.run(await bench.begin(evaluations=4))
     while len(guest.took) < 6:
         await guest.work_once()
         await bench.evolution.tick()
@@ -331,7 +331,7 @@ async def test_an_honest_host_agrees_with_what_is_planted(bench: Workbench, monk
 
 async def test_revoking_takes_effect_at_once_and_returns_what_was_held(bench: Workbench) -> None:
     guest = await Guest.join(bench, records.DEVICE)
-    await bench.begin(budget=2)
+    await bench.begin(evaluations=2)
     while (lease := await guest.lease()) is None:
         await bench.evolution.tick()
         guest.trusted_work()
@@ -443,7 +443,7 @@ def test_hosts_are_told_no_credential_of_ours() -> None:
 async def test_signs_of_disagreement_are_told_to_watchers(bench: Workbench) -> None:
     guest = await Guest.join(bench, records.DEVICE)
     guest.answers = Answers(time_us=lambda bundle: 0.001)
-    search = await guest.run(await bench.begin(budget=3))
+    search = await guest.run(await bench.begin(evaluations=3))
     told = [entry.event for entry in bench.events._history if getattr(entry.event, "worker", "") == guest.id]
     assert {event.state for event in told} == {"joined", "disagreed"}
     assert search.state.value == "done"

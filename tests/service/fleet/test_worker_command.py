@@ -64,7 +64,7 @@ def test_tracers_trace_for_what_is_said_and_may_judge_on_a_model() -> None:
         ({"trace": 1, "target": "sm_1"}, "--target", "known: "),
         ({"cards": ("0",)}, "--measure", "cuda:0"),
         ({"cards": ("cuda:2",)}, "--measure", "cards here: NVIDIA H200"),
-        ({"cards": ("cuda:1",)}, "--measure", "of no hardware class we know"),
+        ({"cards": ("cuda:1",)}, "--measure", "belongs to no known hardware class"),
         ({"cards": ("cuda:0", "cuda:0/2")}, "--measure", "named twice"),
         ({"device": "toaster"}, "--device", "no hardware class"),
         ({"device": "h200"}, "--device", "--measure cuda:0"),

@@ -33,7 +33,7 @@ def tools(asked: Asked, search: object, handed: list[CandidateRecord]) -> Archiv
 
 
 async def test_elites_come_best_first_and_any_candidate_can_be_read(asked: Asked) -> None:
-    search = await asked.run(await asked.begin(budget=4), longer)
+    search = await asked.run(await asked.begin(evaluations=4), longer)
     found = tools(asked, search, [])
     elites = await found.elites()
     assert [kernel.objective for kernel in elites] == sorted((kernel.objective or 0 for kernel in elites), reverse=True)
@@ -44,19 +44,19 @@ async def test_elites_come_best_first_and_any_candidate_can_be_read(asked: Asked
 
 
 async def test_a_known_source_has_its_verdict_already(asked: Asked) -> None:
-    search = await asked.run(await asked.begin(budget=2), longer)
+    search = await asked.run(await asked.begin(evaluations=2), longer)
     handed: list[CandidateRecord] = []
     judged = await tools(asked, search, handed).judge(SEED + "# a comment\n", (), "again")
     assert judged is not None and judged.outcome == "correct" and handed == []
 
 
 async def test_a_spent_search_judges_no_more(asked: Asked) -> None:
-    search = await asked.run(await asked.begin(budget=2), longer)
+    search = await asked.run(await asked.begin(evaluations=2), longer)
     assert await tools(asked, search, []).judge("x = 1\n", (), "new") is None
 
 
 async def test_a_new_source_becomes_a_candidate_and_its_verdict_is_waited_for(asked: Asked) -> None:
-    search = await asked.begin(budget=9)
+    search = await asked.begin(evaluations=9)
     while not await asked.waiting(search):
         search = await asked.step(search)
     handed: list[CandidateRecord] = []

@@ -49,7 +49,7 @@ async def written(asked: Asked, search: str, ordinal: int = 50, begun: Sequence[
 
 
 async def test_a_brief_knows_elites_neighbours_and_an_empty_cell(asked: Asked) -> None:
-    search = await asked.run(await asked.begin(budget=5, terms={"strategies": []}), longer)
+    search = await asked.run(await asked.begin(evaluations=5, terms={"strategies": []}), longer)
     context = await written(asked, search.id)
     llm, parent = context.llm, context.parents[0]
     assert llm is not None and llm.strategies == STRATEGIES and llm.backends == ("manual",)
@@ -69,7 +69,7 @@ async def test_a_brief_knows_elites_neighbours_and_an_empty_cell(asked: Asked) -
 
 
 async def test_equal_archives_give_equal_briefs(asked: Asked) -> None:
-    search = await asked.run(await asked.begin(budget=4), longer)
+    search = await asked.run(await asked.begin(evaluations=4), longer)
     first, again = await written(asked, search.id), await written(asked, search.id)
     assert first.parents == again.parents and first.llm is not None and again.llm is not None
     assert (first.llm.cell, first.llm.records, first.rng.random()) == (
@@ -81,7 +81,7 @@ async def test_equal_archives_give_equal_briefs(asked: Asked) -> None:
 
 async def test_failures_are_told_and_one_may_be_repaired(asked: Asked) -> None:
     asked.bench.answers = Answers(bundle=lambda source: records.bundle(1) if source == SEED else None)
-    search = await asked.run(await asked.begin(budget=3), longer)
+    search = await asked.run(await asked.begin(evaluations=3), longer)
     llm = (await written(asked, search.id)).llm
     assert llm is not None and [item.outcome for item in llm.failures] == ["compile_error"] * 2
     assert llm.broken == llm.failures[0] and llm.broken.reason == "no such name" and llm.broken.line == 3
@@ -89,7 +89,7 @@ async def test_failures_are_told_and_one_may_be_repaired(asked: Asked) -> None:
 
 async def test_a_failure_that_was_repaired_often_enough_is_left(asked: Asked) -> None:
     asked.bench.answers = Answers(bundle=lambda source: records.bundle(1) if source == SEED else None)
-    search = await asked.run(await asked.begin(budget=12, terms={"strategies": ["repair", "improve"]}), longer)
+    search = await asked.run(await asked.begin(evaluations=12, terms={"strategies": ["repair", "improve"]}), longer)
     exchanges = await asked.bench.store.attempts.asked(search.id)
     made_by = {item.candidate: item for item in exchanges if item.strategy == "repair"}
     for item in made_by.values():
@@ -101,14 +101,14 @@ async def test_a_failure_that_was_repaired_often_enough_is_left(asked: Asked) ->
 
 
 async def test_hints_are_told(asked: Asked) -> None:
-    search = await asked.run(await asked.begin(budget=2), longer)
+    search = await asked.run(await asked.begin(evaluations=2), longer)
     await asked.bench.store.hints.put(NewHint("h", search.id, "One pass is enough."), most=9)
     llm = (await written(asked, search.id)).llm
     assert llm is not None and llm.hints == ("One pass is enough.",)
 
 
 async def test_what_was_begun_is_briefed_as_it_was(asked: Asked) -> None:
-    search = await asked.run(await asked.begin(budget=3), longer)
+    search = await asked.run(await asked.begin(evaluations=3), longer)
     begun = await asked.bench.store.exchanges.get((await asked.bench.store.attempts.asked(search.id))[1].id)
     context = await written(asked, search.id, begun.ordinal, [begun])
     assert [parent.candidate for parent in context.parents] == list(begun.parents)
@@ -116,7 +116,7 @@ async def test_what_was_begun_is_briefed_as_it_was(asked: Asked) -> None:
 
 
 async def test_a_step_that_was_asked_is_asked_word_for_word(asked: Asked) -> None:
-    search = await asked.run(await asked.begin(budget=2), longer)
+    search = await asked.run(await asked.begin(evaluations=2), longer)
     begun = await asked.bench.store.exchanges.get((await asked.bench.store.attempts.asked(search.id))[0].id)
     silent = Silent()
     ask = ResumedLlmClient(silent, [begun])

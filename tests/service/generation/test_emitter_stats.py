@@ -71,8 +71,8 @@ async def test_gains_are_those_of_won_cells_and_costs_are_evaluations(store: Sto
     await judged(store, search, 3, "rewrite", None)
     stats = await read_stats(store, search)
     tune, rewrite = stats.accounts["tune"], stats.accounts["rewrite"]
-    assert (tune.tries, tune.cost, tune.promotions, tune.gain) == (3, 3.0, 2, pytest.approx(1.5))
-    assert (rewrite.tries, rewrite.promotions, rewrite.gain) == (1, 0, 0.0)
+    assert (tune.trials, tune.cost, tune.promotions, tune.gain) == (3, 3.0, 2, pytest.approx(1.5))
+    assert (rewrite.trials, rewrite.promotions, rewrite.gain) == (1, 0, 0.0)
     assert [(trial.note, trial.gain, trial.parents) for trial in stats.trials["tune"]] == [
         ("note 2", None, ("p",)),
         ("note 1", pytest.approx(0.5), ("p",)),
@@ -106,11 +106,11 @@ async def test_turns_are_shared_by_what_was_gained_and_say_what_rests(store: Sto
         await judged(store, search, number, "rewrite", None, note="backward")
     tune, rewrite = turns_of(await read_stats(store, search))
     assert tune.share > 0.7 and tune.share + rewrite.share == pytest.approx(1.0)
-    assert (tune.resting, rewrite.resting) == ({}, {"backward": "4 of 4 trials ended in compile_error"})
+    assert (tune.suspended, rewrite.suspended) == ({}, {"backward": "4 of 4 trials ended in compile_error"})
 
 
 async def test_without_the_bandit_all_get_as_many_turns(store: Store) -> None:
-    search = await begun(store, emitters=("tune", "rewrite"), choosing={"bandit": False, "screening": False})
+    search = await begun(store, emitters=("tune", "rewrite"), selection={"bandit": False, "screening": False})
     for number in range(6):
         await judged(store, search, number, "tune", 1.0 + number)
     stats = await read_stats(store, search)

@@ -1,13 +1,24 @@
 """Of several proposals the one is stored of which most is expected; what that saves can be told."""
 
+import pytest
+
 from archive.records import CandidateRecord, NewCandidate, SearchRecord
 from archive.store import Store
+from kernelreef.models import ScreeningReport
 from service.emitters.bandit import ArmStats
 from service.emitters.base import Edit, EmitterTrial, Parent
 from service.emitters.cross import DEVICE
 from service.generation.emitter_stats import EmitterStats
 from service.generation.proposals import Proposer
-from service.generation.screening import RankedEdit, Screening, is_blind, screening_report, trail_of
+from service.generation.screening import (
+    RankedEdit,
+    Screening,
+    dropped,
+    is_blind,
+    screened_of,
+    screening_report,
+    trail_of,
+)
 from service.generation.surrogate import FEWEST
 from tests.service import records
 from tests.service.generation.making import OPERATOR, begin, elect, make
@@ -57,7 +68,7 @@ async def test_a_way_that_was_gone_is_not_gone_again(store: Store) -> None:
 
 
 async def test_ways_passed_over_are_counted_and_the_best_new_one_is_stored(store: Store) -> None:
-    search = await begin(store, choosing=ON)
+    search = await begin(store, selection=ON)
     for ordinal in range(FEWEST):
         await judged(store, search, ordinal, (1, 4)[ordinal % 2], (2.0, 1.0)[ordinal % 2])
     await elect(store, search, f"{search.id}:1", 1.0, 3)
@@ -75,7 +86,7 @@ async def test_ways_passed_over_are_counted_and_the_best_new_one_is_stored(store
 
 
 async def test_a_search_that_screens_nothing_drops_nothing(store: Store) -> None:
-    search = await begin(store, choosing=OFF)
+    search = await begin(store, selection=OFF)
     for ordinal in range(FEWEST + 4):
         await judged(store, search, ordinal, (1, 4)[ordinal % 2], (2.0, 1.0)[ordinal % 2])
     await make(store, search, FEWEST + 4)
@@ -127,3 +138,32 @@ def test_what_is_saved_is_told_by_those_that_were_stored_unseen() -> None:
     trials = tuple(EmitterTrial("", "correct", 1.0, gain=0.1, ordinal=number) for number in (*blind[:40], *chosen[:20]))
     told = screening_report(search, EmitterStats({"tune": ArmStats()}, {"tune": trials}))
     assert (told.chosen, told.chosen_promotions, told.blind, told.blind_promotions) == (20, 20, 40, 40)
+
+
+def test_savings_are_what_unseen_proposals_would_have_taken() -> None:
+    told = screened_of([(True, at % 10 == 0) for at in range(40)] + [(False, at % 2 == 0) for at in range(20)])
+    assert (told.chosen, told.chosen_promotions, told.blind, told.blind_promotions) == (20, 10, 40, 4)
+    assert told.saved == pytest.approx(10 / 0.1 - 20)
+
+
+@pytest.mark.parametrize("tried", [[], [(False, True)], [(True, False), (False, True)]])
+def test_nothing_is_told_before_an_unseen_one_won(tried: list[tuple[bool, bool]]) -> None:
+    assert screened_of(tried).saved is None
+
+
+def test_screening_may_lose_evaluations() -> None:
+    assert screened_of([(True, True), (False, False)]).saved == -1.0
+
+
+def test_savings_are_said_in_words() -> None:
+    told = ScreeningReport(chosen=1200, chosen_promotions=30, blind=40, blind_promotions=0, saved=None)
+    assert told.in_words(1234) == (
+        "Screening skipped 1,234 edits. Of the recent proposals that it chose, 30 of 1,200 won a cell; "
+        "of those made without it, 0 of 40."
+    )
+    assert told.model_copy(update={"saved": 79.6}).in_words(0).endswith("0 of 40: 80 evaluations saved.")
+    assert told.model_copy(update={"saved": -79.6}).in_words(0).endswith("0 of 40: 80 evaluations lost.")
+
+
+def test_what_was_dropped_is_counted_over_all_emitters() -> None:
+    assert dropped({"tune": {"proposals": 3, "screened": 5}, "rewrite": {"screened": 2}, "seed": {"proposals": 1}}) == 7

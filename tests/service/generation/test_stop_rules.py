@@ -46,38 +46,38 @@ def tunable_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "OPERATOR", records.OPERATOR.model_copy(update={"seeds": (TUNABLE,)}))
 
 
-async def ended(bench: Workbench, stop: dict[str, Any] | None, budget: int = 30) -> tuple[str, int]:
+async def ended(bench: Workbench, stop: dict[str, Any] | None, evaluations: int = 30) -> tuple[str, int]:
     """Why a search ended, and after how many evaluations."""
-    search = await bench.run(await bench.begin(budget=budget, stop=stop))
+    search = await bench.run(await bench.begin(evaluations=evaluations, stop=stop))
     counts = await bench.store.candidates.count(search.id)
     assert search.state is SearchState.DONE and counts.in_flight == 0
-    return search.reason, counts.judged
+    return search.reason, counts.evaluated
 
 
 async def test_without_rules_the_budget_ends_a_search(bench: Workbench) -> None:
-    assert await ended(bench, None, budget=6) == ("", 6)
+    assert await ended(bench, None, evaluations=6) == ("", 6)
 
 
 async def test_a_plateau_ends_a_search(bench: Workbench) -> None:
     reason, judged = await ended(bench, {"plateau": 5})
-    assert "no best has become better for" in reason and 6 <= judged < 20
+    assert "the best has not improved for" in reason and 6 <= judged < 20
 
 
 async def test_a_speedup_that_is_reached_ends_a_search(bench: Workbench) -> None:
     reason, judged = await ended(bench, {"speedup": 0.9})
-    assert "has reached 1.000, 0.9 was asked for" in reason and judged < 10
+    assert "has reached 1.000 (stop rule: 0.9)" in reason and judged < 10
 
 
 async def test_judging_that_took_long_enough_ends_a_search(bench: Workbench) -> None:
     plain = bench.answers.to
     slow = {"stages_s": {"check": 1.5, "time": 0.5}}
     bench.answers.to = lambda job: plain(job) if job.kind == "trace" else plain(job).model_copy(update=slow)
-    reason, judged = await ended(bench, {"judging_s": 6})
+    reason, judged = await ended(bench, {"device_seconds": 6})
     assert "judging took" in reason and 3 <= judged < 15
 
 
 async def test_time_that_is_over_ends_a_search(bench: Workbench) -> None:
-    search = await bench.begin(budget=30, stop={"seconds": 3600})
+    search = await bench.begin(evaluations=30, stop={"seconds": 3600})
     assert await stop_reason(bench.store, search) == ""
     earlier = records.search(stop={"seconds": 60}, created_at=datetime.now(UTC) - timedelta(seconds=61))
     assert "it has run for 61 s" in await stop_reason(bench.store, earlier)

@@ -30,7 +30,7 @@ def longer(exchange: Exchange) -> str:
 
 
 async def test_a_search_asks_until_its_budget_is_used(asked: Asked) -> None:
-    ended = await asked.run(await asked.begin(budget=5), longer)
+    ended = await asked.run(await asked.begin(evaluations=5), longer)
     history = await asked.history(ended)
     assert (ended.state, [item[3] for item in history]) == (SearchState.DONE, ["correct"] * 5)
     assert {item[2] for item in history[1:]} == {"improve"}
@@ -42,7 +42,7 @@ async def test_a_search_asks_until_its_budget_is_used(asked: Asked) -> None:
 
 
 async def test_a_waiting_prompt_holds_a_place_and_never_the_tick(asked: Asked) -> None:
-    search = await asked.begin(budget=5)
+    search = await asked.begin(evaluations=5)
     for _ in range(12):
         began = asyncio.get_running_loop().time()
         search = await asked.step(search)
@@ -52,7 +52,7 @@ async def test_a_waiting_prompt_holds_a_place_and_never_the_tick(asked: Asked) -
 
 
 async def test_every_claim_is_traceable_to_a_report_of_the_search(asked: Asked) -> None:
-    search = await asked.begin(budget=3)
+    search = await asked.begin(evaluations=3)
     ended = await asked.run(search, longer)
     reports = {
         f"{candidate.id}{rest}"
@@ -69,7 +69,7 @@ async def test_an_unusable_answer_counts_with_its_reason(asked: Asked) -> None:
     def say(exchange: Exchange) -> str:
         return "I would use fewer warps." if exchange.ordinal < 3 else longer(exchange)
 
-    ended = await asked.run(await asked.begin(budget=2), say)
+    ended = await asked.run(await asked.begin(evaluations=2), say)
     exchanges = await asked.bench.store.attempts.asked(ended.id)
     assert [item.outcome for item in exchanges] == ["unusable", "unusable", "candidate"]
     assert exchanges[0].outcome_reason == "no_code: the answer has no code block"
@@ -77,7 +77,7 @@ async def test_an_unusable_answer_counts_with_its_reason(asked: Asked) -> None:
 
 async def test_an_equal_answer_is_a_duplicate(asked: Asked) -> None:
     ended = await asked.run(
-        await asked.begin(budget=2), lambda item: f"```python\n{SEED}```" if item.ordinal < 2 else longer(item)
+        await asked.begin(evaluations=2), lambda item: f"```python\n{SEED}```" if item.ordinal < 2 else longer(item)
     )
     exchanges = await asked.bench.store.attempts.asked(ended.id)
     assert [item.outcome for item in exchanges] == ["duplicate", "candidate"]
@@ -86,7 +86,7 @@ async def test_an_equal_answer_is_a_duplicate(asked: Asked) -> None:
 async def test_a_template_fans_out_into_several_candidates(asked: Asked) -> None:
     source = SEED.replace("BLOCK=256", "BLOCK=SIZE").replace("import torch\n", "import torch\n\nSIZE = 256\n", 1)
     template = f'```python\n{source}```\n\n```json\n{{"parameters": {{"SIZE": [128, 256, 1024, 20480]}}}}\n```\n'
-    ended = await asked.run(await asked.begin(budget=4, terms={"strategies": ["tune"]}), lambda item: template)
+    ended = await asked.run(await asked.begin(evaluations=4, terms={"strategies": ["tune"]}), lambda item: template)
     history = await asked.history(ended)
     assert [item[2] for item in history][:2] == ["seed 0", "tune: SIZE = 256"]
     assert len(history) == 4 and len({item[1] for item in history}) == 4
@@ -100,7 +100,7 @@ async def test_variations_take_places_one_by_one_and_survive_a_kill(
 ) -> None:
     source = SEED.replace("BLOCK=256", "BLOCK=SIZE").replace("import torch\n", "import torch\n\nSIZE = 256\n", 1)
     template = f'```python\n{source}```\n\n```json\n{{"parameters": {{"SIZE": [64, 128, 1024, 20480]}}}}\n```\n'
-    search = await asked.begin(budget=6, terms={"strategies": ["tune"], "calls": 1})
+    search = await asked.begin(evaluations=6, terms={"strategies": ["tune"], "calls": 1})
     while (await asked.bench.store.candidates.count(search.id)).candidates < 3:
         search = await asked.step(search)
         await asked.answer(search, lambda item: template)
@@ -116,7 +116,7 @@ async def test_variations_take_places_one_by_one_and_survive_a_kill(
 
 async def test_a_failure_is_repaired_a_bounded_number_of_times(asked: Asked) -> None:
     asked.bench.answers = Answers(bundle=lambda source: records.bundle(1) if source == SEED else None)
-    ended = await asked.run(await asked.begin(budget=6, terms={"strategies": ["repair", "improve"]}), longer)
+    ended = await asked.run(await asked.begin(evaluations=6, terms={"strategies": ["repair", "improve"]}), longer)
     exchanges = await asked.bench.store.attempts.asked(ended.id)
     repairs = [item for item in exchanges if item.strategy == "repair"]
     assert repairs and all(item.parents for item in repairs)
@@ -127,7 +127,7 @@ async def test_a_failure_is_repaired_a_bounded_number_of_times(asked: Asked) -> 
 
 @pytest.mark.parametrize("strategy", ["improve", "explore", "tune", "agentic", "scratch"])
 async def test_what_was_paid_for_is_used_after_a_pause(asked: Asked, strategy: str) -> None:
-    search = await asked.begin(budget=2, terms={"strategies": [strategy]})
+    search = await asked.begin(evaluations=2, terms={"strategies": [strategy]})
     while not await asked.waiting(search):
         search = await asked.step(search)
     await asked.bench.store.searches.set_state(search.id, SearchState.PAUSED)
@@ -141,7 +141,7 @@ async def test_what_was_paid_for_is_used_after_a_pause(asked: Asked, strategy: s
 
 
 async def test_what_was_paid_for_is_used_after_a_kill(tmp_path: Path, redis_url: str, asked: Asked) -> None:
-    search = await asked.begin(budget=4)
+    search = await asked.begin(evaluations=4)
     while not await asked.waiting(search):
         search = await asked.step(search)
     await asked.answer(search, longer)
@@ -154,19 +154,19 @@ async def test_what_was_paid_for_is_used_after_a_kill(tmp_path: Path, redis_url:
 
 
 async def test_a_spent_budget_ends_a_search_that_only_asks(asked: Asked) -> None:
-    ended = await asked.run(await asked.begin(budget=9, terms={"calls": 2}), longer)
-    assert ended.state is SearchState.DONE and "no model may be asked any more" in ended.reason
+    ended = await asked.run(await asked.begin(evaluations=9, terms={"calls": 2}), longer)
+    assert ended.state is SearchState.DONE and "the language model budget is used up" in ended.reason
     assert len(await asked.history(ended)) == 3
 
 
 async def test_a_spent_budget_leaves_a_search_to_its_other_emitters(asked: Asked) -> None:
-    ended = await asked.run(await asked.begin(budget=9, terms={"calls": 1}, emitters=("llm", "tune")), longer)
+    ended = await asked.run(await asked.begin(evaluations=9, terms={"calls": 1}, emitters=("llm", "tune")), longer)
     notes = [item[2] for item in await asked.history(ended)]
     assert ended.state is SearchState.DONE and len(notes) == 9 and notes.count("improve") == 1
 
 
 async def test_without_a_backend_a_search_that_only_asks_pauses_with_the_reason(asked: Asked) -> None:
-    ended = await asked.run(await asked.begin(budget=3, backend="gone"))
+    ended = await asked.run(await asked.begin(evaluations=3, backend="gone"))
     assert ended.state is SearchState.PAUSED and "no backend of the search takes calls" in ended.reason
 
 
@@ -175,7 +175,7 @@ async def test_a_conversation_looks_judges_and_hands_in(asked: Asked) -> None:
         calls = ['```json\n{"call": "elites"}\n```', '```json\n{"call": "judge"}\n```\n' + longer(exchange)]
         return calls[exchange.step] if exchange.step < 2 else longer(exchange).replace("n_", "m_")
 
-    ended = await asked.run(await asked.begin(budget=3, terms={"strategies": ["agentic"]}), say)
+    ended = await asked.run(await asked.begin(evaluations=3, terms={"strategies": ["agentic"]}), say)
     exchanges = await asked.bench.store.attempts.asked(ended.id)
     assert [(item.step, item.outcome) for item in exchanges] == [(0, "step"), (1, "candidate"), (2, "candidate")]
     shown = (await asked.bench.store.exchanges.get(exchanges[2].id)).user
@@ -188,7 +188,7 @@ async def test_a_search_never_has_more_candidates_than_its_budget(asked: Asked) 
         call = '```json\n{"call": "judge"}\n```\n' if exchange.step == 0 else ""
         return call + longer(exchange).replace("n_", f"n{exchange.step}_")
 
-    ended = await asked.run(await asked.begin(budget=2, terms={"strategies": ["agentic"]}), say)
+    ended = await asked.run(await asked.begin(evaluations=2, terms={"strategies": ["agentic"]}), say)
     exchanges = await asked.bench.store.attempts.asked(ended.id)
     assert len(await asked.history(ended)) == 2
     assert [item.outcome for item in exchanges] == ["candidate", "unusable"]

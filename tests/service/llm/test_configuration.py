@@ -107,7 +107,7 @@ def test_keys_come_from_the_environment_or_a_file(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    "value, said", [("", "is empty"), ("  ", "is empty"), ("a\nb", "no header"), ("\u00e9", "no header")]
+    "value, said", [("", "is empty"), ("  ", "is empty"), ("a\nb", "HTTP header"), ("\u00e9", "HTTP header")]
 )
 def test_a_key_that_is_none(tmp_path: Path, value: str, said: str) -> None:
     (tmp_path / "a.key").write_text(value)

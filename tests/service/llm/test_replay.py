@@ -35,14 +35,14 @@ async def test_the_later_recording_counts_and_outlives_the_backend(tmp_path):
 async def test_a_file_that_is_no_recording(tmp_path, text):
     path = tmp_path / "recording.jsonl"
     path.write_text(text)
-    with pytest.raises(PermanentFailure, match="is no recording"):
+    with pytest.raises(PermanentFailure, match="is not a valid recording"):
         await Replay(path).complete(PROMPT)
 
 
 async def test_a_file_that_cannot_be_read(tmp_path):
-    with pytest.raises(PermanentFailure, match="is no recording"):
+    with pytest.raises(PermanentFailure, match="is not a valid recording"):
         await Replay(tmp_path).complete(PROMPT)
     path = tmp_path / "bytes.jsonl"
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(PermanentFailure, match="is no recording"):
+    with pytest.raises(PermanentFailure, match="is not a valid recording"):
         await Replay(path).complete(PROMPT)

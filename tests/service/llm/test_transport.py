@@ -31,7 +31,7 @@ def caller(url: str, **changes: Any) -> VendorClient:
 async def test_a_public_name_never_leads_inside(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     resolving(monkeypatch, address)
     tried = caller("https://api.example.com/v1")
-    with pytest.raises(PermanentFailure, match="stands for a private address"):
+    with pytest.raises(PermanentFailure, match="has a private address"):
         await tried.post("/chat/completions", {}, "key")
     await tried.close()
 

@@ -1,4 +1,4 @@
-"""Lanes: limits are kept, what is parked is not called, and the file may change at any time."""
+"""Backends: limits are kept, a disabled one is not called, and the file may change at any time."""
 
 import asyncio
 import os
@@ -72,11 +72,11 @@ async def test_less_than_one_a_minute_and_more_tokens_than_allowed_still_pass() 
 
 async def test_what_is_parked_is_not_called() -> None:
     tried = limiter()
-    tried.park("no key")
-    with pytest.raises(PermanentFailure, match="backend 'manual' is parked: no key"):
+    tried.disable("no key")
+    with pytest.raises(PermanentFailure, match="backend 'manual' is disabled: no key"):
         async with tried.place(1):
             raise AssertionError("called")
-    assert tried.status.parked == "no key"
+    assert tried.status.disabled_reason == "no key"
 
 
 async def test_whoever_waits_when_it_is_parked_is_not_called_either() -> None:
@@ -85,7 +85,7 @@ async def test_whoever_waits_when_it_is_parked_is_not_called_either() -> None:
     async def call() -> None:
         async with tried.place(1):
             await asyncio.sleep(0.02)
-            tried.park("no key")
+            tried.disable("no key")
 
     results = await asyncio.gather(call(), call(), return_exceptions=True)
     assert [type(result) for result in results] == [type(None), PermanentFailure]
@@ -98,7 +98,7 @@ async def test_a_rest_is_waited_for_unless_it_is_too_long() -> None:
     async with tried.place(1):
         assert time.monotonic() - started >= 0.09
     tried.rest(MOST_REST_S + 60)
-    with pytest.raises(TransientFailure, match="rests") as caught:
+    with pytest.raises(TransientFailure, match="takes no calls for") as caught:
         async with tried.place(1):
             raise AssertionError("called")
     assert caught.value.retry_after_s == pytest.approx(MOST_REST_S + 60, abs=1)
@@ -115,11 +115,11 @@ async def test_the_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     kept, changed = found.get("a"), found.get("b")
     assert kept is not None
     assert changed is not None
-    changed.park("no such model")
+    changed.disable("no such model")
     rewrite(tmp_path, endpoint(URL, "a") + endpoint(URL, "b", model="n").split("[prices")[0])
     assert found.get("a") is kept, "what is the same goes on as it is"
     assert found.get("b") is not changed
-    assert [status.parked for status in found.statuses()] == [None, None, None]
+    assert [status.disabled_reason for status in found.statuses()] == [None, None, None]
     rewrite(tmp_path, endpoint(URL, "a"))
     assert found.get("b") is None
     await found.close()
@@ -136,17 +136,17 @@ async def test_a_file_that_became_wrong_changes_nothing(tmp_path: Path) -> None:
 
 async def test_a_missing_key_parks_until_it_is_there(tmp_path: Path) -> None:
     found = limiters(tmp_path, endpoint(URL, "a", key_file="a.key"))
-    assert found.statuses()[0].parked == "the key file a.key cannot be read"
+    assert found.statuses()[0].disabled_reason == "the key file a.key cannot be read"
     (tmp_path / "a.key").write_text("sk-1\n")
-    assert found.unpark("a").parked is None
+    assert found.enable("a").disabled_reason is None
     with pytest.raises(NotFound):
-        found.unpark("b")
+        found.enable("b")
     await found.close()
 
 
 async def test_certificates_that_are_not_there_park(tmp_path: Path) -> None:
     found = limiters(tmp_path, endpoint(URL, "a", ca_file="/no/such/file"))
-    assert found.statuses()[0].parked == "ca_file cannot be read: No such file or directory"
+    assert found.statuses()[0].disabled_reason == "ca_file cannot be read: No such file or directory"
     await found.close()
 
 
@@ -159,9 +159,9 @@ async def test_the_least_busy_that_takes_calls_is_chosen(tmp_path: Path) -> None
         assert found.choose(("a", "b")) is second
         second.rest(10)
         assert found.choose(("a", "b")) is first
-    second.park("no money")
+    second.disable("no money")
     assert found.choose(("a", "b")) is first
-    first.park("no key")
+    first.disable("no key")
     with pytest.raises(PermanentFailure, match="a: no key; b: no money"):
         found.choose(("a", "b"))
     with pytest.raises(PermanentFailure, match="none of its backends is configured"):

@@ -104,7 +104,7 @@ async def test_a_long_wait_is_not_waited_for(asked: Inquiry, vendor: Vendor) -> 
             await asked.ask(ordinal)
         assert caught.value.retry_after_s == pytest.approx(3000, abs=5)
     assert len(vendor.requests) == 1, "the backend rests"
-    assert asked.llm_gateway.backends.statuses()[0].rests_s > 2900
+    assert asked.llm_gateway.backends.statuses()[0].retry_after_s > 2900
 
 
 @pytest.mark.parametrize("step", [reply(body=b"{"), raw(b""), reply(504, {}), reply(body=chat(), length=9999)])
@@ -124,12 +124,12 @@ async def test_what_may_have_been_paid_counts_and_is_not_repeated(asked: Inquiry
 async def test_a_permanent_failure_parks_the_backend(asked: Inquiry, vendor: Vendor) -> None:
     vendor.will(reply(401, {}), GOOD)
     for ordinal in range(3):
-        with pytest.raises(PermanentFailure, match="key is not accepted"):
+        with pytest.raises(PermanentFailure, match="does not accept the key"):
             await asked.ask(ordinal)
     assert len(vendor.requests) == 1
     assert asked.llm_gateway.available(("local", "manual")) == ("manual",)
     assert await asked.spent() == (0, 0, 0.0)
-    assert asked.llm_gateway.backends.unpark("local").parked is None
+    assert asked.llm_gateway.backends.enable("local").disabled_reason is None
     assert (await asked.ask()).completion.text == "```python\n```"
 
 
@@ -171,7 +171,7 @@ async def test_a_budget_is_kept(tmp_path: Any, vendor: Vendor, limits: dict[str,
     async with inquiry(tmp_path, endpoint(vendor.url), **limits) as asked:
         for ordinal in range(calls):
             await asked.ask(ordinal)
-        with pytest.raises(BudgetExhausted, match=r"in all .* spent or reserved"):
+        with pytest.raises(BudgetExhausted, match=r"in total .* spent or reserved"):
             await asked.ask(99)
         assert len(vendor.requests) == calls
         assert len(await asked.states()) == calls, "what was not asked leaves nothing behind"
@@ -214,7 +214,7 @@ async def test_an_unknown_price_stays_unknown(tmp_path: Any, vendor: Vendor) -> 
 
 async def test_a_search_without_terms_may_ask_nobody(asked: Inquiry) -> None:
     other = await stored_search(asked.store)
-    with pytest.raises(PermanentFailure, match="may ask no model"):
+    with pytest.raises(PermanentFailure, match="may not ask models"):
         await asked.llm_gateway(PROMPT, purpose(other.id))
 
 
@@ -324,7 +324,7 @@ async def test_a_key_is_in_no_log_and_in_no_archive(
         with pytest.raises(PermanentFailure) as caught:
             await asked.ask(1)
         assert key not in repr(caught.value) + repr(asked.llm_gateway.backends.statuses())
-        assert asked.llm_gateway.backends.statuses()[0].parked is not None
+        assert asked.llm_gateway.backends.statuses()[0].disabled_reason is not None
     assert vendor.requests[0].headers["authorization"] == f"Bearer {key}"
     assert key not in caplog.text
     for path in tmp_path.rglob("*"):

@@ -19,7 +19,7 @@ def asked(
     values: dict[str, object] = {
         "id": id, "search": "search-1", "ordinal": 0, "step": 0, "digest": id, "backend": "a", "strategy": strategy,
         "template": "", "claims": {}, "parents": (), "cell": None, "max_tokens": 1, "state": ExchangeState.ANSWERED,
-        "reason": "", "holder": None, "lease_until": None, "model": "", "input_tokens": 0, "output_tokens": 0,
+        "reason": "", "claimed_by": None, "lease_until": None, "model": "", "input_tokens": 0, "output_tokens": 0,
         "cost_usd": None, "truncated": False, "outcome": outcome, "outcome_reason": "", "candidate": candidate,
         "opened_at": NOW, "answered_at": None, "concluded_at": None,
     }  # fmt: skip

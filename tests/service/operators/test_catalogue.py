@@ -165,15 +165,15 @@ def test_an_unknown_operator(spec, message, tmp_path, monkeypatch):
     [
         ("dtype =", "dtype", "spec", "operator.toml' is not valid TOML: "),
         ('"reference.py"', '"refrence.py"', "reference", "reference: 'refrence.py' in "),
-        ('"reference.py"', '"../reference.py"', "reference", "leaves the folder of the spec; put the file beside it"),
-        ('"reference.py"', '"/etc/hostname"', "reference", "'/etc/hostname' leaves the folder of the spec"),
+        ('"reference.py"', '"../reference.py"', "reference", "is outside the spec's folder; move the file into it"),
+        ('"reference.py"', '"/etc/hostname"', "reference", "'/etc/hostname' is outside the spec's folder"),
         ('"reference.py"', '"seeds"', "reference", "is not a file"),
-        ('"reference.py"', '"a\\u0000b"', "reference", "is no path: embedded null byte"),
+        ('"reference.py"', '"a\\u0000b"', "reference", "is not a path: embedded null byte"),
         ('"reference.py"', "7", "reference", "write PyTorch code that defines the entry"),
         ('["seeds/first.py"]', '["seeds/second.py"]', "seeds[0]", "seeds[0]: 'seeds/second.py' in "),
         ('["seeds/first.py"]', "[7]", "seeds[0]", "write a list of kernels to start from"),
         ('["seeds/first.py"]', '"seeds/first.py"', "seeds", "write a list of kernels to start from"),
-        ("N = 1024", "N = 2026-01-01", "spec", "a value that JSON has no form for"),
+        ("N = 1024", "N = 2026-01-01", "spec", "a value that JSON cannot express"),
         ("[[shapes]]", "[[shape]]", "shape", "shape: unknown key; did you mean 'shapes'?"),
     ],
 )
@@ -193,7 +193,7 @@ def test_a_link_out_of_the_folder_is_no_way_out(folder, tmp_path):
     (tmp_path / "secret.py").write_text(REFERENCE)
     (folder / "reference.py").unlink()
     (folder / "reference.py").symlink_to(tmp_path / "secret.py")
-    assert "leaves the folder of the spec" in refusal(folder).detail
+    assert "is outside the spec's folder" in refusal(folder).detail
 
 
 def test_a_link_to_itself_is_refused(folder):
@@ -219,7 +219,7 @@ def test_files_that_are_no_text_are_refused(folder):
         ("spec.json", "[1]", "a spec is one JSON object"),
         ("spec.json", "[" * 100_000, "spec.json' is not valid JSON: "),
         ("spec.json", "{}", "name is missing"),
-        ("spec.py", "class Model: pass", "spec.py' is no spec; write operator.toml, or a .json file"),
+        ("spec.py", "class Model: pass", "spec.py' is not a spec; give operator.toml, or a .json file"),
     ],
 )
 def test_files_that_are_no_specs(tmp_path, name, text, message):

@@ -140,8 +140,8 @@ def test_seeds_are_optional():
         (("reference",), "#" * 70000, "reference", "string should have at most 65536 characters"),
         (("seeds",), ["def scale(x: return"], "seeds[0]", "seeds[0]: not valid Python: line 1: "),
         (("seeds",), "def scale(): pass", "seeds", "write a list of kernels to start from"),
-        (("inputs", 0, "low"), float("inf"), "spec", "a value that JSON has no form for"),
-        (("name",), datetime.date(2026, 1, 1), "spec", "a value that JSON has no form for"),
+        (("inputs", 0, "low"), float("inf"), "spec", "a value that JSON cannot express"),
+        (("name",), datetime.date(2026, 1, 1), "spec", "a value that JSON cannot express"),
     ],
 )
 def test_refusals_name_the_field_and_what_would_be_right(path, value, field, message):
@@ -163,7 +163,7 @@ def test_a_document_nested_without_end_is_bad_input():
     deep: list = []
     for _ in range(100_000):
         deep = [deep]
-    assert "JSON has no form for" in refusal(changed(("scalars",), deep)).detail
+    assert "JSON cannot express" in refusal(changed(("scalars",), deep)).detail
 
 
 def test_a_lone_surrogate_is_bad_input():

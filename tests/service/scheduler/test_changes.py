@@ -27,7 +27,7 @@ async def bench(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_a_pinned_cell_is_gone_on_from_more_often(bench: Workbench) -> None:
-    search = await bench.run(await bench.begin(budget=12))
+    search = await bench.run(await bench.begin(evaluations=12))
     held = await bench.store.elites.list(search.id, records.DEVICE, 1)
     assert len(held) > 2
     elite = held[-1]
@@ -48,42 +48,42 @@ async def parents(bench: Workbench, search, ordinals: range) -> Counter[str]:
 
 
 async def test_watchers_hear_of_a_new_budget(bench: Workbench) -> None:
-    search = await bench.begin(budget=12)
+    search = await bench.begin(evaluations=12)
     events = bench.events.subscribe(search.id)
     await anext(events)
-    changed = await change(bench.store, bench.events, search, SearchChange(budget=30, priority=8))
-    assert (changed.budget, changed.priority) == (30, 8)
+    changed = await change(bench.store, bench.events, search, SearchChange(evaluations=30, priority=8))
+    assert (changed.evaluations, changed.priority) == (30, 8)
     heard = await asyncio.wait_for(anext(events), 5)
     assert heard.event == SearchChanged(search=search.id, state="preparing", reason="")
 
 
 async def test_a_rule_that_comes_while_it_runs_ends_a_search(bench: Workbench) -> None:
-    search = await bench.begin(budget=1_000)
+    search = await bench.begin(evaluations=1_000)
     for _ in range(6):
         await bench.evolution.tick()
         await asyncio.to_thread(bench.work)
     asked = SearchChange.model_validate({"stop": {"seconds": 1_000, "plateau": 900}})
     changed = await change(bench.store, bench.events, search, asked)
     assert changed.stop == {"seconds": 1_000, "plateau": 900}
-    assert (await change(bench.store, bench.events, search, SearchChange(budget=900))).stop == changed.stop
+    assert (await change(bench.store, bench.events, search, SearchChange(evaluations=900))).stop == changed.stop
     none = await change(bench.store, bench.events, search, SearchChange.model_validate({"stop": {}}))
-    assert (none.stop, none.budget) == (None, 900)
+    assert (none.stop, none.evaluations) == (None, 900)
     await change(bench.store, bench.events, search, SearchChange.model_validate({"stop": {"seconds": 0.001}}))
     ended = await bench.run(search)
-    assert ended.state is SearchState.DONE and "0.001 s were given" in ended.reason
+    assert ended.state is SearchState.DONE and "(stop rule: 0.001 s)" in ended.reason
     assert (await bench.store.candidates.count(search.id)).candidates < 900
 
 
 @pytest.mark.parametrize("state", [SearchState.DONE, SearchState.STOPPED, SearchState.FAILED])
 async def test_what_is_final_stays_so(bench: Workbench, state: SearchState) -> None:
-    stale = await bench.begin(budget=12)
+    stale = await bench.begin(evaluations=12)
     ended = await bench.store.searches.set_state(stale.id, state)
     for tried in (
-        change(bench.store, bench.events, ended, SearchChange(budget=30)),
+        change(bench.store, bench.events, ended, SearchChange(evaluations=30)),
         change(bench.store, bench.events, stale, SearchChange(priority=9)),
         pin(bench.store, ended, PinRequest(cell=0), "ada"),
         hint(bench.store, ended, HintRequest(text="wider"), "ada"),
     ):
         with pytest.raises(Conflict, match=state.value):
             await tried
-    assert (await bench.store.searches.get(stale.id)).budget == 12
+    assert (await bench.store.searches.get(stale.id)).evaluations == 12

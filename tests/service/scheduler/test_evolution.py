@@ -50,23 +50,23 @@ def tunable_seed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_search_runs_to_its_budget(bench: Workbench) -> None:
-    ended = await bench.run(await bench.begin(budget=8))
+    ended = await bench.run(await bench.begin(evaluations=8))
     progress = await bench.store.elites.progress(ended.id, records.DEVICE, 6)
-    assert (ended.state, progress.evaluations, progress.correct) == (SearchState.DONE, 8, 8)
+    assert (ended.state, progress.evaluated, progress.correct) == (SearchState.DONE, 8, 8)
     assert progress.elites > 1 and progress.best == pytest.approx(1.0)
 
 
 async def test_an_equal_bundle_is_judged_once_and_counts_for_every_candidate(bench: Workbench) -> None:
     bench.answers = Answers(bundle=lambda source: records.bundle(7))
-    ended = await bench.run(await bench.begin(budget=6))
+    ended = await bench.run(await bench.begin(evaluations=6))
     candidates = await bench.store.candidates.list(ended.id)
     assert [candidate.outcome for candidate in candidates] == ["correct"] * 6
     assert sum(isinstance(job, MeasureJob) for job in bench.answers.seen) == 1
 
 
 async def test_an_equal_source_is_not_traced_again_in_another_search(bench: Workbench) -> None:
-    await bench.run(await bench.begin(budget=5))
-    again = await bench.run(await bench.begin(budget=5, id="search-2"))
+    await bench.run(await bench.begin(evaluations=5))
+    again = await bench.run(await bench.begin(evaluations=5, id="search-2"))
     assert again.state is SearchState.DONE
     jobs = [job for job in bench.answers.seen if isinstance(job, TraceJob) and job.source]
     for repeats in (False, True):
@@ -78,7 +78,7 @@ async def test_an_equal_source_is_not_traced_again_in_another_search(bench: Work
 
 async def test_failures_are_verdicts_and_the_search_goes_on(bench: Workbench) -> None:
     bench.answers = Answers(bundle=lambda source: records.bundle(1) if source == TUNABLE else None)
-    ended = await bench.run(await bench.begin(budget=4))
+    ended = await bench.run(await bench.begin(evaluations=4))
     failed = [item for item in await bench.store.candidates.list(ended.id) if item.outcome != "correct"]
     assert ended.state is SearchState.DONE and len(failed) == 3
     assert {(item.outcome, item.reason, item.line) for item in failed} == {("compile_error", "no such name", 3)}
@@ -86,7 +86,7 @@ async def test_failures_are_verdicts_and_the_search_goes_on(bench: Workbench) ->
 
 async def test_a_search_whose_seed_is_not_correct_fails_with_the_reason(bench: Workbench) -> None:
     bench.answers = Answers(bundle=lambda source: None)
-    ended = await bench.run(await bench.begin(budget=4))
+    ended = await bench.run(await bench.begin(evaluations=4))
     assert ended.state is SearchState.FAILED
     assert "compile_error" in ended.reason and "no such name" in ended.reason
 
@@ -94,7 +94,7 @@ async def test_a_search_whose_seed_is_not_correct_fails_with_the_reason(bench: W
 async def test_a_faster_candidate_takes_the_cell(bench: Workbench) -> None:
     seed = records.bundle(1 + len(TUNABLE)).identity
     bench.answers = Answers(time_us=lambda bundle: 10.0 if bundle == seed else 4.0)
-    ended = await bench.run(await bench.begin(budget=8))
+    ended = await bench.run(await bench.begin(evaluations=8))
     best = await bench.store.elites.best(ended.id, records.DEVICE)
     assert best is not None and best.objective == pytest.approx(2.5) and best.bundle != seed
 
@@ -103,7 +103,7 @@ async def test_a_faster_candidate_takes_the_cell(bench: Workbench) -> None:
 async def test_a_killed_loop_goes_on_and_counts_nothing_twice(
     tmp_path: Path, redis_url: str, kill_after: int, bench: Workbench
 ) -> None:
-    search = await bench.begin(budget=7)
+    search = await bench.begin(evaluations=7)
     for _ in range(kill_after):
         await bench.evolution.tick()
         bench.work(most=3)
@@ -129,7 +129,7 @@ async def test_a_killed_search_on_a_card_loses_no_confirm(
     speedups = {identity(size): 1.0 + 0.2 * place for place, size in enumerate(sizes)}
     answers = Answers(speedup=lambda job: speedups[bundle_of(job).identity], rival=lambda job: 1.1)
     bench.answers, bench.devices = answers, (DEVICE,)
-    search = await bench.begin(budget=len(sizes))
+    search = await bench.begin(evaluations=len(sizes))
     for _ in range(kill_after):
         await bench.evolution.tick()
         bench.work(most=1)
@@ -148,7 +148,7 @@ async def test_a_killed_search_on_a_card_loses_no_confirm(
 
 
 async def test_a_repeated_report_changes_nothing(bench: Workbench) -> None:
-    ended = await bench.run(await bench.begin(budget=3))
+    ended = await bench.run(await bench.begin(evaluations=3))
     before = await bench.store.elites.list(ended.id, records.DEVICE, 1)
     job = next(job for job in bench.answers.seen if isinstance(job, MeasureJob))
     await bench.dispatcher.submit(job)
@@ -159,7 +159,7 @@ async def test_a_repeated_report_changes_nothing(bench: Workbench) -> None:
 
 
 async def test_a_paused_search_proposes_nothing(bench: Workbench) -> None:
-    search = await bench.begin(budget=50)
+    search = await bench.begin(evaluations=50)
     for _ in range(6):
         await bench.evolution.tick()
         bench.work()
@@ -174,9 +174,9 @@ async def test_a_paused_search_proposes_nothing(bench: Workbench) -> None:
 
 @pytest.mark.parametrize("state", [SearchState.STOPPED, SearchState.PAUSED])
 async def test_what_a_person_ends_between_two_looks_stays_ended(bench: Workbench, state: SearchState) -> None:
-    search = await bench.begin(budget=9)
+    search = await bench.begin(evaluations=9)
     await bench.evolution.tick()
-    await bench.store.searches.change(search.id, budget=8)
+    await bench.store.searches.change(search.id, evaluations=8)
     await bench.evolution._cache.look()
     await bench.store.searches.set_state(search.id, state)
     await bench.evolution._supply_all()
@@ -185,7 +185,7 @@ async def test_what_a_person_ends_between_two_looks_stays_ended(bench: Workbench
 
 
 async def test_a_queue_that_lost_everything_costs_only_jobs_sent_again(bench: Workbench) -> None:
-    search = await bench.begin(budget=6)
+    search = await bench.begin(evaluations=6)
     for _ in range(6):
         await bench.evolution.tick()
         bench.work(most=2)
@@ -200,7 +200,7 @@ async def test_a_queue_that_lost_everything_costs_only_jobs_sent_again(bench: Wo
 
 
 async def test_what_is_left_of_a_stopped_search_leaves_the_queue(bench: Workbench) -> None:
-    search = await bench.begin(budget=50)
+    search = await bench.begin(evaluations=50)
     for _ in range(5):
         await bench.evolution.tick()
         bench.work(most=2)
@@ -213,7 +213,7 @@ async def test_what_is_left_of_a_stopped_search_leaves_the_queue(bench: Workbenc
 
 
 async def test_nobody_waits_for_a_tick_that_has_much_to_propose(bench: Workbench) -> None:
-    search = await bench.begin(budget=100)
+    search = await bench.begin(evaluations=100)
     await bench.evolution.tick()
     while (await bench.store.searches.get(search.id)).state is not SearchState.RUNNING:
         bench.work()
@@ -229,7 +229,7 @@ async def test_a_coordinator_that_joins_takes_its_share_of_searches_under_way(
     monkeypatch.setattr(leases, "RENEW_S", 0.05)
     first = await Workbench.open(tmp_path, redis_url, alone=False)
     second = await Workbench.open(tmp_path, redis_url, alone=False)
-    searches = [await first.begin(budget=6, id=f"search-{number}") for number in range(4)]
+    searches = [await first.begin(evaluations=6, id=f"search-{number}") for number in range(4)]
     for _ in range(4):
         await first.evolution.tick()
         await asyncio.to_thread(first.work, 2)

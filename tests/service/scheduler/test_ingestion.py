@@ -36,7 +36,7 @@ async def pair(tmp_path: Path, redis_url: str) -> AsyncIterator[tuple[Workbench,
 
 
 async def test_two_coordinators_run_two_searches_whoever_collects(pair: tuple[Workbench, Workbench]) -> None:
-    searches = [await bench.begin(id=f"search-{place}", budget=5) for place, bench in enumerate(pair)]
+    searches = [await bench.begin(id=f"search-{place}", evaluations=5) for place, bench in enumerate(pair)]
     for _ in range(300):
         for bench in pair:
             await bench.evolution.tick()
@@ -47,14 +47,14 @@ async def test_two_coordinators_run_two_searches_whoever_collects(pair: tuple[Wo
     assert states == [SearchState.DONE] * 2
     for search, bench in zip(searches, pair, strict=True):
         counts = await bench.store.candidates.count(search.id)
-        assert (counts.candidates, counts.judged) == (5, 5)
+        assert (counts.candidates, counts.evaluated) == (5, 5)
     handed = await pair[0].dispatcher.forwarding.given({search.id for search in searches})
     assert handed == [] and await pair[0].dispatcher.vitals.reports_waiting() == 0
 
 
 async def test_a_search_goes_on_where_its_coordinator_died(tmp_path: Path, pair: tuple[Workbench, Workbench]) -> None:
     first, second = pair
-    search = await first.begin(budget=6)
+    search = await first.begin(evaluations=6)
     for _ in range(4):
         await first.evolution.tick()
         first.work(most=2)
@@ -67,7 +67,7 @@ async def test_a_search_goes_on_where_its_coordinator_died(tmp_path: Path, pair:
 
 async def test_a_deposed_coordinator_proposes_nothing(pair: tuple[Workbench, Workbench]) -> None:
     first = pair[0]
-    search = await first.begin(budget=50)
+    search = await first.begin(evaluations=50)
     for _ in range(5):
         await first.evolution.tick()
         first.work()
@@ -79,7 +79,7 @@ async def test_a_deposed_coordinator_proposes_nothing(pair: tuple[Workbench, Wor
 
 async def test_a_report_that_cannot_be_applied_holds_up_no_other(tmp_path: Path, redis_url: str) -> None:
     bench = await Workbench.open(tmp_path, redis_url)
-    search = await bench.begin(budget=3)
+    search = await bench.begin(evaluations=3)
     lessee = LeaseClient(redis_url, "w", target="sm_90")
     lease = lessee.lease(block_ms=100)
     assert lease is not None
@@ -94,7 +94,7 @@ async def test_a_report_that_cannot_be_applied_holds_up_no_other(tmp_path: Path,
 
 async def test_a_report_that_the_archive_does_not_take_fails_alone(tmp_path: Path, redis_url: str) -> None:
     bench = await Workbench.open(tmp_path, redis_url)
-    search = await bench.begin(budget=4)
+    search = await bench.begin(evaluations=4)
     while (await bench.store.candidates.count(search.id)).in_flight < 2:
         await bench.evolution.tick()
         await asyncio.to_thread(bench.work, 1)
@@ -126,7 +126,7 @@ def sent(bench: Workbench, job: str) -> int:
 
 async def test_a_search_whose_reference_cannot_be_kept_fails_with_the_reason(tmp_path: Path, redis_url: str) -> None:
     bench = await Workbench.open(tmp_path, redis_url)
-    search = await bench.begin(budget=3)
+    search = await bench.begin(evaluations=3)
     forbid(tmp_path, "UPDATE OF graphs ON searches")
     ended = await bench.run(search, rounds=20)
     assert ended.state is SearchState.FAILED
@@ -140,7 +140,7 @@ async def test_a_search_whose_reference_nobody_reports_readably_fails_with_the_r
     tmp_path: Path, redis_url: str
 ) -> None:
     bench = await Workbench.open(tmp_path, redis_url)
-    search = await bench.begin(budget=3)
+    search = await bench.begin(evaluations=3)
     lessee, answered = LeaseClient(redis_url, "w", target="sm_90"), 0
     while (await bench.store.searches.get(search.id)).state is SearchState.PREPARING:
         lease = lessee.lease(block_ms=100)
@@ -159,8 +159,8 @@ async def test_a_candidate_whose_reports_cannot_be_kept_is_lost_and_the_search_g
     tmp_path: Path, redis_url: str
 ) -> None:
     bench = await Workbench.open(tmp_path, redis_url)
-    search = await bench.begin(budget=4)
-    while not (await bench.store.candidates.count(search.id)).judged:
+    search = await bench.begin(evaluations=4)
+    while not (await bench.store.candidates.count(search.id)).evaluated:
         await bench.evolution.tick()
         await asyncio.to_thread(bench.work)
     forbid(tmp_path, "INSERT ON reports WHEN NEW.outcome = 'correct'")
@@ -177,7 +177,7 @@ class Broken(Emitter):
     """One with a mistake in it."""
 
     name = "broken"
-    plants = True
+    proposes_draft = True
 
     async def propose(self, brief: ProposalContext) -> Proposal | None:
         """Propose nothing."""
@@ -189,8 +189,8 @@ async def test_a_search_that_takes_no_report_at_all_on_a_job_fails_and_others_go
 ) -> None:
     monkeypatch.setitem(EMITTERS, "broken", Broken())
     bench = await Workbench.open(tmp_path, redis_url)
-    search = await bench.begin(budget=4, emitters=("broken", "tune"))
-    other = await bench.begin(id="other", budget=4)
+    search = await bench.begin(evaluations=4, emitters=("broken", "tune"))
+    other = await bench.begin(id="other", evaluations=4)
     assert (await bench.run(other, rounds=40)).state is SearchState.DONE
     ended = await bench.run(search, rounds=20)
     assert ended.state is SearchState.FAILED

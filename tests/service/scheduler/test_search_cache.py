@@ -18,9 +18,9 @@ async def test_a_search_is_read_again_once_it_changed(tmp_path: Path, redis_url:
     first = await cache.get(search.id)
     assert first == search and await cache.get(search.id) is first
     assert await cache.operator(search) == records.OPERATOR
-    await bench.store.searches.change(search.id, budget=77)
+    await bench.store.searches.change(search.id, evaluations=77)
     await cache.look()
-    assert (await cache.get(search.id)).budget == 77
+    assert (await cache.get(search.id)).evaluations == 77
     assert cache.marks[search.id].state is SearchState.PREPARING
     await bench.close()
 

@@ -30,7 +30,7 @@ async def bench(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch)
 
 async def at_its_end(bench: Workbench, **asked: object) -> SearchRecord:
     """A search that has judged everything, and whose finalists nobody is there to trace any more."""
-    search = await bench.begin(budget=3, **asked)
+    search = await bench.begin(evaluations=3, **asked)
     for _ in range(30):
         await bench.evolution.tick()
         worker = LeaseClient(bench.redis_url, "w", target="sm_90", device=records.DEVICE)
@@ -68,7 +68,7 @@ async def test_a_rule_that_is_met_ends_it_but_only_after_a_while(
         await bench.evolution.tick()
     ended = await bench.store.searches.get(search.id)
     assert ended.state is SearchState.STOPPED
-    assert "0.5 s were given" in ended.reason and ended.reason.endswith(f"what was left waited for {MISSING}")
+    assert "(stop rule: 0.5 s)" in ended.reason and ended.reason.endswith(f"its open jobs waited for {MISSING}")
     await bench.evolution.tick()
     assert await bench.dispatcher.vitals.lanes_of(search.id) == [], "its jobs have left the queue"
 

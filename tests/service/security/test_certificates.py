@@ -30,6 +30,6 @@ def test_a_certificate_comes_with_its_key(tmp_path: Path) -> None:
 def test_what_is_no_certificate_is_said(tmp_path: Path) -> None:
     certificate, _ = made(tmp_path)
     for wrong in ((certificate, None), (tmp_path / "none.pem", None)):
-        with pytest.raises(InvalidInput, match="is no certificate with its key") as caught:
+        with pytest.raises(InvalidInput, match="is not a certificate with its key") as caught:
             certified(*wrong)
         assert caught.value.field == "REEF_TLS_CERTIFICATE"

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from workers import trace_job
+from tests.traces import trace_once
 from workers.protocol import (
     BenchmarkShape,
     Device,
@@ -145,7 +145,7 @@ def traced(source: str | None, operator: str = "softmax", target: str = "sm_90")
     op = OPERATORS[operator]
     shapes = (*SHAPES, Shape(dims=op.shapes[0].dims))
     job = TraceJob(id="t", search="s", candidate="c", source=source, operator=op, shapes=shapes, target=target)
-    report = trace_job.trace(job, "tester")
+    report = trace_once(job)
     assert report.outcome == "correct", report
     return report
 

@@ -102,12 +102,19 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("line", "given", "expected"), [(line, *case) for line, case in CASES.items()])
-def test_functions_that_candidates_bring_along(line, given, expected, tmp_path):
-    numbers = [[float(item) for item in column] for column in given]
-    made = ", ".join(f"torch.tensor({column})" for column in numbers)
-    source = FUNCTIONS + EACH.format(line=line) + f"a, b = {made}\n"
-    source += "c, d = torch.zeros(4, dtype=torch.int32), torch.ones(4, dtype=torch.int32)\n"
-    source += "y, z = torch.zeros(4), torch.zeros(4)\nrun[(1,)](a, b, c, d, y, z, N=4)\n"
-    source += "print(json.dumps([[str(item) for item in column.tolist()] for column in (y, z)]))\n"
-    assert interpreted(source, tmp_path) == [[str(float(item)) for item in column] for column in expected]
+@pytest.fixture(scope="module")
+def found(tmp_path_factory) -> dict[str, list]:
+    """What each line gives, all from one process."""
+    source = FUNCTIONS + "\nfound = {}\n"
+    for line, (given, _) in CASES.items():
+        made = ", ".join(f"torch.tensor({[float(item) for item in column]})" for column in given)
+        source += EACH.format(line=line) + f"\n\na, b = {made}\n"
+        source += "c, d = torch.zeros(4, dtype=torch.int32), torch.ones(4, dtype=torch.int32)\n"
+        source += "y, z = torch.zeros(4), torch.zeros(4)\nrun[(1,)](a, b, c, d, y, z, N=4)\n"
+        source += f"found[{line!r}] = [[str(item) for item in column.tolist()] for column in (y, z)]\n"
+    return interpreted(source + "print(json.dumps(found))\n", tmp_path_factory.mktemp("lines"))
+
+
+@pytest.mark.parametrize("line", CASES)
+def test_functions_that_candidates_bring_along(line, found):
+    assert found[line] == [[str(float(item)) for item in column] for column in CASES[line][1]]

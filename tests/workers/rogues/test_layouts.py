@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from service.operators.shapes import all_shapes
+from tests.traces import trace_once
 from tests.workers.rogues.modelled import DEVICE, model_job
-from workers import trace_job
 from workers.devices import ModelDevice
 from workers.mutation_testing import admit
 from workers.protocol import Operator, Outcome, Report, TraceJob, TraceReport
@@ -82,12 +82,12 @@ def operator(entry: str, body: str, inputs: dict[str, tuple[object, ...]], sizes
             "inputs": [{"name": name, "shape": shape, "dtype": "bfloat16"} for name, shape in inputs.items()],
             "outputs": [{"name": "y", "dtype": "bfloat16"}],
             "shapes": [{"dims": sizes}],
-            "ranges": {name: (least, 4096) for name in sizes},
+            "ranges": {name: (least, 1024) for name in sizes},
         }
     )
 
 
-MATRIX, SIZES = {"x": ("M", "N")}, {"M": 512, "N": 1024}
+MATRIX, SIZES = {"x": ("M", "N")}, {"M": 64, "N": 256}
 OPERATORS = {
     "transposed": operator("doubled", "return (x.t().float() * 2).to(x.dtype)", MATRIX, SIZES),
     "sliced": operator("doubled", "return (x[:, 3:].float() * 2).to(x.dtype)", MATRIX, SIZES, least=4),
@@ -95,7 +95,7 @@ OPERATORS = {
         "biased", "return (x.float() + bias.expand(x.shape).float()).to(x.dtype)", {**MATRIX, "bias": ("N",)}, SIZES
     ),
     "one further": operator(
-        "stepped", "return (x[1:].float() - x[:-1].float()).to(x.dtype)", {"x": ("N",)}, {"N": 2**20 + 1}, least=2
+        "stepped", "return (x[1:].float() - x[:-1].float()).to(x.dtype)", {"x": ("N",)}, {"N": 2**12 + 1}, least=2
     ),
 }
 TURNED = {
@@ -183,7 +183,7 @@ WRONG = {
 def traced(of: Operator, source: str | None) -> TraceReport:
     shapes = all_shapes(of, 7)
     job = TraceJob(id="t", search="s", candidate="c", source=source, operator=of, shapes=shapes, target="sm_90")
-    return trace_job.trace(job, "tester")
+    return trace_once(job)
 
 
 @cache

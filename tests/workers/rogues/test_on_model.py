@@ -2,10 +2,10 @@
 
 import pytest
 
+from tests.traces import trace_once
 from tests.workers.rogues.modelled import DEVICE, model_job
 from tests.workers.test_trace_job import EXPECTED, ROGUES
 from tests.workers.tracer.jobs import job
-from workers import trace_job
 from workers.devices import ModelDevice
 from workers.protocol import Outcome, Report
 
@@ -17,8 +17,8 @@ WRONG = {"knows_its_address", "says_two_things"}
 
 def judged(source: str) -> Report:
     asked = job(source)
-    report = trace_job.trace(asked, "tester")
-    graphs = trace_job.trace(asked.model_copy(update={"source": None}), "tester").graphs
+    report = trace_once(asked)
+    graphs = trace_once(asked.model_copy(update={"source": None})).graphs
     return ModelDevice(DEVICE, "tester").measure(model_job(asked.operator, source, report, graphs))
 
 

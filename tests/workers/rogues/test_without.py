@@ -10,6 +10,7 @@ import pytest
 from tests.gpu.contracts import operators, shapes_of
 from tests.gpu.judging import trace_job
 from tests.gpu.rogues import load_rogues
+from tests.traces import trace_once
 from tests.workers.rogues import without
 from tests.workers.rogues.modelled import DEVICE, model_job
 from tests.workers.test_trace_job import EXPECTED
@@ -33,7 +34,8 @@ DRAWN_AGAIN = 12
 
 
 def traced(name: str, **how: object) -> TraceReport:
-    return workers_trace_job.trace(job((HOST / f"{name}.py").read_text()), "tester", **how)
+    asked = job((HOST / f"{name}.py").read_text())
+    return workers_trace_job.trace(asked, "tester", **how) if how else trace_once(asked)
 
 
 def refused(name: str, report: TraceReport) -> bool:
@@ -89,7 +91,7 @@ def measured(name: str) -> MeasureJob:
     operator = operators()[rogue.operator]
     count = without.SHAPES.get(name, FEW)
     asked = trace_job(name, rogue.operator, rogue.source).model_copy(update={"shapes": smallest(operator, count)})
-    report = workers_trace_job.trace(asked, "tester")
+    report = trace_once(asked)
     return model_job(operator, rogue.source, report, graphs(rogue.operator, count))
 
 
@@ -100,7 +102,7 @@ def smallest(operator: Operator, count: int) -> tuple[Shape, ...]:
 @cache
 def graphs(name: str, count: int) -> tuple[Graph, ...]:
     few = smallest(operators()[name], count)
-    return workers_trace_job.trace(trace_job(name, name, None).model_copy(update={"shapes": few}), "tester").graphs
+    return trace_once(trace_job(name, name, None).model_copy(update={"shapes": few})).graphs
 
 
 def judged(name: str, left_out: set[str]) -> Report:

@@ -1,11 +1,12 @@
 import gc
+import sys
 
 import torch
 
 from tests.workers.tracer.jobs import candidate, in_jail, job
-from workers import tracer
+from workers import trace_job, tracer
 from workers.protocol import Outcome
-from workers.trace_job.warmup import warm
+from workers.trace_job.warmup import warm, warm_drafts
 from workers.tracer.libdevice import excerpt
 from workers.tracer.reply import TraceReply
 
@@ -24,3 +25,10 @@ def test_a_fork_of_it_finds_all_it_needs_though_it_may_start_nothing():
             in_jail(tracer.trace, job(candidate(), target=target).model_dump_json().encode())
         )
         assert reply.outcome is Outcome.CORRECT, reply.reason
+
+
+def test_a_fork_of_one_that_drafts_finds_inductor_imported():
+    warm_drafts()
+    assert in_jail(lambda _: str("torch._inductor.graph" in sys.modules).encode()) == b"True"
+    report = trace_job.trace(job(None, drafts=True), "worker")
+    assert report.outcome is Outcome.CORRECT, report.reason

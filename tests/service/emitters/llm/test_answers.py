@@ -65,9 +65,15 @@ UNUSABLE = {
     "surrogates": ('{"code": "def scale(x):\\n    return \'\\ud800\'\\n"}', AnswerFault.NOT_PYTHON),
     "a null byte": (python("def scale(x):\n    return '\0'\n"), AnswerFault.NOT_PYTHON),
     "a fence without an end": (f"```python\n{FILE}", AnswerFault.TRUNCATED),
-    "an edit without an end": (EDIT.format("BLOCK=16", "BLOCK=32") + "<<<<<<< SEARCH\n    pass\n", AnswerFault.TRUNCATED),
+    "an edit without an end": (
+        EDIT.format("BLOCK=16", "BLOCK=32") + "<<<<<<< SEARCH\n    pass\n",
+        AnswerFault.TRUNCATED,
+    ),
     "an edit of what is not there": (EDIT.format("BLOCK=17", "BLOCK=32"), AnswerFault.EDIT_NOT_FOUND),
-    "an edit that lost its indent": (EDIT.format("y = torch.empty_like(x)\nscale_kernel", "z"), AnswerFault.EDIT_NOT_FOUND),
+    "an edit that lost its indent": (
+        EDIT.format("y = torch.empty_like(x)\nscale_kernel", "z"),
+        AnswerFault.EDIT_NOT_FOUND,
+    ),
     "edits that overlap": (EDIT.format("    pass\n", "") + EDIT.format("    pass\n\n", ""), AnswerFault.EDIT_NOT_FOUND),
     "an edit that fits twice": (EDIT.format("import triton", "import math"), AnswerFault.EDIT_AMBIGUOUS),
     "an edit that breaks the file": (EDIT.format("def scale(x):", "def scale(x"), AnswerFault.NOT_PYTHON),

@@ -54,7 +54,7 @@ async def test_what_cannot_be_used_is_told_and_the_talk_goes_on():
     assert (
         "no_code" in last
         and "none of elites, read" in last
-        and "no candidate of that number" in last
+        and "no candidate with that number" in last
         and "2 calls" in last
     )
 
@@ -79,7 +79,7 @@ async def test_kernels_that_were_judged_are_enough():
 
 async def test_a_search_that_may_judge_no_more_ends_the_talk():
     found, _ = await talked([JUDGE + FILE])
-    assert isinstance(found, NoProposal) and "no more candidates" in found.detail
+    assert isinstance(found, NoProposal) and "used all its evaluations" in found.detail
 
 
 def test_a_call_is_one_object_in_a_fence():

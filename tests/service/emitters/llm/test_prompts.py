@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from service.emitters.llm.prompts import ToolFeedback, prompt
+from service.emitters.llm.prompts import ToolFeedback, ask, prompt
 from service.emitters.llm.rendering import BUDGET_BYTES, VERSION
 from service.emitters.llm.strategies import AGENTIC, STRATEGIES, approach
-from tests.service.emitters.talks import context, failed, kernel
+from tests.service.emitters.talks import Scripted, context, failed, kernel
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 OPERATORS = ("rmsnorm", "matmul", "attention")
@@ -88,3 +88,27 @@ def test_what_candidates_say_stays_data(text):
     found = rendered("rmsnorm", "improve", parents=(hostile,), failures=(), neighbours=())
     outside = re.sub(r"(?ms)^(`{3,})\w*\n.*?^\1$", "", found.user)
     assert outside.count("# Request") <= 1 + outside.count('"# Request') and outside.count("\n# Hints") == 1
+
+
+async def test_a_question_says_what_it_is_for():
+    script = Scripted(lambda prompt: "answer")
+    known = context(answer=script, strategies=("explore",))
+    answer = await ask(known, known.llm, approach(known, known.llm), step=2, steps=6)
+    ((prompt, purpose, backend),) = script.asked
+    assert (purpose.search, purpose.ordinal, purpose.step, purpose.strategy) == ("search-1", 7, 2, "explore")
+    assert (purpose.template, purpose.cell, purpose.parents, backend) == (
+        f"explore/{VERSION}",
+        18,
+        ("candidate-3",),
+        "script",
+    )
+    assert purpose.claims["R1"] == "candidate-3:trace" and "# Request" in prompt.user
+    assert answer.exchange == "exchange-7-2"
+
+
+async def test_a_seed_that_is_no_candidate_is_not_named():
+    script = Scripted(lambda prompt: "answer")
+    known = context(answer=script, strategies=("improve",))
+    lone = context(answer=script, parents=(known.parents[0].__class__("", "x = 1"),))
+    await ask(lone, lone.llm, approach(lone, lone.llm))
+    assert script.asked[0][1].parents == ()

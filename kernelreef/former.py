@@ -1,0 +1,45 @@
+"""Former names of fields, which requests may use and answers repeat for one release."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, GetJsonSchemaHandler, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic_core import CoreSchema
+
+
+class ReadsFormerNames(BaseModel):
+    """A document that is read with former names of its fields, too.
+
+    Attributes:
+        former: Former name of a field by its current one. OpenAPI lists both, the former as deprecated.
+    """
+
+    former: ClassVar[Mapping[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_former_names(cls, given: Any) -> Any:
+        """Rename former fields; a field that is given by both names has the value of its current one."""
+        if not isinstance(given, Mapping) or not cls.former.values() & given.keys():
+            return given
+        current = {former: name for name, former in cls.former.items()}
+        renamed = {current[name]: value for name, value in given.items() if name in current}
+        return {**renamed, **{name: value for name, value in given.items() if name not in current}}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """The schema of the document, with its former names marked as deprecated."""
+        # A serializer that adds fields would hide the schema of the others.
+        schema = handler({name: part for name, part in core.items() if name != "serialization"})
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        properties.update({old: {**properties[new], "deprecated": True} for new, old in cls.former.items()})
+        return schema
+
+
+class ShowsFormerNames(ReadsFormerNames):
+    """A document that is also written with former names of its fields."""
+
+    @model_serializer(mode="wrap")
+    def _show_former_names(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        shown: dict[str, Any] = handler(self)
+        return {**shown, **{old: shown[new] for new, old in self.former.items() if new in shown}}
