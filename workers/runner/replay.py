@@ -55,9 +55,7 @@ class LoadedKernels:
         function = self._function(launch.kernel, kernel)
         threads, shared = kernel.num_warps * WARP, kernel.shared_bytes
         if threads > function.threads:
-            raise CannotRun(
-                f"'{launch.function}' starts {threads} threads; at most {function.threads} are possible"
-            )
+            raise CannotRun(f"'{launch.function}' starts {threads} threads; at most {function.threads} are possible")
         if shared + function.shared_bytes > self._card.shared_block_bytes:
             raise CannotRun(_too_much_shared(launch, shared + function.shared_bytes, self._card))
         if kernel.num_ctas == 1:
