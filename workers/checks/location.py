@@ -13,11 +13,7 @@ def at(index: int, shape: torch.Size) -> str:
 
 
 def cluster(wrong: torch.Tensor) -> str:
-    """Describe the spread of wrong elements: their share, and the axes along which they are at one end.
-
-    Args:
-        wrong: Boolean, in the output's shape.
-    """
+    """Describe the spread of wrong elements: their share, and the axes along which they are at one end."""
     count, total = int(wrong.sum()), wrong.numel()
     notes = [f"{count} of {total} elements"]
     for axis, size in enumerate(wrong.shape):

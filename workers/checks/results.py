@@ -9,8 +9,7 @@ from workers.protocol import CheckResult, Outcome
 class CheckResults:
     """Results of a table of checks over the cases of one variant.
 
-    Attributes:
-        failure: The first finding with an outcome, if any; no case is examined after it.
+    No case is examined after `failure`, the first finding with an outcome.
     """
 
     def __init__(self, checks: Mapping[str, Check]) -> None:
@@ -32,11 +31,7 @@ class CheckResults:
         return None
 
     def approve(self, worst: Mapping[str, float]) -> None:
-        """Record a case that passed the whole table elsewhere.
-
-        Args:
-            worst: Measured values, by the name of the check that they belong to.
-        """
+        """Record a case that passed the whole table elsewhere, with its measured values by name of check."""
         for name in self._checks:
             finding = CheckFinding(worst.get(name, 0.0))
             known = self._findings.get(name)

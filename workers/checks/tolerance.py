@@ -159,12 +159,7 @@ class ErrorBounds:
 
 @dataclass(frozen=True)
 class Leeway:
-    """Factors on the bounds for few rows and few elements, 1 or more.
-
-    Attributes:
-        rms: Root mean square of each row, (rows, 1).
-        worst: Any element of each row, (rows, 1).
-    """
+    """Factors, 1 or more, on root mean square and worst bound of each row, (rows, 1), for few rows and elements."""
 
     rms: torch.Tensor
     worst: torch.Tensor

@@ -50,14 +50,7 @@ _NEWER = {"fill_float8_e4m3fn": (8, 9)}
 
 @dataclass(frozen=True)
 class SupportKernel:
-    """One compiled kernel.
-
-    Attributes:
-        code: Machine code.
-        entry: Name of its entry.
-        shared_bytes: Shared memory per program.
-        num_warps: Warps per program.
-    """
+    """One compiled kernel: machine code, the name of its entry, and shared memory and warps per program."""
 
     code: bytes
     entry: str

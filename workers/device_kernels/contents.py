@@ -77,10 +77,7 @@ def timed_content(operator: Operator, shape: Shape) -> tuple[ContentSpec, ...]:
 def stream_seed(seed: str, input_index: int, stream: int) -> int:
     """Return the 64 bits that one input's values follow from.
 
-    Args:
-        seed: The secret, hexadecimal.
-        input_index: Position of the input.
-        stream: Index of one of many contents under one secret.
+    They depend on the hexadecimal secret, the input's position, and one of many streams under the secret.
     """
     return _hashed(bytes.fromhex(seed), f"content {input_index} {stream}")
 
@@ -98,14 +95,7 @@ def checksum_key(seed: str) -> int:
 def assign_content(
     contents: Sequence[ContentSpec], seed: str, stream: int, pointers: Sequence[int]
 ) -> list[ContentJob]:
-    """Return jobs that fill one set of inputs with timed content.
-
-    Args:
-        contents: Result of `timed_content`.
-        seed: The secret, hexadecimal.
-        stream: Index of one of many contents under one secret.
-        pointers: Address of each input, in the operator's order.
-    """
+    """Return jobs that fill the inputs at addresses with a stream of timed content under a hexadecimal secret."""
     return [
         ContentJob(pointer, spec, stream_seed(seed, index, stream))
         for index, (pointer, spec) in enumerate(zip(pointers, contents, strict=True))

@@ -56,10 +56,7 @@ class DeviceKernels:
     """The kernels on the card that is open in this thread. Use one stream at a time: tables share their memory."""
 
     def __init__(self, kernels: Mapping[str, SupportKernel]) -> None:
-        """Load the kernels.
-
-        Args:
-            kernels: Result of `compile_support` for the card's target.
+        """Load the results of `compile_support` for the card's target.
 
         Raises:
             DriverError: If the card refuses them.
@@ -97,22 +94,18 @@ class DeviceKernels:
                 self._enqueue_rows(stream, name, batch, blocks, _content_arguments(spec))
 
     def poison(self, stream: int, ranges: Sequence[tuple[int, int]]) -> None:
-        """Enqueue the setting of every byte to 0xFF, which is NaN, or -1.
+        """Enqueue the setting of every byte of (address, bytes) ranges to 0xFF, which is NaN, or -1.
 
-        Args:
-            stream: The stream.
-            ranges: (address, bytes) of each; addresses are multiples of 16.
+        Addresses are multiples of 16.
         """
         by_size = sorted((item for item in ranges if item[1]), key=lambda item: item[1])
         for batch in _batches(by_size):
             self._enqueue_rows(stream, "poison", batch, -(-batch[-1][1] // BYTES_BLOCK))
 
     def count_unpoisoned(self, stream: int, ranges: Sequence[tuple[int, int]]) -> int:
-        """Count the words of 64 bits that differ from `poison`. Waits for the card.
+        """Count the words of 64 bits in (address, bytes) ranges that differ from `poison`. Waits for the card.
 
-        Args:
-            stream: The stream.
-            ranges: (address, bytes) of each; addresses are multiples of 16, sizes of 8.
+        Addresses are multiples of 16, sizes of 8.
         """
         driver.set_bytes(stream, self._counter, 0, _WORD_BYTES)
         by_size = sorted(((address, size // _WORD_BYTES) for address, size in ranges if size), key=lambda item: item[1])
@@ -121,14 +114,10 @@ class DeviceKernels:
         return int.from_bytes(driver.read(self._counter, _WORD_BYTES), "little")
 
     def sum_up(self, stream: int, ranges: Iterable[tuple[int, int, int]], key: int) -> None:
-        """Enqueue the adding up of memory, ranges of one size together.
+        """Enqueue the adding up of (address, bytes, address of the sum) ranges, those of one size together.
 
-        Every row of a launch gets equally many programs.
-
-        Args:
-            stream: The stream.
-            ranges: (address, bytes, address of the sum that it is added to) of each; addresses are multiples of 8.
-            key: An odd number of 63 bits that sums follow from.
+        Every row of a launch gets equally many programs. Addresses are multiples of 8. The key is an odd number of 63
+        bits.
         """
         rows: dict[int, list[Row]] = {}
         for row in ranges:
@@ -141,12 +130,12 @@ class DeviceKernels:
 
     def flush(self, stream: int) -> None:
         """Enqueue reading so much memory that nothing else stays in the L2 cache."""
-        self._enqueue(stream, "flush", (self._flush_blocks, 1, 1), [self._flushed])
+        self.launch(stream, "flush", (self._flush_blocks, 1, 1), [self._flushed])
 
     def delay(self, stream: int, microseconds: float, number: int = 0) -> None:
         """Enqueue a delay; its clock readings are kept under a number below `MOST_DELAYS`."""
         readings = self._held + number * _HELD_WORDS * _WORD_BYTES
-        self._enqueue(stream, "delay", (1, 1, 1), [round(microseconds * 1e3), readings])
+        self.launch(stream, "delay", (1, 1, 1), [round(microseconds * 1e3), readings])
 
     def delays(self, count: int) -> tuple[ClockReading, ...]:
         """Return the readings of the latest delays with the numbers below `count`, which must be over."""
@@ -157,14 +146,9 @@ class DeviceKernels:
         )
 
     def zones_fill(self, stream: int, base: int, zones: Iterable[tuple[int, int]], seed64: int) -> None:
-        """Enqueue the writing of red zones.
+        """Enqueue the writing of red zones, (offset in the arena, bytes), in an arena at address `base`.
 
-        Args:
-            stream: The stream.
-            base: Address of the arena in this process.
-            zones: (offset in the arena, bytes) of each.
-            seed64: A result of `zone_seed`; a byte of the pattern follows from it and from the byte's offset in the
-                arena.
+        A byte of the pattern follows from `seed64`, a result of `zone_seed`, and from the byte's offset in the arena.
         """
         for batch in _batches(_zone_rows(base, zones)):
             self._enqueue_rows(stream, "fill_zones", batch, _zone_blocks(batch), [seed64])
@@ -182,9 +166,10 @@ class DeviceKernels:
         """Enqueue a kernel over a table of at most `ROWS` rows."""
         words = (ctypes.c_uint64 * (len(rows) * len(rows[0])))(*chain.from_iterable(rows))
         driver.write(stream, self._table, ctypes.addressof(words), ctypes.sizeof(words))
-        self._enqueue(stream, name, (blocks, len(rows), 1), [self._table, *arguments])
+        self.launch(stream, name, (blocks, len(rows), 1), [self._table, *arguments])
 
-    def _enqueue(self, stream: int, name: str, grid: tuple[int, int, int], arguments: Sequence[int]) -> None:
+    def launch(self, stream: int, name: str, grid: tuple[int, int, int], arguments: Sequence[int]) -> None:
+        """Enqueue one kernel by its name."""
         kernel = self._kernels[name]
         no_scratch = (0, 0)
         parameters = driver.LaunchParameters([*arguments, *no_scratch])

@@ -97,9 +97,9 @@ class CardProcesses:
         self.spent_s: dict[str, float] = {}
         self._sharers = sharers
         self._jobs = 0
-        self._hire_runner, self._start_oracle = functools.partial(ForkedChild, run), start_oracle
+        self._start_runner, self._start_oracle = functools.partial(ForkedChild, run), start_oracle
         # The oracle first: connecting may fail, and then there is no other child to end.
-        self._oracle, self._runner, self._spare = self._start_oracle(), self._hire_runner(), self._hire_runner()
+        self._oracle, self._runner, self._spare = self._start_oracle(), self._start_runner(), self._start_runner()
         with ExitStack() as stack:
             stack.callback(self._end_children)
             _greeting(self._oracle)
@@ -112,12 +112,7 @@ class CardProcesses:
 
     @classmethod
     def at(cls, seat: CardShare, target: Target, checks: Mapping[str, Check] = CHECKS) -> Self:
-        """Start the processes of a card.
-
-        Args:
-            seat: The card, and the number of executors that share it.
-            target: Specification of the card.
-            checks: The oracle's checks.
+        """Start the processes of a card for one of its sharers.
 
         Raises:
             Transient: If the card cannot be opened, or no oracle can be reached.
@@ -141,12 +136,9 @@ class CardProcesses:
         return self.opened.arena_bytes
 
     def provide(self, needed_bytes: int) -> None:
-        """Provide a runner for a job, and an arena that is large enough, by another runner if need be.
+        """Provide a runner, and an arena of at least so many bytes, by another runner if need be.
 
         The arena has its usual size if that is enough.
-
-        Args:
-            needed_bytes: Maximum size of everything that is in the arena at a time.
 
         Raises:
             JudgementEnded: If it is more than this card has for an arena.
@@ -181,10 +173,10 @@ class CardProcesses:
             CardFailed: If the runner failed by itself.
         """
         exclusive = exclusive or isinstance(order, TimeRound)
-        patience_s = timeout_s if exclusive else timeout_s * self._sharers
+        limit_s = timeout_s if exclusive else timeout_s * self._sharers
         try:
             with timed(self.spent_s, order.order), self.gpu_lock.exclusive() if exclusive else self.gpu_lock.shared():
-                reply = self._ask_runner(order, patience_s)
+                reply = self._ask_runner(order, limit_s)
         except ChildSilent:
             self._replace_runner()
             reason = f"it does not end within {timeout_s:g} s on the card: an endless loop, or a deadlock"
@@ -220,11 +212,7 @@ class CardProcesses:
         self.gpu_lock.close()
 
     def _ask_oracle(self, order: Order) -> ExaminedRuns:
-        """Return the oracle's answer.
-
-        Raises:
-            CardFailed: If it is lost, or answers otherwise.
-        """
+        """Return the oracle's answer."""
         try:
             with timed(self.spent_s, order.order), self.gpu_lock.shared():
                 reply = self._oracle.ask(order, LOOK_S)
@@ -234,10 +222,10 @@ class CardProcesses:
             raise _failure("the oracle failed", reply)
         return reply
 
-    def _ask_runner(self, order: Order, patience_s: float) -> Reply:
+    def _ask_runner(self, order: Order, limit_s: float) -> Reply:
         """Return the runner's answer; end a lost one before another process gets the card beside its kernels."""
         try:
-            reply = self._runner.ask(order, patience_s)
+            reply = self._runner.ask(order, limit_s)
         except (ChildDied, ChildSilent):
             self._runner.kill()
             raise
@@ -265,17 +253,13 @@ class CardProcesses:
         claimed = arena_bytes or self.arena_bytes or self._usual_bytes
         self.opened = self.opened.model_copy(update={"handle": "", "arena_bytes": 0})
         self.look(self._attach_arena)
-        self._runner, self._spare = self._spare, self._hire_runner()
+        self._runner, self._spare = self._spare, self._start_runner()
         self._jobs = 0
         self.opened = _greeting(self._runner)
         self._claim(claimed)
 
     def _claim(self, arena_bytes: int) -> None:
-        """Have a new runner allocate an arena, and the oracle attach it.
-
-        Raises:
-            CardFailed: If either cannot.
-        """
+        """Have a new runner allocate an arena, and the oracle attach it."""
         try:
             with self.gpu_lock.shared():
                 reply = self._runner.ask(ClaimArena(arena_bytes=arena_bytes), OPEN_S)
@@ -310,11 +294,7 @@ def _folder_of(seat: CardShare, checks: Mapping[str, Check]) -> Path:
 
 
 def _greeting(child: ChildConnection) -> ChildReady:
-    """Return a child's first answer.
-
-    Raises:
-        CardFailed: If it could not open the card.
-    """
+    """Return a child's first answer."""
     try:
         reply = child.hear(OPEN_S)
     except (ChildDied, ChildSilent) as error:

@@ -46,7 +46,11 @@ Job = MeasureJob | ConfirmJob | FinalJob
 
 
 class CudaDevice(DeviceBench):
-    """Judges variants on one card of this machine."""
+    """Judges variants on one card of this machine.
+
+    Every job raises `BadMessage` if its bundle is for another target, and `CardFailed` if the card or a process that
+    uses it failed.
+    """
 
     kind = "cuda"
     provenance = Provenance.MEASURED
@@ -88,12 +92,7 @@ class CudaDevice(DeviceBench):
         return {**self._versions, **self._processes.opened.versions}
 
     def measure(self, job: MeasureJob) -> Report:
-        """Check the variant and time it against the pacer.
-
-        Raises:
-            BadMessage: If the bundle is for another target.
-            CardFailed: If the card or a process that uses it failed.
-        """
+        """Check the variant and time it against the pacer."""
         return self._measured(job, PAIRS, CheckDepth.USUAL, related=job.related)
 
     def measure_briefly(self, job: MeasureJob) -> Report:
@@ -101,10 +100,6 @@ class CudaDevice(DeviceBench):
 
         Benchmark plans are checked by every output of their timed runs, the others by runs of their own. The times are
         those of the timing alone; a variant measured this way cannot hold a cell.
-
-        Raises:
-            BadMessage: If the bundle is for another target.
-            CardFailed: If the card or a process that uses it failed.
         """
         return self._measured(job, BRIEF_PAIRS, CheckDepth.BRIEF, related=False)
 
@@ -114,10 +109,6 @@ class CudaDevice(DeviceBench):
         Large plans too are checked on all draws, so that every holder of a cell has passed them. Both timings run on
         fresh content, so that no result in the archive can come from a memory that outlasts a job. The controls, whose
         plans are trusted, get their usual content.
-
-        Raises:
-            BadMessage: If the bundle is for another target.
-            CardFailed: If the card or a process that uses it failed.
         """
         measurement = Measurement(
             job.operator,
@@ -131,12 +122,7 @@ class CudaDevice(DeviceBench):
         return self._judge(job, measurement, PAIRS, job.incumbent)
 
     def examine(self, job: FinalJob) -> Report:
-        """Run the finalist on random shapes and under the sanitizer.
-
-        Raises:
-            BadMessage: If the bundle is for another target.
-            CardFailed: If the card or a process that uses it failed.
-        """
+        """Run the finalist on random shapes and under the sanitizer."""
         examination = Examination(job, self._setting, find_sanitizer(), self.seat.card)
         report = self._report(job, job.bundle)
         found: dict[str, object] = {}
@@ -190,11 +176,7 @@ class CudaDevice(DeviceBench):
         return report.model_copy(update={**found, "controls": measurement.controls or {}})
 
     def _report(self, job: Job, bundle: Bundle) -> Report:
-        """Return a report without findings.
-
-        Raises:
-            BadMessage: If the bundle is for another target.
-        """
+        """Return a report without findings."""
         if bundle.target != self._target.name:
             raise BadMessage(f"{self.device.name} runs {self._target.name}; job {job.id} is for {bundle.target}")
         grounds = TrustGrounds(jail=sandbox.probe(), replayed=True, measured=True, agreed=False)

@@ -126,12 +126,7 @@ class Examination:
         self.checks[FAR_INDICES] = result
 
     def _far_result(self, plan: Plan, codes: Mapping[str, MachineCode]) -> CheckResult:
-        """Run a plan on one draw, alone in the arena.
-
-        Raises:
-            JudgementEnded: If it is wrong, or the arena too small for it.
-            CardFailed: If the card failed; `CardMemoryShort` if it has too little memory.
-        """
+        """Run a plan on one draw, alone in the arena."""
         job, processes = self.job, self.setting.processes
         bundle = job.bundle.restricted([plan])
         (graph,) = (graph for graph in job.graphs if graph.shape.key == plan.shape.key)

@@ -31,12 +31,7 @@ class InterpretedResult:
 
 @dataclass(frozen=True)
 class Interpretation:
-    """The reply, checked for size and number only.
-
-    Attributes:
-        reply: The header.
-        results: Results by finished case and draw.
-    """
+    """The reply's header, and its results by finished case and draw; checked for size and number only."""
 
     reply: InterpretReply
     results: list[list[InterpretedResult]]
@@ -131,11 +126,7 @@ def _to_bytes(tensor: torch.Tensor) -> bytes:
 def _read(
     operator: Operator, cases: Sequence[SelectedRun], blobs: Sequence[memoryview]
 ) -> list[list[InterpretedResult]]:
-    """Return tensors of the reply, by case and draw.
-
-    Raises:
-        ValueError: If their number or sizes differ from the plans'.
-    """
+    """Return tensors of the reply, by case and draw."""
     remaining = chain(blobs, repeat(memoryview(b"")))
     expected = 0
     results: list[list[InterpretedResult]] = []

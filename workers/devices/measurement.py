@@ -131,9 +131,8 @@ class Measurement:
             rivals = self._timings(incumbent.reduced(), RIVAL_PAIRS, head_to_head=True)
             for timing in rivals:
                 check_cycles(timing)
-            found["rival"] = _ratio(
-                weighted([inverse(timing.slowdown) for timing in rivals], self._weights()), LOOK_CONFIDENCE
-            )
+            speedups = [inverse(timing.slowdown) for timing in rivals]
+            found["rival"] = _ratio(weighted(speedups, self._weights()), LOOK_CONFIDENCE)
             of_rivals = {timing.shape: _samples(timing) for timing in rivals}
             found["shapes"] = tuple(
                 shape.model_copy(update={"rival_samples": of_rivals[shape.shape]}) for shape in shapes
@@ -141,21 +140,13 @@ class Measurement:
         return found
 
     def _assembled(self, bundle: Bundle) -> dict[str, Readings]:
-        """Lint and assemble again. Returns readings by shape key.
-
-        Raises:
-            JudgementEnded: If it is refused, or its machine code differs from the trace side's.
-        """
+        """Lint and assemble again. Returns readings by shape key."""
         assembled = assemble_again(bundle, self.operator, self.setting.assemblers)
         self._codes.update(assembled.codes)
         return {plan.shape.key: found for plan, found in zip(bundle.plans, assembled.readings, strict=True)}
 
     def _assemble_judged(self, bundle: Bundle) -> None:
-        """Assemble a bundle that was judged before: a difference is not the candidate's fault.
-
-        Raises:
-            CardFailed: If it is refused, or differs.
-        """
+        """Assemble a bundle that was judged before: a difference is not the candidate's fault."""
         try:
             self._assembled(bundle)
         except JudgementEnded as ended:
@@ -164,11 +155,7 @@ class Measurement:
     def _timings(self, against: Bundle, pairs: int, *, head_to_head: bool = False) -> list[PairedTimes]:
         """Check the candidate and time it against another bundle, at every benchmark shape.
 
-        Args:
-            against: The pacer, or the incumbent.
-            pairs: Maximum number of paired samples per shape.
-            head_to_head: True for the incumbent: the candidate is already checked, and knowing the faster one is
-                enough.
+        Against the incumbent, `head_to_head`, it is already checked, and knowing the faster one is enough.
         """
         with timed(self.stages_s, "load"):
             bundles = {PairSide.CANDIDATE: self.bundle, PairSide.PACER: against}
@@ -179,10 +166,7 @@ class Measurement:
                 with timed(self.stages_s, "check"):
                     trial.check(self.scrutiny)
             with timed(self.stages_s, "time"):
-                suffices = PairedTimes.is_decided if head_to_head else PairedTimes.is_hopeless
-                time_shape = partial(
-                    self._time, trial, against.identity, pairs=pairs, suffices=suffices, untrusted=head_to_head
-                )
+                time_shape = partial(self._time, trial, against.identity, pairs=pairs, head_to_head=head_to_head)
                 timings = [time_shape(index, plan) for index, plan in benchmarks(self.bundle)]
                 trial.check_idle()
                 return timings
@@ -194,22 +178,13 @@ class Measurement:
         return TimingControls(self.setting.processes, self.operator, self.graphs, pacer, self._codes, call_time).run()
 
     def _time(
-        self,
-        trial: VariantTrial,
-        pacer: str,
-        index: int,
-        plan: Plan,
-        *,
-        pairs: int,
-        suffices: Callable[[PairedTimes], bool],
-        untrusted: bool,
+        self, trial: VariantTrial, pacer: str, index: int, plan: Plan, *, pairs: int, head_to_head: bool
     ) -> PairedTimes:
         key = plan.shape.key
         other = next(at for at, plan in benchmarks(trial.bundles[PairSide.PACER]) if plan.shape.key == key)
         plans = {PairSide.CANDIDATE: index, PairSide.PACER: other}
-        timing = PairedTimer(trial, plans, self.setting.call_times[pacer, key], untrusted=untrusted).time(
-            pairs, suffices
-        )
+        timer = PairedTimer(trial, plans, self.setting.call_times[pacer, key], untrusted=head_to_head)
+        timing = timer.time(pairs, PairedTimes.is_decided if head_to_head else PairedTimes.is_hopeless)
         graph = next(graph for graph in self.graphs if graph.shape.key == key)
         reject_below_floor(timing, median(timing.candidate_us), floor_us(self.operator, graph, self.setting.target))
         return timing

@@ -71,7 +71,11 @@ class KnownTraffic:
 
 
 class ModelDevice(DeviceBench):
-    """Judges variants for a target on a machine that need not have it."""
+    """Judges variants for a target on a machine that need not have it.
+
+    Every job raises `BadMessage` if it is for another target or has no source, and `SandboxFailed` if the sandbox
+    cannot be set up.
+    """
 
     kind = "model"
     provenance = Provenance.PREDICTED
@@ -102,12 +106,7 @@ class ModelDevice(DeviceBench):
         return _versions(self.device.target)
 
     def measure(self, job: MeasureJob) -> Report:
-        """Execute the small plans, check them, and predict the times of the benchmark shapes.
-
-        Raises:
-            BadMessage: If the job is for another target or carries no source.
-            SandboxFailed: If the sandbox cannot be set up.
-        """
+        """Execute the small plans, check them, and predict the times of the benchmark shapes."""
         check_results, stages_s = CheckResults(self.checks), dict[str, float]()
         report = self._report(job)
         found: dict[str, object] = {}
@@ -121,12 +120,7 @@ class ModelDevice(DeviceBench):
         return report.model_copy(update=found)
 
     def examine(self, job: FinalJob) -> Report:
-        """Execute the random shapes that are small enough. Nothing can be sanitised here.
-
-        Raises:
-            BadMessage: If the job is for another target or carries no source.
-            SandboxFailed: If the sandbox cannot be set up.
-        """
+        """Execute the random shapes that are small enough. Nothing can be sanitised here."""
         report, stages_s = self._report(job), dict[str, float]()
         results = {name: skipped(name, NO_CARD) for name in FINAL_CHECKS}
         results[FAR_INDICES] = skipped(FAR_INDICES, job.unreached or NO_CARD)
@@ -145,11 +139,7 @@ class ModelDevice(DeviceBench):
         """Do nothing."""
 
     def _report(self, job: MeasureJob | FinalJob) -> Report:
-        """Return a report without findings.
-
-        Raises:
-            BadMessage: If the job is for another target or carries no source.
-        """
+        """Return a report without findings."""
         if job.source is None or job.bundle.target != self.device.target:
             raise BadMessage(f"{self.device.name} needs a source and plans for {self.device.target}; job {job.id}")
         grounds = TrustGrounds(jail=sandbox.probe(), replayed=True, measured=False)
@@ -192,11 +182,7 @@ def _versions(target: str) -> dict[str, str]:
 
 
 def _judge(job: MeasureJob, seed: bytes, check_results: CheckResults, stages_s: dict[str, float]) -> KnownTraffic:
-    """Execute and check.
-
-    Raises:
-        JudgementEnded: If the variant is not correct, or cannot be judged.
-    """
+    """Execute and check."""
     cases = select_cases(job.bundle, job.graphs, job.operator)
     if not cases:
         reason = "every shape is too large to be executed on a CPU; widen the operator's ranges downwards"
@@ -212,11 +198,7 @@ def _judge(job: MeasureJob, seed: bytes, check_results: CheckResults, stages_s: 
 
 
 def _run_random_shapes(job: FinalJob, stages_s: dict[str, float]) -> CheckResult:
-    """Run a finalist's random shapes, as many as the interpreter can in bounded time.
-
-    Raises:
-        JudgementEnded: If a result is wrong, or cannot be known.
-    """
+    """Run a finalist's random shapes, as many as the interpreter can in bounded time."""
     graphs = {graph.shape.key: graph for graph in job.graphs}
     plans = list(random_plans(job.bundle, job.operator))
     costs = {key: cost(job.operator, graph) for key, graph in graphs.items()}
@@ -237,11 +219,7 @@ def _execute(
     check_results: CheckResults,
     stages_s: dict[str, float],
 ) -> InterpretReply:
-    """Execute cases on secret inputs, check them, and sample the traffic of larger plans.
-
-    Raises:
-        JudgementEnded: If the variant is not correct, or cannot be judged.
-    """
+    """Execute cases on secret inputs, check them, and sample the traffic of larger plans."""
     drawn = [[draw(job.operator, case.plan.shape, name, seed) for name in case.draws] for case in cases]
     try:
         with timed(stages_s, "interpret"):
@@ -267,11 +245,7 @@ def _examine(
     result: InterpretedResult,
     check_results: CheckResults,
 ) -> None:
-    """Check one draw.
-
-    Raises:
-        JudgementEnded: If it fails.
-    """
+    """Check one draw."""
     evidence = CheckEvidence(
         operator=operator,
         shape=case.plan.shape,

@@ -140,11 +140,7 @@ class SamplePair:
 
 @dataclass
 class CallTime:
-    """Time of a pacer's call at a shape, measured once; it only decides how many calls make a sample.
-
-    Attributes:
-        single_us: Microseconds; None until measured.
-    """
+    """Microseconds of a pacer's call at a shape, measured once; they only decide how many calls make a sample."""
 
     single_us: float | None = None
 
@@ -226,11 +222,7 @@ class PairedTimer:
         return wanted
 
     def _lay_out(self, pairs: int, calls: int) -> dict[PairSide, tuple[RunSlot, ...]]:
-        """Place the slots of a timing's rounds; all rounds use the same.
-
-        Raises:
-            JudgementEnded: If the arena is too small for them, or something was written there before.
-        """
+        """Place the slots of a timing's rounds; all rounds use the same."""
         slots, first = {}, self._trial.somewhere()
         end = first
         for side in self._trial.random.sample(list(PairSide), 2):
@@ -251,7 +243,7 @@ class PairedTimer:
         self._trial.processes.replay(PrepareRound(round=order), ROUND_S, Stage.TIME)
         reply = self._trial.processes.replay(TimeRound(), ROUND_S, Stage.TIME)
         if not isinstance(reply, TimedRound) or counts_of(reply) != {len(samples)}:
-            raise Transient("the runner did not time what it was asked to")
+            raise Transient("the figures of the runner do not match the round")
         plans = {side: self._plan(side) for side in PairSide}
         self._host_factor = min(self._host_factor, check_clocks(order, reply))
         examined = self._trial.processes.look(ExamineRound(plans=plans, round=order, checksums=reply.checksums))
@@ -270,12 +262,7 @@ class PairedTimer:
         ]
 
     def _blame(self, order: TimingRound, wrong: str) -> None:
-        """Decide why the pacer's runs are wrong beside the candidate, by running them alone.
-
-        Raises:
-            JudgementEnded: If they are right alone.
-            CardFailed: If they are not.
-        """
+        """Decide why the pacer's runs are wrong beside the candidate, by running them alone."""
         cases = order.cases(PairSide.PACER)
         processes, plans = self._trial.processes, {self._plans[PairSide.PACER]: self._plan(PairSide.PACER)}
         self._trial.execute(ExecuteRuns(side=PairSide.PACER, cases=cases, zones=order.seed), ROUND_S, Stage.TIME)

@@ -84,8 +84,8 @@ class CheckedRuns:
 class VariantTrial:
     """A candidate's bundle on the card, and the pacer's beside it.
 
-    Attributes:
-        checks: Results of the checks so far.
+    Methods raise `JudgementEnded` if the candidate fails, at the first batch with a wrong run, and `CardFailed` if the
+    card or its processes fail. `checks` has the results so far.
     """
 
     def __init__(
@@ -101,10 +101,6 @@ class VariantTrial:
         """Load the bundles, with the machine code of their kernels by digest, and set the oracle's operator.
 
         If `fresh`, content is used once; otherwise the oracle may have cached its answers.
-
-        Raises:
-            JudgementEnded: If a plan does not fit the card.
-            CardFailed: If the card or its processes failed.
         """
         self.processes = processes
         self.operator = operator
@@ -135,18 +131,12 @@ class VariantTrial:
         """Run the candidate's plans, cheap ones first, each on several draws, and inspect every run.
 
         The cheapest plan and the first benchmark run twice on equal content, once under concurrent load.
-
-        Args:
-            scrutiny: Depth of the checks.
-
-        Raises:
-            JudgementEnded: At the first batch with a wrong run.
         """
         bundle = self.bundles[PairSide.CANDIDATE]
         timed = {index for index, _ in benchmarks(bundle)} if scrutiny is CheckDepth.BRIEF else set()
         checked = [index for index in range(len(bundle.plans)) if index not in timed]
         order = sorted(checked, key=lambda index: plan_bytes(bundle.plans[index]))
-        twice = {*order[:1], self._first_benchmark()}
+        twice = {*order[:1], next(index for index, _ in benchmarks(bundle))}
         self.run(
             CheckedRuns(index, name, 2 if index in twice and name == REPEATED else 1)
             for index in order
@@ -154,43 +144,19 @@ class VariantTrial:
         )
 
     def run(self, runs: Iterable[CheckedRuns]) -> None:
-        """Run plans of the candidate and inspect every run, as many at a time as fit the arena.
-
-        Args:
-            runs: Small plans before large ones.
-
-        Raises:
-            JudgementEnded: At the first batch with a wrong run.
-        """
+        """Run plans of the candidate, small ones first, and inspect every run, as many at a time as fit the arena."""
         for batch in self._batches(runs):
             self._run_batch(batch)
 
     def execute(self, order: ExecuteRuns, timeout_s: float, stage: Stage) -> None:
-        """Run plans of a side; alone on the card if its kernels do not tolerate interruption.
-
-        Args:
-            order: Plans, slots and contents.
-            timeout_s: Seconds after which the candidate counts as hanging.
-            stage: Stage of the candidate.
-
-        Raises:
-            JudgementEnded: If the candidate fails.
-        """
+        """Run plans of a side; alone on the card if its kernels do not tolerate interruption."""
         self.processes.replay(order, timeout_s, stage, exclusive=self._uninterrupted[order.side])
 
     def take(self, start: int, end: int, stage: Stage) -> None:
-        """Give up the memory of former slots for another range.
+        """Give up the memory of former slots for the range from `start` to `end` of the arena.
 
         Memory without slots holds one pattern: it is overwritten when it is given up, and inspected before it is taken,
         or at the end. So a write to it is noticed, even if a slot takes its place later.
-
-        Args:
-            start: First byte of the range in the arena.
-            end: Its end.
-            stage: Stage of the candidate.
-
-        Raises:
-            JudgementEnded: If something was written to memory that is taken now.
         """
         taken, former = (start, end), self._held
         self._held = taken
@@ -199,36 +165,23 @@ class VariantTrial:
             self.processes.replay(PoisonRanges(ranges=outside(former, taken)), EXECUTE_S, stage)
 
     def check_idle(self) -> None:
-        """Inspect all memory without slots.
-
-        Raises:
-            JudgementEnded: If something was written there.
-        """
+        """Inspect all memory without slots."""
         self._look_at(outside((0, self.processes.arena_bytes), self._held), Stage.TIME)
 
     def slots(self, side: PairSide, plan: Plan, count: int, start: int, **options: int) -> tuple[RunSlot, ...]:
-        """Place slots for runs of a side's plan from a byte of the arena on.
-
-        Raises:
-            JudgementEnded: If the arena is too small for them.
-        """
+        """Place slots for runs of a side's plan from a byte of the arena on; the candidate fails if they do not fit."""
         limit = self.processes.arena_bytes
         try:
-            slots = place(self.bundles[side], plan, count, self.random, start=start, limit=limit, **options)
+            return place(self.bundles[side], plan, count, self.random, start=start, limit=limit, **options)
         except ArenaFull as error:
             raise JudgementEnded(Stage.CHECK, Outcome.PLAN_REJECTED, str(error)) from error
-        return slots
 
     def somewhere(self) -> int:
         """Return a random offset near the arena's start."""
         return self.random.randrange(START_STEPS) * ALIGNMENT
 
     def settle(self, examined: ExaminedRuns, stage: Stage) -> None:
-        """Record the oracle's findings.
-
-        Raises:
-            JudgementEnded: If there is a wrong run.
-        """
+        """Record the oracle's findings; the candidate fails if there is a wrong run."""
         self.checks = examined.checks or self.checks
         if examined.outcome is not None:
             raise JudgementEnded(stage, examined.outcome, examined.reason)
@@ -291,9 +244,6 @@ class VariantTrial:
         if not left:
             left += self.random.sample(choices, len(choices))
         return left.pop()
-
-    def _first_benchmark(self) -> int:
-        return next(index for index, _ in benchmarks(self.bundles[PairSide.CANDIDATE]))
 
 
 def room_for(*bundles: Bundle, runs: int = 2) -> int:

@@ -24,11 +24,7 @@ from workers.float8 import is_float8, readable
 
 @dataclass(frozen=True)
 class ExactAnswer:
-    """The answer for integers and booleans.
-
-    Attributes:
-        values: Expected values in the output's dtype and shape.
-    """
+    """The answer for integers and booleans: expected values in the output's dtype and shape."""
 
     values: torch.Tensor
 
@@ -81,11 +77,9 @@ Answer = ExactAnswer | FloatAnswer
 
 
 def derive(evidence: CheckEvidence, *, widened: bool) -> tuple[Answer, ...]:
-    """Compute the answers for all outputs.
+    """Compute the answers for all outputs from evidence of a perfect kernel, whose outputs are the native reference's.
 
-    Args:
-        evidence: Evidence of a perfect kernel: its outputs are those of the reference in the operator's own dtypes.
-        widened: Also allow the movement of results under nudged inputs, as `workers.checks` do in doubt.
+    If `widened`, also allow the movement of results under nudged inputs, as `workers.checks` do in doubt.
     """
     return tuple(_derive(evidence, number, widened) for number in range(len(evidence.outputs)))
 

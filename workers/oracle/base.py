@@ -18,7 +18,10 @@ Tensors = tuple[torch.Tensor, ...]
 
 
 class OracleCard(Protocol):
-    """Memory and the few kernels that an inspection takes. Everything is on one device, in the order of the calls."""
+    """Memory and the few kernels that an inspection takes. Everything is on one device, in the order of the calls.
+
+    Access outside the arena raises `ValueError`.
+    """
 
     @property
     def device(self) -> torch.device:
@@ -28,21 +31,13 @@ class OracleCard(Protocol):
         """Attach another arena in place of the former one, or none if the handle is empty."""
 
     def views(self, view: View, bases: Sequence[int]) -> list[torch.Tensor]:
-        """Return a plan's view in each of several buffers, which start at these bytes of the arena.
-
-        Raises:
-            ValueError: If one does not lie in it.
-        """
+        """Return a plan's view in each of several buffers, which start at these bytes of the arena."""
 
     def fill(self, operator: Operator, shape: Shape, seed: str, contents: Mapping[int, Tensors]) -> None:
         """Write timed content, as the runner does, into inputs by stream."""
 
     def address(self, offset: int, size: int) -> int:
-        """Return the address of a range of the arena.
-
-        Raises:
-            ValueError: If they do not lie in it.
-        """
+        """Return the address of a range of the arena."""
 
     def sums(self, memory: Sequence[Sequence[int]], sizes: Sequence[int], key: int) -> torch.Tensor:
         """Return checksums of memory, (rows, columns) int64: equal for equal memory, different for different memory.
@@ -74,12 +69,7 @@ class OracleCard(Protocol):
 
 @dataclass(frozen=True)
 class OracleSubject:
-    """The operator and its reference graphs that runs are checked against.
-
-    Attributes:
-        operator: The contract.
-        graphs: The reference, by shape key.
-    """
+    """The operator and its reference graphs by shape key that runs are checked against."""
 
     operator: Operator
     graphs: dict[str, Graph]

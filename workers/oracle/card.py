@@ -11,7 +11,6 @@ from workers import driver
 from workers.checks.error_ratio import FRACTION
 from workers.commands import POISON, ByteRange
 from workers.device_kernels import (
-    SUPPORT,
     ContentJob,
     DeviceKernels,
     SupportKernel,
@@ -22,7 +21,7 @@ from workers.device_kernels import (
 )
 from workers.oracle.answers import FloatAnswer
 from workers.oracle.base import Tensors
-from workers.oracle.compilation import ORACLE, measure_name
+from workers.oracle.compilation import measure_name
 from workers.oracle.kernels import ROWS, SPAN, WORDS
 from workers.protocol import Operator, Shape, View
 from workers.runner.arena import Arena, free_idle
@@ -35,7 +34,6 @@ MEASURES = 5
 """Figures per row that `workers.oracle.kernels.measure` writes."""
 _ALIGNMENT = 16
 # Alignment that the kernels assume, in bytes.
-_WARP = 32
 
 
 class CudaOracleCard:
@@ -48,11 +46,7 @@ class CudaOracleCard:
     """
 
     def __init__(self, index: int, kernels: Mapping[str, SupportKernel]) -> None:
-        """Open the card.
-
-        Args:
-            index: Its number on this machine.
-            kernels: Results of `compile_support` and `compile_oracle`, for its target.
+        """Open a card by its index, with the results of `compile_support` and `compile_oracle` for its target.
 
         Raises:
             ToolMissing: If this machine has no such card.
@@ -64,12 +58,7 @@ class CudaOracleCard:
         self.device = torch.device("cuda", index)
         self.memory_bytes = int(torch.cuda.get_device_properties(index).total_memory)
         self._stream = torch.cuda.current_stream().cuda_stream
-        self._support = DeviceKernels({name: kernels[name] for name in SUPPORT if name in kernels})
-        self._kernels = {name: kernels[name] for name in ORACLE}
-        self._functions = {
-            name: driver.load_function(kernel.code, kernel.entry, kernel.shared_bytes)
-            for name, kernel in self._kernels.items()
-        }
+        self._support = DeviceKernels(kernels)
         self._arena: Arena | None = None
 
     def without_arena(self) -> Self:
@@ -87,11 +76,7 @@ class CudaOracleCard:
             self._arena = Arena.open(bytes.fromhex(handle), arena_bytes)
 
     def views(self, view: View, bases: Sequence[int]) -> list[torch.Tensor]:
-        """Return a plan's view in each of several buffers, which start at these bytes of the arena.
-
-        Raises:
-            ValueError: If one does not lie in it.
-        """
+        """Return a plan's view in each of several buffers, which start at these bytes of the arena."""
         return self._opened_arena().views(view, bases)
 
     def fill(self, operator: Operator, shape: Shape, seed: str, contents: Mapping[int, Tensors]) -> None:
@@ -105,11 +90,7 @@ class CudaOracleCard:
         self._support.fill_content(self._stream, jobs)
 
     def address(self, offset: int, size: int) -> int:
-        """Return the address of a range of the arena.
-
-        Raises:
-            ValueError: If it does not lie in it.
-        """
+        """Return the address of a range of the arena."""
         return self._opened_arena().address(offset, size)
 
     def sums(self, memory: Sequence[Sequence[int]], sizes: Sequence[int], key: int) -> torch.Tensor:
@@ -142,7 +123,7 @@ class CudaOracleCard:
         if size:
             grid = (max(1, -(-(size // 8) // WORDS.value)), len(pairs), 1)
             jobs = self._table(_addresses(*pair) for pair in pairs)
-            self._launch("differences", grid, [jobs.data_ptr(), counts.data_ptr(), size])
+            self._support.launch(self._stream, "differences", grid, [jobs.data_ptr(), counts.data_ptr(), size])
         return counts
 
     def margins(self, outputs: Sequence[torch.Tensor], answers: Sequence[FloatAnswer]) -> torch.Tensor:
@@ -155,15 +136,14 @@ class CudaOracleCard:
         measures = torch.empty((MEASURES, count, spans, rows), device=self.device)
         name = measure_name(str(outputs[0].dtype).removeprefix("torch."), columns)
         arguments = [jobs.data_ptr(), measures.data_ptr(), rows, columns, float_bits(answers[0].own)]
-        self._launch(name, (-(-rows // ROWS.value), spans, count), arguments)
+        self._support.launch(self._stream, name, (-(-rows // ROWS.value), spans, count), arguments)
         bounds = self._table(
             [*_addresses(answer.squares, answer.gains, answer.leeway), limits(answer)] for answer in answers
         )
         found = torch.empty((2, count), device=self.device)
         few = float_bits(FRACTION * answers[0].values.numel())
-        self._launch(
-            "sift", (count, 1, 1), [bounds.data_ptr(), measures.data_ptr(), found.data_ptr(), rows, spans, few]
-        )
+        arguments = [bounds.data_ptr(), measures.data_ptr(), found.data_ptr(), rows, spans, few]
+        self._support.launch(self._stream, "sift", (count, 1, 1), arguments)
         return found
 
     def free(self, beyond: int = 0) -> None:
@@ -179,13 +159,6 @@ class CudaOracleCard:
         """Put words on the card. The driver copies them at once, so that the host need not wait for the card."""
         words = torch.tensor([*chain.from_iterable(rows)], dtype=torch.int64)
         return words.to(self.device, non_blocking=True)
-
-    def _launch(self, name: str, grid: tuple[int, int, int], arguments: Sequence[int]) -> None:
-        kernel = self._kernels[name]
-        no_scratch = (0, 0)
-        parameters = driver.LaunchParameters([*arguments, *no_scratch])
-        launch = driver.make_launcher(self._functions[name], grid, kernel.num_warps * _WARP, kernel.shared_bytes)
-        launch(self._stream, parameters.address)
 
 
 def _measurable(output: torch.Tensor) -> torch.Tensor:

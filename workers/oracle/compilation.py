@@ -33,14 +33,6 @@ def measure_constants(dtype: str) -> dict[str, Any]:
     return {"dtype": MEASURED[dtype], "bits": mantissa_bits(getattr(torch, dtype))}
 
 
-ORACLE: tuple[str, ...] = (
-    "differences",
-    "sift",
-    *(measure_name(dtype, columns) for dtype in MEASURED for columns in (EVEN, EVEN - 1)),
-)
-"""Names of the kernels: the function names in `kernels`; those of `measure` also by dtype and evenness of rows."""
-
-
 def compile_oracle(target: str) -> dict[str, SupportKernel]:
     """Compile every kernel for a target.
 

@@ -31,13 +31,7 @@ IDLE_BYTES = 8 * 2**30
 
 
 class Examiner:
-    """Judges runs in an arena against the operator that was set last.
-
-    Args:
-        card: Holds the arena.
-        memory: Keeps answers; several examiners may share it.
-        checks: Checks besides red zones and repetition.
-    """
+    """Judges runs in an arena against the operator that was set last; several examiners may share an answer cache."""
 
     def __init__(self, card: OracleCard, memory: AnswerCache, checks: Mapping[str, Check] = CHECKS) -> None:
         self._card = card
@@ -138,11 +132,9 @@ class Examiner:
         return self._conclude(Outcome.OUT_OF_BOUNDS, reason)
 
     def _suspects(self, mine: Sequence[PlanRun], its: Sequence[PlanRun] = ()) -> tuple[list[PlanRun], list[PlanRun]]:
-        """Return runs that the fast check does not clear, even with the bounds for nudged inputs.
+        """Return the candidate's and the pacer's runs that the fast check does not clear, even with widened bounds.
 
-        Args:
-            mine: The candidate's, of one plan. Those that are cleared are recorded in the results.
-            its: The pacer's, timed beside them.
+        The candidate's are of one plan; those that are cleared are recorded in the results.
         """
         fast_check, runs = FastCheck(self._card, self._subject, self._memory), [*mine, *its]
         margins = fast_check.margins(runs)

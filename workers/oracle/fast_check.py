@@ -39,13 +39,7 @@ BATCH_BYTES = 4 * 2**30
 
 
 class FastCheck:
-    """Checks runs of one shape.
-
-    Args:
-        card: Holds the arena.
-        subject: The operator and its reference.
-        memory: Keeps answers from look to look.
-    """
+    """Checks runs of one shape; `memory` keeps answers from look to look."""
 
     def __init__(self, card: OracleCard, subject: OracleSubject, memory: AnswerCache) -> None:
         self._card = card
@@ -148,9 +142,7 @@ class FastCheck:
     def _changed(self, runs: Sequence[PlanRun], expected: Sequence[tuple[int, ...]]) -> torch.Tensor:
         """Return infinity for runs that changed an immutable input, zero for others, (runs,).
 
-        Args:
-            runs: The runs.
-            expected: Checksums of the inputs of each before it ran.
+        The checksums of the inputs before the run are expected.
         """
         fixed = self._fixed(runs[0].plan.shape)
         memory = [[self._card.address(run.slot.buffers[number], size) for number, size in fixed] for run in runs]

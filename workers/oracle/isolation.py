@@ -20,14 +20,7 @@ LATE = "its results change after the end of their sample: all work of a call has
 
 
 def describe_misdeed(card: OracleCard, operator: Operator, order: ExamineRound, side: PairSide) -> str | None:
-    """Describe forbidden work of a side's calls: for other calls, or too late. None if there is none.
-
-    Args:
-        card: Holds the arena.
-        operator: Names the inputs.
-        order: The round.
-        side: An untrusted side.
-    """
+    """Describe forbidden work of an untrusted side's calls: for other calls, or too late. None if there is none."""
     if not _are_untouched(card, operator, uncalled_runs(order, side)):
         return UNCALLED
     return None if _keep_their_checksums(card, operator, order, side) else LATE

@@ -7,14 +7,7 @@ from workers.protocol import Operator
 
 
 def describe_damage(card: OracleCard, operator: Operator, runs: Sequence[PlanRun], seed: str) -> str | None:
-    """Describe the damage around the buffers of runs; None if there is none.
-
-    Args:
-        card: Holds the arena.
-        operator: Names inputs and outputs.
-        runs: Runs whose red zones are inspected, all at once.
-        seed: Seed of their pattern, hexadecimal.
-    """
+    """Describe the damage around the buffers of runs; None if there is none. `seed` is that of the zones' pattern."""
     if not card.damaged_bytes([zone for run in runs for zone in run.slot.zones], seed):
         return None
     for run in runs:

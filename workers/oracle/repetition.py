@@ -14,13 +14,7 @@ SHARE = 0.25
 
 
 def describe_difference(evidence: CheckEvidence, first: Tensors, second: Tensors) -> str | None:
-    """Describe the difference of two runs on equal inputs; None if no difference matters.
-
-    Args:
-        evidence: Evidence of one of them.
-        first: Outputs of one.
-        second: Outputs of the other.
-    """
+    """Describe how two runs on equal inputs differ; None if no difference matters. The evidence is of one of them."""
     for number, output in enumerate(evidence.operator.results):
         one, other = first[number], second[number]
         places = _places(evidence, number, one, other)

@@ -34,12 +34,7 @@ NO_MEMORY = (driver.OUT_OF_MEMORY, "CUDA error: out of memory", "CUBLAS_STATUS_A
 
 @dataclass(frozen=True)
 class OracleSession:
-    """The oracle for one executor.
-
-    Attributes:
-        greeting: Its first answer.
-        examiner: Inspects its runs.
-    """
+    """The oracle for one executor: its first answer, and the examiner of its runs."""
 
     greeting: ChildReady
     examiner: Examiner
@@ -59,13 +54,7 @@ class Oracle:
     def __init__(
         self, begin: Callable[[], CudaOracleCard], sharers: int = 1, checks: Mapping[str, Check] = CHECKS
     ) -> None:
-        """Prepare; nothing is opened yet.
-
-        Args:
-            begin: Opens the card; `open_card` with its arguments.
-            sharers: Number of executors that share it.
-            checks: Checks of runs.
-        """
+        """Keep the function that opens the card, and the number of executors that share it; nothing is opened yet."""
         self._begin = begin
         self._sharers = sharers
         self._checks = checks
@@ -90,11 +79,7 @@ class Oracle:
 
 
 def open_card(card: int, kernels: Mapping[str, SupportKernel]) -> CudaOracleCard:
-    """Open a card, while no process times there.
-
-    Args:
-        card: Its index.
-        kernels: Results of `compile_support` and `compile_oracle`, for the card's target.
+    """Open a card by its index, with compiled kernels, while no process times there.
 
     Raises:
         ToolMissing: If there is no such card.

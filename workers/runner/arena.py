@@ -35,6 +35,8 @@ class PlanMemory(Protocol):
 class Arena:
     """A block of memory on the card that is open in this thread.
 
+    Access outside it, misaligned, or after `close` raises `ValueError`.
+
     Attributes:
         pointer: Its address in this process.
         bytes: Its size.
@@ -43,13 +45,7 @@ class Arena:
     """
 
     def __init__(self, memory: torch.Tensor, release: Callable[[], None], handle: bytes = b"") -> None:
-        """Wrap memory; `allocate` and `open` provide it on a card.
-
-        Args:
-            memory: (bytes,) uint8.
-            release: Releases it.
-            handle: Handle by which another process opens it.
-        """
+        """Wrap (bytes,) uint8 memory with a function that releases it; `allocate` and `open` provide it on a card."""
         self.pointer = memory.data_ptr()
         self.bytes = memory.numel()
         self.device = memory.device
@@ -80,38 +76,22 @@ class Arena:
         return cls(as_tensor(pointer, size), partial(driver.close_memory, pointer))
 
     def tensor(self, offset: int, size: int) -> torch.Tensor:
-        """Return bytes of the arena, (size,) uint8.
-
-        Raises:
-            ValueError: If they do not lie in it, or it is closed.
-        """
+        """Return bytes of the arena, (size,) uint8."""
         self.address(offset, size)
         return self._opened()[offset : offset + size]
 
     def address(self, offset: int, size: int) -> int:
-        """Return the address of a range of the arena.
-
-        Raises:
-            ValueError: If it does not lie in the arena.
-        """
+        """Return the address of a range of the arena."""
         if offset < 0 or size < 0 or offset + size > self.bytes:
             raise ValueError(f"{size} bytes from {offset} on do not lie in an arena of {self.bytes}")
         return self.pointer + offset
 
     def view(self, view: View, base_offset: int) -> torch.Tensor:
-        """Return a plan's view in a buffer that starts at byte `base_offset`.
-
-        Raises:
-            ValueError: If it does not lie in the arena, is not aligned to its elements, or the arena is closed.
-        """
+        """Return a plan's view in a buffer that starts at byte `base_offset`."""
         return self.views(view, [base_offset])[0]
 
     def views(self, view: View, base_offsets: Sequence[int]) -> list[torch.Tensor]:
-        """Return a plan's view in each of several buffers.
-
-        Raises:
-            ValueError: If one does not lie in the arena, is not aligned to its elements, or the arena is closed.
-        """
+        """Return a plan's view in each of several buffers."""
         dtype: torch.dtype = getattr(torch, view.dtype)
         start, end, size = view.offset_bytes, view.end_bytes, dtype.itemsize
         for base in base_offsets:

@@ -19,25 +19,14 @@ _RANDOM = SystemRandom()
 
 @dataclass(frozen=True)
 class SlotRefill:
-    """Work on some slots before they are timed.
-
-    Attributes:
-        jobs: Inputs to fill.
-        poisoned: (address, bytes) of everything that a run is not given.
-    """
+    """Work on slots before they are timed: inputs to fill, and (address, bytes) to poison."""
 
     jobs: list[ContentJob]
     poisoned: list[tuple[int, int]]
 
 
 class SlotFiller:
-    """Fills slots of an arena; everything is enqueued on one stream.
-
-    Args:
-        support: The support kernels.
-        arena: Memory of the slots.
-        stream: The stream.
-    """
+    """Fills slots of an arena; everything is enqueued on one stream."""
 
     def __init__(self, support: DeviceKernels, arena: Arena, stream: int) -> None:
         self._support = support
@@ -45,11 +34,7 @@ class SlotFiller:
         self._stream = stream
 
     def fill(self, cases: Sequence[tuple[LoadedPlan, RunCase]], zones: str) -> None:
-        """Enqueue everything for one run of each case.
-
-        Args:
-            cases: Each with the plan that runs.
-            zones: The secret of red zones, hexadecimal.
+        """Enqueue everything for one run of each case, with red zones of a secret, hexadecimal.
 
         Raises:
             ValueError: If a content's draw does not exist.
@@ -68,15 +53,9 @@ class SlotFiller:
     def prepare(
         self, loaded_plan: LoadedPlan, slots: Sequence[RunSlot], seed: str, streams: Sequence[int]
     ) -> SlotRefill:
-        """Prepare timed content for several runs, and poison.
+        """Prepare timed content of a secret, one stream per slot, and poison.
 
         The order is random: tables of fills lie in memory that a candidate could find, and must not reveal decoys.
-
-        Args:
-            loaded_plan: The plan that runs.
-            slots: Slots of the runs.
-            seed: The secret, hexadecimal.
-            streams: Content of each slot.
         """
         refill = SlotRefill([], [])
         pairs = list(zip(slots, streams, strict=True))

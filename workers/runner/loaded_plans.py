@@ -13,13 +13,7 @@ from workers.runner.replay import LoadedKernels, ReplayedPlan
 
 @dataclass(frozen=True)
 class LoadedPlan:
-    """One plan of a side.
-
-    Attributes:
-        operator: Contract of the plan's inputs.
-        loaded: The plan, on the card.
-        contents: Content of its inputs when it is timed.
-    """
+    """One plan of a side on the card, its operator, and the content of its inputs when it is timed."""
 
     operator: Operator
     loaded: ReplayedPlan
@@ -32,11 +26,7 @@ class LoadedPlan:
 
 
 class LoadedPlans:
-    """Bundles by side.
-
-    Args:
-        arena: Memory of the slots.
-    """
+    """Bundles by side, whose slots are in one arena."""
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena

@@ -30,11 +30,7 @@ Step = Callable[[int], None]
 
 
 class LoadedKernels:
-    """A bundle's kernels, each loaded on first use.
-
-    Attributes:
-        bundle: The bundle.
-    """
+    """A bundle's kernels, each loaded on first use."""
 
     def __init__(self, bundle: Bundle, machine_code: Mapping[str, bytes]) -> None:
         """Keep machine code by kernel digest; the card is the one that is open in this thread."""
@@ -105,12 +101,7 @@ class ReplayedPlan:
     """
 
     def __init__(self, kernels: LoadedKernels, plan: Plan, arena: PlanMemory) -> None:
-        """Load the kernels that the plan launches.
-
-        Args:
-            kernels: Kernels of the plan's bundle.
-            plan: The plan.
-            arena: Memory of its slots, such as an `Arena`.
+        """Load the kernels that the plan launches; its slots will be in the arena.
 
         Raises:
             CannotRun: If the card cannot run it.

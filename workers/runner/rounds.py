@@ -52,11 +52,7 @@ class _ReadySample:
 
 
 class RoundGraphs:
-    """CUDA graphs of several calls each, captured for one round.
-
-    Args:
-        stream: Stream on which they are captured and launched.
-    """
+    """CUDA graphs of several calls each, captured and launched on one stream for one round."""
 
     def __init__(self, stream: int) -> None:
         self._stream = stream
@@ -84,13 +80,7 @@ class RoundGraphs:
 
 
 class TimedRounds:
-    """Times rounds on one stream.
-
-    Args:
-        support: The support kernels.
-        filler: Fills slots.
-        stream: The stream of all work.
-    """
+    """Times rounds on one stream."""
 
     def __init__(self, support: DeviceKernels, filler: SlotFiller, stream: int) -> None:
         self._support = support
@@ -106,13 +96,9 @@ class TimedRounds:
     def prepare(self, order: TimingRound, loaded_plans: Mapping[PairSide, LoadedPlan]) -> None:
         """Prepare a round: do all host work in advance, and run new plans once.
 
-        Args:
-            order: The round.
-            loaded_plans: The plans that it names.
-
         Raises:
             CannotRun: If the arena is too small for a slot.
-            BadMessage: If the round contradicts itself.
+            BadMessage: If the round is inconsistent.
             DriverError: If a run failed.
         """
         self._ready = None

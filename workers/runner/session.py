@@ -45,13 +45,7 @@ IDLE_BYTES = 2**30
 class OpenedCard:
     """An open card without an arena: a spare runner takes no memory from those at work.
 
-    Args:
-        card: The card that is open in this thread.
-        support: Support kernels on it.
-        allocate: Allocates an arena of a size in bytes.
-
-    Attributes:
-        opened: First answer to the executor.
+    `opened` is its first answer to the executor.
     """
 
     def __init__(
@@ -76,20 +70,10 @@ class OpenedCard:
 
 
 class RunnerSession:
-    """A card that is open for replay.
-
-    Attributes:
-        opened: Properties of the card and the arena for the executor.
-    """
+    """A card that is open for replay. `opened` tells the executor about the card and the arena."""
 
     def __init__(self, opened: ChildReady, support: DeviceKernels, arena: Arena) -> None:
-        """Take over an arena, whose content is overwritten.
-
-        Args:
-            opened: Properties of the card without an arena.
-            support: Support kernels on it.
-            arena: Memory of the card.
-        """
+        """Take over an arena, whose content is overwritten."""
         self._support = support
         self._arena = arena
         self._stream, self._beside = driver.make_stream(), driver.make_stream()
@@ -192,11 +176,7 @@ class _LastWords:
 
 
 def open_card(card: int, kernels: Mapping[str, SupportKernel]) -> OpenedCard:
-    """Open a card, while no process times there.
-
-    Args:
-        card: Its index.
-        kernels: Support kernels, compiled for it.
+    """Open a card by its index, with kernels compiled for it, while no process times there.
 
     Raises:
         ToolMissing: If there is no such card.
@@ -209,12 +189,7 @@ def open_card(card: int, kernels: Mapping[str, SupportKernel]) -> OpenedCard:
 
 
 def serve(channel: ChildChannel, begin: Callable[[], OpenedCard]) -> None:
-    """Serve as a runner: open the card, greet, carry out commands until the executor hangs up or the card is lost.
-
-    Args:
-        channel: The connection to the executor.
-        begin: Opens the card; `open_card` with its arguments.
-    """
+    """Serve as a runner: open the card, greet, carry out commands until the executor hangs up or the card is lost."""
     torch.set_num_threads(1)  # The fork left the executor's threads behind.
     with _LastWords(channel):
         opening = begin()

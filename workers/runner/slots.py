@@ -15,11 +15,7 @@ class CannotRun(Exception):
 
 
 class SlotLayout:
-    """The layout of every slot of a plan.
-
-    Attributes:
-        inputs: Number of the plan's buffers, the first ones, that are inputs.
-    """
+    """The layout of every slot of a plan. The plan's first buffers, `inputs` in number, are its inputs."""
 
     def __init__(self, bundle: Bundle, plan: Plan) -> None:
         buffers, scratch = pieces_of(bundle, plan)
