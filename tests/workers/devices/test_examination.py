@@ -172,7 +172,7 @@ def test_what_cannot_fit_is_not_tried(far: Far) -> None:
     assert judging_bytes(OPERATOR, graph) == SIZE + 8 * SIZE // 2 * 2
     far.examination.setting.processes.memory_bytes = needed - 1
     far.run()
-    assert far.result.verdict == "skipped" and "with a reference in float64" in far.result.detail
+    assert far.result.verdict == "skipped" and "with a float64 reference" in far.result.detail
     assert far.provided == []
     far.examination.setting.processes.memory_bytes = needed
     far.run()

@@ -105,7 +105,7 @@ class OpenedCard(PaperCard):
     memory_bytes = 2**26
     opened = SimpleNamespace(name="Paper H200", versions={"driver": "1"})
 
-    def beside(self) -> PaperCard:
+    def without_arena(self) -> PaperCard:
         return PaperCard()
 
 
