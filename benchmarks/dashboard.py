@@ -131,7 +131,7 @@ def _fill(path: Path, search: str, candidates: int, cells: int, spread: int) -> 
             (search, SOURCE, DEVICE, at),
         )
         database.execute(
-            "INSERT INTO parentages (parent, child) SELECT json_extract(parents, '$[0]'), id FROM candidates "
+            "INSERT INTO candidate_parents (parent, child) SELECT json_extract(parents, '$[0]'), id FROM candidates "
             "WHERE parents <> '[]'"
         )
         columns = "search, device, axes_version, cell, coordinates, candidate, variant, bundle, job, emitter, objective"
@@ -285,7 +285,7 @@ async def measure_storm(large: LargeSearch) -> dict[str, Any]:
     async def follow(mine: list[tuple[float, str]]) -> None:
         async for update in search_live(search, large.coordinator, PageFrame(scopes=frozenset({"read"})), request):
             sizes.append(len(json.dumps(update.data)))
-            if update.event == "part" and update.data["name"] == "standing":
+            if update.event == "part" and update.data["name"] == "status":
                 best = re.search(r"\u2248(\d+\.\d\d)\u00d7</a>", update.data["inside"])
                 mine.append((time.time(), best[1] if best else ""))
 
@@ -311,10 +311,10 @@ async def measure_storm_in_browser(page: Any, large: LargeSearch) -> dict[str, A
         """() => {
             window.drawn = [];
             const note = () => {
-              const best = document.querySelector("#standing .big a");
+              const best = document.querySelector("#status .big a");
               if (best) window.drawn.push([Date.now() / 1000, best.textContent]);
             };
-            new MutationObserver(note).observe(document.getElementById("standing"), { childList: true });
+            new MutationObserver(note).observe(document.getElementById("status"), { childList: true });
         }"""
     )
     storm = PromotionLoad(least=3.0)

@@ -15,7 +15,7 @@ from tests.service import records
 HERE = device_progress_of(
     records.DEVICE,
     records_of.ProgressRecord(
-        evaluations=7,
+        evaluated=7,
         correct=5,
         elites=3,
         cells=12,
@@ -59,7 +59,7 @@ def test_whom_a_search_waits_for_is_said_once_that_lasts(
     assert "waits for" not in capsys.readouterr().err
     time.sleep(0.03)
     view.show(alone)
-    assert "waits for a worker that judges on h200, and there is none" in capsys.readouterr().err
+    assert "waits for a worker that judges on h200, and none is connected" in capsys.readouterr().err
     view.show(PROGRESS)
     view.show(alone)
     assert "waits for" not in capsys.readouterr().err
