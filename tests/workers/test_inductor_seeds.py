@@ -13,9 +13,9 @@ from workers.protocol import Device, Operator, Outcome, Shape, TraceJob, TraceRe
 from workers.tracer.reply import WrittenSeed
 
 WITHOUT_A_DRAFT = {
-    "depthwise_conv_large": "filters of any extent",
+    "depthwise_conv_large": "filters whose extents are not fixed",
     "entmax15": "sort",
-    "sigmoid_attention": "as a number of Python's",
+    "sigmoid_attention": "as a Python number",
     "simplicial_attention": "a scalar",
     "sliding_window_attention": "a scalar",
     **dict.fromkeys(("gated_linear_attention", "lightning_attention", "ssd_chunk_scan"), "SymInt"),

@@ -1,4 +1,4 @@
-"""The axes of the values of a kernel with a matrix product, found from how they are made."""
+"""Axes of the values in a kernel with a matrix product, derived from their expressions."""
 
 import ast
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ Axes = frozenset[str]
 
 NONE = Axes()
 NATURAL = {Axes("yr"): "yr", Axes("xr"): "rx", Axes("yx"): "yx"}
-"""The order of a tile's axes as `tl.dot` takes and gives it."""
+"""Order of a tile's axes for operands and results of `tl.dot`."""
 
 
 class KnownValues:
-    """What is known of a kernel's names, in the order of its lines."""
+    """Axes of a kernel's names, in the order of its lines."""
 
     def __init__(self, function: ast.FunctionDef) -> None:
         self._parameters = [item.arg for item in function.args.args]
@@ -23,10 +23,10 @@ class KnownValues:
         self._axes: dict[str, Axes] = {}
 
     def axes(self, value: ast.expr) -> Axes:
-        """The axes of an expression.
+        """Return the axes of an expression.
 
         Raises:
-            UnclearError: If they are not surely known.
+            UnclearError: If they are not certain.
         """
         match value:
             case ast.Constant() | ast.Attribute(value=ast.Name(id="tl")):
@@ -90,7 +90,7 @@ class KnownValues:
 
 
 def _made_of(blocks: Sequence[str]) -> Axes:
-    """The axes of a tile of these extents."""
+    """Return the axes of a tile with these extents."""
     named = {block: axis for axis, block in BLOCKS.items()}
     if len(blocks) != 2 or not all(block in named for block in blocks):
         raise UnclearError
@@ -98,17 +98,17 @@ def _made_of(blocks: Sequence[str]) -> Axes:
 
 
 def is_call(node: ast.AST, function: str) -> TypeGuard[ast.Call]:
-    """Whether a node calls this function."""
+    """True if a node calls this function."""
     return isinstance(node, ast.Call) and dotted(node.func) == function
 
 
 def is_cast(node: ast.AST) -> TypeGuard[ast.Call]:
-    """Whether a node is `value.to(dtype)`."""
+    """True if a node is `value.to(dtype)`."""
     method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to"
     return method and isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords
 
 
 def receiver(call: ast.Call) -> ast.expr:
-    """What a method is called on."""
+    """Return the object of a method call."""
     assert isinstance(call.func, ast.Attribute)
     return call.func.value

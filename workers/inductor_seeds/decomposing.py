@@ -1,4 +1,4 @@
-"""Products with a side of one row or column as sums: nothing that a tile of their operands held would be used twice."""
+"""Products with a side of one row or column as sums, because no element of an operand's tile would be used twice."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,10 +11,10 @@ Table = Mapping[torch._ops.OpOverload[..., Any], Callable[..., Any]]
 
 
 def thin_products(known: Table) -> Table:
-    """A table of decompositions with those of matrix products that have a side of size 1, whatever the other sizes.
+    """Extend a table of decompositions by matrix products with a side of size 1.
 
     Args:
-        known: The table; products whose sides are all larger are left to it.
+        known: The table; it still handles products whose sides are all larger.
     """
     aten = torch.ops.aten
     return {
@@ -27,7 +27,7 @@ def thin_products(known: Table) -> Table:
 
 
 def _as_it_is(*_: object, **__: object) -> torch.Tensor:
-    """Tells the tracer that there is no decomposition."""
+    """Tell the tracer that there is no decomposition."""
     none: torch.Tensor = NotImplemented
     return none
 
@@ -60,7 +60,7 @@ def _is_thin(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _sums(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The product, each element a sum in float32 at least."""
+    """Return the product; each element is a sum in at least float32."""
     return (_wide(a).unsqueeze(-1) * _wide(b).unsqueeze(-3)).sum(-2).to(a.dtype)
 
 

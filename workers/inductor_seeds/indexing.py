@@ -1,6 +1,6 @@
-"""How Inductor says in a kernel with a matrix product which elements are meant: its names, and what they are bound to.
+"""Inductor's index names and expressions in a kernel with a matrix product.
 
-y and x are the axes of the result, r is the one that is summed, and z counts matrices, one a program.
+y and x are the axes of the result, r is the one that is summed, and z counts matrices, one per program.
 """
 
 import ast
@@ -15,18 +15,18 @@ EXTENTS = {"z": "znumel", "y": "ynumel", "x": "xnumel", "r": "r0_numel"}
 BLOCKS = {"z": "ZBLOCK", "y": "YBLOCK", "x": "XBLOCK", "r": "R0_BLOCK"}
 
 _LAST = {"y": -3, "x": -2, "r": -1}
-"""The place of an axis in the shapes of Inductor's values."""
+"""Position of an axis in the shapes of Inductor's values."""
 
 _LONG = "tl.program_id(1) + tl.program_id(2) * tl.num_programs(1)"
-"""The number of a tile along an axis of more than 65535, dealt over two axes of the grid."""
+"""Number of a tile along an axis of more than 65535, spread over two axes of the grid."""
 
 
 class UnclearError(Exception):
-    """Part of a kernel is not surely understood."""
+    """Part of a kernel is not understood with certainty."""
 
 
 def start_of(axis: str, value: ast.expr, *, short: bool) -> ast.expr:
-    """The first element of a program's tile, `tl.program_id(0) * XBLOCK`, without casts.
+    """Return the first element of a program's tile, `tl.program_id(0) * XBLOCK`, without casts.
 
     Raises:
         UnclearError: If it is anything else.
@@ -43,7 +43,7 @@ def start_of(axis: str, value: ast.expr, *, short: bool) -> ast.expr:
 
 
 def index_line(axis: str, value: ast.expr, starts: Mapping[str, ast.expr], *, short: bool) -> ast.expr:
-    """The elements of a program's tile along an axis, `start + tl.arange(0, XBLOCK)`; of z, the one element.
+    """Return the elements of a program's tile along an axis, `start + tl.arange(0, XBLOCK)`; for z, the one element.
 
     Raises:
         UnclearError: If it is anything else.
@@ -79,7 +79,7 @@ def index_line(axis: str, value: ast.expr, starts: Mapping[str, ast.expr], *, sh
 
 
 def preferred(function: ast.FunctionDef) -> dict[frozenset[str], str]:
-    """The order of a tile's two axes by which its rows are neighbours in memory, where all loads agree on it."""
+    """Return the order of two axes in which elements of a row are adjacent in memory, if all loads agree."""
     found: dict[frozenset[str], set[str]] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.Call) and dotted(node.func) == "tl.load":
@@ -92,28 +92,28 @@ def preferred(function: ast.FunctionDef) -> dict[frozenset[str], str]:
 
 
 def terms(total: ast.expr) -> list[ast.expr]:
-    """What is added up in an expression."""
+    """Return the terms of a sum."""
     if isinstance(total, ast.BinOp) and isinstance(total.op, ast.Add):
         return [*terms(total.left), *terms(total.right)]
     return [total]
 
 
 def factors(product: ast.expr) -> list[ast.expr]:
-    """What is multiplied in an expression."""
+    """Return the factors of a product."""
     if isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult):
         return [*factors(product.left), *factors(product.right)]
     return [product]
 
 
 def conjuncts(mask: ast.expr) -> list[ast.expr]:
-    """The parts of a mask that must all hold; none for no mask."""
+    """Return the parts of a mask that must all hold; none without a mask."""
     if isinstance(mask, ast.BinOp) and isinstance(mask.op, ast.BitAnd):
         return [*conjuncts(mask.left), *conjuncts(mask.right)]
     return [] if ast.unparse(mask) == "None" else [mask]
 
 
 def _steps(address: ast.expr) -> dict[str, int]:
-    """For each axis of an address but z: 1 if its next element is the next in memory, else 0."""
+    """Return for each axis of an address except z: 1 if its next element is the next in memory, else 0."""
     found: dict[str, int] = {}
     for part in terms(address):
         names = {node.id for node in ast.walk(part) if isinstance(node, ast.Name)}
@@ -123,7 +123,7 @@ def _steps(address: ast.expr) -> dict[str, int]:
 
 
 def _narrow(value: ast.expr) -> ast.expr:
-    """An expression without a cast to 64 bits around it."""
+    """Remove a cast to 64 bits around an expression."""
     match value:
         case ast.Call(func=ast.Attribute(value=inner, attr="to"), args=[dtype]) if ast.unparse(dtype) == "tl.int64":
             return inner

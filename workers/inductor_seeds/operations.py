@@ -1,7 +1,7 @@
-"""Operations that a traced reference is given in place of torch's, so that Inductor leaves them to us.
+"""Operations that replace torch's in a traced reference, so that Inductor leaves them to us.
 
-What torch tells Inductor of a convolution depends on the libraries that this machine would choose for it, and fixes
-extents that should stay symbols. This one depends on nothing.
+Torch's information for Inductor about a convolution depends on this machine's libraries, and fixes extents that should
+stay symbols. Our operation depends on neither.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,18 +12,18 @@ import torch
 
 NAMESPACE = "kernelreef"
 CONVOLUTION = f"torch.ops.{NAMESPACE}.convolution.default"
-"""How Inductor's host code names it. Its arguments are those of `aten.convolution` without the bias."""
+"""Name of the operation in Inductor's host code. Its arguments are those of `aten.convolution` without the bias."""
 _SCHEMA = (
     "(Tensor x, Tensor weight, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed,"
     " SymInt[] output_padding, SymInt groups) -> Tensor"
 )
 
 _How = tuple[Sequence[int], Sequence[int], Sequence[int], bool, Sequence[int], int]
-"""The schema's arguments after the tensors."""
+"""Types of the schema's arguments after the tensors."""
 
 
 def _made(x: torch.Tensor, weight: torch.Tensor, *how: *_How) -> torch.Tensor:
-    """A tensor of the form that a convolution makes."""
+    """Return a tensor with the shape of a convolution's result."""
     stride, padding, dilation, transposed, output_padding, groups = how
     axes = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, output_padding, strict=True)
     if transposed:
@@ -35,7 +35,7 @@ def _made(x: torch.Tensor, weight: torch.Tensor, *how: *_How) -> torch.Tensor:
         channels = weight.shape[0]
         extents = [(size + 2 * pad - gap * (taps - 1) - 1) // step + 1 for size, taps, step, pad, gap, _ in axes]
     shape = (x.shape[0], channels, *extents)
-    # Packed. Torch's own strides would hold a maximum with 1 for every extent, and every index of a kernel with them.
+    # Packed, because torch's own strides contain a maximum with 1 for every extent, which enters every index.
     return x.new_empty_strided(shape, [prod(shape[axis + 1 :]) for axis in range(len(shape))])
 
 
@@ -49,4 +49,4 @@ def _convolve(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, 
 
 
 DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = {torch.ops.aten.convolution.default: _convolve}
-"""What to trace in place of torch's operations, by their overloads."""
+"""Replacements of torch's operations in a trace, by their overloads."""

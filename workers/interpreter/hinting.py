@@ -1,8 +1,8 @@
-"""Where hints stand: the compiler heeds each that it reads, wherever that is, for the value that it is about.
+"""Positions of hints: the compiler applies each hint that it reads to its value, wherever the hint stands.
 
-A hint becomes a property of the value, and holds for it as a whole: in a branch that no program takes, too, and behind
-a `return`. What runs cannot tell, so a hint has to stand where its value is made: in the same branch, and in the same
-turn of a loop. Parameters and counters of loops are free: there the compiler heeds none.
+A hint becomes a property of the value everywhere, even if it stands in a branch that no program takes or after a
+`return`. Execution cannot reveal such hints. So a hint must stand where its value is made: in the same branch and in
+the same loop iteration. Parameters and loop variables are exempt: the compiler ignores their hints.
 """
 
 import ast
@@ -14,11 +14,11 @@ from triton.compiler.code_generator import CodeGenerator
 
 _HINTS = (tl.multiple_of, tl.max_contiguous, tl.max_constancy)
 _COUNTER = "ub.poison"
-# What stands for a loop's counter until the loop is written.
+# Placeholder of a loop variable until the loop is emitted.
 
 
 def watch_hints() -> list[str]:
-    """Have the compiler look at hints; returns the list that it writes down what is wrong with them in."""
+    """Make the compiler check hints. Returns the list to which it appends objections."""
     found: list[str] = []
     call = CodeGenerator.call_Function
 
@@ -28,9 +28,8 @@ def watch_hints() -> list[str]:
         about = args[0] if args else kws.get("input")
         if any(fn is hint for hint in _HINTS) and isinstance(about, tl.tensor) and not _is_made_here(self, about):
             found.append(
-                f"`{ast.unparse(node)}` is a hint about a value that is made elsewhere than in the branch or the loop "
-                "that it stands in, and the compiler heeds it whether it is reached or not: give hints where the value "
-                "is made"
+                f"`{ast.unparse(node)}` is a hint about a value that is made outside the branch or the loop of the "
+                "hint, and the compiler applies it even if it is not reached: give hints where the value is made"
             )
         return call(self, node, fn, args, kws)
 
@@ -39,7 +38,7 @@ def watch_hints() -> list[str]:
 
 
 def _is_made_here(generator: CodeGenerator, value: tl.tensor) -> bool:
-    """Whether a value is made in the block that is being written, or by no instruction."""
+    """True if a value is made in the block that is being emitted, or by no instruction."""
     sought, blocks = value.handle.id(), set[int]()
 
     def look(operation: ir.operation) -> None:

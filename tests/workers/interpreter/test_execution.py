@@ -186,7 +186,7 @@ NOT_KNOWN = {
     "a global that host code makes": (
         "def host():\n    return 3.0\n\n\nFACTOR = host()\n\n\n"
         "@triton.jit\ndef kernel(a0, a1):\n    tl.store(a1, tl.load(a0) * FACTOR)\n",
-        "'FACTOR' is made by host code",
+        "host code computes 'FACTOR'",
         15,
     ),
     "a block as a condition": (

@@ -174,5 +174,5 @@ def test_only_names_that_kernels_read_are_told():
         + "e = (lambda: 1)()\nCONFIGS = [triton.Config({})]\n"
     )
     told = outcome(job_for(source))
-    assert "left out is what only host code can work out: 'FACTOR' in line" in told
+    assert "values that only host code computes are missing: 'FACTOR' in line" in told
     assert "'e'" not in told and "CONFIGS" not in told
