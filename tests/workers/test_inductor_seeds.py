@@ -1,4 +1,4 @@
-"""Drafts by TorchInductor, in the jail: for every catalogue operator a candidate that traces, or the reason why not."""
+"""Seeds by TorchInductor, in the sandbox: a candidate that traces for every catalogue operator, or a reason."""
 
 from pathlib import Path
 

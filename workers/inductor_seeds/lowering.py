@@ -20,9 +20,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from workers.inductor_seeds.decomposing import thin_products
 from workers.inductor_seeds.extremes import values_of
-from workers.inductor_seeds.operations import CONVOLUTION, DECOMPOSITIONS, NAMESPACE
+from workers.inductor_seeds.operations import CONVOLUTION, DECOMPOSITIONS, NAMESPACE, thin_products
 from workers.protocol import Operator, Outcome
 from workers.targets import Target
 from workers.tracer.fake_device import DEVICE, pretend

@@ -12,16 +12,22 @@ from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
-from workers.inductor_seeds.axes import NATURAL, NONE, Axes, KnownValues, is_call, is_cast, receiver
 from workers.inductor_seeds.indexing import (
     EXTENTS,
     INDEX,
     MASKS,
+    NATURAL,
+    NONE,
     STARTS,
+    Axes,
+    KnownValues,
     UnclearError,
     conjuncts,
     factors,
     index_line,
+    is_call,
+    is_cast,
+    receiver,
     start_of,
     terms,
 )

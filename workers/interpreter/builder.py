@@ -46,18 +46,15 @@ def _signed(data: Array) -> Array:
 
 
 def _divide_toward_zero(left: Array, right: Array) -> Array:
-    result: Array = (left - np.fmod(left, right)) // right
-    return result
+    return np.asarray((left - np.fmod(left, right)) // right)
 
 
 def _shift_right_logical(left: Array, right: Array) -> Array:
-    result: Array = (as_unsigned(left) >> as_unsigned(right)).view(left.dtype)
-    return result
+    return np.asarray((as_unsigned(left) >> as_unsigned(right)).view(left.dtype))
 
 
 def _shift_right_arithmetic(left: Array, right: Array) -> Array:
-    result: Array = (_signed(left) >> _signed(right)).view(left.dtype)
-    return result
+    return np.asarray((_signed(left) >> _signed(right)).view(left.dtype))
 
 
 def _high_product(left: Array, right: Array) -> Array:
@@ -68,8 +65,7 @@ def _high_product(left: Array, right: Array) -> Array:
     (low_a, high_a), (low_b, high_b) = halves
     middle = high_a * low_b + ((low_a * low_b) >> 32)
     crossed = low_a * high_b + (middle & 0xFFFFFFFF)
-    result: Array = (high_a * high_b + (middle >> 32) + (crossed >> 32)).view(left.dtype)
-    return result
+    return np.asarray((high_a * high_b + (middle >> 32) + (crossed >> 32)).view(left.dtype))
 
 
 ARITHMETIC: dict[str, Callable[[Array, Array], Array]] = {

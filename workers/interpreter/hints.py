@@ -4,17 +4,28 @@ The compiler moves several elements at once if it assumes contiguous and aligned
 also carries the value that the hint implies. An access is refused if elements moved together are not adjacent, or not
 all wanted. A false hint without such an access is harmless: columns that wrap around, `(start + tl.arange(0, B)) % N`,
 are contiguous only for some N.
+
+The compiler applies a hint to its value everywhere, even if the hint stands in a branch that no program takes or after
+a `return`. Execution cannot reveal such hints. So a hint must stand where its value is made: in the same branch and in
+the same loop iteration. Parameters and loop variables are exempt: the compiler ignores their hints.
 """
 
-from collections.abc import Callable, Sequence
+import ast
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from triton import language as tl
+from triton._C.libtriton import ir
+from triton.compiler.code_generator import CodeGenerator
 
 from workers.interpreter.faults import Array, NotInterpretable
 from workers.interpreter.formats import FalseHint, TensorValue, TritonType, format_of
 
 WIDEST_BYTES = 16
 """Maximum number of bytes that one thread loads or stores at once."""
+_HINTS = (tl.multiple_of, tl.max_contiguous, tl.max_constancy)
+_COUNTER = "ub.poison"
+# Placeholder of a loop variable until the loop is emitted.
 
 
 def apply(function: Callable[..., Array], dtype: TritonType, *operands: TensorValue) -> TensorValue:
@@ -132,8 +143,7 @@ def _suppose(data: Array, axis: int | None, multiple: int | None, lengths: Seque
     if multiple:
         starts = starts - starts % multiple
     risen = (place % length * rise).reshape((-1,) + (1,) * (data.ndim - 1 - axis))
-    result: Array = starts + risen.astype(data.dtype)
-    return result
+    return np.asarray(starts + risen.astype(data.dtype))
 
 
 def _longest_run(data: Array, axis: int, step: int) -> int:
@@ -158,10 +168,41 @@ def _together(address: Array, mask: Array, axis: int, count: int, size: int) -> 
     alike = wanted.min(axis=axis + 1) == wanted.max(axis=axis + 1)
     steps = np.diff(places, axis=axis + 1)
     rising = (steps.min(axis=axis + 1) == size) & (steps.max(axis=axis + 1) == size)
-    result: Array = rising & aligned & alike
-    return result
+    return np.asarray(rising & aligned & alike)
 
 
 def _any(mask: Array, axis: int, count: int) -> Array:
-    result: Array = _grouped(mask, axis, count).max(axis=axis + 1)
-    return result
+    return np.asarray(_grouped(mask, axis, count).max(axis=axis + 1))
+
+
+def watch_hints() -> list[str]:
+    """Make the compiler check hints. Returns the list to which it appends objections."""
+    found: list[str] = []
+    call = CodeGenerator.call_Function
+
+    def watched(
+        self: CodeGenerator, node: ast.Call, fn: object, args: Sequence[object], kws: Mapping[str, object]
+    ) -> object:
+        about = args[0] if args else kws.get("input")
+        if any(fn is hint for hint in _HINTS) and isinstance(about, tl.tensor) and not _is_made_here(self, about):
+            found.append(
+                f"`{ast.unparse(node)}` is a hint about a value that is made outside the branch or the loop of the "
+                "hint, and the compiler applies it even if it is not reached: give hints where the value is made"
+            )
+        return call(self, node, fn, args, kws)
+
+    CodeGenerator.call_Function = watched
+    return found
+
+
+def _is_made_here(generator: CodeGenerator, value: tl.tensor) -> bool:
+    """True if a value is made in the block that is being emitted, or by no instruction."""
+    sought, blocks = value.handle.id(), set[int]()
+
+    def look(operation: ir.operation) -> None:
+        results = (operation.get_result(index).id() for index in range(operation.get_num_results()))
+        if sought in results and operation.get_name() != _COUNTER:
+            blocks.add(operation.get_block().id())
+
+    generator.module.walk(look)
+    return blocks <= {generator.builder.get_insertion_block().id()}

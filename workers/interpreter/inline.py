@@ -70,8 +70,7 @@ def _of_turns(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """Compute sine or cosine of an angle in turns, as the unit does: large angles lose float32 precision."""
 
     def call(data: Array) -> Array:
-        result: Array = function((data * _TURNS).astype(np.float64) * (2 * np.pi))
-        return result
+        return np.asarray(function((data * _TURNS).astype(np.float64) * (2 * np.pi)))
 
     return call
 

@@ -22,24 +22,20 @@ def through_torch(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[
 
 def reciprocal_root(data: Array) -> Array:
     """Return 1 / sqrt(x)."""
-    result: Array = 1 / np.sqrt(data)
-    return result
+    return np.asarray(1 / np.sqrt(data))
 
 
 def _reciprocal_cube_root(data: Array) -> Array:
-    result: Array = 1 / np.cbrt(data)
-    return result
+    return np.asarray(1 / np.cbrt(data))
 
 
 def _saturate(data: Array) -> Array:
-    result: Array = np.fmin(np.fmax(data, data.dtype.type(0)), data.dtype.type(1))
-    return result
+    return np.asarray(np.fmin(np.fmax(data, data.dtype.type(0)), data.dtype.type(1)))
 
 
 def fma(left: Array, right: Array, addend: Array) -> Array:
     """Multiply and add in float64."""
-    result: Array = left.astype(np.float64) * right + addend
-    return result
+    return np.asarray(left.astype(np.float64) * right + addend)
 
 
 def _round(data: Array) -> Array:
@@ -59,22 +55,19 @@ def _quantile(data: Array) -> Array:
 
 def _inverse_of_erfc(data: Array) -> Array:
     """Invert `erfc` through the normal distribution, which is exact near 0, in the tail of `erfc`."""
-    result: Array = (-_quantile(data.astype(np.float64) / 2) / np.sqrt(2.0)).astype(data.dtype)
-    return result
+    return np.asarray((-_quantile(data.astype(np.float64) / 2) / np.sqrt(2.0)).astype(data.dtype))
 
 
 def _sine_of_half_turns(data: Array) -> Array:
     """Compute sin(pi x), reduced by whole turns first: it is exactly zero at integers."""
     rest = data - 2 * np.rint(data / 2)
     near = np.where(np.abs(rest) > 0.5, np.copysign(1, rest) - rest, rest)
-    result: Array = np.sin(np.pi * near.astype(np.float64)).astype(data.dtype)
-    return result
+    return np.asarray(np.sin(np.pi * near.astype(np.float64)).astype(data.dtype))
 
 
 def _cosine_of_half_turns(data: Array) -> Array:
     rest = np.abs(data - 2 * np.rint(data / 2))
-    result: Array = np.sin(np.pi * (0.5 - rest.astype(np.float64))).astype(data.dtype)
-    return result
+    return np.asarray(np.sin(np.pi * (0.5 - rest.astype(np.float64))).astype(data.dtype))
 
 
 def _positive_difference(left: Array, right: Array) -> Array:
@@ -114,13 +107,11 @@ def _bits_as(name: str) -> Callable[[Array], Array]:
 
 def _average(left: Array, right: Array) -> Array:
     """Average 32-bit integers, rounded down."""
-    result: Array = (left.astype(np.int64) + right) >> 1
-    return result
+    return np.asarray((left.astype(np.int64) + right) >> 1)
 
 
 def _average_up(left: Array, right: Array) -> Array:
-    result: Array = (left.astype(np.int64) + right + 1) >> 1
-    return result
+    return np.asarray((left.astype(np.int64) + right + 1) >> 1)
 
 
 def _to_float(held: type[np.floating[Any]], is_unsigned: bool) -> Callable[[Array], Array]:

@@ -255,8 +255,7 @@ class DeviceMemory:
         buffer = np.searchsorted(self._starts, place, side="right") - 1
         offset = place - self._starts[buffer]
         within = (offset + self._turns[offset // TILE_BYTES]) % TILE_BYTES // stored.itemsize
-        tiled: Array = self._tiles.view(stored)[self._tile_of[buffer], within]
-        return tiled
+        return np.asarray(self._tiles.view(stored)[self._tile_of[buffer], within])
 
     def _write(self, stored: np.dtype[np.generic], draws: Array, index: Array, values: Array) -> None:
         self._writes.append(_Write(stored, draws, index, self._read(stored, draws, index)))
@@ -284,8 +283,7 @@ class DeviceMemory:
         stray = (position < 0) | (offset + size > self._sizes[number])
         if stray.any():
             raise OutOfBounds(self._describe(int(address[stray].reshape(-1)[0]), size))
-        place: Array = offset + self._starts[number]
-        return place
+        return np.asarray(offset + self._starts[number])
 
     def _describe(self, address: int, size: int) -> str:
         """Describe a stray access by the nearest buffer."""

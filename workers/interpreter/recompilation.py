@@ -20,7 +20,7 @@ from triton.runtime.jit import JITCallable, JITFunction
 from workers.interpreter.expression_ids import number
 from workers.interpreter.extract import MODULE_NAME, ExtractedModule
 from workers.interpreter.faults import NotInterpretable
-from workers.interpreter.hinting import watch_hints
+from workers.interpreter.hints import watch_hints
 from workers.interpreter.launch import constant_of
 from workers.interpreter.ptx_equality import are_alike
 from workers.interpreter.record import Record, RecordingGenerator, write_down

@@ -125,8 +125,7 @@ def is_beyond(data: Array, dtype: TritonType) -> Array:
     """Return a mask of floats whose integral part is out of a type's range."""
     bounds = np.iinfo(format_of(dtype).held)
     whole = np.trunc(data.astype(np.float64))
-    beyond: Array = (whole < float(bounds.min)) | (whole >= float(bounds.max) + 1) | np.isnan(data)
-    return beyond
+    return np.asarray((whole < float(bounds.min)) | (whole >= float(bounds.max) + 1) | np.isnan(data))
 
 
 def _place() -> tuple[CodeType, int]:
@@ -140,21 +139,18 @@ def _place() -> tuple[CodeType, int]:
 def _shifts_out(left: Array, right: Array) -> Array:
     """Return a mask of shifts by at least the width; a negative number counts as a large one."""
     bits = 1 if left.dtype == np.bool_ else 8 * left.itemsize
-    result: Array = (right < 0) | (right >= bits)
-    return result
+    return np.asarray((right < 0) | (right >= bits))
 
 
 def _is_zero(left: Array, right: Array) -> Array:
-    result: Array = right == 0
-    return result
+    return np.asarray(right == 0)
 
 
 def _is_zero_or_too_large(left: Array, right: Array) -> Array:
     """Return a mask of undefined quotients: by zero, or the lowest signed number by -1."""
     if left.dtype.kind != "i":
         return _is_zero(left, right)
-    result: Array = (right == 0) | ((right == -1) & (left == np.iinfo(left.dtype).min))
-    return result
+    return np.asarray((right == 0) | ((right == -1) & (left == np.iinfo(left.dtype).min)))
 
 
 UNDEFINED: dict[str, Callable[[Array, Array], Array]] = {

@@ -1,4 +1,4 @@
-"""Folding: a kernel is written for fixed numbers, and means what it meant."""
+"""Folding: a kernel specialised for fixed numbers computes the same."""
 
 import ast
 

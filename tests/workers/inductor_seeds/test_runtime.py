@@ -1,4 +1,4 @@
-"""Spelling: Inductor's runtime in Triton's words."""
+"""Replacement of Inductor's runtime by plain Triton."""
 
 import ast
 

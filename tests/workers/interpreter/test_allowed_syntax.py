@@ -1,4 +1,4 @@
-"""What a kernel may not say, because it could mean something else to the compiler than to the interpreter."""
+"""Syntax that is refused in kernels, because it may differ between the compiler and the interpreter."""
 
 import ast
 import math

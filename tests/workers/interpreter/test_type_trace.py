@@ -1,4 +1,4 @@
-"""The interpreter is held to what the compiler had, and does what that makes of a loop."""
+"""The interpreter is compared with the compiler's record, and treats loops like the compiler."""
 
 import pytest
 

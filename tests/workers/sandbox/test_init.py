@@ -1,4 +1,4 @@
-"""The tree dies whichever isolation the machine has."""
+"""The tree dies with any isolation of the machine."""
 
 import os
 import sys
