@@ -1,4 +1,4 @@
-"""Rehearsal: the compiler compiles once in a process that forks, so that its children find it ready."""
+"""Warm-up of the compiler: one compilation in the process that forks, so that its children find it ready."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""How much arithmetic a reference takes as it is written, for telling what bounds a kernel.
+"""Count of a reference's floating-point operations, used to tell what bounds a kernel.
 
-Runs inside the jail, beside the export. The count is of the reference's own formula: a kernel that skips what need not
-be computed, such as the masked half of causal attention, does with less.
+Runs inside the sandbox, with the export. The count follows the reference's own formula. A kernel that skips needless
+work, such as the masked half of causal attention, takes fewer.
 """
 
 from collections.abc import Iterable
@@ -23,14 +23,14 @@ MOVES = frozenset(
 
 @dataclass(frozen=True)
 class Flops:
-    """Floating-point operations: those of matrix products and convolutions, and all others, one an element."""
+    """Floating-point operations: of matrix products and convolutions, and of all others, one per element."""
 
     matrix: float = 0.0
     other: float = 0.0
 
 
 def count(nodes: Iterable[fx.Node]) -> Flops:
-    """Count over a traced graph whose nodes know the shapes of their results."""
+    """Count operations of a traced graph whose nodes know the shapes of their results."""
     matrix = other = 0.0
     for node in nodes:
         if not isinstance(node.target, OpOverload):
@@ -49,7 +49,7 @@ def _value(node: fx.Node) -> object:
 
 
 def _elements(node: fx.Node) -> float:
-    """Elements that an operation goes through: the most of its floating-point arguments and results."""
+    """Return the size of the largest floating-point argument or result of an operation."""
     values = [node.meta.get("val"), *(each.meta.get("val") for each in node.all_input_nodes)]
     sizes = [prod(value.shape) for value in values if isinstance(value, torch.Tensor) and value.is_floating_point()]
     return float(max(sizes, default=0))

@@ -1,18 +1,18 @@
-"""How much of a trace's deadline is spent, as far as the process can tell that is held to it from outside."""
+"""Time budget of a trace, as the traced process itself measures it; the sandbox enforces the deadline from outside."""
 
 import time
 
 from workers.protocol.job import BUSY
 
 SHARE = 0.8
-"""Of the deadline, for variants; the rest is for the answer, which may be megabytes."""
+"""Share of the deadline for variants; the rest is for the reply, which may be megabytes."""
 
 
 class TimeBudget:
-    """Seconds of a processor, or fewer where the clock runs out first.
+    """Processor seconds of a trace; wall time counts too, divided by `BUSY`.
 
     Args:
-        deadline_s: What the job allows.
+        deadline_s: Limit of the job.
     """
 
     def __init__(self, deadline_s: float) -> None:
@@ -21,9 +21,9 @@ class TimeBudget:
 
     @property
     def spent_s(self) -> float:
-        """Seconds so far."""
+        """Seconds spent so far."""
         return max(time.process_time() - self._used, (time.perf_counter() - self._began) / BUSY)
 
     def suffices(self, seconds: float) -> bool:
-        """Whether there is time for something that takes so many seconds."""
+        """Return True if work of so many seconds still fits."""
         return self.spent_s + seconds <= SHARE * self._deadline_s
