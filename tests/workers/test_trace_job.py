@@ -19,7 +19,7 @@ TARGET_NAMES = ("sm_80", "sm_90", "sm_100", "gfx942")
 TOO_LONG = ("of processor time", "did not end within")
 """Where nothing else runs the first comes true before the second."""
 EXPECTED = {
-    "adds_in_half": (Outcome.PRECISION, 22, "add up in f16"),
+    "adds_in_half": (Outcome.PRECISION, 22, "accumulate in f16"),
     "asks_for_a_retry": (Outcome.TRACE_CRASHED, 19, "RuntimeError: CUDA error"),
     "asks_for_the_launch": (Outcome.PLAN_REJECTED, None, "%gridid"),
     "asks_where_it_runs": (Outcome.PLAN_REJECTED, None, "%smid"),
@@ -95,7 +95,7 @@ EXPECTED = {
     "reaches_the_host": (Outcome.PLAN_REJECTED, None, "system scope"),
     "reads_an_item": (Outcome.HOST_READ, 19, "(item)"),
     "reads_its_callers": (Outcome.CORRECT, None, ""),
-    "reads_before_its_parameters": (Outcome.PLAN_REJECTED, None, "must name what it reads"),
+    "reads_before_its_parameters": (Outcome.PLAN_REJECTED, None, "must name its parameter"),
     "reads_the_clock": (Outcome.PLAN_REJECTED, None, "clock"),
     "recurses": (Outcome.TRACE_CRASHED, 19, "RecursionError"),
     "replaces_the_checks": (Outcome.PLAN_REJECTED, None, "memory of input 'x'"),

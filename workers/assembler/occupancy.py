@@ -1,4 +1,4 @@
-"""How many programs of a kernel fit on one multiprocessor at a time, from registers, shared memory and the sheet."""
+"""Occupancy: resident programs per multiprocessor, from registers, shared memory and the target's data."""
 
 from workers.targets import Target
 
@@ -8,16 +8,16 @@ SHARED_RESERVED_BYTES = 1024
 _SHARED_GRANULE_BYTES = {"nvidia": 128, "amd": 512}
 # Shared memory is allocated in these steps: CUDA occupancy calculator; CDNA3 ISA guide, LDS allocation.
 _REGISTER_GRANULE = {"nvidia": 256, "amd": 512}
-# 32-bit registers are allocated to a warp in these steps: 8 a thread of 32 or of 64 lanes (the same sources).
+# 32-bit registers are allocated to a warp in these steps: 8 per lane, of 32 or 64 lanes (the same sources).
 _SCHEDULERS = 4
-# Warps are spread over four schedulers with a quarter of the registers each, on all targets of the sheets.
+# Warps are spread over four schedulers with a quarter of the registers each, on all targets.
 
 
 def resident_programs(target: Target, num_warps: int, registers: int, shared_bytes: int) -> int:
-    """Programs of a kernel that one multiprocessor holds at a time; 0 if not even one fits.
+    """Return how many programs of a kernel one multiprocessor holds at a time; 0 if not even one fits.
 
-    The smallest of four limits: threads, programs, registers (allocated a warp at a time, in steps, within one of
-    four schedulers) and shared memory (in steps, with the driver's share). Clusters are not looked at.
+    The result is the smallest of four limits: threads, programs, registers (allocated per warp, in steps, within one of
+    four schedulers) and shared memory (in steps, with the driver's share). Clusters are ignored.
     """
     warps_sm = target.threads_sm // target.warp_size
     limits = [warps_sm // num_warps, target.blocks_sm]
@@ -33,7 +33,7 @@ def resident_programs(target: Target, num_warps: int, registers: int, shared_byt
 
 
 def occupancy(target: Target, num_warps: int, programs: int) -> float:
-    """Share of a multiprocessor's warp slots that `programs` resident programs fill, 0 to 1."""
+    """Return the share of a multiprocessor's warp slots that `programs` resident programs fill, 0 to 1."""
     return min(1.0, programs * num_warps * target.warp_size / target.threads_sm)
 
 

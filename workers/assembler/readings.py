@@ -13,13 +13,13 @@ from workers.targets import Target
 def read_plans(
     bundle: Bundle, operator: Operator, codes: Mapping[str, MachineCode], target: Target
 ) -> tuple[Readings, ...]:
-    """Readings of each plan of a bundle, in order.
+    """Derive the readings of each plan of a bundle, in order.
 
     Args:
         bundle: The plans and their kernels.
-        operator: What the plans compute; its inputs count towards `bytes_required`.
+        operator: The contract; its inputs count towards `bytes_required`.
         codes: Machine code by kernel digest, for every kernel of the bundle.
-        target: The sheet that occupancy is taken from.
+        target: The target, for occupancy.
     """
     return tuple(_read_plan(plan, bundle, operator, codes, target) for plan in bundle.plans)
 
@@ -75,17 +75,17 @@ def _read_launch(launch: Launch, kernel: Kernel, code: MachineCode, target: Targ
 
 
 def programs_of(launch: Launch) -> int:
-    """Programs that a launch starts."""
+    """Return the number of programs of a launch."""
     return prod(launch.grid)
 
 
 def main_launch(plan: Plan) -> Launch | None:
-    """The launch with the most programs, the first of equals; None if the plan launches nothing."""
+    """Return the launch with the most programs, the first of equals; None if the plan launches nothing."""
     return max(plan.launches, key=programs_of, default=None)
 
 
 def resident_of(kernel: Kernel, code: MachineCode, target: Target) -> int:
-    """Programs of an assembled kernel that one multiprocessor holds at a time."""
+    """Return how many programs of an assembled kernel one multiprocessor holds at a time."""
     return resident_programs(target, kernel.num_warps, code.registers, code.shared_bytes)
 
 
@@ -94,12 +94,12 @@ def _output_bytes(plan: Plan) -> int:
 
 
 def _is_persistent(plan: Plan, plans: Sequence[Plan], code: MachineCode, capacity: int, target: Target) -> bool:
-    """Whether the main launch's grid is sized by the device and its programs loop over the work.
+    """Return True if the main launch's grid is sized by the device and its programs loop over the work.
 
-    Three things must hold: the kernel loops; all of its programs are resident at once; and the count does not follow
-    the shape. The last is seen from the bundle: no plan that is larger or smaller in every dimension that varies has
-    another count, unless work ran short for it; where no plan can be compared, a whole number of programs on every
-    multiprocessor is taken for a grid sized by the device.
+    The kernel must loop, all of its programs must be resident at once, and their count must not depend on the shape.
+    The bundle shows the last: no plan that is larger or smaller in every varying dimension has another count, unless it
+    has too little work. If no plan is comparable, a multiple of the number of multiprocessors counts as sized by the
+    device.
     """
     main = main_launch(plan)
     if main is None or not code.mix.loops or programs_of(main) > capacity:
@@ -114,7 +114,7 @@ def _is_persistent(plan: Plan, plans: Sequence[Plan], code: MachineCode, capacit
 
 
 def _comparable(plan: Plan, main: Launch, plans: Sequence[Plan]) -> list[tuple[bool, int]]:
-    """Plans of the same kernel that are larger or smaller in every varying dimension: whether larger, and programs."""
+    """Return, for plans of the same kernel that differ equally in all varying dimensions, if larger, and programs."""
     sizes = plan.shape.dims
     varying = [name for name in sizes if len({other.shape.dims.get(name) for other in plans}) > 1]
     found = []

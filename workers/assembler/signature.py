@@ -1,4 +1,4 @@
-"""Whether the launches of a plan pass what a kernel's entry takes."""
+"""Arguments of launches, checked against the parameters of a kernel's entry."""
 
 from workers.assembler.machine import EntryParameter
 from workers.assembler.refusal import AssemblyRefused
@@ -17,7 +17,7 @@ def check_launch(launch: Launch, parameters: tuple[EntryParameter, ...]) -> None
     """Compare a launch's arguments with the entry's parameters.
 
     Raises:
-        Refused: If a launch would pass something else than the entry takes.
+        AssemblyRefused: If the arguments do not match the parameters.
     """
     declared = parameters[: len(parameters) - SCRATCH_POINTERS]
     scratch = parameters[len(declared) :]

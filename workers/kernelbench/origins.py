@@ -1,7 +1,7 @@
-"""How the values of a problem's tensors are made, watched while it makes them without data.
+"""Origins of the values of a problem's tensors, observed while it makes them without data.
 
-Runs inside the jail. What `rand` made lies in [0, 1), what `uniform_` made between its bounds, and simple arithmetic
-moves such bounds along. Where an operation is not followed nothing is known.
+Runs inside the sandbox. Results of `rand` are in [0, 1), those of `uniform_` within its bounds, and simple arithmetic
+changes such bounds. After any other operation, nothing is known.
 """
 
 from collections.abc import Callable
@@ -14,15 +14,15 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
 LEAST_SHARE = 2.0**-20
-"""Taken for the least value of a softmax or a sigmoid: they are above 0, and often the argument of a logarithm."""
+"""Lower bound assumed for softmax and sigmoid: they are above 0, and often the argument of a logarithm."""
 
 
 @dataclass(frozen=True)
 class ValueOrigin:
-    """How a tensor's values were made.
+    """Origin of a tensor's values.
 
     `low` and `high` are bounds of uniform, whole and constant values, and mean and standard deviation of normal ones.
-    The upper bound of whole numbers is one of their values.
+    The upper bound of whole numbers is inclusive.
     """
 
     kind: Literal["uniform", "whole", "constant", "normal", "unknown"] = "unknown"
@@ -31,11 +31,11 @@ class ValueOrigin:
 
     @property
     def bounded(self) -> bool:
-        """Whether `low` and `high` are bounds."""
+        """True if `low` and `high` are bounds."""
         return self.kind in ("uniform", "whole", "constant")
 
     def scaled(self, factor: float, added: float = 0.0) -> "ValueOrigin":
-        """Of the same values times a factor, plus a number."""
+        """Return the origin of the same values times a factor, plus a number."""
         if self.kind == "normal":
             return ValueOrigin("normal", self.low * factor + added, self.high * abs(factor))
         low, high = sorted((self.low * factor + added, self.high * factor + added))
@@ -46,15 +46,15 @@ UNKNOWN = ValueOrigin()
 
 
 class ValueOrigins(TorchDispatchMode):
-    """Watches tensors being made while it is the mode; `of` tells how one was."""
+    """Mode that observes how tensors are made; `of` returns the origin of one."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._known: dict[int, ValueOrigin] = {}
-        self._kept: list[torch.Tensor] = []  # so that no storage's address is used again
+        self._kept: list[torch.Tensor] = []  # so that no storage address is reused
 
     def of(self, tensor: torch.Tensor) -> ValueOrigin:
-        """How a tensor's values were made."""
+        """Return the origin of a tensor's values."""
         return self._known.get(_storage(tensor), UNKNOWN)
 
     def __torch_dispatch__(
@@ -86,13 +86,13 @@ def _number(value: object) -> ValueOrigin:
 
 
 def _made(name: str, args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin:
-    """How the result of an operation is made, of its arguments as they were before."""
+    """Return the origin of an operation's result, from its arguments and their origins before the call."""
     rule = _RULES.get(name)
     return UNKNOWN if rule is None else rule(args, before)
 
 
 def _first(args: tuple[object, ...], low: float, high: float) -> tuple[float, float]:
-    """The two numbers behind the first argument, or what they are where they are left out."""
+    """Return the two numbers after the first argument, or their defaults."""
     given = [float(value) if isinstance(value, (int, float)) else None for value in (*args[1:3], None, None)][:2]
     return low if given[0] is None else given[0], high if given[1] is None else given[1]
 
@@ -124,7 +124,7 @@ def _divided(args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin
 
 
 def _cut(args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin:
-    """A triangle of a matrix; the rest are zeros."""
+    """Return the origin of a triangle of a matrix; the rest are zeros."""
     kind = before[0]
     return ValueOrigin("uniform", min(kind.low, 0.0), max(kind.high, 0.0)) if kind.bounded else kind
 

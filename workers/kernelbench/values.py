@@ -1,10 +1,9 @@
-"""From how a problem makes a tensor's values to how ours are drawn.
+"""Draws of a tensor's values, derived from their origin in the problem.
 
-A problem draws its inputs one way, mostly from [0, 1), where a ReLU changes nothing and a long product is zero. What
-`forward` is given is therefore drawn as widely as any operator's inputs, unless the problem's values keep within other
-bounds, which then are part of what it promises. Parameters are drawn as their initialisation draws them, so that
-activations keep their scale; weights that begin as ones and zeros vary around these, or nobody would notice
-that they are left out.
+A problem mostly draws its inputs from [0, 1), where a ReLU changes nothing and a long product is zero. Arguments of
+`forward` are therefore drawn as widely as any operator's inputs, unless the problem has other bounds, which are then
+part of its contract. Parameters are drawn as by their initialisation, so that activations keep their scale. Weights
+that begin as ones and zeros vary around these, because a kernel could omit them unnoticed otherwise.
 """
 
 from typing import Any
@@ -14,35 +13,35 @@ import torch
 from workers.kernelbench.origins import ValueOrigin
 
 AROUND = 0.5
-"""How far values go either way from a constant that a parameter begins with."""
+"""Maximum distance of values from the constant that a parameter begins with."""
 DEVIATIONS = 2.0
-"""Standard deviations either way that uniform values go, for normal ones of another spread than 1."""
+"""Standard deviations, either way, of the uniform values that replace normal ones of a spread other than 1."""
 STANDARD = (ValueOrigin("uniform", 0.0, 1.0), ValueOrigin("normal", 0.0, 1.0))
-"""What `rand` and `randn` make."""
+"""Origins of `rand` and `randn`."""
 
 
 class Undrawable(Exception):
-    """Nothing tells what values a tensor may have; the message says of which."""
+    """The range of a tensor's values is unknown; the message names the tensor."""
 
 
 def drawn(name: str, dtype: torch.dtype, origin: ValueOrigin, *, parameter: bool, published: bool) -> dict[str, Any]:
-    """The fields of an input that say how its values are drawn.
+    """Return the fields of an input that define the draw of its values.
 
     Args:
-        name: What the input is called.
-        dtype: Of its elements.
-        origin: How the problem makes them.
-        parameter: Whether it belongs to the module.
-        published: Whether to draw as the problem does, rather than as widely as may be.
+        name: Name of the input.
+        dtype: Its dtype.
+        origin: Origin of its values in the problem.
+        parameter: True if it belongs to the module.
+        published: True to draw as the problem does, rather than as widely as possible.
 
     Raises:
-        Undrawable: If it holds integers of unknown range.
+        Undrawable: If its values are integers of unknown range.
     """
     if dtype == torch.bool:
         return {}
     if not dtype.is_floating_point:
         if not origin.bounded:
-            raise Undrawable(f"'{name}' holds integers, and how it is made does not tell their range")
+            raise Undrawable(f"'{name}' holds integers of unknown range, because the way it is made is not supported")
         return {"low": origin.low, "high": origin.high + 1.0}
     if origin.kind == "unknown" or (origin in STANDARD and not (parameter or published)):
         return {"distribution": "normal"} if parameter or published else {}

@@ -1,4 +1,4 @@
-"""Honest implementations: right answers that round in other places than the reference does."""
+"""Honest implementations: right answers that round in other places than the reference."""
 
 from collections.abc import Callable
 
@@ -14,11 +14,11 @@ from workers.protocol.graph import Value
 
 
 def honest_graphs(sketch: TypedGraph, formulas: TypedGraph) -> dict[str, Graph]:
-    """Graphs that compute what the reference does, by name; those that would be the reference itself are left out.
+    """Return graphs that compute the same as the reference, by name, without those equal to the reference itself.
 
     Args:
         sketch: The reference.
-        formulas: The same, written out.
+        formulas: The reference, written out.
     """
     graphs = {
         "composite operations by their formulas": formulas.graph,
@@ -30,7 +30,7 @@ def honest_graphs(sketch: TypedGraph, formulas: TypedGraph) -> dict[str, Graph]:
 
 
 def _rounded_once(case: MutationCase) -> Tensors:
-    """Float64 in the outputs' dtypes; where it is not finite though the reference is, the reference."""
+    """Round float64 to the outputs' dtypes; where only the reference is finite, take the reference."""
     return tuple(
         torch.where(expected.isfinite() | ~readable(native).isfinite(), expected.to(native.dtype), native)
         for expected, native in zip(case.reference.expected, case.reference.native, strict=True)
@@ -41,7 +41,7 @@ HONEST_ANSWERS: dict[str, Callable[[MutationCase], Tensors]] = {
     "the reference in its own dtypes": lambda case: case.reference.native,
     "float64, rounded once": _rounded_once,
 }
-"""Answers that the expectation holds already."""
+"""Answers from values that the expectation already has."""
 
 
 def _backwards(draft: GraphBuilder, node: Node, index: int) -> Value | None:
@@ -76,13 +76,13 @@ def _in_parts(draft: GraphBuilder, node: Node, index: int) -> Value | None:
 
 
 def _sum(draft: GraphBuilder, node: Node) -> ReducedAxes | None:
-    """A sum or a mean of floats."""
+    """Return the reduction of a node that is a sum or mean of floats; None for others."""
     form = draft.form(node.args[0]) if name_of(node) in ("sum", "mean") else None
     return ReducedAxes.read(draft, node) if form is not None and form.is_float else None
 
 
 def _added(draft: GraphBuilder, parts: list[NodeRef]) -> NodeRef:
-    """Neighbours first, then their sums, as a tree."""
+    """Add parts as a tree: neighbours first, then their sums."""
     while len(parts) > 1:
         pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
         parts = [draft.call("add.Tensor", *pair) if len(pair) == 2 else pair[0] for pair in pairs]

@@ -1,4 +1,4 @@
-"""Trivial answers: what a kernel returns that does not do the work."""
+"""Trivial answers: results of kernels that do not do the work."""
 
 from collections.abc import Iterator
 
@@ -9,14 +9,14 @@ from workers.mutation_testing.cases import MutationCase, Tensors
 from workers.reference import evaluate
 
 UNINITIALISED = 0xFF
-"""Byte that memory is filled with before a kernel runs: NaN as a float, -1 as an integer."""
+"""Byte that fills memory before a kernel runs: NaN as a float, -1 as an integer."""
 
 DEPENDENT = ("copy of", "first row")
-"""How answers begin that are made from the inputs or the results of one case: an operator may be exactly that."""
+"""Prefixes of answers made from the inputs or results of one case; an operator may compute exactly that."""
 
 
 def trivial_answers(case: MutationCase) -> Iterator[tuple[str, Tensors]]:
-    """Wrong answers to a case, by name: each of them in place of one output, the others being right."""
+    """Yield wrong answers to a case, by name; each replaces one output, and the others are right."""
     right = case.reference.native
     other = evaluate(case.graph, draw(case.operator, case.graph.shape, case.draw, b"another seed"), double=False)
     for number, output in enumerate(case.operator.results):
@@ -42,7 +42,7 @@ def _instead_of(case: MutationCase, number: int) -> Iterator[tuple[str, torch.Te
 
 
 def _copied(tensor: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """An input cast and broadcast; or else its elements in order, from the start again where they do not suffice."""
+    """Cast and broadcast an input; if that is impossible, take its elements in order, repeated as needed."""
     lined_up = zip(reversed(tensor.shape), reversed(right.shape), strict=False)
     if tensor.dim() <= right.dim() and all(size in (1, wanted) for size, wanted in lined_up):
         return tensor.to(right.dtype).expand_as(right).contiguous()

@@ -44,10 +44,10 @@ def test_what_the_contract_has_may_be_multiplied_and_added(body: str, operator: 
 @pytest.mark.parametrize(
     ("body", "operator", "said"),
     [
-        ("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r1}, {%r2}, {%r3}, {%r1};", RMSNORM, "add up in f16"),
+        ("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r1}, {%r2}, {%r3}, {%r1};", RMSNORM, "accumulate in f16"),
         ("wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16 {%r1}, %rd1, %rd2, %p1, 1, 1, 0, 0;", RMSNORM, "in f16,"),
-        ("wmma.mma.sync.aligned.row.col.m16n16k16.f16.f32 {%r1}, {%r2}, {%r3}, {%r1};", RMSNORM, "add up in f16"),
-        ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%r1}, {%r2}, {%r3}, {%r1};", EXACT, "add up in f32"),
+        ("wmma.mma.sync.aligned.row.col.m16n16k16.f16.f32 {%r1}, {%r2}, {%r3}, {%r1};", RMSNORM, "accumulate in f16"),
+        ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%r1}, {%r2}, {%r3}, {%r1};", EXACT, "accumulate in f32"),
         ("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32 {%r1}, {%r2}, {%r3}, {%r1};", RMSNORM, "e4m3 and e5m2"),
         ("mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%r1}, {%r2}, {%r3}, {%r1};", RMSNORM, "multiply s8 and u8"),
         ("wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8 {%r1}, %rd1, %rd2, %p1;", RMSNORM, "multiply s8"),

@@ -1,5 +1,5 @@
-"""AMD kernels: LLVM's assembly text is held against the rules, printed anew, assembled and linked.
+"""AMD kernels: LLVM's assembly text is checked against the rules, printed anew, assembled and linked.
 
-text     the rules, and what the instructions say
+text     the rules, and the instruction mix
 hsaco    text to machine code
 """

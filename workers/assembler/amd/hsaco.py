@@ -1,4 +1,4 @@
-"""AMD kernels: the rules, then the assembler and linker of the installed Triton in a jail of its own."""
+"""AMD kernels: the rules, then the assembler and linker of the installed Triton in a sandbox of its own."""
 
 from pathlib import Path
 
@@ -15,15 +15,15 @@ LIMITS = SandboxLimits(wall_s=15.0, cpu_s=15.0, memory_bytes=4 * 2**30, reply_by
 """LLVM assembles Triton's kernels in under 0.1 s."""
 
 _FEATURES = {"gfx11": "-real-true16"}
-# What Triton's HIP backend passes for a family of targets.
+# Features that Triton's HIP backend passes for a family of targets.
 
 
 def assemble_amdgcn(kernel: Kernel, target: Target) -> MachineCode:
     """Lint and assemble a kernel for an AMD target.
 
     Raises:
-        Refused: If it breaks a rule or the assembler does not take it.
-        JailFailed: If the jail cannot be set up.
+        AssemblyRefused: If it breaks a rule or the assembler rejects it.
+        SandboxFailed: If the sandbox cannot be set up.
     """
     linted = lint_amdgcn(kernel)
     wanted = f'.amdgcn_target "amdgcn-amd-amdhsa--{target.name}"'
@@ -49,7 +49,7 @@ def assemble_amdgcn(kernel: Kernel, target: Target) -> MachineCode:
 
 
 def _link(text: str, target: str, features: str) -> bytes:
-    """Assemble and link; runs in the jail's private directory."""
+    """Assemble and link; runs in the sandbox's private directory."""
     llvm.init_targets()
     Path("kernel.o").write_bytes(amd.assemble_amdgcn(text, target, features))
     amd.link_hsaco("kernel.o", "kernel.hsaco")

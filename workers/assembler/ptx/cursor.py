@@ -1,4 +1,4 @@
-"""A place in a text, and the few moves that parsing needs."""
+"""The parser's position in a text, with the few moves that it needs."""
 
 from typing import NoReturn
 
@@ -7,18 +7,18 @@ from workers.assembler.refusal import AssemblyRefused
 
 
 class TokenCursor:
-    """Walks over the tokens of a text.
+    """Cursor over the tokens of a text.
 
     Attributes:
-        next: The token to come; an empty mark at the end.
-        line: Candidate's line that the last `.loc` named, if it lies in the candidate's own file.
+        next: The next token; an empty mark at the end.
+        line: Candidate's line in the last `.loc`, if it is in the candidate's own file.
     """
 
     def __init__(self, text: str) -> None:
         """Start before the first token.
 
         Raises:
-            Refused: If the text does not split into tokens.
+            AssemblyRefused: If the text does not split into tokens.
         """
         self._text = text
         self._tokens = iter([*tokenize(text), PtxToken(TokenKind.MARK, "", len(text))])
@@ -28,14 +28,14 @@ class TokenCursor:
 
     @property
     def done(self) -> bool:
-        """Whether all tokens are taken."""
+        """True if all tokens are taken."""
         return not self.next.text
 
     def take(self) -> PtxToken:
         """Step over the next token.
 
         Raises:
-            Refused: At the end.
+            AssemblyRefused: At the end.
         """
         token = self.next
         if not token.text:
@@ -44,17 +44,17 @@ class TokenCursor:
         return token
 
     def accept(self, text: str) -> bool:
-        """Step over the next token if it reads so."""
+        """Step over the next token if it has this text. Returns True if it does."""
         if self.next.text != text:
             return False
         self.next = next(self._tokens)
         return True
 
     def expect(self, text: str) -> None:
-        """Step over a token that must read so.
+        """Step over a token that must have this text.
 
         Raises:
-            Refused: If it reads otherwise.
+            AssemblyRefused: If it has another text.
         """
         if not self.accept(text):
             self.fail(f"'{text}'")
@@ -63,7 +63,7 @@ class TokenCursor:
         """Step over a token of a kind and return its text.
 
         Raises:
-            Refused: If it is of another kind.
+            AssemblyRefused: If it is of another kind.
         """
         if self.next.kind is not kind:
             self.fail(f"a {kind.value}")
@@ -73,7 +73,7 @@ class TokenCursor:
         """Step over a whole number.
 
         Raises:
-            Refused: If it is none.
+            AssemblyRefused: If the token is no whole number.
         """
         text = self.take_kind(TokenKind.NUMBER)
         if not text.isdigit() or len(text) > 9:
@@ -81,7 +81,7 @@ class TokenCursor:
         return int(text)
 
     def skip_location(self) -> None:
-        """Read the rest of a `.loc`: file, line and column, and where it was inlined."""
+        """Read the rest of a `.loc`: file, line, column, and the place where it was inlined."""
         self.line = self._located()
         if not self.accept(","):
             return
@@ -100,10 +100,10 @@ class TokenCursor:
         return line if source == self._home else None
 
     def fail(self, wanted: str) -> NoReturn:
-        """Refuse the text here.
+        """Refuse the text at this token.
 
         Raises:
-            Refused: Always.
+            AssemblyRefused: Always.
         """
         text, line = self.next.text[:40], line_of(self._text, self.next.offset)
         found = f"{text!r} on its line {line}" if text else "its end"

@@ -1,4 +1,4 @@
-"""Tokens of PTX to a `PtxModule`. What the grammar does not know is refused here; the rules are in `lint`."""
+"""Parser of PTX: tokens to a `PtxModule`. It refuses text outside of the grammar; the rules are in `lint`."""
 
 from workers.assembler.ptx.cursor import TokenCursor
 from workers.assembler.ptx.statements import parse_block, parse_variable
@@ -15,7 +15,7 @@ def parse(text: str) -> PtxModule:
     """Parse PTX.
 
     Raises:
-        Refused: If the text is no PTX that a compiler writes.
+        AssemblyRefused: If no compiler would write the text.
     """
     cursor = TokenCursor(text)
     cursor.expect(".version")

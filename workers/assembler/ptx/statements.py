@@ -1,4 +1,4 @@
-"""The bodies of PTX functions: variables, labels, hints and instructions."""
+"""Parser of PTX function bodies: variables, labels, hints and instructions."""
 
 from workers.assembler.ptx.cursor import TokenCursor
 from workers.assembler.ptx.syntax import PtxBlock, PtxInstruction, PtxLabel, PtxPragma, PtxVariable, Statement
@@ -6,7 +6,7 @@ from workers.assembler.ptx.tokens import TokenKind
 from workers.assembler.refusal import AssemblyRefused
 
 _MAX_DEPTH = 16
-"""Nested braces; Triton's inline assembly and call sequences nest two deep."""
+"""Maximum depth of nested braces; Triton's inline assembly and call sequences nest two deep."""
 _LOCAL_SPACES = (".reg", ".local", ".param", ".shared", ".global", ".const")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _OPERAND_MARKS = frozenset(",+-!|*")
@@ -16,7 +16,7 @@ def parse_block(cursor: TokenCursor, depth: int = 0) -> PtxBlock:
     """Parse statements in braces.
 
     Raises:
-        Refused: If they are no PTX, or nest deeper than any compiler writes.
+        AssemblyRefused: If they are no PTX, or nest deeper than any compiler writes.
     """
     if depth == _MAX_DEPTH:
         raise AssemblyRefused(f"the assembly nests blocks deeper than {_MAX_DEPTH}", cursor.line)
@@ -65,12 +65,12 @@ def parse_variable(cursor: TokenCursor, linkage: str, terminated: bool = True) -
     """Parse one variable or parameter, `.param .align 4 .b8 name[16]`.
 
     Args:
-        cursor: Stands before the state space.
-        linkage: Linkage read before it.
-        terminated: Whether a semicolon ends it (parameters have none).
+        cursor: Position before the state space.
+        linkage: Linkage that was read before it.
+        terminated: True if a semicolon ends it (parameters have none).
 
     Raises:
-        Refused: If it is none.
+        AssemblyRefused: If it is no variable.
     """
     space = cursor.take_kind(TokenKind.DIRECTIVE)[1:]
     words: list[str] = []

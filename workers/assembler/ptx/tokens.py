@@ -1,8 +1,7 @@
-"""PTX text to tokens.
+"""Tokens of PTX text.
 
-The text is hostile: anything that is no token of the language is refused rather than skipped, so that nothing the
-assembler could read differently gets past us. Comments, spaces and debug sections are dropped; the text that goes to
-the assembler is printed anew from the tokens.
+The text is hostile. Anything that is no token is refused rather than skipped, because the assembler might read it
+differently. Comments, spaces and debug sections are dropped; the assembler gets text printed from the tokens.
 """
 
 import re
@@ -13,7 +12,7 @@ from workers.assembler.refusal import AssemblyRefused
 
 
 class TokenKind(StrEnum):
-    """What a token is."""
+    """Kind of a token."""
 
     WORD = "word"
     """A name, a register or a dotted instruction, such as `ld.global.v4.b32`."""
@@ -24,7 +23,7 @@ class TokenKind(StrEnum):
 
 
 class PtxToken(NamedTuple):
-    """One token, and where it starts in the text."""
+    """One token, with its offset in the text."""
 
     kind: TokenKind
     text: str
@@ -56,12 +55,12 @@ def tokenize(text: str) -> list[PtxToken]:
     """Split PTX text into tokens.
 
     Raises:
-        Refused: If the text holds a byte or a form that PTX does not have.
+        AssemblyRefused: If the text has a byte or a form that is no PTX.
     """
     printable = _PRINTABLE.match(text)
     if printable is None or printable.end() != len(text):
         at = printable.end() if printable else 0
-        raise AssemblyRefused(f"the assembly holds the character U+{ord(text[at]):04X}, which no compiler writes")
+        raise AssemblyRefused(f"the assembly has the character U+{ord(text[at]):04X}, which no compiler writes")
     tokens = []
     leading = _SKIPPED.match(text)
     position = leading.end() if leading else 0
@@ -76,5 +75,5 @@ def tokenize(text: str) -> list[PtxToken]:
 
 
 def line_of(text: str, offset: int) -> int:
-    """The line that a place in the text lies on, from 1."""
+    """Return the line of an offset in the text, from 1."""
     return text.count("\n", 0, offset) + 1

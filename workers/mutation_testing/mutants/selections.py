@@ -36,7 +36,7 @@ def _forms_agree(draft: GraphBuilder, one: Value, other: Value) -> bool:
 
 
 def _next_index(position: int) -> "Mutation":
-    """The index after the right one, around the end."""
+    """Return the mutation to the index after the right one, modulo the size."""
 
     def spoil(draft: GraphBuilder, node: Node) -> Value | None:
         axis = node.args[1] if position == 2 else 0
