@@ -4,7 +4,7 @@
     ptx, amd              one kernel: rules for its text, then the pinned assembler in a sandbox of its own
     signature             arguments of a launch against the kernel's parameters
     precision             types of matrix instructions against the contract
-    occupancy, readings   machine code and plans to readings
+    readings              machine code and plans to readings
 
 Classes of the reading `instructions`. They are static counts in the assembly text: each instruction counts once,
 however often it runs and however many elements it handles.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
 
-from workers.assembler.amd.hsaco import assemble_amdgcn
+from workers.assembler.amd import assemble_amdgcn
 from workers.assembler.machine import MachineCode
 from workers.assembler.precision import check_precision
 from workers.assembler.ptx.ptxas import assemble_ptx

@@ -9,7 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from workers import sandbox
 from workers.protocol import Policy
 from workers.targets import TARGETS
-from workers.tracer.compiler_warmup import rehearse
+from workers.tracer.compiler import rehearse
 from workers.tracer.libdevice import excerpt
 from workers.tracer.recorder import PlanRecorder
 

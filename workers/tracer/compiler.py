@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import triton
+import triton.language as tl
 from triton._C.libtriton import ir
 from triton.backends.compiler import BaseBackend, GPUTarget
 from triton.compiler.compiler import ASTSource, make_backend
@@ -21,6 +22,7 @@ from triton.runtime.jit import JITCallable, JITFunction
 from workers.protocol import Kernel, Outcome, Stage
 from workers.targets import Target
 from workers.tracer import libdevice
+from workers.tracer.fake_device import gpu_target
 from workers.tracer.refusal import SOURCE_NAME, TraceRefused, describe
 
 ENTRY = "kernel"
@@ -204,3 +206,18 @@ def _refuse_lowering(error: BaseException, printed: str, function: JITFunction, 
     return TraceRefused(
         Outcome.COMPILE_ERROR, reason + (_CLUSTERS if ctas not in (None, 1) else ""), Stage.COMPILE, line
     )
+
+
+def _scale(source: tl.tensor, target: tl.tensor, count: tl.tensor, block: tl.constexpr) -> None:
+    offsets = tl.program_id(0) * block + tl.arange(0, block)
+    inside = offsets < count
+    total = tl.sum(tl.load(source + offsets, inside, 0.0).to(tl.float32), 0)
+    tl.store(target + offsets, tl.exp(total) * offsets, inside)
+
+
+def rehearse(target: Target) -> Compiled:
+    """Compile a small kernel for a target."""
+    signature = {"source": "*bf16", "target": "*fp32", "count": "i32", "block": "constexpr"}
+    attributes: dict[Any, Any] = {(0,): BaseBackend.parse_attr("D")}
+    source = ASTSource(triton.jit(_scale), signature, {(3,): 128}, attributes)
+    return Compiler(target).compile(source, gpu_target(target), {"num_warps": 4})

@@ -1,5 +1,6 @@
 """Execution of one candidate: load it, find its configurations, call its entry for every shape of every variant."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType, TracebackType
@@ -9,6 +10,7 @@ import torch
 from pydantic import ValidationError
 
 from workers.protocol import Input, Kernel, Outcome, Output, Plan, Shape, ShapeRole, Stage, TraceJob
+from workers.protocol.job import BUSY
 from workers.targets import TARGETS
 from workers.tracer import source
 from workers.tracer.compiler import Compiler
@@ -18,8 +20,31 @@ from workers.tracer.recorder import PlanRecorder
 from workers.tracer.refusal import TraceRefused, crash
 from workers.tracer.reply import TracedPlans, TraceEnded, TraceReply
 from workers.tracer.tensors import TargetTensors
-from workers.tracer.time_budget import TimeBudget
 from workers.tracer.tuning import Choice, Tuning
+
+SHARE = 0.8
+"""Share of the deadline for variants; the rest is for the reply, which may be megabytes."""
+
+
+class TimeBudget:
+    """Processor seconds of a trace; wall time counts too, divided by `BUSY`.
+
+    Args:
+        deadline_s: Limit of the job.
+    """
+
+    def __init__(self, deadline_s: float) -> None:
+        self._deadline_s = deadline_s
+        self._began, self._used = time.perf_counter(), time.process_time()
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds spent so far."""
+        return max(time.process_time() - self._used, (time.perf_counter() - self._began) / BUSY)
+
+    def suffices(self, seconds: float) -> bool:
+        """Return True if work of so many seconds still fits."""
+        return self.spent_s + seconds <= SHARE * self._deadline_s
 
 
 @dataclass

@@ -63,10 +63,6 @@ def _with_constant(draft: GraphBuilder, node: Node, constant: float) -> NodeRef:
     return draft.call(node.op.removeprefix("aten."), node.args[0], constant, *node.args[2:], **node.kwargs)
 
 
-def _left_out(draft: GraphBuilder, node: Node) -> Value | None:
-    return node.args[0]
-
-
 def _nonstrict(draft: GraphBuilder, node: Node) -> Value | None:
     """Swap `<` and `<=` or `>` and `>=`: a border that is off by one."""
     other = {"lt": "le", "le": "lt", "gt": "ge", "ge": "gt"}[name_of(node)]
@@ -117,7 +113,7 @@ MUTATIONS = (
     Mutation("epsilon left out", named("add"), _without_epsilon),
     Mutation("epsilon ten times as large", named("add"), _larger_epsilon),
     Mutation("constant larger by 1%", TERMS | FACTORS | named("rsub"), _larger_constant),
-    Mutation("left out", LEFT_OUT, _left_out),
+    Mutation("left out", LEFT_OUT, lambda draft, node: node.args[0]),
     Mutation("border off by one", named("lt le gt ge"), _nonstrict),
     *(Mutation("by a cheap approximation", named(name), spoil) for name, spoil in CHEAPER.items()),
 )

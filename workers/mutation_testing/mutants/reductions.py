@@ -92,10 +92,6 @@ def _product_without(left_out: Callable[[int], int]) -> Callable[[GraphBuilder, 
     return spoil
 
 
-def _one(size: int) -> int:
-    return 1
-
-
 def _tail(size: int) -> int:
     """Return the size of the last tile; 0 if there is only one."""
     return (size - 1) % TILE + 1 if size > TILE else 0
@@ -163,10 +159,10 @@ def _right_transposed(draft: GraphBuilder, node: Node) -> Value | None:
 
 
 MUTATIONS = (
-    Mutation("last element left out", SUMS | EXTREMA | named("prod linalg_vector_norm"), _without(_one)),
+    Mutation("last element left out", SUMS | EXTREMA | named("prod linalg_vector_norm"), _without(lambda size: 1)),
     Mutation("last tile left out", SUMS | EXTREMA | named("prod linalg_vector_norm"), _without(_tail)),
     Mutation("a tenth left out", SUMS | EXTREMA, _without(_share)),
-    Mutation("last element left out", PRODUCTS, _product_without(_one)),
+    Mutation("last element left out", PRODUCTS, _product_without(lambda size: 1)),
     Mutation("last tile left out", PRODUCTS, _product_without(_tail)),
     Mutation("a tenth left out", PRODUCTS, _product_without(_share)),
     Mutation("along another axis", SUMS | EXTREMA | INDICES | named("cumsum"), _along_another_axis),
