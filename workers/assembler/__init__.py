@@ -2,8 +2,7 @@
 
     assembly              a bundle, kernel by kernel, then readings of each plan
     ptx, amd              one kernel: rules for its text, then the pinned assembler in a sandbox of its own
-    signature             arguments of a launch against the kernel's parameters
-    precision             types of matrix instructions against the contract
+    launch_checks         arguments of a launch against the entry, its matrix instructions against the contract
     readings              machine code and plans to readings
 
 Classes of the reading `instructions`. They are static counts in the assembly text: each instruction counts once,

@@ -7,12 +7,11 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from workers.assembler.amd import assemble_amdgcn
+from workers.assembler.launch_checks import check_launch, check_precision
 from workers.assembler.machine import MachineCode
-from workers.assembler.precision import check_precision
 from workers.assembler.ptx.ptxas import assemble_ptx
 from workers.assembler.readings import read_plans, resident_of
 from workers.assembler.refusal import AssemblyRefused
-from workers.assembler.signature import check_launch
 from workers.errors import ToolMissing
 from workers.protocol import Bundle, Kernel, Launch, Operator, Outcome, Readings
 from workers.targets import TARGETS, Target

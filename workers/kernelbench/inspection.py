@@ -18,8 +18,7 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTenso
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from workers.kernelbench.extents import Place, find_dimensions, find_ranges
-from workers.kernelbench.origins import ValueOrigin, ValueOrigins
-from workers.kernelbench.values import Undrawable, drawn
+from workers.kernelbench.values import Undrawable, ValueOrigin, ValueOrigins, drawn
 from workers.protocol import DTYPE_BYTES, Input, Output, Scalar
 from workers.protocol.kernelbench import MODULE, PREPARATION, ProblemInspection, ProblemQuestion
 from workers.tracer.reference import FILENAME, HINTS, RAISED, NotExportable, OperationGuard, line_of

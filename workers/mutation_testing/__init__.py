@@ -1,8 +1,8 @@
 """Mutation testing: before a search, an operator's checks must tell right answers from wrong ones.
 
-Trivial answers and mutants of the reference must fail the checks that candidates will meet, on small shapes with every
-draw of inputs, and honest implementations must pass. Answers are data, made from the inputs and the reference graph: no
-foreign code runs.
+Answers are checked as candidates will be, on small shapes with every draw of inputs. Trivial answers and mutants of the
+reference must fail; honest implementations must pass. Answers are data, made from the inputs and the reference graph:
+no foreign code runs.
 """
 
 import time

@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from workers.inputs import PLANTED
+from workers.mutation_testing.answers import DEPENDENT, HONEST_ANSWERS, honest_graphs, trivial_answers
 from workers.mutation_testing.builder import TypedGraph
 from workers.mutation_testing.cases import CaseVerdict, MutationCase, Tensors
 from workers.mutation_testing.equality import are_rounded_away, is_equal, is_identical
 from workers.mutation_testing.fixture import ShapeFixture
-from workers.mutation_testing.honest import HONEST_ANSWERS, honest_graphs
 from workers.mutation_testing.mutants import Mutant, mutants_of
-from workers.mutation_testing.trivial import DEPENDENT, trivial_answers
 from workers.protocol import Graph, MutationEntry
 from workers.reference import evaluate
 
@@ -103,7 +102,7 @@ def _count(tallies: dict[str, AnswerTally], answers: Iterable[tuple[str, Tensors
 def mutant_entries(fixtures: Sequence[ShapeFixture], is_up: IsUp) -> Iterator[MutationEntry]:
     """Try wrong implementations until their first failure: each must fail in some case, unless it is equivalent.
 
-    The order is shuffled, so that the mutants tried before the time is up are a fair sample, as are the first
+    The order is shuffled. So the mutants tried before the time is up are a fair sample, and so are the first
     `MOST_MUTANTS` of a very large reference.
     """
     places: dict[str, list[tuple[ShapeFixture, Mutant]]] = {}

@@ -2,9 +2,9 @@
 
     python -m workers.sanitizer.replay_program REQUEST PLACES
 
-REQUEST is a file with a `ReplayRequest`. The program writes one `BufferAllocation` per line to PLACES, each before
-anything runs on it, so that findings get names even if the card is lost. Memory is freed only when the program ends, so
-that no two plans share an address. When the card is full, it ends early with a `SanitizerMemoryShort` as the last line.
+REQUEST is a file with a `ReplayRequest`. The program writes one `BufferAllocation` per line to PLACES,
+before anything runs on it, so findings get names even if the card is lost. Memory is freed only when the program ends,
+so no two plans share an address. When the card is full, it ends early with a `SanitizerMemoryShort` as the last line.
 """
 
 import sys

@@ -160,7 +160,7 @@ def _versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in ("torch", "triton")}}
 
 
-def _with_end(report: TraceReport, ended: TraceEnded, **more: object) -> TraceReport:
+def _with_end(report: TraceReport, ended: TraceEnded | TracedVariant, **more: object) -> TraceReport:
     update = {"outcome": ended.outcome, "reason": tidy(ended.reason), "stage": ended.stage, "line": ended.line}
     return report.model_copy(update=update | more)
 
@@ -229,8 +229,7 @@ def _read_trace(result: SandboxResult, job: TraceJob, report: TraceReport, judgi
     variants = tuple(_variant(index, plans, reply, job, late, judging) for index, plans in enumerate(reply.variants))
     stages_s["assemble"] = time.perf_counter() - started
     best = next((variant for variant in variants if variant.outcome is Outcome.CORRECT), variants[0])
-    ended = TraceEnded(outcome=best.outcome, reason=best.reason, stage=best.stage, line=best.line)
-    return _with_end(report, ended, variants=variants, stages_s=stages_s)
+    return _with_end(report, best, variants=variants, stages_s=stages_s)
 
 
 def _stages(result: SandboxResult, reply: TraceReply) -> dict[str, float]:
@@ -260,8 +259,7 @@ def _assemble_again(bundle: Bundle, job: TraceJob, report: TraceReport, judging:
     """Report on plans that were traced elsewhere, by the rules for plans traced here."""
     started = time.perf_counter()
     variant = _assembled(0, bundle, job, judging)
-    ended = TraceEnded(outcome=variant.outcome, reason=variant.reason, stage=variant.stage, line=variant.line)
-    return _with_end(report, ended, variants=(variant,), stages_s={"assemble": time.perf_counter() - started})
+    return _with_end(report, variant, variants=(variant,), stages_s={"assemble": time.perf_counter() - started})
 
 
 def _assembled(index: int, bundle: Bundle, job: TraceJob, judging: TraceJudging) -> TracedVariant:

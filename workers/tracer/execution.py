@@ -15,7 +15,7 @@ from workers.targets import TARGETS
 from workers.tracer import source
 from workers.tracer.compiler import Compiler
 from workers.tracer.fake_device import pretend
-from workers.tracer.launches import LaunchInterceptor
+from workers.tracer.launches import EntryCall, LaunchInterceptor
 from workers.tracer.recorder import PlanRecorder
 from workers.tracer.refusal import TraceRefused, crash
 from workers.tracer.reply import TracedPlans, TraceEnded, TraceReply
@@ -45,21 +45,6 @@ class TimeBudget:
     def suffices(self, seconds: float) -> bool:
         """Return True if work of so many seconds still fits."""
         return self.spent_s + seconds <= SHARE * self._deadline_s
-
-
-@dataclass
-class EntryCall:
-    """One call of the entry, as launches see it.
-
-    Attributes:
-        recorder: Receives the steps.
-        kernels: Kernels compiled so far, by digest.
-        compiles: True if launches compile and record; otherwise they only reveal which kernels are autotuned.
-    """
-
-    recorder: PlanRecorder
-    kernels: dict[str, Kernel]
-    compiles: bool
 
 
 @dataclass

@@ -75,13 +75,9 @@ def _always(value: object) -> Callable[..., Any]:
     return lambda *_, **__: value
 
 
-def _itself(kernel: object) -> object:
-    return kernel
-
-
 _OTHER_ANSWERS: tuple[tuple[object, str, object], ...] = (
     (torch, "get_device_module", _always(torch.cuda)),
-    (torch.library, "wrap_triton", _itself),
+    (torch.library, "wrap_triton", lambda kernel: kernel),
 )
 # Outside of torch.compile, a wrapped kernel is launched as it is.
 

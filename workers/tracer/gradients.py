@@ -57,6 +57,8 @@ def _match(operator: Operator, outputs: Sequence[torch.Tensor], upstream: Sequen
     declared = [tuple(gradient.shape) for gradient in upstream]
     if shapes != declared:
         names = ", ".join(item.name for item in operator.upstream)
-        raise NotDifferentiable(f"the reference's float outputs have shapes {shapes}, but {names} have {declared}")
+        raise NotDifferentiable(
+            f"the reference's float outputs have shapes {shapes}, but the declared gradients {names} have {declared}"
+        )
     if not any(output.requires_grad for output in outputs):
         raise NotDifferentiable("no float output of the reference depends on an input that has a gradient")

@@ -2,7 +2,8 @@
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, SupportsIndex, cast
+from dataclasses import dataclass
+from typing import Any, SupportsIndex, cast
 
 import torch
 import triton.language as tl
@@ -30,8 +31,15 @@ _TRITON_DTYPES = {"fp8e5": "float8_e5m2", "fp8e4nv": "float8_e4m3fn", "bf16": "b
 Grid = tuple[int, int, int]
 
 
-class LaunchSession(Protocol):
-    """The call of the entry that a launch belongs to, as `EntryCall` implements it."""
+@dataclass
+class EntryCall:
+    """One call of the entry, as launches see it.
+
+    Attributes:
+        recorder: Receives the steps.
+        kernels: Kernels compiled so far, by digest.
+        compiles: True if launches compile and record; otherwise they only reveal which kernels are autotuned.
+    """
 
     recorder: PlanRecorder
     kernels: dict[str, Kernel]
@@ -64,7 +72,7 @@ class LaunchInterceptor:
     """
 
     def __init__(self) -> None:
-        self.session: LaunchSession | None = None
+        self.session: EntryCall | None = None
         self.namespace: Mapping[str, object] = {}
         self._specialise: Callable[..., Any] = JITFunction.run
 

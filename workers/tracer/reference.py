@@ -8,7 +8,9 @@ import ast
 import json
 import math
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
 from typing import TypeAlias
 
 import torch
@@ -18,10 +20,11 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTenso
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
+from torch.utils.flop_counter import flop_registry
 
 from workers.protocol import DTYPE_BYTES, DtypeRef, Graph, InputRef, Node, NodeRef, Operator, Outcome, Shape, TraceJob
 from workers.reference import is_allowed
-from workers.tracer.flops import count
 from workers.tracer.gradients import NotDifferentiable, differentiate
 
 FILENAME = "<reference>"
@@ -182,7 +185,7 @@ def _translate(traced: fx.GraphModule, operator: Operator, shape: Shape) -> Grap
             Outcome.WRONG_OUTPUT_TYPE,
             f"the reference returns ({', '.join(dtypes)}), but the spec declares ({', '.join(declared)})",
         )
-    flops = count(traced.graph.nodes)
+    flops = count_flops(traced.graph.nodes)
     return Graph(
         shape=shape,
         nodes=tuple(translation.nodes),
@@ -275,3 +278,48 @@ def _dtype(dtype: torch.dtype) -> DtypeRef:
     if name not in DTYPE_BYTES:
         raise NotExportable(Outcome.FORBIDDEN_OP, f"the reference uses dtype {name}; known: {', '.join(DTYPE_BYTES)}")
     return DtypeRef.model_validate({"dtype": name})
+
+
+MOVES = frozenset(
+    {"_to_copy", "_unsafe_view", "arange", "cat", "clone", "copy", "full", "gather", "index", "index_select", "ones"}
+    | {"scalar_tensor", "stack", "zeros"}
+)
+"""Operations that only move, convert or write values."""
+
+
+@dataclass(frozen=True)
+class Flops:
+    """Floating-point operations: of matrix products and convolutions, and of all others, one per element.
+
+    They follow the reference's own formula. A kernel that skips needless work, such as the masked half of causal
+    attention, takes fewer.
+    """
+
+    matrix: float = 0.0
+    other: float = 0.0
+
+
+def count_flops(nodes: Iterable[fx.Node]) -> Flops:
+    """Count operations of a traced graph whose nodes know the shapes of their results."""
+    matrix = other = 0.0
+    for node in nodes:
+        if not isinstance(node.target, OpOverload):
+            continue
+        formula = flop_registry.get(node.target.overloadpacket)
+        if formula is not None:
+            args, kwargs = tree_map_only(fx.Node, _value_of, (node.args, dict(node.kwargs)))
+            matrix += float(formula(*args, **kwargs, out_val=_value_of(node)))
+        elif not node.target.is_view and node.target._schema.name.partition("::")[2] not in MOVES:
+            other += _elements(node)
+    return Flops(matrix, other)
+
+
+def _value_of(node: fx.Node) -> object:
+    return node.meta["val"]
+
+
+def _elements(node: fx.Node) -> float:
+    """Return the size of the largest floating-point argument or result of an operation."""
+    values = [node.meta.get("val"), *(each.meta.get("val") for each in node.all_input_nodes)]
+    sizes = [prod(value.shape) for value in values if isinstance(value, torch.Tensor) and value.is_floating_point()]
+    return float(max(sizes, default=0))

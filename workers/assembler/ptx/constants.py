@@ -29,8 +29,8 @@ def freeze(function: PtxFunction, names: frozenset[str]) -> PtxFunction:
         names: Module-scope `.global` and `.const` arrays.
 
     Raises:
-        AssemblyRefused: If the address of an array is used other than for address arithmetic and loads, or another
-            value is used as an address in the constant bank.
+        AssemblyRefused: If the address of an array is used other than for address arithmetic and loads. Also if
+            another value is used as an address in the constant bank.
     """
     users = _users(function)
     pointers = _pointers(users, names)

@@ -1,7 +1,7 @@
 """Control flow of a kernel: restricted to its own labels and functions, and to correct returns.
 
-Machine code jumps to any address in a register or on the stack, and the judge's own kernels, which read clocks, are in
-the same context. So a kernel must not be able to write such an address. Indices of jumps are bounded by their lists.
+Machine code jumps to any address in a register or on the stack. The judge's own kernels, which read clocks, are in the
+same context. So a kernel must not be able to write such an address. Indices of jumps are bounded by their lists.
 Functions must not call themselves, because ptxas keeps return addresses of recursive functions in local memory.
 """
 

@@ -30,7 +30,7 @@ def read_mix(functions: Sequence[PtxFunction]) -> InstructionMix:
     products = [item for item in instructions if _multiplies(item)]
     return InstructionMix(
         instructions={name: counts[name] for name in CLASSES},
-        load_width_bytes=max((_load_width(item) for item in instructions), default=0),
+        load_width_bytes=max((_width(item) for item in instructions if classify(item) == "load_global"), default=0),
         memory_path=_memory_path(instructions),
         tensor_core=_tensor_core(instructions),
         loops=any(_flow(function).jumps_back for function in functions),
@@ -51,13 +51,8 @@ def _open_barriers(instructions: Sequence[PtxInstruction]) -> int:
     return max(0, said["init"] - said["inval"])
 
 
-def _load_width(item: PtxInstruction) -> int:
-    return _width(item) if classify(item) == "load_global" else 0
-
-
 def _thread_bytes(item: PtxInstruction) -> int:
-    is_own = classify(item) in ACCESSES and "bulk" not in item.modifiers
-    return _width(item) if is_own else 0
+    return _width(item) if classify(item) in ACCESSES and "bulk" not in item.modifiers else 0
 
 
 def _awaited_bytes(item: PtxInstruction) -> int:
@@ -68,12 +63,8 @@ def _awaited_bytes(item: PtxInstruction) -> int:
 
 def _width(item: PtxInstruction) -> int:
     """Return the bytes of global memory that a thread accesses with a load, store or copy."""
-    if item.head == "cp":
-        return _copy_width(item)
-    return access_bytes(item)
-
-
-def _copy_width(item: PtxInstruction) -> int:
+    if item.head != "cp":
+        return access_bytes(item)
     if "bulk" in item.modifiers:
         return _BULK_BYTES
     size = item.operands[2] if len(item.operands) > 2 else ()
