@@ -13,8 +13,7 @@ from workers.interpreter.memory import TILE_BYTES
 from workers.interpreter.message import MeteredTraffic
 from workers.protocol import Allocate, Buffer, Kernel, Launch, Number, Plan, Pointer, Shape, View
 from workers.targets import TARGETS
-from workers.tracer.compiler import Compiler
-from workers.tracer.compiler_warmup import rehearse
+from workers.tracer.compiler import Compiler, rehearse
 from workers.tracer.fake_device import drive
 
 HEADER = "import torch\nimport triton\nimport triton.language as tl\n\n\n"
