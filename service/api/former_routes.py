@@ -14,7 +14,7 @@ FORMER = (
 
 
 class FormerRoutes:
-    """Middleware that serves a former address as the current one, and says so in the headers `Deprecation` and `Link`."""
+    """Middleware that serves a former address as the current one, with the headers `Deprecation` and `Link`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
