@@ -131,7 +131,7 @@ def _fill(path: Path, search: str, candidates: int, cells: int, spread: int) -> 
             (search, SOURCE, DEVICE, at),
         )
         database.execute(
-            "INSERT INTO parentages (parent, child) SELECT json_extract(parents, '$[0]'), id FROM candidates "
+            "INSERT INTO candidate_parents (parent, child) SELECT json_extract(parents, '$[0]'), id FROM candidates "
             "WHERE parents <> '[]'"
         )
         columns = "search, device, axes_version, cell, coordinates, candidate, variant, bundle, job, emitter, objective"

@@ -118,7 +118,7 @@ class SearchStore:
             NotFound: If there is no such search.
             Conflict: If it is in a state not among `only_in`.
         """
-        given = {"budget": evaluations, "priority": priority, "stop": stop}
+        given = {"evaluations": evaluations, "priority": priority, "stop": stop}
         statement = _change(id).values({name: value or None for name, value in given.items() if value is not None})
         if only_in:
             statement = statement.where(searches.c.state.in_(only_in))

@@ -22,7 +22,9 @@ NDJSON = "application/x-ndjson"
     "/searches/{id}/trajectories",
     dependencies=[needs(Scope.READ)],
     response_class=StreamingResponse,
-    responses={200: {"content": {NDJSON: {}}, "description": "One JSON object per line: see docs/trajectories.md."}},
+    responses={
+        200: {"content": {NDJSON: {}}, "description": "One JSON object per line: see docs/reference/trajectories.md."}
+    },
 )
 async def steps(
     search: Named,

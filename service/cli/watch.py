@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from pydantic import JsonValue, ValidationError
 
+from archive.progress import dropped
 from archive.records import PRIORITY, SearchState
 from kernelreef import AsyncReef
 from kernelreef.asynchronous import SearchOptions
@@ -19,10 +20,8 @@ from service.cli.console import emit_json, err, out
 from service.cli.heat_map import elite_table, heat_map
 from service.cli.import_ import operator_of_file
 from service.cli.progress import ProgressView
-from service.cli.renamed import current_rule
 from service.errors import InvalidInput, NotFound, Unavailable
 from service.evaluation.figure_labels import in_words
-from service.generation.screening import dropped
 from service.operators.catalogue import catalogue_names, load_operator
 from service.requests import SearchRequest
 from service.tasks import end

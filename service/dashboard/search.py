@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from archive.grid import Grid
+from archive.progress import dropped
 from archive.records import (
     BudgetRecord,
     CandidateRow,
@@ -27,7 +28,7 @@ from service.dashboard.maps import ArchiveMap, MapView, Tile, draw, load_cells
 from service.dashboard.rendering import Fragment, HtmlPage
 from service.evaluation.figure_labels import in_words, provenance, relative_to
 from service.generation.emitter_stats import EmitterStats, emitter_shares, read_stats, selection_of
-from service.generation.screening import dropped, screening_report
+from service.generation.screening import screening_report
 
 POINTS = 250
 """Approximate number of points in a chart: one per pixel or two."""
@@ -218,9 +219,7 @@ async def load_search(running: Coordinator, search: SearchRecord, view: MapView)
 async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) -> tuple[Fragment, ...]:
     """Load the live parts of a search's page."""
     views, cells = running.store.views, Grid(search.axes).cells
-    counts, missing_workers = await asyncio.gather(
-        running.store.candidates.count(search.id), running.describe_missing(search)
-    )
+    counts, missing = await asyncio.gather(running.store.candidates.count(search.id), running.describe_missing(search))
     places, best, milestones, recent = await asyncio.gather(
         load_cells(running.store, search, view),
         views.marks(search.id, view.device, search.axes_version, limit=1),
@@ -237,7 +236,7 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     here, now = progress[view.device], datetime.now(UTC)
     said = provenance(view.device)
     return (
-        _status(search, view, counts, next(iter(best), None), progress, missing_workers),
+        _status(search, view, counts, next(iter(best), None), progress, missing),
         SearchControls(search.id, actions_in(search.state), search.evaluations),
         MapPart(
             search=search.id,
@@ -259,8 +258,10 @@ async def _spending(store: Store, search: SearchRecord) -> SpendingPanel:
     """Read LLM calls and costs, if the search may use LLM backends."""
     if search.llm is None:
         return SpendingPanel(False, (), ())
-    budgets, stats = await asyncio.gather(store.spending.of_search(search.id), store.exchanges.llm_stats(search.id))
-    return SpendingPanel(True, tuple(budgets), tuple(stats))
+    budgets, strategies = await asyncio.gather(
+        store.spending.of_search(search.id), store.exchanges.llm_stats(search.id)
+    )
+    return SpendingPanel(True, tuple(budgets), tuple(strategies))
 
 
 def actions_in(state: SearchState) -> tuple[tuple[str, str], ...]:
@@ -278,7 +279,7 @@ def _status(
     counts: SearchCounts,
     best: EliteSummary | None,
     progress: Mapping[str, ProgressRecord],
-    missing_workers: Sequence[str],
+    missing: Sequence[str],
 ) -> SearchStatus:
     tabs = tuple(
         DeviceTab(
@@ -298,7 +299,7 @@ def _status(
         progress=progress[view.device],
         provenance=provenance(view.device),
         relative_to=relative_to(view.device),
-        missing_workers=tuple(missing_workers),
+        missing_workers=tuple(missing),
         tabs=tabs,
     )
 

@@ -33,7 +33,7 @@ async def _claim_and_renew(store: Store, search: str) -> None:
 
 async def _answer(store: Store, search: str) -> None:
     await _reserve(store, search)
-    await store.exchanges.answer(EXCHANGE, REPLY, charge="a charge", holder="ada")
+    await store.exchanges.answer(EXCHANGE, REPLY, charge="a charge", claimed_by="ada")
     await store.exchanges.fail(EXCHANGE, "too late", forfeit="a charge")
 
 

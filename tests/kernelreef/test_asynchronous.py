@@ -100,7 +100,7 @@ async def test_operators_are_handed_in_and_shown(reef: AsyncReef, service) -> No
     added = await reef.add_operator(records.OPERATOR)
     assert (added.digest, added.catalogue) == (records.OPERATOR.digest, False)
     gate = MutationReport(verdict="passed")
-    await service.coordinator.store.operators.keep_gate(added.digest, gate.verdict, gate.model_dump_json())
+    await service.coordinator.store.operators.keep_mutation_report(added.digest, gate.verdict, gate.model_dump_json())
     assert MutationReport.model_validate((await reef.gate(added.digest))["gate"]) == gate
     assert [worker async for worker in reef.workers()] == []
 

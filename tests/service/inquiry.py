@@ -36,8 +36,8 @@ class Inquiry:
 
     async def spent(self, backend: str = "") -> tuple[int, int, float]:
         """Calls, tokens and dollars of the search, reservations included."""
-        purses = {purse.backend: of(purse) for purse in await self.store.spending.of_search(self.search.id)}
-        return purses.get(backend, (0, 0, 0.0))
+        budgets = {budget.backend: of(budget) for budget in await self.store.spending.of_search(self.search.id)}
+        return budgets.get(backend, (0, 0, 0.0))
 
     async def states(self) -> list[str]:
         """States of the search's exchanges, oldest first."""

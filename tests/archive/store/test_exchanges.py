@@ -91,7 +91,7 @@ async def test_the_first_answer_stays_and_is_paid_once(store: Store) -> None:
 
 async def test_a_charge_that_comes_after_the_answer_is_settled(store: Store) -> None:
     id = await waiting(store)
-    await store.exchanges.answer(id, REPLY, holder="ada")
+    await store.exchanges.answer(id, REPLY, claimed_by="ada")
     late = await store.exchanges.answer(id, LlmReply("other", "m", 1, 1, 9.0), charge=await reserved(store, id))
     assert late.text == REPLY.text
     assert (await store.spending.of_search(late.search))[0].usd == 0.25
@@ -123,17 +123,17 @@ async def test_a_refusal_is_kept_with_its_cost(store: Store) -> None:
 async def test_a_prompt_that_waits_is_claimed_renewed_and_answered(store: Store) -> None:
     id = await waiting(store)
     claimed = await store.exchanges.claim(id, "ada", 60)
-    assert (claimed.state, claimed.holder) == (ExchangeState.CLAIMED, "ada")
+    assert (claimed.state, claimed.claimed_by) == (ExchangeState.CLAIMED, "ada")
     assert claimed.lease_until is not None
     assert timedelta(seconds=50) < claimed.lease_until - now() <= timedelta(seconds=60)
     renewed = await store.exchanges.renew(id, "ada", 600)
     assert renewed.lease_until is not None
     assert renewed.lease_until > claimed.lease_until
-    answered = await store.exchanges.answer(id, REPLY, holder="ada")
-    assert (answered.state, answered.holder) == (ExchangeState.ANSWERED, "ada")
-    assert await store.exchanges.answer(id, REPLY, holder="ada") == answered
+    answered = await store.exchanges.answer(id, REPLY, claimed_by="ada")
+    assert (answered.state, answered.claimed_by) == (ExchangeState.ANSWERED, "ada")
+    assert await store.exchanges.answer(id, REPLY, claimed_by="ada") == answered
     with pytest.raises(RecordConflict, match="answered"):
-        await store.exchanges.answer(id, LlmReply("other", "", 0, 0, None), holder="ada")
+        await store.exchanges.answer(id, LlmReply("other", "", 0, 0, None), claimed_by="ada")
     with pytest.raises(RecordConflict, match="answered"):
         await store.exchanges.claim(id, "ada", 60)
 
@@ -145,11 +145,11 @@ async def test_what_one_holds_is_nobody_elses(store: Store) -> None:
         store.exchanges.claim(id, "bob", 60),
         store.exchanges.renew(id, "bob", 60),
         store.exchanges.release(id, "bob"),
-        store.exchanges.answer(id, REPLY, holder="bob"),
+        store.exchanges.answer(id, REPLY, claimed_by="bob"),
     ):
         with pytest.raises(RecordConflict, match="claimed by 'ada'"):
             await call
-    assert (await store.exchanges.get(id)).holder == "ada"
+    assert (await store.exchanges.get(id)).claimed_by == "ada"
 
 
 async def test_of_many_who_claim_one_gets_it(store: Store) -> None:
@@ -162,16 +162,16 @@ async def test_of_many_who_claim_one_gets_it(store: Store) -> None:
 async def test_a_lease_that_lapsed_binds_nobody(store: Store) -> None:
     id = await waiting(store)
     await store.exchanges.claim(id, "ada", -1)
-    assert (await store.exchanges.claim(id, "bob", -1)).holder == "bob"
-    assert (await store.exchanges.answer(id, REPLY, holder="ada")).state is ExchangeState.ANSWERED
+    assert (await store.exchanges.claim(id, "bob", -1)).claimed_by == "bob"
+    assert (await store.exchanges.answer(id, REPLY, claimed_by="ada")).state is ExchangeState.ANSWERED
 
 
 async def test_a_released_prompt_waits_again(store: Store) -> None:
     id = await waiting(store)
     await store.exchanges.claim(id, "ada", 60)
     released = await store.exchanges.release(id, "ada")
-    assert (released.state, released.holder, released.lease_until) == (ExchangeState.WAITING, None, None)
-    assert (await store.exchanges.claim(id, "bob", 60)).holder == "bob"
+    assert (released.state, released.claimed_by, released.lease_until) == (ExchangeState.WAITING, None, None)
+    assert (await store.exchanges.claim(id, "bob", 60)).claimed_by == "bob"
 
 
 async def test_only_prompts_that_wait_can_be_claimed(store: Store) -> None:
@@ -179,7 +179,7 @@ async def test_only_prompts_that_wait_can_be_claimed(store: Store) -> None:
     with pytest.raises(RecordConflict, match="is asked and cannot be claimed"):
         await store.exchanges.claim(id, "ada", 60)
     with pytest.raises(RecordConflict, match="is asked"):
-        await store.exchanges.answer(id, REPLY, holder="ada")
+        await store.exchanges.answer(id, REPLY, claimed_by="ada")
 
 
 async def test_a_conclusion_is_counted_once(store: Store) -> None:

@@ -14,7 +14,7 @@ from archive import records, tables
         (tables.tokens, records.TokenRecord),
         (tables.sessions, records.SessionRecord),
         (tables.audit, records.AuditRecord),
-        (tables.replies, records.IdempotencyRecord),
+        (tables.idempotency_replies, records.IdempotencyRecord),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )

@@ -12,7 +12,7 @@ from archive import records, tables
     [
         (tables.pins, records.PinRecord),
         (tables.hints, records.HintRecord),
-        (tables.gates, records.MutationReportRecord),
+        (tables.mutation_reports, records.MutationReportRecord),
     ],
     ids=["pins", "hints", "gates"],
 )

@@ -25,4 +25,4 @@ def test_statistics_of_a_strategy_are_a_row_and_its_outcomes() -> None:
     assert {field.name for field in fields(records.StrategyStatsRecord)} - {"outcomes"} == set(
         tables.llm_stats.c.keys()
     )
-    assert {"outcome", "count"} < set(tables.outcomes.c.keys())
+    assert {"outcome", "count"} < set(tables.llm_outcomes.c.keys())

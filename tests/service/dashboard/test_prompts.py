@@ -45,7 +45,7 @@ async def test_a_person_answers_what_waits(pages: httpx.AsyncClient, service: Se
     assert "write an answer" in read(await pages.post(f"/prompts/{id}/answer", data={"text": " "}), 422).text
     assert (await pages.post(f"/prompts/{id}/answer", data={"text": "```python\nx = 1\n```"})).status_code == 303
     kept = await service.coordinator.store.exchanges.get(id)
-    assert (kept.text, kept.model, kept.holder) == ("```python\nx = 1\n```", "by hand", "local")
+    assert (kept.text, kept.model, kept.claimed_by) == ("```python\nx = 1\n```", "by hand", "local")
     assert read(await pages.post(f"/prompts/{id}/answer", data={"text": "again"}), 409).text
 
 

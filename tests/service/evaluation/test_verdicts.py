@@ -103,7 +103,7 @@ async def test_an_operator_that_nothing_can_be_judged_by_ends_its_search(
     search = await bench.store.searches.get(search.id)
     assert search.state.value == state
     assert bool(search.graphs) == (state != "failed")
-    kept = await bench.store.operators.gate(search.operator)
+    kept = await bench.store.operators.mutation_report(search.operator)
     assert (kept.verdict, MutationReport.model_validate_json(kept.document)) == (verdict, gate)
     assert (search.reason == "the operator is not admitted: the checks take 'zeros' for right") == (state == "failed")
 
