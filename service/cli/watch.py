@@ -20,6 +20,7 @@ from service.cli.console import emit_json, err, out
 from service.cli.heat_map import elite_table, heat_map
 from service.cli.import_ import operator_of_file
 from service.cli.progress import ProgressView
+from service.cli.renamed import current_rule
 from service.errors import InvalidInput, NotFound, Unavailable
 from service.evaluation.figure_labels import in_words
 from service.operators.catalogue import catalogue_names, load_operator
