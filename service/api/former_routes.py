@@ -37,7 +37,7 @@ class FormerRoutes:
 
 
 def current_path(path: str) -> str | None:
-    """Return the current path of a former route; None if the path is no former one."""
+    """Return the current path of a former route; None if it is not a former route."""
     for former, old, new in FORMER:
         if former.fullmatch(path):
             return path.removesuffix(old) + new
