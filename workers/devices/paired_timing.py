@@ -109,13 +109,13 @@ class PairedTimes:
     def is_decided(self) -> bool:
         """Return True if the candidate is surely faster by more than the practical margin, or surely is not.
 
-        Also True if it does not even seem faster after `HEAD_TO_HEAD_PAIRS`: equal kernels would take all pairs. An early
-        end never promotes.
+        Also True if it does not even seem faster after `HEAD_TO_HEAD_PAIRS`: equal kernels would take all pairs. An
+        early end never promotes.
         """
         low, mid, high = self.slowdown.bounds(LOOK_CONFIDENCE)
         even = 1 / (1 + PRACTICAL_MARGIN)
-        seems_slower = len(self.pacer_us) >= HEAD_TO_HEAD_PAIRS and mid >= even
-        return high < even or low > even or seems_slower
+        seems_no_faster = len(self.pacer_us) >= HEAD_TO_HEAD_PAIRS and mid >= even
+        return high < even or low > even or seems_no_faster
 
 
 @dataclass(frozen=True)
