@@ -1,4 +1,4 @@
-"""What each defence costs: in microseconds on the card, in seconds of a candidate, and in candidates an hour.
+"""Cost of each defence: microseconds on the card, seconds per candidate, and candidates per hour.
 
     python -m benchmarks.defences --out results --operators rmsnorm,softmax --minutes 6
 

@@ -42,7 +42,9 @@ COMMANDS = {
         "Export a search: its fastest elites as a Python package, all elites as a zip file, or its steps.",
     ),
     "plan": CommandLocation("service.cli.export", "plan", "Show launch plans."),
-    "operators": CommandLocation("service.cli.operators", "operators", "Manage the catalogue's and submitted operators."),
+    "operators": CommandLocation(
+        "service.cli.operators", "operators", "Manage the catalogue's and submitted operators."
+    ),
     "import": CommandLocation("service.cli.import_", "imports", "Import operators (KernelBench)."),
     "kernelbench": CommandLocation(
         "service.cli.kernelbench", "benchmark", "Summarise searches for KernelBench problems."

@@ -27,7 +27,7 @@ HERE = "check"
 LISTED = ("equivalent", "within_rounding", "survived", "rejected", "untried")
 """Verdicts whose answers are listed by name."""
 
-operators = typer.Typer(help="Manage the catalogue's and submitted operators.", invoke_without_command=True)
+operators = typer.Typer(help="Manage the operator catalogue and submitted operators.", invoke_without_command=True)
 
 
 @operators.callback()

@@ -51,7 +51,7 @@ def find(
     if as_json:
         emit_json([item.model_dump(mode="json") for item in items])
         return
-    table = Table("prompt", "state", "backend", "strategy", "holder", "cost", title="Prompts")
+    table = Table("prompt", "state", "backend", "strategy", "claimed by", "cost", title="Prompts")
     for item in items:
         cost = "" if item.state in (ExchangeState.WAITING, ExchangeState.CLAIMED) else dollars(item.cost_usd)
         table.add_row(item.id, item.state.value, item.backend, item.strategy, Text(item.claimed_by or ""), cost)

@@ -20,6 +20,7 @@ from service.cli.console import emit_json, err, out
 from service.cli.heat_map import elite_table, heat_map
 from service.cli.import_ import operator_of_file
 from service.cli.progress import ProgressView
+from service.cli.renamed import current_rule
 from service.errors import InvalidInput, NotFound, Unavailable
 from service.evaluation.figure_labels import in_words
 from service.operators.catalogue import catalogue_names, load_operator
@@ -193,7 +194,7 @@ def options_of(
 
 def rules_of(stop: list[str]) -> dict[str, JsonValue]:
     """Split the values of `--stop` into names and values, without checking them."""
-    return {name: value for name, _, value in (rule.partition("=") for rule in stop)}
+    return {current_rule(name): value for name, _, value in (rule.partition("=") for rule in stop)}
 
 
 def _words(given: str) -> tuple[str, ...]:

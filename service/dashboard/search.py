@@ -219,7 +219,9 @@ async def load_search(running: Coordinator, search: SearchRecord, view: MapView)
 async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) -> tuple[Fragment, ...]:
     """Load the live parts of a search's page."""
     views, cells = running.store.views, Grid(search.axes).cells
-    counts, missing = await asyncio.gather(running.store.candidates.count(search.id), running.describe_missing(search))
+    counts, missing_workers = await asyncio.gather(
+        running.store.candidates.count(search.id), running.describe_missing(search)
+    )
     places, best, milestones, recent = await asyncio.gather(
         load_cells(running.store, search, view),
         views.marks(search.id, view.device, search.axes_version, limit=1),
@@ -236,7 +238,7 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     here, now = progress[view.device], datetime.now(UTC)
     said = provenance(view.device)
     return (
-        _status(search, view, counts, next(iter(best), None), progress, missing),
+        _status(search, view, counts, next(iter(best), None), progress, missing_workers),
         SearchControls(search.id, actions_in(search.state), search.evaluations),
         MapPart(
             search=search.id,
@@ -258,10 +260,8 @@ async def _spending(store: Store, search: SearchRecord) -> SpendingPanel:
     """Read LLM calls and costs, if the search may use LLM backends."""
     if search.llm is None:
         return SpendingPanel(False, (), ())
-    budgets, strategies = await asyncio.gather(
-        store.spending.of_search(search.id), store.exchanges.llm_stats(search.id)
-    )
-    return SpendingPanel(True, tuple(budgets), tuple(strategies))
+    budgets, stats = await asyncio.gather(store.spending.of_search(search.id), store.exchanges.llm_stats(search.id))
+    return SpendingPanel(True, tuple(budgets), tuple(stats))
 
 
 def actions_in(state: SearchState) -> tuple[tuple[str, str], ...]:
@@ -279,7 +279,7 @@ def _status(
     counts: SearchCounts,
     best: EliteSummary | None,
     progress: Mapping[str, ProgressRecord],
-    missing: Sequence[str],
+    missing_workers: Sequence[str],
 ) -> SearchStatus:
     tabs = tuple(
         DeviceTab(
@@ -299,7 +299,7 @@ def _status(
         progress=progress[view.device],
         provenance=provenance(view.device),
         relative_to=relative_to(view.device),
-        missing_workers=tuple(missing),
+        missing_workers=tuple(missing_workers),
         tabs=tabs,
     )
 

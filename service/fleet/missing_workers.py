@@ -4,7 +4,6 @@ Each worker serves its own target and device, and jobs that decide about cells g
 report a search whose last trusted worker is gone would wait forever, and nobody would know why.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from archive.records import SearchRecord, SearchState
@@ -12,9 +11,6 @@ from service.evaluation.jobs import traced_at
 from service.fleet.capabilities import Capabilities
 from service.fleet.pool import WorkerPool
 from workers.queue import Dispatcher, JobQueue, lanes_of
-
-TRACE = "trace"
-"""Suffix of the kinds of queues with trace jobs."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +37,11 @@ async def find_missing(capabilities: Capabilities, dispatcher: Dispatcher, searc
     if all(lanes.trusted.issuperset(lanes_of(target, device)) for device in search.devices):
         return MissingWorkers()  # All possible jobs are served, so the queue need not be asked.
     waiting = await dispatcher.vitals.lanes_of(search.id)
-    vacant = [lane for lane in waiting if lane not in lanes.trusted | lanes.others]
-    places = {lane.place for lane in lanes.trusted | lanes.others}
-    return MissingWorkers(_in_words(vacant, places), stuck=bool(vacant) and len(vacant) == len(waiting))
+    served_lanes = lanes.trusted | lanes.others
+    vacant = [lane for lane in waiting if lane not in served_lanes]
+    places = {lane.place for lane in served_lanes}
+    missing = {_wanted(lane, trusted=lane.reserved and lane.place in places) for lane in vacant}
+    return MissingWorkers(tuple(sorted(missing)), stuck=bool(vacant) and len(vacant) == len(waiting))
 
 
 async def describe_missing(
@@ -62,10 +60,6 @@ async def describe_missing(
     return [*missing, *pool.failing] if missing and pool is not None else missing
 
 
-def _in_words(lanes: Iterable[JobQueue], places: set[str]) -> tuple[str, ...]:
-    return tuple(sorted({_wanted(lane, trusted=lane.reserved and lane.place in places) for lane in lanes}))
-
-
 def _wanted(lane: JobQueue, *, trusted: bool) -> str:
-    does = "traces for" if lane.kind.endswith(TRACE) else "judges on"
+    does = "traces for" if lane.kind.endswith("trace") else "judges on"
     return f"a {'trusted ' if trusted else ''}worker that {does} {lane.place}"

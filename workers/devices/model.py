@@ -45,7 +45,7 @@ from workers.protocol import (
     TrustGrounds,
 )
 from workers.targets import TARGETS
-from workers.tracer.compiler_warmup import rehearse
+from workers.tracer.compiler import rehearse
 
 SEED_BYTES = 32
 """Bytes of the secret that input values follow from, new for every job."""
