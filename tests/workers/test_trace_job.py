@@ -91,7 +91,7 @@ EXPECTED = {
     "points_outside": (Outcome.PLAN_REJECTED, None, "leaves buffer 0"),
     "prints_a_tensor": (Outcome.HOST_READ, 19, "to print it"),
     "raises": (Outcome.TRACE_CRASHED, 19, "ZeroDivisionError"),
-    "reaches_beyond_its_input": (Outcome.PLAN_REJECTED, 19, "beyond the 32768 bytes"),
+    "reaches_beyond_its_input": (Outcome.PLAN_REJECTED, 19, "exceeds the 32768 bytes"),
     "reaches_the_host": (Outcome.PLAN_REJECTED, None, "system scope"),
     "reads_an_item": (Outcome.HOST_READ, 19, "(item)"),
     "reads_its_callers": (Outcome.CORRECT, None, ""),
