@@ -52,7 +52,7 @@ EXPECTED = {
     "floods_the_pipe": (Outcome.PLAN_REJECTED, None, "answers with more than"),
     "forges_a_verdict": (Outcome.PLAN_REJECTED, None, "no variant"),
     "forges_an_outcome": (Outcome.PLAN_REJECTED, None, "that a trace cannot have"),
-    "forges_garbage": (Outcome.PLAN_REJECTED, None, "no plan"),
+    "forges_garbage": (Outcome.PLAN_REJECTED, None, "invalid plan"),
     "forgets_an_argument": (Outcome.TRACE_CRASHED, 20, "n_cols"),
     "forks": (Outcome.TRACE_CRASHED, 20, "BlockingIOError"),
     "grid_of_four": (Outcome.UNSUPPORTED_LAUNCH, 20, "4 dimensions"),
