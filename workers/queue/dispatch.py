@@ -141,12 +141,9 @@ class Dispatcher:
         with translated():
             async with self._redis.pipeline(transaction=False) as pipeline:
                 for job, reserved in jobs:
-                    lane, (owner, priority) = (
-                        JobQueue.of(job, reserved=reserved),
-                        self._shares.get(job.search, NO_SHARE),
-                    )
-                    text = job.model_dump_json()
-                    await self._submit(args=[lane.name, job.search, job.id, text, owner, priority], client=pipeline)
+                    queue, text = JobQueue.of(job, reserved=reserved), job.model_dump_json()
+                    owner, priority = self._shares.get(job.search, NO_SHARE)
+                    await self._submit(args=[queue.name, job.search, job.id, text, owner, priority], client=pipeline)
                 await pipeline.execute()
 
     async def cancel(self, search: str) -> None:

@@ -74,7 +74,7 @@ async def test_logins_are_written_down_whatever_came_of_them(service, strict) ->
 
 async def test_a_flood_is_not_written_down(service) -> None:
     before = (await newest(service))[0].seq
-    doors = AccessPolicy(LoginPolicy.ALWAYS, ALWAYS.remote_workers, requests_per_s=5)
+    doors = AccessPolicy(LoginPolicy.ALWAYS, ALWAYS.hosts, requests_per_s=5)
     async with guarded(service.coordinator, doors) as client:
         for _ in range(60):
             await client.post("/api/v1/searches", headers={"Authorization": "Bearer nonsense"})

@@ -139,7 +139,7 @@ async def asked(
 async def test_a_caller_may_not_ask_as_often_as_he_likes(service) -> None:
     one, other = [await bearer(service.coordinator.store) for _ in range(2)]
     async with guarded(
-        service.coordinator, AccessPolicy(LoginPolicy.ALWAYS, ALWAYS.remote_workers, requests_per_s=1)
+        service.coordinator, AccessPolicy(LoginPolicy.ALWAYS, ALWAYS.hosts, requests_per_s=1)
     ) as client:
         answers, more = await asked(client, one)
         assert {answer.status_code for answer in answers[:-1]} == {200}
@@ -152,7 +152,7 @@ async def test_a_caller_may_not_ask_as_often_as_he_likes(service) -> None:
 async def test_neither_do_strangers(service) -> None:
     for headers in ({}, {"Authorization": "Bearer nonsense"}):
         async with guarded(
-            service.coordinator, AccessPolicy(LoginPolicy.ALWAYS, ALWAYS.remote_workers, requests_per_s=1)
+            service.coordinator, AccessPolicy(LoginPolicy.ALWAYS, ALWAYS.hosts, requests_per_s=1)
         ) as client:
             answers, more = await asked(client, headers)
             assert {answer.status_code for answer in answers[:-1]} == {401}
@@ -169,4 +169,4 @@ async def test_nobody_may_try_tokens_at_the_login_all_day(strict) -> None:
 
 
 async def test_hosts_of_a_program_are_loopback_alone() -> None:
-    assert AccessPolicy().remote_workers == AllowedHosts()
+    assert AccessPolicy().hosts == AllowedHosts()

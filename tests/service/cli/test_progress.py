@@ -15,7 +15,7 @@ from tests.service import records
 HERE = device_progress_of(
     records.DEVICE,
     records_of.ProgressRecord(
-        evaluations=7,
+        evaluated=7,
         correct=5,
         elites=3,
         cells=12,

@@ -19,7 +19,7 @@ COURSE = [
     for number in (1, 2, 4)
 ]
 NOW = ProgressRecord(
-    evaluations=8, correct=8, elites=6, cells=12, coverage=0.5, qd_score=9.0, norm_qd_score=0.75, best=6.0
+    evaluated=8, correct=8, elites=6, cells=12, coverage=0.5, qd_score=9.0, norm_qd_score=0.75, best=6.0
 )
 
 
