@@ -93,7 +93,10 @@ async def enable(name: BackendName, running: Running) -> schemas.BackendStatus:
 async def spending(search: Named, running: Running) -> schemas.Spending:
     """What a search has spent on models, and what came of it by backend and strategy."""
     store = running.store
-    found = {"budgets": await store.spending.of_search(search.id), "strategies": await store.exchanges.llm_stats(search.id)}
+    found = {
+        "budgets": await store.spending.of_search(search.id),
+        "strategies": await store.exchanges.llm_stats(search.id),
+    }
     return schemas.Spending.model_validate({"search": search.id, **found})
 
 

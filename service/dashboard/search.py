@@ -263,7 +263,9 @@ async def _spending(store: Store, search: SearchRecord) -> SpendingPanel:
     """What models were asked; read only where the search may ask any."""
     if search.llm is None:
         return SpendingPanel(False, (), ())
-    budgets, strategies = await asyncio.gather(store.spending.of_search(search.id), store.exchanges.llm_stats(search.id))
+    budgets, strategies = await asyncio.gather(
+        store.spending.of_search(search.id), store.exchanges.llm_stats(search.id)
+    )
     return SpendingPanel(True, tuple(budgets), tuple(strategies))
 
 

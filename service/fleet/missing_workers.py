@@ -11,7 +11,7 @@ from archive.records import SearchRecord, SearchState
 from service.evaluation.jobs import traced_at
 from service.fleet.capabilities import Capabilities
 from service.fleet.pool import WorkerPool
-from workers.queue import Dispatcher, JobQueue, lanes_of
+from workers.queue import Dispatcher, JobQueue, queues_of
 
 TRACE = "trace"
 """Suffix of the kinds of queues with trace jobs."""
@@ -37,12 +37,12 @@ async def find_missing(capabilities: Capabilities, dispatcher: Dispatcher, searc
         ArchiveError: If the database does not answer.
         QueueUnavailable: If Redis does not answer.
     """
-    lanes, target = await capabilities.lanes(), traced_at(search)
-    if all(lanes.trusted.issuperset(lanes_of(target, device)) for device in search.devices):
+    queues, target = await capabilities.queues(), traced_at(search)
+    if all(queues.trusted.issuperset(queues_of(target, device)) for device in search.devices):
         return MissingWorkers()  # All possible jobs are served, so the queue need not be asked.
-    waiting = await dispatcher.vitals.lanes_of(search.id)
-    vacant = [lane for lane in waiting if lane not in lanes.trusted | lanes.others]
-    places = {lane.place for lane in lanes.trusted | lanes.others}
+    waiting = await dispatcher.stats.queues_of(search.id)
+    vacant = [queue for queue in waiting if queue not in queues.trusted | queues.others]
+    places = {queue.place for queue in queues.trusted | queues.others}
     return MissingWorkers(_in_words(vacant, places), stuck=bool(vacant) and len(vacant) == len(waiting))
 
 
@@ -62,10 +62,10 @@ async def describe_missing(
     return [*missing, *pool.failing] if missing and pool is not None else missing
 
 
-def _in_words(lanes: Iterable[JobQueue], places: set[str]) -> tuple[str, ...]:
-    return tuple(sorted({_wanted(lane, trusted=lane.reserved and lane.place in places) for lane in lanes}))
+def _in_words(queues: Iterable[JobQueue], places: set[str]) -> tuple[str, ...]:
+    return tuple(sorted({_wanted(queue, trusted=queue.reserved and queue.place in places) for queue in queues}))
 
 
-def _wanted(lane: JobQueue, *, trusted: bool) -> str:
-    does = "traces for" if lane.kind.endswith(TRACE) else "judges on"
-    return f"a {'trusted ' if trusted else ''}worker that {does} {lane.place}"
+def _wanted(queue: JobQueue, *, trusted: bool) -> str:
+    does = "traces for" if queue.kind.endswith(TRACE) else "judges on"
+    return f"a {'trusted ' if trusted else ''}worker that {does} {queue.place}"

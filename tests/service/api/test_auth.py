@@ -138,9 +138,7 @@ async def asked(
 
 async def test_a_caller_may_not_ask_as_often_as_he_likes(service) -> None:
     one, other = [await bearer(service.coordinator.store) for _ in range(2)]
-    async with guarded(
-        service.coordinator, AccessPolicy(LoginPolicy.ALWAYS, ALWAYS.hosts, requests_per_s=1)
-    ) as client:
+    async with guarded(service.coordinator, AccessPolicy(LoginPolicy.ALWAYS, ALWAYS.hosts, requests_per_s=1)) as client:
         answers, more = await asked(client, one)
         assert {answer.status_code for answer in answers[:-1]} == {200}
         assert 10 <= len(answers) - 1 <= 10 + more

@@ -8,7 +8,7 @@ import pytest
 
 from archive.records import NewCandidate, NewSearch, Offer, SearchRecord, StrategyStatsRecord
 from archive.store import Store
-from service.generation.emitter_stats import active, read_stats, spent_share, emitter_shares
+from service.generation.emitter_stats import active, emitter_shares, read_stats, spent_share
 from tests.archives import opened
 from tests.service import records
 
