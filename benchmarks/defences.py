@@ -87,7 +87,7 @@ def _kernel_times_us(card: CudaOracleCard, operator: Operator, shape: Shape, are
         "write red zones": lambda: support.zones_fill(stream, arena.pointer, zones, seed64),
         "look at red zones": lambda: support.zones_count(stream, arena.pointer, zones, seed64),
         "add up inputs": lambda: card.sums([pointers], [tensor.nbytes for tensor in inputs], 1),
-        "measure the output": lambda: card.strains([output], [answer]),
+        "measure the output": lambda: card.margins([output], [answer]),
         "overwrite the arena": lambda: support.poison(stream, [(arena.pointer, arena.bytes)]),
         "look at idle memory": lambda: card.is_poisoned([(0, arena.bytes)]),  # As it was just overwritten.
     }

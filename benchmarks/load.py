@@ -348,7 +348,7 @@ async def fill(database: str, redis_url: str, candidates: int) -> tuple[str, int
             await propose(store, wide, ordinal)
         await evolution.sweep(await store.searches.get(wide.search))
         while await asyncio.to_thread(answer_all, redis_url, 8):
-            while await dispatcher.vitals.reports_waiting():
+            while await dispatcher.stats.reports_waiting():
                 await evolution.tick()
     await store.searches.set_state(wide.search, SearchState.STOPPED)
     cells = len(await store.elites.list(wide.search, DEVICE, 1))

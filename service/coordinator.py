@@ -242,11 +242,11 @@ class Coordinator:
 
     async def queue_depth(self) -> dict[str, int]:
         """Return the number of jobs queued or leased, by queue."""
-        return await self._dispatcher.vitals.depth()
+        return await self._dispatcher.stats.depth()
 
     async def queue_ages_s(self) -> dict[str, float]:
         """Return the age in seconds of the oldest queued or leased job, by queue."""
-        return await self._dispatcher.vitals.ages_s()
+        return await self._dispatcher.stats.ages_s()
 
     async def _resolve(self, request: SearchRequest) -> Operator:
         if not isinstance(request.operator, str):

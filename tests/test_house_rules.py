@@ -55,9 +55,7 @@ SOCKETS = {
 }
 """Package of each socket: the name of its table and of its contract."""
 
-CODE = sorted(
-    {path for part in (*ROOMS, "benchmarks", "migrations") for path in (ROOT / part).rglob("*.py")}
-)
+CODE = sorted({path for part in (*ROOMS, "benchmarks", "migrations") for path in (ROOT / part).rglob("*.py")})
 """The files whose docstrings and class names follow the style guide in CONTRIBUTING.md."""
 CLASSES = [path for path in CODE if "migrations" not in path.relative_to(ROOT).parts]
 OPENING = re.compile(r"\W*(what|who|whose|whoever|whatever|whether|where|of|those)\b", re.IGNORECASE)

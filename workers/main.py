@@ -74,7 +74,7 @@ class LeaseLoop:
 
     def __init__(
         self,
-        lessee: LeaseClient | RemoteLeaseClient,
+        lease_client: LeaseClient | RemoteLeaseClient,
         commands: Mapping[str, Sequence[str]],
         pace: LeasePace = LeasePace(),
         *,
@@ -84,13 +84,13 @@ class LeaseLoop:
         """Prepare to work.
 
         Args:
-            lessee: Where jobs come from.
+            lease_client: Where jobs come from.
             commands: What starts the bench that does each kind of job, `trace` and `measure`; equal ones are one bench.
             pace: How patient to be.
             ahead: Where the next job is leased while one is worked on, for its bench to prepare; None does not.
             ready_fd: Pipe to write one byte to once all benches are ready; it is closed then.
         """
-        self._lessee = lessee
+        self._lease_client = lease_client
         self._commands = {kind: tuple(command) for kind, command in commands.items()}
         self._pace = pace
         self._executors: dict[tuple[str, ...], ExecutorClient] = {}
@@ -117,7 +117,7 @@ class LeaseLoop:
                 try:
                     self._turn()
                 except Transient as error:
-                    log.warning("work failed; trying again", worker=self._lessee.worker, reason=str(error))
+                    log.warning("work failed; trying again", worker=self._lease_client.worker, reason=str(error))
                     self._pause()
         finally:
             for executor in self._executors.values():
@@ -125,7 +125,7 @@ class LeaseLoop:
             if self._next is not None:
                 self._give_back(self._next)
             with contextlib.suppress(QueueUnavailable):
-                self._lessee.depart()
+                self._lease_client.depart()
 
     def _warm(self) -> None:
         """Start the benches that do not run, all at once, and wait until they are ready."""
@@ -136,9 +136,9 @@ class LeaseLoop:
             ready = self._await_ready(executor)
             if ready is not None:
                 kind = "+".join(kind for kind, other in self._commands.items() if other == command)
-                log.info("bench ready", worker=self._lessee.worker, kind=kind, jail=ready.jail)
+                log.info("bench ready", worker=self._lease_client.worker, kind=kind, jail=ready.jail)
                 with contextlib.suppress(QueueUnavailable):
-                    self._lessee.announce(jail=ready.jail, versions=ready.versions)
+                    self._lease_client.announce(jail=ready.jail, versions=ready.versions)
 
     def _tell_ready(self) -> None:
         if self._ready_fd is not None and self._stop_at is None:
@@ -164,11 +164,11 @@ class LeaseLoop:
     def _turn(self) -> None:
         lease, self._next = self._next, None
         if lease is None or not self._keeps(lease):
-            lease = self._lessee.lease(self._pace.block_ms)
+            lease = self._lease_client.lease(self._pace.block_ms)
         if lease is None:
             return
         executor = self._executors[self._commands["trace" if isinstance(lease.job, TraceJob) else "measure"]]
-        log.debug("job taken", worker=self._lessee.worker, **ids_of(lease.job))
+        log.debug("job taken", worker=self._lease_client.worker, **ids_of(lease.job))
         try:
             self._look_ahead(lease, executor)
             answer = self._await_answer(lease, executor)
@@ -189,7 +189,7 @@ class LeaseLoop:
 
     def _await_answer(self, lease: Lease, executor: ExecutorClient) -> Answer | None:
         """Keep the lease while a bench works on the job; None if the job was taken from us, or we must stop."""
-        beat_s = self._lessee.lease_ms / 1000 / BEATS_PER_LEASE
+        beat_s = self._lease_client.lease_ms / 1000 / BEATS_PER_LEASE
         next_beat = time.monotonic() + beat_s
         patience = patience_s(lease.job) + self._pace.grace_s
         deadline = time.monotonic() + patience
@@ -208,7 +208,7 @@ class LeaseLoop:
                 if self._next is not None and not self._keeps(self._next):
                     self._next = None
                 if not self._keeps(lease):
-                    log.info("job taken back", worker=self._lessee.worker, job=lease.job.id)
+                    log.info("job taken back", worker=self._lease_client.worker, job=lease.job.id)
                     self._drop(executor)
                     return None
         return answer
@@ -224,9 +224,9 @@ class LeaseLoop:
     def _keeps(self, lease: Lease) -> bool:
         """Renew the lease; while the queue is away, the job goes on."""
         try:
-            return self._lessee.heartbeat(lease)
+            return self._lease_client.heartbeat(lease)
         except QueueUnavailable as error:
-            log.warning("heartbeat lost", worker=self._lessee.worker, job=lease.job.id, reason=str(error))
+            log.warning("heartbeat lost", worker=self._lease_client.worker, job=lease.job.id, reason=str(error))
             return True
 
     def _report(self, lease: Lease, answer: Answer) -> AnyReport:
@@ -238,8 +238,10 @@ class LeaseLoop:
         if isinstance(answer, ExecutorFailure):
             if answer.transient:
                 raise Transient(answer.error)
-            log.error("job cannot be done here", worker=self._lessee.worker, job=lease.job.id, reason=answer.error)
-            return lost_report(lease.job, self._lessee.worker, answer.error)
+            log.error(
+                "job cannot be done here", worker=self._lease_client.worker, job=lease.job.id, reason=answer.error
+            )
+            return lost_report(lease.job, self._lease_client.worker, answer.error)
         if isinstance(answer, ExecutorReady) or answer.job != lease.job.id:
             raise ExecutorDied("the bench answered something else than it was asked")
         return answer
@@ -248,18 +250,18 @@ class LeaseLoop:
         """Report, however long the queue is away: the work is done and must not be lost."""
         while True:
             try:
-                self._lessee.report(lease, report)
+                self._lease_client.report(lease, report)
                 log.debug("report handed in", worker=report.worker, outcome=report.outcome, **ids_of(lease.job))
                 return
             except QueueUnavailable:
                 if self._stop_at is not None and time.monotonic() > self._stop_at:
                     raise
-                log.warning("report waits for the queue", worker=self._lessee.worker, job=report.job)
+                log.warning("report waits for the queue", worker=self._lease_client.worker, job=report.job)
                 time.sleep(self._pace.pause_s)
 
     def _give_back(self, lease: Lease, last_error: str | None = None) -> None:
         with contextlib.suppress(QueueUnavailable):
-            self._lessee.release(lease, last_error)
+            self._lease_client.release(lease, last_error)
 
     def _pause(self) -> None:
         end = time.monotonic() + self._pace.pause_s
@@ -297,13 +299,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> None:
     device = options.device
-    lessee = _join(options) if options.join is not None else _lessee(options)
-    common = ("--worker", lessee.worker, "--with-parent", str(os.getpid()))
+    lease_client = _join(options) if options.join is not None else _lease_client(options)
+    common = ("--worker", lease_client.worker, "--with-parent", str(os.getpid()))
     start = (*PYTHON, "-m", "workers", "bench")
     commands = {kind: (*start, *executor, *common) for kind, executor in _executors(options).items()}
     prepares = device is not None and device.measures and not options.trace
-    ahead = lessee if prepares and isinstance(lessee, LeaseClient) else None
-    worker = LeaseLoop(lessee, commands, ahead=ahead, ready_fd=options.ready_fd)
+    ahead = lease_client if prepares and isinstance(lease_client, LeaseClient) else None
+    worker = LeaseLoop(lease_client, commands, ahead=ahead, ready_fd=options.ready_fd)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
     worker.run()
@@ -321,7 +323,7 @@ def _executors(options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _lessee(options: argparse.Namespace) -> LeaseClient:
+def _lease_client(options: argparse.Namespace) -> LeaseClient:
     """The queue, for a worker that holds the service's own credential."""
     target = options.target if options.trace else None
     return LeaseClient(options.redis, options.id, target=target, device=options.device.name if options.device else None)

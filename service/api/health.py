@@ -72,8 +72,8 @@ async def _gauges(running: Coordinator) -> CollectorRegistry:
         # Without the search: one series per search would grow without bound.
         jobs.labels(stream.rpartition(":")[0]).inc(depth)
     ages = Gauge("reef_job_age_seconds", "Age of the oldest job queued or leased.", ["lane"], registry=registry)
-    for lane, age_s in (await running.queue_ages_s()).items():
-        ages.labels(lane).set(age_s)
+    for queue, age_s in (await running.queue_ages_s()).items():
+        ages.labels(queue).set(age_s)
     workers = await running.workers()
     Gauge("reef_workers", "Workers with a recent heartbeat.", registry=registry).set(len(workers))
     leases = Gauge("reef_leases", "Jobs that these workers hold.", registry=registry)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from archive.records import RemoteWorkerState, SearchRecord
 from archive.store import Store
 from service.single_flight import SingleFlight
-from workers.queue import Dispatcher, JobQueue, WorkerStatus, is_host, lanes_of
+from workers.queue import Dispatcher, JobQueue, WorkerStatus, is_host, queues_of
 
 LOOK_AGAIN_S = 1.0
 """Seconds that a lookup is cached. A worker counts as living for many times that after its last heartbeat, and with a
@@ -30,7 +30,7 @@ class Capabilities:
         self._dispatcher = dispatcher
         self._single_flight = SingleFlight[None, frozenset[str]](self._look)
         self._devices: frozenset[str] = frozenset()
-        self._lanes = ServedQueues()
+        self._queues = ServedQueues()
         self._until = 0.0
 
     async def devices(self) -> frozenset[str]:
@@ -52,7 +52,7 @@ class Capabilities:
         served = await self.devices()
         return [device for device in search.devices if device not in served]
 
-    async def lanes(self) -> ServedQueues:
+    async def queues(self) -> ServedQueues:
         """Return the served queues, at most `LOOK_AGAIN_S` old.
 
         Raises:
@@ -60,12 +60,12 @@ class Capabilities:
             QueueUnavailable: If Redis does not answer.
         """
         await self.devices()
-        return self._lanes
+        return self._queues
 
     async def _look(self, keys: Collection[None]) -> dict[None, frozenset[str]]:
         workers = await self._dispatcher.workers()
         self._devices = frozenset(worker.device for worker in workers if worker.device)
-        self._lanes = await self._served(workers)
+        self._queues = await self._served(workers)
         self._until = time.monotonic() + LOOK_AGAIN_S
         return dict.fromkeys(keys, self._devices)
 
@@ -78,9 +78,9 @@ class Capabilities:
         trusted: set[JobQueue] = set()
         others: set[JobQueue] = set()
         for worker in workers:
-            lanes = lanes_of(worker.target, worker.device)
+            queues = queues_of(worker.target, worker.device)
             if not is_host(worker.id) or hosts.get(worker.id):
-                trusted.update(lanes)
+                trusted.update(queues)
             elif worker.id in hosts:
-                others.update(lane for lane in lanes if not lane.reserved)
+                others.update(queue for queue in queues if not queue.reserved)
         return ServedQueues(frozenset(trusted), frozenset(others - trusted))

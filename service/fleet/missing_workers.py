@@ -10,7 +10,7 @@ from archive.records import SearchRecord, SearchState
 from service.evaluation.jobs import traced_at
 from service.fleet.capabilities import Capabilities
 from service.fleet.pool import WorkerPool
-from workers.queue import Dispatcher, JobQueue, lanes_of
+from workers.queue import Dispatcher, JobQueue, queues_of
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ async def find_missing(capabilities: Capabilities, dispatcher: Dispatcher, searc
         ArchiveError: If the database does not answer.
         QueueUnavailable: If Redis does not answer.
     """
-    lanes, target = await capabilities.lanes(), traced_at(search)
-    if all(lanes.trusted.issuperset(lanes_of(target, device)) for device in search.devices):
+    queues, target = await capabilities.queues(), traced_at(search)
+    if all(queues.trusted.issuperset(queues_of(target, device)) for device in search.devices):
         return MissingWorkers()  # All possible jobs are served, so the queue need not be asked.
-    waiting = await dispatcher.vitals.lanes_of(search.id)
-    served_lanes = lanes.trusted | lanes.others
-    vacant = [lane for lane in waiting if lane not in served_lanes]
-    places = {lane.place for lane in served_lanes}
-    missing = {_wanted(lane, trusted=lane.reserved and lane.place in places) for lane in vacant}
+    waiting = await dispatcher.stats.queues_of(search.id)
+    served = queues.trusted | queues.others
+    vacant = [queue for queue in waiting if queue not in served]
+    places = {queue.place for queue in served}
+    missing = {_wanted(queue, trusted=queue.reserved and queue.place in places) for queue in vacant}
     return MissingWorkers(tuple(sorted(missing)), stuck=bool(vacant) and len(vacant) == len(waiting))
 
 
@@ -60,6 +60,6 @@ async def describe_missing(
     return [*missing, *pool.failing] if missing and pool is not None else missing
 
 
-def _wanted(lane: JobQueue, *, trusted: bool) -> str:
-    does = "traces for" if lane.kind.endswith("trace") else "judges on"
-    return f"a {'trusted ' if trusted else ''}worker that {does} {lane.place}"
+def _wanted(queue: JobQueue, *, trusted: bool) -> str:
+    does = "traces for" if queue.kind.endswith("trace") else "judges on"
+    return f"a {'trusted ' if trusted else ''}worker that {does} {queue.place}"

@@ -25,7 +25,7 @@ from service.evaluation.spot_checks import SpotChecks
 from service.events import EventBus, WorkerChanged
 from service.tasks import end
 from workers.protocol import PROTOCOL_VERSION
-from workers.queue import BrokerWorker, Dispatcher, LeaseBroker, LeaseRequest, QueueUnavailable, lanes_of
+from workers.queue import BrokerWorker, Dispatcher, LeaseBroker, LeaseRequest, QueueUnavailable, queues_of
 
 SPOKEN = (PROTOCOL_VERSION,)
 """Versions of the protocol that this service supports."""
@@ -287,8 +287,8 @@ def _digest(secret: str) -> str:
 
 def _seat(host: RemoteWorker) -> BrokerWorker:
     """Describe a remote worker to the broker. Without trust it gets only queues whose jobs decide nothing alone."""
-    lanes = lanes_of(host.target, host.device)
-    allowed = tuple(lane for lane in lanes if host.trusted or not lane.reserved)
+    queues = queues_of(host.target, host.device)
+    allowed = tuple(queue for queue in queues if host.trusted or not queue.reserved)
     return BrokerWorker(host.id, allowed, draining=host.state is RemoteWorkerState.DRAINING)
 
 

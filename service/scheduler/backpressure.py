@@ -57,7 +57,7 @@ class InFlightLimits:
         self._total = self._owners.total()
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + LOOK_S
-            self._lagging = await self._dispatcher.vitals.reports_waiting() > REPORTS_LAG
+            self._lagging = await self._dispatcher.stats.reports_waiting() > REPORTS_LAG
             self._deep = await self._find_deep()
 
     def free(self, search: SearchRecord, in_flight: int) -> int:
@@ -81,7 +81,7 @@ class InFlightLimits:
     async def _find_deep(self) -> frozenset[str]:
         """Return the places where more jobs wait than their workers need."""
         waiting: Counter[str] = Counter()
-        for stream, jobs in (await self._dispatcher.vitals.depth()).items():
+        for stream, jobs in (await self._dispatcher.stats.depth()).items():
             waiting[stream.rsplit(":", 2)[0]] += jobs
         workers: Counter[str] = Counter()
         for worker in await self._dispatcher.workers():

@@ -261,7 +261,7 @@ class Evolution:
     async def _sweep_quiet(self) -> None:
         """Sweep searches that have pending jobs but got no report for a while."""
         if time.monotonic() >= self._life_at:
-            life, self._life_at = await self._dispatcher.vitals.life(), time.monotonic() + LIFE_S
+            life, self._life_at = await self._dispatcher.stats.life(), time.monotonic() + LIFE_S
             if self._life not in ("", life):
                 self._doubt()
             self._life = life

@@ -38,7 +38,7 @@ def test_a_request_never_changes() -> None:
         ({"evaluations": 1_000_001}, ("evaluations",)),
         ({"seed": -1}, ("seed",)),
         ({"seed": 2**63}, ("seed",)),
-        ({"evaluations": 3}, ("evaluations",)),
+        ({"limit": 3}, ("limit",)),
         ({"llm": {}}, ("llm", "backends")),
         ({"llm": {"backends": []}}, ("llm", "backends")),
         ({"llm": {"backends": ["a"], "calls": 0}}, ("llm", "calls")),

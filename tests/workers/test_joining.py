@@ -66,11 +66,11 @@ def test_a_token_becomes_a_credential(answering: tuple[Answer, list[dict[str, An
 
 def test_the_standing_is_asked_for_by_id(answering: tuple[Answer, list[dict[str, Any]]]) -> None:
     start, asked = answering
-    assert start(200, {"worker": "w", "state": "revoked"}).standing("w") == "revoked"
+    assert start(200, {"worker": "w", "state": "revoked"}).status("w") == "revoked"
     assert asked[0]["path"] == "/api/v1/workers/w/status"
     told = {"worker": "w", "state": "left", "reason": "it speaks protocol 1"}
-    assert start(200, told).standing("w") == "left: it speaks protocol 1"
-    assert start(200, {**told, "state": "active"}).standing("w") == "active"
+    assert start(200, told).status("w") == "left: it speaks protocol 1"
+    assert start(200, {**told, "state": "active"}).status("w") == "active"
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
@@ -100,7 +100,7 @@ def test_what_will_not_pass_ends_the_worker_with_the_reason(
 def test_a_service_that_is_away_is_waited_for() -> None:
     service = ServiceAddress("http://127.0.0.1:1", "reef_token")
     with pytest.raises(QueueUnavailable, match="does not answer"):
-        service.standing("w")
+        service.status("w")
     assert "reef_token" not in repr(service)
 
 

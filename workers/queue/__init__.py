@@ -40,7 +40,7 @@ from workers.errors import QueueUnavailable
 from workers.queue.broker import BrokerWorker, LeaseBroker
 from workers.queue.dispatch import Delivery, Dispatcher
 from workers.queue.forwarding import ForwardedReport
-from workers.queue.keys import JobQueue, is_host, lanes_of
+from workers.queue.keys import JobQueue, is_host, queues_of
 from workers.queue.lease import Lease, LeaseClient
 from workers.queue.lease_request import LeaseRequest
 from workers.queue.lost_jobs import lost_report, report_instead
@@ -63,7 +63,7 @@ __all__ = [
     "RemoteLeaseClient",
     "WorkerStatus",
     "is_host",
-    "lanes_of",
+    "queues_of",
     "lost_report",
     "report_instead",
 ]

@@ -56,12 +56,12 @@ class BrokerWorker:
 
     Attributes:
         worker: Its id.
-        lanes: Where its jobs come from, the preferred first.
+        queues: Where its jobs come from, the preferred first.
         draining: Whether it shall leave as soon as it holds nothing.
     """
 
     worker: str
-    lanes: tuple[JobQueue, ...]
+    queues: tuple[JobQueue, ...]
     draining: bool = False
 
 
@@ -170,9 +170,9 @@ class LeaseBroker:
             if seat.draining and await self._redis.get(held_key(seat.worker)) in (None, ask.done):
                 await self._redis.rpush(inbox_key(seat.worker), FAREWELL)
                 return self._note(seat, ask)
-            lanes = [lane.name for lane in seat.lanes]
+            queues = [queue.name for queue in seat.queues]
             limits = (MOST_OWED, MAX_DELIVERIES, self._lease_ms)
-            while (handed := await self._hand(args=[seat.worker, ask.number, ask.done, *limits, *lanes])) is not None:
+            while (handed := await self._hand(args=[seat.worker, ask.number, ask.done, *limits, *queues])) is not None:
                 if not handed:
                     return self._note(seat, ask)
                 await self._lose(seat.worker, *handed)
@@ -228,23 +228,23 @@ class LeaseBroker:
         return True
 
     async def _lose(
-        self, worker: str, lane_name: str, search: str, entry: str, deliveries: int, id: str, text: str
+        self, worker: str, queue_name: str, search: str, entry: str, deliveries: int, id: str, text: str
     ) -> None:
         """Report a job that failed too many workers as lost, in the porter's own name."""
-        lane = JobQueue.named(lane_name)
+        queue = JobQueue.named(queue_name)
         reason = f"{MAX_DELIVERIES} workers died or gave up while they held this job; it is not tried again"
-        mishap: Any = await self._redis.hget(lane.mishaps(search), id)
-        told = f"{reason}. The last one said: {mishap}" if mishap else reason
-        log.error("job lost", job=id, deliveries=deliveries - 1, mishap=mishap)
+        last_error: Any = await self._redis.hget(queue.errors(search), id)
+        told = f"{reason}. The last one said: {last_error}" if last_error else reason
+        log.error("job lost", job=id, deliveries=deliveries - 1, last_error=last_error)
         async with self._redis.pipeline(transaction=True) as pipeline:
             job = _job(text)
             if job is not None:
                 pipeline.xadd(reports_key(PORTER), {"report": lost_report(job, PORTER, told).model_dump_json()})
                 pipeline.sadd(WORKERS, PORTER)
-            pipeline.xack(lane.jobs(search), JOB_GROUP, entry)
-            pipeline.xdel(lane.jobs(search), entry)
-            pipeline.hdel(lane.ids(search), id)
-            pipeline.hdel(lane.mishaps(search), id)
+            pipeline.xack(queue.jobs(search), JOB_GROUP, entry)
+            pipeline.xdel(queue.jobs(search), entry)
+            pipeline.hdel(queue.ids(search), id)
+            pipeline.hdel(queue.errors(search), id)
             await pipeline.execute()
 
 

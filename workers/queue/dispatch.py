@@ -25,8 +25,8 @@ from workers.queue.connection import ANSWER_S, MAX_BLOCK_MS, RETRIES, backoff, s
 from workers.queue.forwarding import ReportForwarding
 from workers.queue.keys import REPORT_GROUP, WORKERS, JobQueue, is_host, reports_key, worker_key, worker_of
 from workers.queue.lost_jobs import unread_report
-from workers.queue.report_validation import answer_to
-from workers.queue.stats import QueueStats, lanes_in
+from workers.queue.report_validation import require_match
+from workers.queue.stats import QueueStats, queues_in
 from workers.queue.status import WorkerStatus
 
 REDELIVER_MS = 5_000
@@ -101,7 +101,7 @@ class Dispatcher:
         self._settle_host = self._redis.register_script(script("settle"))
         self._refused: Counter[str] = Counter()
         self._redeliver_ms = redeliver_ms
-        self.forwarding, self.vitals = ReportForwarding(self._redis), QueueStats(self._redis)
+        self.forwarding, self.stats = ReportForwarding(self._redis), QueueStats(self._redis)
         self._shares: dict[str, tuple[str, int]] = {}
         self._look_behind_at: float | None = None if alone else 0.0
         self._grouped: set[str] = set()
@@ -141,12 +141,9 @@ class Dispatcher:
         with translated():
             async with self._redis.pipeline(transaction=False) as pipeline:
                 for job, reserved in jobs:
-                    lane, (owner, priority) = (
-                        JobQueue.of(job, reserved=reserved),
-                        self._shares.get(job.search, NO_SHARE),
-                    )
-                    text = job.model_dump_json()
-                    await self._submit(args=[lane.name, job.search, job.id, text, owner, priority], client=pipeline)
+                    queue, text = JobQueue.of(job, reserved=reserved), job.model_dump_json()
+                    owner, priority = self._shares.get(job.search, NO_SHARE)
+                    await self._submit(args=[queue.name, job.search, job.id, text, owner, priority], client=pipeline)
                 await pipeline.execute()
 
     async def cancel(self, search: str) -> None:
@@ -156,12 +153,12 @@ class Dispatcher:
             QueueUnavailable: If Redis does not answer.
         """
         with translated():
-            lanes = await lanes_in(self._redis)
+            queues = await queues_in(self._redis)
             async with self._redis.pipeline(transaction=True) as pipeline:
-                for lane in lanes:
-                    pipeline.delete(lane.jobs(search), lane.ids(search), lane.mishaps(search))
-                    pipeline.zrem(lane.served, search)
-                    pipeline.hdel(lane.shares, search)
+                for queue in queues:
+                    pipeline.delete(queue.jobs(search), queue.ids(search), queue.errors(search))
+                    pipeline.zrem(queue.fair_shares, search)
+                    pipeline.hdel(queue.priorities, search)
                 await pipeline.execute()
         self._shares.pop(search, None)
 
@@ -172,10 +169,10 @@ class Dispatcher:
             QueueUnavailable: If Redis does not answer.
         """
         with translated():
-            lanes = await lanes_in(self._redis)
+            queues = await queues_in(self._redis)
             async with self._redis.pipeline(transaction=False) as pipeline:
-                for lane in lanes:
-                    pipeline.hkeys(lane.ids(search))
+                for queue in queues:
+                    pipeline.hkeys(queue.ids(search))
                 held = await pipeline.execute()
         return {job for jobs in held for job in jobs}
 
@@ -305,7 +302,7 @@ class Dispatcher:
             if not is_host(entry.worker):
                 return Delivery(report, entry.receipt)
             job, known = await self._accepted(report)
-            answer_to(job, report)
+            require_match(job, report)
             return Delivery(report, f"{entry.receipt}{report.job}", known)
         except ValueError as error:
             reason = str(error)[:REASON_CHARS]

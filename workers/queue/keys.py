@@ -1,4 +1,7 @@
-"""Names of the queue's keys; the package's page says what each holds."""
+"""Names of the queue's keys; the package's page says what each holds.
+
+The keys themselves keep their names: workers of an earlier release may be connected, and jobs queued, at an upgrade.
+"""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +12,7 @@ from workers.protocol import (
     TraceJob,
 )
 
-LANES = "reef:lanes"
+QUEUES = "reef:lanes"
 WORKERS = "reef:workers"
 JOB_GROUP = "workers"
 """Consumer group of every job stream."""
@@ -124,17 +127,17 @@ class JobQueue:
         """Key of the hash of a search's jobs, queued or leased."""
         return f"reef:ids:{self.name}:{search}"
 
-    def mishaps(self, search: str) -> str:
+    def errors(self, search: str) -> str:
         """Key of the hash of what went wrong with a search's jobs."""
         return f"reef:mishaps:{self.name}:{search}"
 
     @property
-    def served(self) -> str:
+    def fair_shares(self) -> str:
         """Key of the lane's searches with how often each was served."""
         return f"reef:served:{self.name}"
 
     @property
-    def shares(self) -> str:
+    def priorities(self) -> str:
         """Key of the hash of the lane's searches with the priority and the owner of each."""
         return f"reef:shares:{self.name}"
 
@@ -149,7 +152,7 @@ class JobQueue:
         return f"reef:dead:{self.name}"
 
 
-def lanes_of(target: str | None, device: str | None) -> tuple[JobQueue, ...]:
+def queues_of(target: str | None, device: str | None) -> tuple[JobQueue, ...]:
     """Lanes of a trusted worker in order of preference: what finishes a candidate, or others wait for, comes first.
 
     Finalists come last, so that they keep no ordinary candidate waiting.

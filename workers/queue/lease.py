@@ -17,7 +17,7 @@ from workers.protocol import (
     Job,
 )
 from workers.queue.connection import ANSWER_S, MAX_BLOCK_MS, RETRIES, backoff, script, translated
-from workers.queue.keys import JOB_GROUP, WORKERS, JobQueue, lanes_of, reports_key, worker_key
+from workers.queue.keys import JOB_GROUP, WORKERS, JobQueue, queues_of, reports_key, worker_key
 from workers.queue.lost_jobs import lost_report
 from workers.queue.status import WorkerStatus
 
@@ -41,13 +41,13 @@ class Lease:
 
     Attributes:
         job: What to do.
-        lane: Where it came from.
+        queue: Where it came from.
         entry: Its entry in the stream.
         deliveries: How often it was leased, this time included.
     """
 
     job: Job
-    lane: JobQueue
+    queue: JobQueue
     entry: str
     deliveries: int
 
@@ -75,8 +75,8 @@ class LeaseClient:
         """
         self.worker = worker
         self.lease_ms = lease_ms
-        self._lanes = lanes_of(target, device)
-        kinds = tuple(lane.kind for lane in self._lanes if lane.kind in KINDS)
+        self._queues = queues_of(target, device)
+        kinds = tuple(queue.kind for queue in self._queues if queue.kind in KINDS)
         self._status = WorkerStatus(id=worker, target=target, device=device, kinds=kinds, seen=_now())
         self._redis = Redis.from_url(
             redis_url,
@@ -120,7 +120,7 @@ class LeaseClient:
             lease = self._next()
             if lease is None and block_ms > 0:
                 waited_s = min(block_ms, MAX_BLOCK_MS) / 1000
-                if self._redis.blpop([lane.wake for lane in self._lanes], timeout=waited_s) is not None:
+                if self._redis.blpop([queue.wake for queue in self._queues], timeout=waited_s) is not None:
                     lease = self._next()
             if lease is not None and busy is None:
                 self._appear(lease.job.id)
@@ -150,26 +150,26 @@ class LeaseClient:
         with translated(), self._redis.pipeline(transaction=True) as pipeline:
             pipeline.xadd(reports_key(self.worker), {"report": report.model_dump_json()})
             pipeline.sadd(WORKERS, self.worker)
-            _settle(pipeline, lease.lane, lease.job.search, lease.entry, lease.job.id)
+            _settle(pipeline, lease.queue, lease.job.search, lease.entry, lease.job.id)
             pipeline.execute()
 
-    def release(self, lease: Lease, mishap: str | None = None) -> None:
+    def release(self, lease: Lease, last_error: str | None = None) -> None:
         """Give a job back, for whoever asks next.
 
         Args:
             lease: Of the job.
-            mishap: What went wrong; this delivery then counts as one that failed. None if nothing did.
+            last_error: What went wrong; this delivery then counts as one that failed. None if nothing did.
 
         Raises:
             QueueUnavailable: If Redis does not answer; the lease then lapses by itself.
         """
         with translated():
-            deliveries = lease.deliveries - (mishap is None)
+            deliveries = lease.deliveries - (last_error is None)
             if not self._hold(lease, idle_ms=RELEASED_MS, deliveries=deliveries):
                 return
-            if mishap is not None:
-                self._redis.hset(lease.lane.mishaps(lease.job.search), lease.job.id, mishap)
-            self._redis.lpush(lease.lane.wake, lease.job.id)
+            if last_error is not None:
+                self._redis.hset(lease.queue.errors(lease.job.search), lease.job.id, last_error)
+            self._redis.lpush(lease.queue.wake, lease.job.id)
 
     def depart(self) -> None:
         """Sign off and close the connection.
@@ -191,11 +191,11 @@ class LeaseClient:
             pipeline.execute()
 
     def _hold(self, lease: Lease, *, idle_ms: int, deliveries: int) -> bool:
-        stream = lease.lane.jobs(lease.job.search)
+        stream = lease.queue.jobs(lease.job.search)
         return bool(self._renew(args=[stream, self.worker, lease.entry, idle_ms, deliveries]))
 
     def _next(self) -> Lease | None:
-        while taken := self._take(args=[self.worker, self.lease_ms, *(lane.name for lane in self._lanes)]):
+        while taken := self._take(args=[self.worker, self.lease_ms, *(queue.name for queue in self._queues)]):
             lease = self._read(*taken)
             if lease is None:
                 continue
@@ -206,31 +206,31 @@ class LeaseClient:
 
     def _lose(self, lease: Lease) -> None:
         """Report a job as lost, with what is known of the last mishap."""
-        mishap: Any = self._redis.hget(lease.lane.mishaps(lease.job.search), lease.job.id)
-        log.error("job lost", job=lease.job.id, deliveries=lease.deliveries - 1, mishap=mishap)
+        last_error: Any = self._redis.hget(lease.queue.errors(lease.job.search), lease.job.id)
+        log.error("job lost", job=lease.job.id, deliveries=lease.deliveries - 1, last_error=last_error)
         reason = f"{MAX_DELIVERIES} workers died or gave up while they held this job; it is not tried again"
-        told = f"{reason}. The last one said: {mishap}" if mishap else reason
+        told = f"{reason}. The last one said: {last_error}" if last_error else reason
         self.report(lease, lost_report(lease.job, self.worker, told))
 
-    def _read(self, lane_name: str, search: str, entry: str, deliveries: int, job_id: str, text: str) -> Lease | None:
-        lane = JobQueue.named(lane_name)
+    def _read(self, queue_name: str, search: str, entry: str, deliveries: int, job_id: str, text: str) -> Lease | None:
+        queue = JobQueue.named(queue_name)
         try:
-            return Lease(JOB.validate_json(text), lane, entry, deliveries)
+            return Lease(JOB.validate_json(text), queue, entry, deliveries)
         except ValidationError as error:
-            log.error("unreadable job", job=job_id, lane=lane.name, search=search, errors=error.error_count())
+            log.error("unreadable job", job=job_id, queue=queue.name, search=search, errors=error.error_count())
             letter: dict[Any, Any] = {"search": search, "id": job_id, "job": text, "error": str(error)}
         with self._redis.pipeline(transaction=True) as pipeline:
-            pipeline.xadd(lane.dead, letter, maxlen=DEAD_LETTERS, approximate=True)
-            _settle(pipeline, lane, search, entry, job_id)
+            pipeline.xadd(queue.dead, letter, maxlen=DEAD_LETTERS, approximate=True)
+            _settle(pipeline, queue, search, entry, job_id)
             pipeline.execute()
         return None
 
 
-def _settle(pipeline: Pipeline, lane: JobQueue, search: str, entry: str, job: str) -> None:
-    pipeline.xack(lane.jobs(search), JOB_GROUP, entry)
-    pipeline.xdel(lane.jobs(search), entry)
-    pipeline.hdel(lane.ids(search), job)
-    pipeline.hdel(lane.mishaps(search), job)
+def _settle(pipeline: Pipeline, queue: JobQueue, search: str, entry: str, job: str) -> None:
+    pipeline.xack(queue.jobs(search), JOB_GROUP, entry)
+    pipeline.xdel(queue.jobs(search), entry)
+    pipeline.hdel(queue.ids(search), job)
+    pipeline.hdel(queue.errors(search), job)
 
 
 def _now() -> datetime:

@@ -151,17 +151,17 @@ class RemoteLeaseClient:
             self._redis.xadd(reports_key(self.worker), {"report": report.model_dump_json()})
         self._done = lease.job.id
 
-    def release(self, lease: Lease, mishap: str | None = None) -> None:
+    def release(self, lease: Lease, last_error: str | None = None) -> None:
         """Give a job back, for whoever asks next.
 
         Args:
             lease: Of the job.
-            mishap: What went wrong; None if nothing did.
+            last_error: What went wrong; None if nothing did.
 
         Raises:
             QueueUnavailable: If Redis does not answer; the lease then lapses by itself.
         """
-        self._back = {"returned": lease.job.id, "mishap": (mishap or "")[:REASON_CHARS]}
+        self._back = {"returned": lease.job.id, "mishap": (last_error or "")[:REASON_CHARS]}
         self._begin_ask()
         with self._admitted():
             self._ask(wants=False)

@@ -18,7 +18,7 @@ VERDICT_BYTES = 1 << 20
 """Longest report on one variant, bytes; those of sixteen shapes with all checks take a few kilobytes."""
 
 
-def answer_to(job: Job, report: AnyReport) -> None:
+def require_match(job: Job, report: AnyReport) -> None:
     """Refuse a report that does not answer a job.
 
     Raises:

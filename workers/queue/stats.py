@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from redis.asyncio import Redis
 
 from workers.queue.connection import translated
-from workers.queue.keys import LANES, WORKERS, JobQueue, reports_key
+from workers.queue.keys import QUEUES, WORKERS, JobQueue, reports_key
 
 
 class QueueStats:
@@ -46,7 +46,7 @@ class QueueStats:
         with translated():
             streams = await self._streams()
             lengths = await self._lengths(streams)
-        return {f"{lane.name}:{search}": length for (lane, search), length in zip(streams, lengths, strict=True)}
+        return {f"{queue.name}:{search}": length for (queue, search), length in zip(streams, lengths, strict=True)}
 
     async def ages_s(self) -> dict[str, float]:
         """Seconds since the oldest job was sent that is queued or leased, by lane; lanes without jobs are left out.
@@ -57,43 +57,43 @@ class QueueStats:
         with translated():
             streams = await self._streams()
             async with self._redis.pipeline(transaction=False) as pipeline:
-                for lane, search in streams:
-                    pipeline.xrange(lane.jobs(search), count=1)
+                for queue, search in streams:
+                    pipeline.xrange(queue.jobs(search), count=1)
                 pipeline.time()
                 *found, (seconds, micros) = await pipeline.execute()
         ages_s: dict[str, float] = {}
-        for (lane, _), oldest in zip(streams, found, strict=True):
+        for (queue, _), oldest in zip(streams, found, strict=True):
             for entry, _ in oldest:
                 age_s = seconds + micros / 1e6 - int(entry.partition("-")[0]) / 1e3
-                ages_s[lane.name] = max(ages_s.get(lane.name, 0.0), age_s)
+                ages_s[queue.name] = max(ages_s.get(queue.name, 0.0), age_s)
         return ages_s
 
-    async def lanes_of(self, search: str) -> list[JobQueue]:
+    async def queues_of(self, search: str) -> list[JobQueue]:
         """Lanes in which a search has jobs queued or leased.
 
         Raises:
             QueueUnavailable: If Redis does not answer.
         """
         with translated():
-            lanes = await lanes_in(self._redis)
-            lengths = await self._lengths([(lane, search) for lane in lanes])
-        return [lane for lane, length in zip(lanes, lengths, strict=True) if length]
+            queues = await queues_in(self._redis)
+            lengths = await self._lengths([(queue, search) for queue in queues])
+        return [queue for queue, length in zip(queues, lengths, strict=True) if length]
 
     async def _lengths(self, streams: Sequence[tuple[JobQueue, str]]) -> list[int]:
         """Jobs queued or leased of each search in each lane."""
         async with self._redis.pipeline(transaction=False) as pipeline:
-            for lane, search in streams:
-                pipeline.xlen(lane.jobs(search))
+            for queue, search in streams:
+                pipeline.xlen(queue.jobs(search))
             return [int(length) for length in await pipeline.execute()]
 
     async def _streams(self) -> list[tuple[JobQueue, str]]:
         """Lanes with the searches that have, or had, jobs in them."""
         streams = []
-        for lane in await lanes_in(self._redis):
-            streams += [(lane, str(search)) for search in await self._redis.zrange(lane.served, 0, -1)]
+        for queue in await queues_in(self._redis):
+            streams += [(queue, str(search)) for search in await self._redis.zrange(queue.fair_shares, 0, -1)]
         return streams
 
 
-async def lanes_in(redis: Redis) -> list[JobQueue]:
+async def queues_in(redis: Redis) -> list[JobQueue]:
     """Every lane that jobs were sent to, by name."""
-    return sorted((JobQueue.named(str(name)) for name in await redis.smembers(LANES)), key=lambda lane: lane.name)
+    return sorted((JobQueue.named(str(name)) for name in await redis.smembers(QUEUES)), key=lambda queue: queue.name)

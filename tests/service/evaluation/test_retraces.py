@@ -85,7 +85,7 @@ async def test_a_repeat_is_ordered_once_and_of_trusted_workers(
     assert retraces.awaits("candidate")
     lessee = LeaseClient(redis_url, "w", target="sm_90")
     leased = [lease for _ in range(3) if (lease := lessee.lease(block_ms=0)) is not None]
-    assert [(lease.job.id, lease.lane) for lease in leased if lease.job.id == retrace_id("candidate")] == [
+    assert [(lease.job.id, lease.queue) for lease in leased if lease.job.id == retrace_id("candidate")] == [
         (retrace_id("candidate"), JobQueue("sm_90", "reserved-trace"))
     ]
     lessee.depart()

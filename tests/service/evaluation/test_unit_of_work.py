@@ -127,4 +127,4 @@ async def test_jobs_for_trusted_workers_stay_reserved(bench: Workbench, case: Ev
     await unit_of_work.commit()
     lessee = LeaseClient(redis_url, "w", target="sm_90")
     leased = [lease for _ in range(3) if (lease := lessee.lease(block_ms=0)) is not None]
-    assert ("candidate:trace", "reserved-trace") in [(lease.job.id, lease.lane.kind) for lease in leased]
+    assert ("candidate:trace", "reserved-trace") in [(lease.job.id, lease.queue.kind) for lease in leased]

@@ -29,9 +29,9 @@ async def test_devices_and_lanes_are_those_of_living_workers(
     LeaseClient(redis_url, "d", target="sm_90").announce()
     here = Capabilities(store, dispatcher)
     assert await here.devices() == {"h200", "model:sm_90"}
-    names = {lane.name for lane in (await here.lanes()).trusted}
+    names = {queue.name for queue in (await here.queues()).trusted}
     assert {"h200:confirm", "model:sm_90:final", "sm_90:reserved-trace", "sm_90:final-trace"} <= names
-    assert (await here.lanes()).others == frozenset()
+    assert (await here.queues()).others == frozenset()
 
 
 async def test_what_was_seen_is_told_for_a_while(

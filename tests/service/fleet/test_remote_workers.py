@@ -78,7 +78,7 @@ async def test_an_honest_hosts_work_counts_once_a_trusted_worker_found_the_same(
         "what others are held against"
     )
     for elite in found:
-        assert await bench.store.remote_workers.doubted(elite.candidate) is None
+        assert await bench.store.remote_workers.unverified_trace(elite.candidate) is None
         [deciding] = [
             report
             for report in await bench.store.reports.of_candidate(elite.candidate)

@@ -8,7 +8,7 @@ import pytest
 
 from archive.records import NewCandidate, NewSearch, Offer, SearchRecord, StrategyStatsRecord
 from archive.store import Store
-from service.generation.emitter_stats import active, read_stats, spent_share, turns_of
+from service.generation.emitter_stats import active, emitter_shares, read_stats, spent_share
 from tests.archives import opened
 from tests.service import records
 
@@ -71,8 +71,8 @@ async def test_gains_are_those_of_won_cells_and_costs_are_evaluations(store: Sto
     await judged(store, search, 3, "rewrite", None)
     stats = await read_stats(store, search)
     tune, rewrite = stats.accounts["tune"], stats.accounts["rewrite"]
-    assert (tune.trials, tune.cost, tune.promotions, tune.gain) == (3, 3.0, 2, pytest.approx(1.5))
-    assert (rewrite.trials, rewrite.promotions, rewrite.gain) == (1, 0, 0.0)
+    assert (tune.tries, tune.cost, tune.promotions, tune.gain) == (3, 3.0, 2, pytest.approx(1.5))
+    assert (rewrite.tries, rewrite.promotions, rewrite.gain) == (1, 0, 0.0)
     assert [(trial.note, trial.gain, trial.parents) for trial in stats.trials["tune"]] == [
         ("note 2", None, ("p",)),
         ("note 1", pytest.approx(0.5), ("p",)),
@@ -104,7 +104,7 @@ async def test_turns_are_shared_by_what_was_gained_and_say_what_rests(store: Sto
         await judged(store, search, number, "tune", 1.0 + number)
     for number in range(6, 10):
         await judged(store, search, number, "rewrite", None, note="backward")
-    tune, rewrite = turns_of(await read_stats(store, search))
+    tune, rewrite = emitter_shares(await read_stats(store, search))
     assert tune.share > 0.7 and tune.share + rewrite.share == pytest.approx(1.0)
     assert (tune.suspended, rewrite.suspended) == ({}, {"backward": "4 of 4 trials ended in compile_error"})
 
@@ -114,5 +114,5 @@ async def test_without_the_bandit_all_get_as_many_turns(store: Store) -> None:
     for number in range(6):
         await judged(store, search, number, "tune", 1.0 + number)
     stats = await read_stats(store, search)
-    assert [turn.share for turn in turns_of(stats)] == pytest.approx([0.5, 0.5], abs=0.1)
+    assert [turn.share for turn in emitter_shares(stats)] == pytest.approx([0.5, 0.5], abs=0.1)
     assert len(stats.trials["tune"]) == 6

@@ -44,7 +44,7 @@ async def narrow(asked: Inquiry) -> AsyncIterator[Inquiry]:
     configure(asked.folder, "[backends.manual]\nkind = 'manual'\nmax_concurrency = 1\n")
     asking = LlmGateway(asked.store, asked.folder)
     try:
-        yield replace(asked, asking=asking)
+        yield replace(asked, llm_gateway=asking)
     finally:
         await asking.close()
 

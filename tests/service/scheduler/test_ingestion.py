@@ -49,7 +49,7 @@ async def test_two_coordinators_run_two_searches_whoever_collects(pair: tuple[Wo
         counts = await bench.store.candidates.count(search.id)
         assert (counts.candidates, counts.evaluated) == (5, 5)
     handed = await pair[0].dispatcher.forwarding.given({search.id for search in searches})
-    assert handed == [] and await pair[0].dispatcher.vitals.reports_waiting() == 0
+    assert handed == [] and await pair[0].dispatcher.stats.reports_waiting() == 0
 
 
 async def test_a_search_goes_on_where_its_coordinator_died(tmp_path: Path, pair: tuple[Workbench, Workbench]) -> None:
@@ -88,7 +88,7 @@ async def test_a_report_that_cannot_be_applied_holds_up_no_other(tmp_path: Path,
     lessee.report(lease, bench.answers.to(lease.job))
     ended = await bench.run(search)
     assert ended.state is SearchState.DONE and isinstance(bench.evolution.search_leases, SearchLeases)
-    assert await bench.dispatcher.vitals.reports_waiting() == 0
+    assert await bench.dispatcher.stats.reports_waiting() == 0
     await bench.close()
 
 
@@ -105,7 +105,7 @@ async def test_a_report_that_the_archive_does_not_take_fails_alone(tmp_path: Pat
     for lease, report in zip(leases, (hostile, honest), strict=True):
         lessee.report(lease, report)
     await bench.evolution.tick()
-    assert await bench.dispatcher.vitals.reports_waiting() == 0
+    assert await bench.dispatcher.stats.reports_waiting() == 0
     assert isinstance(honest, TraceReport) and await bench.store.candidates.variants(honest.candidate or "")
     ended = await bench.run(search)
     assert ended.state is SearchState.DONE, "the job of the hostile report was sent again"
@@ -132,7 +132,7 @@ async def test_a_search_whose_reference_cannot_be_kept_fails_with_the_reason(tmp
     assert ended.state is SearchState.FAILED
     assert "reference" in ended.reason and "there is no room" in ended.reason
     assert sent(bench, reference_id(search.id)) == MOST_REFUSED
-    assert await bench.dispatcher.vitals.reports_waiting() == 0
+    assert await bench.dispatcher.stats.reports_waiting() == 0
     await bench.close()
 
 
@@ -151,7 +151,7 @@ async def test_a_search_whose_reference_nobody_reports_readably_fails_with_the_r
     ended = await bench.store.searches.get(search.id)
     assert (ended.state, answered) == (SearchState.FAILED, MOST_REFUSED)
     assert "reference" in ended.reason and "line" in ended.reason
-    assert await bench.dispatcher.vitals.reports_waiting() == 0
+    assert await bench.dispatcher.stats.reports_waiting() == 0
     await bench.close()
 
 
@@ -196,5 +196,5 @@ async def test_a_search_that_takes_no_report_at_all_on_a_job_fails_and_others_go
     assert ended.state is SearchState.FAILED
     assert draft_id(search.id) in ended.reason and "a mistake of ours" in ended.reason
     assert sent(bench, draft_id(search.id)) == MOST_REFUSED
-    assert await bench.dispatcher.vitals.reports_waiting() == 0
+    assert await bench.dispatcher.stats.reports_waiting() == 0
     await bench.close()

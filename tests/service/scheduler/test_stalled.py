@@ -34,7 +34,7 @@ async def at_its_end(bench: Workbench, **asked: object) -> SearchRecord:
     for _ in range(30):
         await bench.evolution.tick()
         worker = LeaseClient(bench.redis_url, "w", target="sm_90", device=records.DEVICE)
-        worker._lanes = tuple(lane for lane in worker._lanes if not lane.kind.startswith("final"))
+        worker._queues = tuple(queue for queue in worker._queues if not queue.kind.startswith("final"))
         while (lease := worker.lease(block_ms=0)) is not None:
             worker.report(lease, bench.answers.to(lease.job))
         worker.depart()
@@ -70,7 +70,7 @@ async def test_a_rule_that_is_met_ends_it_but_only_after_a_while(
     assert ended.state is SearchState.STOPPED
     assert "(stop rule: 0.5 s)" in ended.reason and ended.reason.endswith(f"its open jobs waited for {MISSING}")
     await bench.evolution.tick()
-    assert await bench.dispatcher.vitals.lanes_of(search.id) == [], "its jobs have left the queue"
+    assert await bench.dispatcher.stats.queues_of(search.id) == [], "its jobs have left the queue"
 
 
 async def test_a_person_may_stop_it_or_set_the_rule_afterwards(

@@ -3,7 +3,7 @@
 import hashlib
 from datetime import UTC, datetime
 
-from workers.queue import BrokerWorker, LeaseBroker, QueueCredential, RemoteLeaseClient, WorkerStatus, lanes_of
+from workers.queue import BrokerWorker, LeaseBroker, QueueCredential, RemoteLeaseClient, WorkerStatus, queues_of
 
 HOST = "01990000-0000-7000-8000-000000000001"
 OTHER = "01990000-0000-7000-8000-000000000002"
@@ -13,8 +13,8 @@ PASSWORD = "a password of its own"
 def seat(
     worker: str = HOST, *, target: str | None = "sm_90", device: str | None = None, trusted: bool = False
 ) -> BrokerWorker:
-    lanes = lanes_of(target, device)
-    return BrokerWorker(worker, lanes if trusted else tuple(lane for lane in lanes if not lane.reserved))
+    queues = queues_of(target, device)
+    return BrokerWorker(worker, queues if trusted else tuple(queue for queue in queues if not queue.reserved))
 
 
 async def admit(porter: LeaseBroker, worker: str = HOST) -> None:

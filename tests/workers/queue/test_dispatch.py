@@ -79,12 +79,12 @@ async def test_depth_counts_by_stream(dispatcher: Dispatcher, redis_url: str) ->
         await dispatcher.submit(trace_job(f"trace-{index}"))
     await dispatcher.submit(measure_job("measure"))
     LeaseClient(redis_url, "holder", target="sm_90").lease(block_ms=0)
-    assert await dispatcher.vitals.depth() == {"sm_90:trace:search-1": 3, "model:sm_90:measure:search-1": 1}
+    assert await dispatcher.stats.depth() == {"sm_90:trace:search-1": 3, "model:sm_90:measure:search-1": 1}
     await asyncio.sleep(0.3)
-    ages_s = await dispatcher.vitals.ages_s()
+    ages_s = await dispatcher.stats.ages_s()
     assert set(ages_s) == {"sm_90:trace", "model:sm_90:measure"} and all(0.2 < age < 30 for age in ages_s.values())
     await dispatcher.cancel("search-1")
-    assert await dispatcher.vitals.ages_s() == {}
+    assert await dispatcher.stats.ages_s() == {}
 
 
 async def test_reports_of_several_workers_come_back(dispatcher: Dispatcher, redis_url: str) -> None:
@@ -169,7 +169,7 @@ async def test_of_a_report_that_cannot_be_read_it_is_told_which_job_it_is_about(
     assert "of tomorrow" in delivery.unread and delivery.report.reason == delivery.unread
     assert (delivery.report.job, delivery.report.outcome.value) == ("job-1", "worker_lost")
     await dispatcher.acknowledge([delivery.receipt])
-    assert await dispatcher.vitals.reports_waiting() == 0
+    assert await dispatcher.stats.reports_waiting() == 0
 
 
 async def test_a_report_of_another_protocol_is_told_of_but_not_taken(dispatcher: Dispatcher, redis_url: str) -> None:

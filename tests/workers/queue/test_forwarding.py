@@ -20,7 +20,7 @@ async def test_what_one_collects_the_other_reads_until_it_is_settled(redis_url: 
     collected = await first.collect()
     await first.forwarding.give([delivery.report for delivery in collected])
     await first.acknowledge([delivery.receipt for delivery in collected])
-    assert await first.vitals.reports_waiting() == 0 and await first.collect(block_ms=0) == []
+    assert await first.stats.reports_waiting() == 0 and await first.collect(block_ms=0) == []
     assert await second.forwarding.given({"another"}) == []
     for _ in range(2):
         handed = await second.forwarding.given({"search-1", "another"})

@@ -4,7 +4,7 @@ import pytest
 
 from tests.workers.queue.samples import DEVICE, confirm_job, measure_job, trace_job
 from workers.protocol import Device
-from workers.queue import JobQueue, is_host, lanes_of
+from workers.queue import JobQueue, is_host, queues_of
 from workers.queue.keys import reports_key, worker_key, worker_of
 
 
@@ -17,16 +17,16 @@ def test_a_trace_job_waits_for_its_target_and_the_others_for_their_device() -> N
 
 
 def test_streams_are_named_as_documented() -> None:
-    lane = JobQueue(DEVICE, "measure")
-    assert lane.jobs("search-1") == "reef:jobs:model:sm_90:measure:search-1"
+    queue = JobQueue(DEVICE, "measure")
+    assert queue.jobs("search-1") == "reef:jobs:model:sm_90:measure:search-1"
     assert (reports_key("w"), worker_key("w")) == ("reef:reports:w", "reef:worker:w")
 
 
 @pytest.mark.parametrize(
-    "lane", [JobQueue("sm_90", "trace"), JobQueue("model:sm_90", "measure"), JobQueue("h200", "confirm")]
+    "queue", [JobQueue("sm_90", "trace"), JobQueue("model:sm_90", "measure"), JobQueue("h200", "confirm")]
 )
-def test_a_lane_is_read_back_from_its_name(lane: JobQueue) -> None:
-    assert JobQueue.named(lane.name) == lane
+def test_a_lane_is_read_back_from_its_name(queue: JobQueue) -> None:
+    assert JobQueue.named(queue.name) == queue
 
 
 def test_a_worker_is_read_back_from_its_reports() -> None:
@@ -50,7 +50,7 @@ def test_what_decides_is_for_trusted_workers_only() -> None:
 
 
 def test_a_trusted_workers_lanes_come_with_what_others_wait_for_first() -> None:
-    names = [lane.name for lane in lanes_of("sm_90", "h200")]
+    names = [queue.name for queue in queues_of("sm_90", "h200")]
     assert names == [
         "h200:confirm",
         "h200:reserved-measure",
@@ -60,7 +60,7 @@ def test_a_trusted_workers_lanes_come_with_what_others_wait_for_first() -> None:
         "h200:final",
         "sm_90:final-trace",
     ]
-    assert lanes_of(None, None) == ()
+    assert queues_of(None, None) == ()
 
 
 def test_only_ids_that_were_given_at_joining_are_hosts() -> None:
@@ -76,6 +76,6 @@ def test_only_ids_that_were_given_at_joining_are_hosts() -> None:
 
 def test_finalists_have_lanes_of_their_own_for_trusted_workers() -> None:
     traced = trace_job("job-1").model_copy(update={"references": True})
-    lanes = [JobQueue.of(traced), JobQueue.of(traced, reserved=True)]
-    assert {lane.name for lane in lanes} == {"sm_90:final-trace"} and all(lane.reserved for lane in lanes)
+    queues = [JobQueue.of(traced), JobQueue.of(traced, reserved=True)]
+    assert {queue.name for queue in queues} == {"sm_90:final-trace"} and all(queue.reserved for queue in queues)
     assert JobQueue("h200", "final").reserved

@@ -156,7 +156,7 @@ async def test_a_reported_job_is_settled(dispatcher: Dispatcher, hire: Hire, cli
     assert lease is not None
     worker.report(lease, report_on(lease.job, "w"))
     assert not worker.heartbeat(lease)
-    assert client.xlen(lease.lane.jobs("search-1")) == 0
+    assert client.xlen(lease.queue.jobs("search-1")) == 0
     assert await dispatcher.outstanding("search-1") == set()
 
 

@@ -87,7 +87,7 @@ async def test_a_host_gets_only_jobs_of_its_lanes_and_no_reserved_ones(
     assert await take(host, porter) is None
     trusted = await take(host, porter, seat(trusted=True))
     assert trusted is not None and trusted.job.id == "reserved"
-    assert trusted.lane.name == "sm_90:trace"
+    assert trusted.queue.name == "sm_90:trace"
 
 
 async def test_a_job_given_back_goes_to_another_at_once(
@@ -154,7 +154,7 @@ async def test_a_job_that_fails_every_host_is_lost(porter: LeaseBroker, dispatch
 async def test_a_drained_host_finishes_and_leaves(porter: LeaseBroker, dispatcher: Dispatcher, redis_url: str) -> None:
     await dispatcher.submit(trace_job("job-1"))
     await dispatcher.submit(trace_job("job-2"))
-    host, leaving = lessee(redis_url), seat().__class__(HOST, seat().lanes, draining=True)
+    host, leaving = lessee(redis_url), seat().__class__(HOST, seat().queues, draining=True)
     lease = await take(host, porter)
     assert lease is not None
     await serve(porter, leaving)

@@ -15,7 +15,7 @@ from workers.protocol import (
     TracedVariant,
     TraceReport,
 )
-from workers.queue.report_validation import answer_to
+from workers.queue.report_validation import require_match
 
 READINGS = (Readings(launches=1, programs=1, programs_per_sm=1.0, num_warps=4),)
 
@@ -33,10 +33,10 @@ def test_answers_are_let_pass() -> None:
     measure, confirm = measure_job("job-2"), confirm_job("job-3")
     failed = traced(variants=(variant(bundle=None, readings=(), outcome=Outcome.COMPILE_ERROR),))
     confirmed = report_on(measure_job("job-3"), "w").model_copy(update={"kind": "confirm"})
-    assert answer_to(trace_job("job-1"), traced()) is None
-    assert answer_to(trace_job("job-1"), failed) is None
-    assert answer_to(measure, report_on(measure, "w")) is None
-    assert answer_to(confirm, confirmed) is None
+    assert require_match(trace_job("job-1"), traced()) is None
+    assert require_match(trace_job("job-1"), failed) is None
+    assert require_match(measure, report_on(measure, "w")) is None
+    assert require_match(confirm, confirmed) is None
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_answers_are_let_pass() -> None:
 def test_a_verdict_on_anything_else_is_refused(changes: dict[str, Any]) -> None:
     job = measure_job("job-1")
     with pytest.raises(ValueError, match=next(iter(changes))):
-        answer_to(job, report_on(job, "w").model_copy(update=changes))
+        require_match(job, report_on(job, "w").model_copy(update=changes))
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,14 @@ def test_a_verdict_on_anything_else_is_refused(changes: dict[str, Any]) -> None:
 )
 def test_a_trace_of_anything_else_is_refused(changes: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        answer_to(trace_job("job-1"), traced(**changes))
+        require_match(trace_job("job-1"), traced(**changes))
 
 
 def test_a_trace_is_no_verdict_and_a_verdict_no_trace() -> None:
     job = measure_job("job-1")
     for asked, said in ((trace_job("job-1"), report_on(job, "w")), (job, traced())):
         with pytest.raises(ValueError, match="kind"):
-            answer_to(asked, said)
+            require_match(asked, said)
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_a_trace_is_no_verdict_and_a_verdict_no_trace() -> None:
 def test_figures_that_cannot_be_are_refused(figures: dict[str, Any]) -> None:
     job = measure_job("job-1")
     with pytest.raises(ValueError, match=r"cannot be|longer than"):
-        answer_to(job, report_on(job, "w").model_copy(update=figures))
+        require_match(job, report_on(job, "w").model_copy(update=figures))
