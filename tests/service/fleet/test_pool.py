@@ -25,7 +25,7 @@ WAIT_S = 60.0
 
 OWNER = """
 import asyncio, sys
-from service.fleet.pool import Invitation, WorkerPool
+from service.fleet.pool import JoinInvitation, WorkerPool
 
 async def main():
     pool = WorkerPool(sys.argv[1], size=1, command=sys.argv[2:])

@@ -21,10 +21,10 @@ WAIT_S = 60.0
 MACHINE = """
 import asyncio, sys
 from pathlib import Path
-from service.fleet.worker_command import Staff, run_staff
-from workers.protocol import Device, Seat
+from service.fleet.worker_command import WorkerCommand, run_staff
+from workers.protocol import Device, CardShare
 
-staff = Staff(("--trace", "--target", "sm_90"), 2, ((Device.parse("h200"), Seat()),))
+staff = WorkerCommand(("--trace", "--target", "sm_90"), 2, ((Device.parse("h200"), CardShare()),))
 asyncio.run(run_staff(staff, sys.argv[1], Path("data"), command=sys.argv[2:]))
 """
 
