@@ -159,7 +159,7 @@ class ApiKey:
         return text.replace(self.__secret, "[key]")
 
     def __repr__(self) -> str:
-        return "Key(hidden)"
+        return "ApiKey(hidden)"
 
     def __reduce__(self) -> str:
         raise TypeError("a key must not be copied or stored")

@@ -205,8 +205,8 @@ def test_what_is_no_reply_is_refused(hired) -> None:
 def test_children_die_with_their_parent() -> None:
     script = (
         "import time\n"
-        "from workers.child_process import Child\n"
-        "child = Child(lambda _: time.sleep(60))\n"
+        "from workers.child_process import ForkedChild\n"
+        "child = ForkedChild(lambda _: time.sleep(60))\n"
         "print(child.pid, flush=True)\n"
         "time.sleep(60)\n"
     )

@@ -22,12 +22,12 @@ SOON_S, WAIT_S = 0.3, 30.0
 PROGRAM = """
 import sys
 from pathlib import Path
-from workers.gpu_lock import Turns
+from workers.gpu_lock import GpuLock
 
 folder, card, how = sys.argv[1:]
-turns = Turns(card, Path(folder))
+lock = GpuLock(card, Path(folder))
 print("waits", flush=True)
-with getattr(turns, how)():
+with getattr(lock, how)():
     print("has it", flush=True)
     sys.stdin.readline()
 print("left", flush=True)
