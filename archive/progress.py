@@ -1,7 +1,7 @@
 """Progress: where a search stands on a device, in the statistics of pyribs (`ribs.archives.ArchiveStats`, offset 0)."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from archive.records import ProgressRecord
@@ -68,3 +68,8 @@ def summarise(cells: int, filled: GridTotals, tallies: Iterable[EventCount]) -> 
         outcomes=dict(outcomes.most_common()),
         emitters={name: dict(counts) for name, counts in sorted(emitters.items())},
     )
+
+
+def dropped(emitters: Mapping[str, Mapping[str, int]]) -> int:
+    """Return the number of edits that screening skipped in a whole search, from the emitters' progress counts."""
+    return sum(counts.get(SCREENED, 0) for counts in emitters.values())

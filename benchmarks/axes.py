@@ -1,4 +1,4 @@
-"""What descriptors tell apart among recorded kernels, and pictures of their bins.
+"""Descriptors' power to tell recorded kernels apart, and pictures of their bins.
 
     python -m benchmarks.axes --landscapes operators/landscapes/h200
 
@@ -34,7 +34,7 @@ def correct(space: RecordedSpace) -> list[RecordedKernel]:
 
 
 def spread(kernels: Sequence[RecordedKernel], axes: Sequence[str]) -> Spread:
-    """How kernels spread over the cells of these axes."""
+    """Measure the spread of kernels over the cells of these axes."""
     counting = Counting([DESCRIPTORS[name].axis for name in axes])
     for kernel in kernels:
         counting.add(coordinates(kernel.readings))
@@ -69,7 +69,7 @@ def by_descriptor(operator: str, kernels: Sequence[RecordedKernel]) -> list[Row]
 
 
 def combined(found: Mapping[str, Sequence[RecordedKernel]]) -> list[Row]:
-    """What every three descriptors tell together: means over operators, the most effective cells first."""
+    """Rank every three descriptors by what they tell together: means over operators, the most effective cells first."""
     rows = []
     for axes in combinations(DESCRIPTORS, 3):
         spreads = {operator: spread(kernels, axes) for operator, kernels in found.items()}

@@ -1,4 +1,4 @@
-"""What was found on a card, compared with what a user would run instead."""
+"""Comparison of the kernels found on a card with their baselines."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ Compare = Callable[[SuiteEntry, Sequence[Graph], Bundle], Row]
 
 
 async def compared(compare: Compare, entry: SuiteEntry, graphs: Sequence[Mapping[str, Any]], best: Bundle) -> Row:
-    """What comparing a row's best kernel came to, or why nothing."""
+    """Compare a row's best kernel; the reason if that is impossible."""
     begun = time.monotonic()
     read = [Graph.model_validate(graph) for graph in graphs]
     try:

@@ -39,7 +39,7 @@ NO_KERNEL = frozenset({Outcome.COMPILE_ERROR, Outcome.TRACE_TIMEOUT})
 
 @dataclass(frozen=True)
 class MeasurementSetup:
-    """Where to measure, and how.
+    """Card to measure on, and its settings.
 
     Attributes:
         device: The device.
@@ -103,7 +103,7 @@ def _expected(kernel: Kernel) -> frozenset[Outcome]:
 
 
 def _unjudged(kernel: Kernel, traces: Traces, spent: bool) -> Row:
-    """Why there was nothing to judge."""
+    """Return the reason why there was nothing to judge."""
     report = traces.reports.get(kernel.name)
     if report is not None and report.outcome is not Outcome.CORRECT:
         return _verdict(kernel, report.outcome, report.reason, report.stage)
@@ -113,7 +113,7 @@ def _unjudged(kernel: Kernel, traces: Traces, spent: bool) -> Row:
 
 
 def _needed(kernel: Kernel) -> tuple[str, ...]:
-    """What must have been traced to judge a kernel, as `trace_all` names it."""
+    """List the traces that judging a kernel needs, as `trace_all` names them."""
     return kernel.name, f"reference of {kernel.operator}", f"pacer of {kernel.operator}"
 
 
@@ -280,7 +280,7 @@ def main() -> None:
 
 
 def _kernels(names: set[str], kinds: Sequence[str], only: Sequence[str]) -> list[Kernel]:
-    """What to judge, operator by operator: its seed, which all others are paced by, then rogues first."""
+    """List the kernels to judge by operator: the seed, which paces all others, then rogues first."""
     found: list[Kernel] = []
     for name in sorted(names):
         mine: list[Kernel] = []

@@ -16,12 +16,12 @@ from archive.grid import Grid
 from archive.records import AxisRecord
 
 Coordinates = Mapping[str, Mapping[str, Any]]
-"""Of one kernel: `{name: {"value": ..., "bin": ...}}`."""
+"""Coordinates of one kernel: `{name: {"value": ..., "bin": ...}}`."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """How kernels are spread over places.
+    """Spread of kernels over bins or cells.
 
     Attributes:
         places: How many there are.
@@ -43,12 +43,12 @@ class Spread:
 
     @property
     def entropy_bits(self) -> float:
-        """Of the place of a kernel drawn at random; 0 where all lie in one."""
+        """Entropy of the place of a random kernel; 0 if all lie in one."""
         return _entropy(self.counts.values())
 
     @property
     def effective(self) -> float:
-        """How many places, equally full, would tell as much."""
+        """Number of equally full places with the same entropy."""
         return 2.0**self.entropy_bits if self.counts else 0.0
 
     @property
@@ -59,7 +59,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Census:
-    """What the axes tell apart.
+    """Statistics of the axes.
 
     Attributes:
         kernels: Distinct correct kernels looked at.
@@ -102,14 +102,14 @@ class Counting:
             self._cells[cell] += 1
 
     def census(self) -> Census:
-        """What was counted so far."""
+        """Return the statistics of all kernels counted so far."""
         shared = {pair: found for pair, joint in self._pairs.items() if (found := _shared(joint)) is not None}
         spreads = {name: Spread(DESCRIPTORS[name].axis.bins, counts) for name, counts in self._bins.items()}
         return Census(self._kernels, spreads, Spread(self._grid.cells, self._cells), shared)
 
 
 def _shared(joint: Counter[tuple[int, int]]) -> float | None:
-    """What two axes tell in common, as a share of what the poorer one tells; None where one tells nothing."""
+    """Return the mutual information of two axes as a share of the smaller entropy; None if one entropy is 0."""
     first: Counter[int] = Counter()
     second: Counter[int] = Counter()
     for (one, other), count in joint.items():
@@ -123,7 +123,7 @@ def _shared(joint: Counter[tuple[int, int]]) -> float | None:
 
 
 def _entropy(counts: Iterable[int]) -> float:
-    """Of a distribution, in bits."""
+    """Return the entropy of a distribution, bits."""
     kept = [count for count in counts if count]
     total = sum(kept)
     return max(0.0, sum(count / total * log2(total / count) for count in kept))

@@ -105,7 +105,7 @@ class ChaosCluster:
         return subprocess.run(command, input=said, check=True, capture_output=True, text=True).stdout.split()
 
     def executions(self) -> Counter[str]:
-        """How often each job was done."""
+        """Count the executions of each job."""
         return Counter(self.notes.read_text().split())
 
     def _coordinator(self, place: int, host: str) -> RestartableProcess:

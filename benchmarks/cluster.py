@@ -36,7 +36,7 @@ class RestartableProcess:
 
     @property
     def runs(self) -> bool:
-        """Whether it is there."""
+        """Return True if it is running."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -162,7 +162,7 @@ class NetworkNamespaces:
                 self.real = self._join(host, f"{subnet}.{place}/24") and self.real
 
     def on(self, host: str) -> list[str]:
-        """What starts a command on a host."""
+        """Return the command line that runs a command on a host."""
         return ["ip", "netns", "exec", f"{self._tag}{host}"] if self.real else []
 
     def cut(self, host: str) -> None:

@@ -1,4 +1,4 @@
-"""What follows from the rows of searches that were compared with baselines: a mean, a table, a plot."""
+"""Report on searches compared with baselines: a mean, a table, a plot."""
 
 import statistics
 from collections import Counter
@@ -41,7 +41,7 @@ def best(lines: Iterable[Row]) -> list[Row]:
 
 
 def _times(line: Row) -> Iterator[Fastest]:
-    """Of baselines in a line, and of what was the fastest in those that a finished file was joined of."""
+    """Return the times of the baselines in a line, and of the fastest in the joined lines of a finished file."""
     told = [(line.get(f"{name}_us"), name) for name in BASELINES]
     told.append((line.get("strongest_us"), line.get("strongest", "")))
     return ((time_us, name) for time_us, name in told if time_us)
@@ -58,7 +58,7 @@ def _worth(row: Row) -> tuple[int, float]:
 
 
 def _stand(row: Row, time_us: float, name: str) -> Row:
-    """How a row that was compared stands against the fastest baseline of any run."""
+    """Return the ratio of a compared row to the fastest baseline of any run."""
     if not row.get("over_best"):
         return {}
     over = min(row["over_best"], time_us / row["reef_us"])
@@ -111,7 +111,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def _why(row: Row) -> str:
-    """Why a row has no ratio."""
+    """Return the reason why a row has no ratio."""
     return str(row.get("reason") or ("not compared" if row.get("objective") else row.get("state")))
 
 

@@ -1,4 +1,4 @@
-"""Who competes in a recorded space: ours with and without its parts, and others with the same proposals.
+"""Contenders in a recorded space: our search with and without its parts, and others with the same proposals.
 
 A contender is asked for a kernel and told what it is worth, again and again. One that was asked for before costs
 nothing, as in the service, where equal sources are one candidate.
@@ -45,7 +45,7 @@ class Contender(ABC):
 
     @abstractmethod
     def tell(self, kernel: RecordedKernel) -> None:
-        """What came of it: its objective and readings may be looked at from now on."""
+        """Record the result: its objective and readings may be used from now on."""
 
 
 class BestOfN(Contender):

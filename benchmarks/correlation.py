@@ -1,4 +1,4 @@
-"""How well predicted times rank kernels: Spearman's correlation with times measured on a card.
+"""Rank correlation (Spearman) of predicted times with times measured on a card.
 
 Kernels are made from the catalogue's seeds by the emitters' own moves, with chance of a fixed seed. Every one is
 traced, judged on the `model` device, which predicts its times, and measured on the card.
@@ -76,7 +76,7 @@ def population(name: str, count: int, target: str = "sm_90") -> Iterator[Honest]
 def predictions(
     kernels: Sequence[Honest], traces: Traces, device: Device, processes: int | None
 ) -> Iterator[tuple[str, Answer]]:
-    """What the `model` device says of each kernel's first variant, several at once."""
+    """Predict the time of each kernel's first variant on the `model` device, several at once."""
     model = Device.parse(f"model:{device.target}")
     jobs = {}
     for kernel in kernels:

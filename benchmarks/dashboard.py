@@ -1,4 +1,4 @@
-"""What pages cost with a large archive: the service's time and bytes for each, and updates while cells change hands.
+"""Cost of pages with a large archive: the service's time and bytes for each, and updates during promotions.
 
 Grows one search in bulk (candidates, elites and milestones), then asks for every page through the whole app in this
 process, and follows a search's stream of updates while offers win cells at a steady rate. `cpu_ms` is what this process
@@ -52,7 +52,7 @@ REPEATS = 30
 RATE_PER_S, STORM_S = 100, 10
 """Cells that change hands a second, and for how long."""
 WATCHERS = 8
-"""Who looks at the same search meanwhile."""
+"""Number of readers of the same search meanwhile."""
 OPENED = 5
 """Times that a page is opened in Chromium."""
 WATCH_TASKS = """
@@ -252,7 +252,7 @@ class PromotionLoad:
         self.seconds = spent
 
     def lags_ms(self, shown: Iterable[tuple[float, str]]) -> list[float]:
-        """How old what a page shows was when it was drawn: moments in seconds since 1970, and the best in words."""
+        """Return the age of the shown state when it was drawn: moments in seconds since 1970, and the best in words."""
         numbers = {f"{self.best(number):.2f}": number for number in self.offered}
         lags = []
         for at, text in shown:
@@ -263,7 +263,7 @@ class PromotionLoad:
         return lags
 
     def row(self, page: str, shown: Sequence[tuple[float, str]], **more: Any) -> dict[str, Any]:
-        """What came of it."""
+        """Return the row of the figures."""
         lags = self.lags_ms(shown)
         return {
             "page": page,
@@ -285,7 +285,7 @@ async def measure_storm(large: LargeSearch) -> dict[str, Any]:
     async def follow(mine: list[tuple[float, str]]) -> None:
         async for update in search_live(search, large.coordinator, PageFrame(scopes=frozenset({"read"})), request):
             sizes.append(len(json.dumps(update.data)))
-            if update.event == "part" and update.data["name"] == "standing":
+            if update.event == "part" and update.data["name"] == "status":
                 best = re.search(r"\u2248(\d+\.\d\d)\u00d7</a>", update.data["inside"])
                 mine.append((time.time(), best[1] if best else ""))
 
@@ -311,10 +311,10 @@ async def measure_storm_in_browser(page: Any, large: LargeSearch) -> dict[str, A
         """() => {
             window.drawn = [];
             const note = () => {
-              const best = document.querySelector("#standing .big a");
+              const best = document.querySelector("#status .big a");
               if (best) window.drawn.push([Date.now() / 1000, best.textContent]);
             };
-            new MutationObserver(note).observe(document.getElementById("standing"), { childList: true });
+            new MutationObserver(note).observe(document.getElementById("status"), { childList: true });
         }"""
     )
     storm = PromotionLoad(least=3.0)

@@ -1,4 +1,4 @@
-"""What each defence costs: in microseconds on the card, in seconds of a candidate, and in candidates an hour.
+"""Cost of each defence: microseconds on the card, seconds per candidate, and candidates per hour.
 
     python -m benchmarks.defences --out results --operators rmsnorm,softmax --minutes 6
 
@@ -24,7 +24,7 @@ from tests.gpu.honest import Honest
 from tests.gpu.judging import measure_job, trace_all
 from tests.gpu.runner.card import on_card
 from workers.checks import CHECKS
-from workers.device_kernels import SupportKernel, compile_support, content_jobs, zone_seed
+from workers.device_kernels import SupportKernel, assign_content, compile_support, timed_content, zone_seed
 from workers.devices import DEVICES
 from workers.devices.base import DeviceBench
 from workers.devices.card_processes import ARENA_SHARE
@@ -68,7 +68,7 @@ def _kernel_times_us(card: CudaOracleCard, operator: Operator, shape: Shape, are
         for item in operator.given
     ]
     pointers = [tensor.data_ptr() for tensor in inputs]
-    jobs = content_jobs(operator, shape, SEED, 0, pointers)
+    jobs = assign_content(timed_content(operator, shape), SEED, 0, pointers)
     output = torch.zeros_like(inputs[0])
     pieces = len(inputs) + 1
     zones = [(4 * SMALL_ZONE_BYTES * number, SMALL_ZONE_BYTES) for number in range(pieces + 1)]

@@ -38,7 +38,7 @@ def read(report: Path) -> Iterator[Case]:
 
 
 def summary(cases: Sequence[Case]) -> dict[str, object]:
-    """How many, how long, and how much of it the slowest tenth takes."""
+    """Summarise the cases: number, total time, and the share of the slowest tenth."""
     by_cost = sorted((case.processor_s for case in cases), reverse=True)
     tenth = sum(by_cost[: len(by_cost) // 10])
     return {

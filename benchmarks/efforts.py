@@ -1,4 +1,4 @@
-"""What it takes each contender of the proof to come as far as another one did: evaluations, and how sure that is."""
+"""Evaluations that each contender of the proof needs to reach another one's result, with intervals."""
 
 import random
 import statistics
@@ -7,7 +7,7 @@ from math import exp, log
 from typing import Any
 
 RESAMPLES = 4000
-"""Of runs, for the interval of a ratio; 95 % of what they give lies in it."""
+"""Number of resamplings of runs for the 95 % interval of a ratio."""
 NEVER = 2
 """A run that did not get there counts as this many times its budget."""
 Row = dict[str, Any]

@@ -1,4 +1,4 @@
-"""Whether a search that is killed again and again finds exactly what it finds when nobody kills it.
+"""Exactness: a search that is killed again and again has to find exactly what an undisturbed one finds.
 
     python -m benchmarks.exactness --kills 100 --evaluations 200 --data DIR
 
@@ -53,7 +53,7 @@ def start(folder: Path, arguments: list[str], data: Path | None) -> subprocess.P
 
 
 async def history(folder: Path) -> dict[str, Any] | None:
-    """What the one search of a folder came to, in words that two runs can share; None before there is one."""
+    """Describe the result of a folder's only search, without ids and times; None if there is none yet."""
     store = await Store.open(f"sqlite+aiosqlite:///{folder / 'reef.db'}")
     try:
         searches = await store.searches.list(limit=2)

@@ -68,7 +68,7 @@ class TimeAllowance:
 
     @property
     def spent(self) -> bool:
-        """Whether to stop."""
+        """Return True if the time is used up."""
         return time.monotonic() > self._until
 
 

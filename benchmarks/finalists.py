@@ -1,4 +1,4 @@
-"""What examining finalists says and costs: seeds, rewritings of them, and kernels that only this stage catches.
+"""Examination of finalists, with its cost: seeds, rewritings of them, and kernels that only this stage catches.
 
     python -m benchmarks.finalists --out results
     python -m benchmarks.finalists --out results --rewrites 4 --minutes 5
@@ -125,7 +125,7 @@ def _far(operator: str, device: Device) -> tuple[Shape | None, str]:
 
 
 def row_of(finalist: FinalistCase, traced: Answer, examined: Answer | None, wall_s: float) -> Row:
-    """What came of one kernel."""
+    """Return the row of one kernel."""
     row: Row = {"kernel": finalist.name, "operator": finalist.operator, "expected": finalist.expected, "wall_s": wall_s}
     trace_s = traced.stages_s if isinstance(traced, TraceReport) else {}
     if not isinstance(examined, Report):

@@ -1,4 +1,4 @@
-"""What becomes of KernelBench's problems: imported, exported, drafted, admitted by the gate, right on `model`.
+"""KernelBench's problems: imported, exported, drafted, admitted by mutation testing, correct on `model`.
 
 python -m benchmarks.kernelbench PATH --levels 1,2                  # everything that needs no card
 python -m benchmarks.kernelbench PATH --stages import,export        # less of it
@@ -37,7 +37,7 @@ HERE = "kernelbench"
 DEVICE = Device.parse("model:sm_90")
 STAGES = ("import", "export", "seed", "gate", "published", "model")
 LIMITS = sandbox.SandboxLimits(wall_s=240.0, cpu_s=30.0)
-"""What one export may use. It takes a second or two of a processor; others may be using it."""
+"""Limits of one export. It takes a second or two of a processor; others may be using it."""
 
 Row = dict[str, Any]
 
@@ -116,7 +116,7 @@ class ProblemRun:
 
 
 def key_of(path: Path) -> str:
-    """What a problem is called in the table."""
+    """Return the name of a problem in the table."""
     return f"{path.parent.name}/{path.name}"
 
 
@@ -126,7 +126,7 @@ def job_for(spec: Operator) -> TraceJob:
 
 
 def exported(spec: Operator) -> Row:
-    """What the reference's export says, without the gate behind it."""
+    """Export the reference, without the mutation testing that follows."""
     result = sandbox.run(reference.export, job_for(spec).model_dump_json().encode(), LIMITS)
     if result.ending is not sandbox.SandboxEnding.RETURNED:
         return {"reason": (result.detail.splitlines() or [result.ending])[-1]}

@@ -40,7 +40,7 @@ from workers.protocol import Outcome, Ratio
 
 CHOSEN = Path(__file__).parent / "kernelbench_chosen.txt"
 CHOICE_SEED, CHOSEN_OF_A_LEVEL = 20261121, 20
-"""What the choice is drawn by, and how many of each level."""
+"""Seed of the random choice, and the number of problems per level."""
 TARGET = "sm_90"
 PREPARED = "prepared.jsonl"
 NAME = "kernelbench_search"
@@ -79,7 +79,7 @@ async def prepare(root: Path, chosen: Iterable[str], folder: Path) -> None:
 
 
 def entries_of(prepared: Sequence[Row], folder: Path) -> list[SuiteEntry]:
-    """What can be searched for, of each level in turn: time may end before all have been."""
+    """List the problems to search, levels in turn, as time may end before all are done."""
     levels: dict[str, list[Path]] = {}
     for row in prepared:
         levels.setdefault(row["problem"].partition("/")[0], []).append(folder / row["operator"])
@@ -89,7 +89,7 @@ def entries_of(prepared: Sequence[Row], folder: Path) -> list[SuiteEntry]:
 
 
 def joined(prepared: Sequence[Row], lines: Iterable[Row]) -> tuple[Row, list[Row]]:
-    """What follows from the lines of searches: a summary with fast_p, and a row for every chosen problem."""
+    """Summarise the lines of searches: fast_p, and a row for every chosen problem."""
     found = {row["operator"]: row for row in best(lines)}
     told = ({name: row[name] for name in ("problem", "operator", "seed", "reason")} for row in prepared)
     rows = [{**found.get(row["operator"], {}), **row, "reason": _reason(row, found)} for row in told]
@@ -117,14 +117,14 @@ def joined(prepared: Sequence[Row], lines: Iterable[Row]) -> tuple[Row, list[Row
 
 
 def _reason(row: Row, found: dict[str, Row]) -> str:
-    """Why a problem was not searched for, or what its search said."""
+    """Return the reason why a problem was not searched, or the reason that its search gave."""
     if row["reason"]:
         return str(row["reason"])
     return str(found[row["operator"]].get("reason", "")) if row["operator"] in found else "it was not searched for"
 
 
 def _judged(row: Row) -> bool:
-    """Whether a verdict on the first seed is there: all that follows is about the kernels."""
+    """Return True if the first seed has a verdict; later failures concern the kernels."""
     return bool(row.get("seeds") and row["seeds"][0])
 
 

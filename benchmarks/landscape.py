@@ -76,7 +76,7 @@ SAID_S = 10.0
 
 
 def shapes_for(name: str) -> tuple[Shape, ...]:
-    """What is traced: the boundary shape of middling size, whose extents are all odd, and the benchmark shapes."""
+    """Return the shapes to trace: the boundary shape of middle size, with odd extents, and the benchmark shapes."""
     operator = operators()[name]
     boundary = boundary_shapes(operator)
     timed = tuple(Shape(dims=item.dims, weight=item.weight) for item in operator.shapes)
@@ -243,7 +243,7 @@ class LandscapeRecording:
         return sum(station.waiting for station in self._stations)
 
     def wanted(self, written: RenderedPoint) -> bool:
-        """Whether a source is to be recorded still; one whose verdict got lost is."""
+        """Return True if a source has to be recorded; also if its verdict was lost."""
         file = self._files[written.point.operator]
         known, found = file.known, file.known.sources.get(written.digest)
         if found is None:
@@ -349,7 +349,7 @@ def _variant(variant: TracedVariant) -> RecordedVariant:
 
 
 def bundle_line(job: MeasureJob, variant: TracedVariant, report: Report, seconds: float) -> RecordedBundle:
-    """What a measurement says, in the form in which it is kept."""
+    """Convert a measurement to its stored form."""
     pairs = zip(job.bundle.plans, variant.readings, strict=True)
     timed_keys = {plan.shape.key for plan in job.bundle.benchmarks}
     return RecordedBundle(

@@ -108,7 +108,7 @@ def traced(operator: Operator, target: str) -> dict[str, TraceReport]:
 
 
 def row_of(name: str, answer: Answer, wall_s: float) -> Row:
-    """What came of one kernel."""
+    """Return the row of one kernel."""
     row: Row = {"kernel": name, "expected": sorted(EXPECTED[name]), "wall_s": wall_s}
     if not isinstance(answer, Report):
         return {**row, "outcome": "failure", "as_expected": False, "reason": getattr(answer, "error", answer.kind)}

@@ -1,4 +1,4 @@
-"""What one coordinator carries on this machine, with whatever makes the load beside it.
+"""Load that one coordinator carries on this machine, with the load generators beside it.
 
 `ingest` is how fast reports are applied that lie ready, nothing proposed meanwhile; `collect` the same without applying
 them. `steady` is a served coordinator with a crowd of simulated workers, readers of its API, and its memory over time;
@@ -64,7 +64,7 @@ READERS = 200
 SEARCHES = 40
 STEADY_S = 60.0
 PAGE_CANDIDATES = 120
-"""Of the search whose pages are asked for one by one: a few dozen cells are held then."""
+"""Number of candidates of the search whose pages are requested one by one: a few dozen cells are held then."""
 PAGE_REQUESTS, WARM_UP = 100, 10
 SAMPLE_S = 5.0
 FAILED = -1.0
@@ -234,7 +234,7 @@ class HttpReader:
 
 
 PAGES = ("", "/archive", "/progress", "/candidates")
-"""What readers of a search ask for, below its address."""
+"""Paths that readers of a search request, below its address."""
 
 
 async def read(address: str, searches: Sequence[str], until: float, every_s: float) -> dict[str, list[float]]:

@@ -67,7 +67,7 @@ class Measurer:
 
     @property
     def has_room(self) -> bool:
-        """Whether it may be told of another job."""
+        """Return True if it can take another job."""
         return self.waiting <= AHEAD
 
     def send(self, job: MeasureJob) -> None:
@@ -144,7 +144,7 @@ class MeasurerSlot:
 
     @property
     def has_room(self) -> bool:
-        """Whether there may be another job."""
+        """Return True if it can take another job."""
         return self._measurer.has_room
 
     def send(self, job: MeasureJob, variant: TracedVariant) -> None:
@@ -189,7 +189,7 @@ class MeasurerSlot:
 
 
 def _work(link: Connection, device: Device, seat: CardShare, briefly: bool) -> None:
-    """What the process does until nobody listens any more."""
+    """Serve jobs until the connection closes."""
     try:
         bench = open_device(device, "landscape", seat)
     except WorkerError as error:

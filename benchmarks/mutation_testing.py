@@ -1,4 +1,4 @@
-"""Whether the checks of every catalogue operator tell right from wrong, by trivial answers, mutants and right answers.
+"""Mutation testing of every catalogue operator: trivial answers, mutants and right answers against its checks.
 
 python -m benchmarks.mutation_testing
 """

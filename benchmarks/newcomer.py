@@ -95,7 +95,7 @@ class NewcomerRun:
         return row, done.stdout
 
     def write_definition(self) -> None:
-        """What a newcomer writes: a definition, without the line that names a seed, and a model."""
+        """Write a newcomer's files: a definition, without the line that names a seed, and a model."""
         folder = self._home / "relu2_gate"
         shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("seed.py", "__pycache__"))
         contract = (folder / "operator.toml").read_text()
@@ -107,7 +107,7 @@ class NewcomerRun:
         shutil.copy(EXAMPLE / "operator.toml", self._home / "relu2_gate" / "operator.toml")
 
     def models(self) -> list[Row]:
-        """What the model told."""
+        """Return the figures that the model printed."""
         return [json.loads(path.read_text()) for path in map(self._model, TOKENS) if path.exists()]
 
     def _model(self, tokens: int) -> Path:

@@ -21,9 +21,9 @@ PARTS_OF_RIBS = ("archives", "emitters", "schedulers")
 BATCH = 8
 """Solutions that each of pyribs' emitters proposes at once."""
 SIGMA = 0.3
-"""Of pyribs' steps: in an embedding where a rule counts 1 and a power of two 1/4, that is one or two moves."""
+"""Size of pyribs' steps: in an embedding where a rule counts 1 and a power of two 1/4, that is one or two moves."""
 FAILED = -1.0
-"""What pyribs is told that a failing kernel is worth; objectives are positive."""
+"""Objective of a failing kernel for pyribs; objectives are positive."""
 
 
 def installed() -> list[str]:

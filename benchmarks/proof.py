@@ -1,4 +1,4 @@
-"""Whether our search beats drawing N kernels and keeping the best: contenders in recorded spaces, at equal evaluations.
+"""Our search against the best of N random kernels: contenders in recorded spaces, at equal evaluations.
 
     python -m benchmarks.proof --landscapes operators/landscapes/h200 --evaluations 300 --seeds 5
 
@@ -30,7 +30,7 @@ ASKS_AN_EVALUATION = 40
 """A contender that keeps asking for what was judged before has nothing new to say."""
 SHARES_OF_BEST = (0.95, 0.99)
 DIGITS = 5
-"""Of speedups that are kept, in curves and in what is compared with them."""
+"""Digits of stored speedups, in curves and in what is compared with them."""
 BASIS = "best of N"
 Row = dict[str, Any]
 
@@ -47,7 +47,7 @@ CONTENDERS: dict[str, Callable[[RecordedSpace, int], Contender]] = {
     "pyribs": PyribsSearch,
     "OpenEvolve": OpenEvolveSearch,
 }
-"""Who competes, by name."""
+"""Contenders by name."""
 NEEDS = {"pyribs": "ribs", "OpenEvolve": "openevolve"}
 
 
@@ -76,7 +76,7 @@ def qd_score(space: RecordedSpace, judged: Iterable[RecordedKernel]) -> tuple[fl
 
 
 def portfolio_gain(judged: Iterable[RecordedKernel]) -> float | None:
-    """What a dispatcher that takes the fastest elite of each shape gains over the single best kernel."""
+    """Return the gain of a dispatcher that takes the fastest elite of each shape over the single best kernel."""
     correct = [kernel for kernel in judged if kernel.speedups]
     if not correct:
         return None

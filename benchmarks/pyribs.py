@@ -1,4 +1,4 @@
-"""What pyribs makes of a stream of offers, as numbers that the archive's tests hold ours against.
+"""Results of pyribs for a stream of offers, which the archive's tests compare with ours.
 
     pip install --target /tmp/pyribs-site ribs
     PYTHONPATH=.:/tmp/pyribs-site python -m benchmarks.pyribs

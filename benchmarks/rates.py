@@ -1,4 +1,4 @@
-"""What a card manages, which floors are taken from: memory read and copied, and a large bfloat16 product.
+"""Measured rates of a card: memory read and copied, and a large bfloat16 product; floors are taken from them.
 
     python -m benchmarks.rates --card 0        prints one JSON object
 

@@ -1,4 +1,4 @@
-"""What every committed figure carries: machine, versions, date and the command that makes it again."""
+"""Header of every committed figure: machine, versions, date and the command that makes it again."""
 
 import importlib.metadata
 import json

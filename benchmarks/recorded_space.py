@@ -49,7 +49,7 @@ class RecordedKernel:
 
 
 class RecordedSpace:
-    """What was recorded of one operator.
+    """Recorded kernels of one operator.
 
     Attributes:
         kernels: Those that have a verdict.
@@ -182,7 +182,7 @@ def _seed_us(landscape: Landscape, weights: Mapping[str, float]) -> dict[str, fl
 
 
 def _near(others: Sequence[RecordedKernel], kernel: RecordedKernel) -> list[RecordedKernel]:
-    """Those nearest to a kernel's values."""
+    """Return the kernels nearest to a kernel's values."""
     return sorted(others, key=lambda other: (distance(other.parameters, kernel.parameters), other.number))[:NEAREST]
 
 
@@ -191,5 +191,5 @@ def _any(found: Sequence[RecordedKernel], rng: random.Random) -> RecordedKernel 
 
 
 def distance(one: Mapping[str, int], two: Mapping[str, int]) -> float:
-    """How far values lie apart: in powers of two over the parameters that both have."""
+    """Return the distance of values: in powers of two over the parameters that both have."""
     return sum(abs(log2(max(1, one[name])) - log2(max(1, two[name]))) for name in one.keys() & two.keys())

@@ -56,7 +56,7 @@ TAIL = 0.025
 RESAMPLES = 10_000
 """Draws of as many kernels as sat, with replacement."""
 NEAR = 0.02
-"""How far a time may be from the seed's to be near it."""
+"""Maximum relative distance of a time that counts as near the seed's."""
 
 
 def work_off(
@@ -131,7 +131,7 @@ def compare(first: dict[str, Row], second: dict[str, Row], operator_of: dict[str
 
 
 def certainty(first: Mapping[str, Row], second: Mapping[str, Row]) -> Row:
-    """How sure the rank correlation of all times is: a 95 % interval by drawing kernels anew; and what it is near 1.
+    """Return the 95 % bootstrap interval of the rank correlation of all times, and the correlation near 1.
 
     Ranks are of times over the seed's, of kernels of different operators: of a few that differ much, and of many that
     hardly differ.
@@ -172,7 +172,7 @@ def challenge(
 
 
 def tally(rows: Sequence[Mapping[str, Any]]) -> Row:
-    """What confirms of equal kernels come to; `at_most` is the upper end of the 95 % interval of the share promoted."""
+    """Count the confirms of equal kernels; `at_most` is the upper end of the 95 % interval of the share promoted."""
     ratios = [row["rival"]["mid"] for row in rows if row["rival"]]
     promoted = sum(row.get("promoted", False) for row in rows)
     return {

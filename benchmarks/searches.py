@@ -67,7 +67,7 @@ ENDED = (SearchState.DONE, SearchState.FAILED, SearchState.STOPPED)
 
 @dataclass(frozen=True)
 class SearchTerms:
-    """How rows are searched for.
+    """Settings of the searches.
 
     Attributes:
         device: Where.
@@ -105,7 +105,7 @@ def seconds_for(left_s: float, rows: int, around_s: float, most_s: float) -> flo
 
 
 class RowLog:
-    """What becomes of rows: lines of a file, and words for whoever waits.
+    """Log of rows: lines of a file, and progress messages.
 
     Args:
         lines: The file.
@@ -213,7 +213,7 @@ class CardQueue:
         return row, best
 
     async def _found(self, search: SearchRecord) -> tuple[Row, Bundle | None]:
-        """What a search came to, and the best kernel's bundle if it found a correct one."""
+        """Return the result of a search, and the best kernel's bundle if it found a correct one."""
         store, device = self._coordinator.store, self._terms.device.name
         progress = await store.elites.progress(search.id, device, 240)
         row: Row = {
@@ -259,12 +259,12 @@ def spent() -> dict[str, float]:
 
 
 def spent_since(before: Mapping[str, float]) -> dict[str, float]:
-    """What was spent since then, and how many jobs there were."""
+    """Return the seconds spent since a moment, and the number of jobs."""
     return {name: round(total - before.get(name, 0.0), 2) for name, total in spent().items()}
 
 
 def measured_rates(card: int) -> tuple[CardRates, Row]:
-    """What a card manages, as floors take it and as it was measured; by a process that ends before anything else.
+    """Measure the rates of a card for floors, in a process that ends before anything else starts.
 
     Raises:
         SystemExit: If it cannot be measured.
@@ -309,7 +309,7 @@ async def search_all(
 
 
 def terms_of(options: argparse.Namespace) -> SearchTerms:
-    """What a command line says about searches; whatever comes after sees its card alone, as the first one.
+    """Read the settings from the command line; later code sees its card alone, as the first one.
 
     Workers take the first card of a class.
 

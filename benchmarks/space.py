@@ -103,7 +103,7 @@ def written(point: ParameterPoint, target: str) -> RenderedPoint:
 
 
 def _structure(source: str, target: str) -> str:
-    """What a source is apart from its parameters' values: all of them at their lowest, in the normal form."""
+    """Return the structure of a source: its normal form with all parameters at their lowest values."""
     return normalise(write(source, target, {item.name: item.ladder[0] for item in read(source, target)}))
 
 

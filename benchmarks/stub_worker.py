@@ -90,18 +90,18 @@ def draw(*parts: str) -> float:
 
 
 def outcome_of(source: str) -> Outcome:
-    """What becomes of a candidate; the seed is correct."""
+    """Choose the outcome of a candidate; the seed is correct."""
     wrong = source != SEED and "BLOCK=256, num_warps=4, num_stages=2" not in source and draw(source) < WRONG_SHARE
     return Outcome.WRONG_RESULT if wrong else Outcome.CORRECT
 
 
 def time_us(bundle: str) -> float:
-    """What a bundle takes, microseconds."""
+    """Return the time of a bundle, microseconds."""
     return 5.0 + 10.0 * draw(bundle)
 
 
 def answer(job: Job) -> AnyReport:
-    """What the bench says."""
+    """Answer a job."""
     if isinstance(job, TraceJob):
         return _traced(job)
     outcome = outcome_of(job.source or "")

@@ -1,4 +1,4 @@
-"""What is searched for on a card: the anchor suite, and the rest of the catalogue.
+"""Suites of searches on a card: the anchor suite, and the rest of the catalogue.
 
 The anchor suite was fixed before any of it was searched for. Rows that are heavy on the matrix units come last, and
 neighbours are of a kind, so that shares that take every so many rows are alike.
@@ -38,7 +38,7 @@ class SuiteEntry:
 
     @property
     def key(self) -> str:
-        """What a row is known by."""
+        """Key of a row."""
         return f"{self.operator} {self.shape}"
 
     def contract(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ SUITES = ("anchor", "catalogue")
 
 @dataclass(frozen=True)
 class CardRates:
-    """What the card of a run managed: bytes read or copied a second, and dense bfloat16 operations a second."""
+    """Measured rates of a run's card: bytes read or copied a second, and dense bfloat16 operations a second."""
 
     bytes_per_s: float
     flops_per_s: float

@@ -1,4 +1,4 @@
-"""How many candidates an hour pass the full protocol, at five shapes: plans ready, traces alone, both on one machine.
+"""Candidates per hour under the full protocol, at five shapes: plans ready, traces alone, both on one machine.
 
     python -m benchmarks.throughput --out results --phases trace:2 ready:3 both:4
 
@@ -83,7 +83,7 @@ SHAPES: Mapping[str, Sequence[Mapping[str, int]]] = {
 """Five shapes of models' layers: about 20 us a call, and about 200."""
 PHASES = ("trace", "ready", "both")
 GROUPED = ("phase", "operator", "benches", "processes")
-"""What the lines of one row of the figures have in common."""
+"""Fields that the lines of one row of the figures share."""
 BACKLOG = 3
 """Bundles that wait for the card, beyond which nothing more is traced: their waiting is part of the latency."""
 EXPORT_S = 120.0
@@ -94,7 +94,7 @@ SAMPLED_MS = 200
 """Milliseconds between two looks at how busy the card is."""
 REASON_CHARS = 160
 DIGITS = 12
-"""Of a bundle's identity that are kept: two of 10,000 have the same with a chance of 2e-7."""
+"""Hexadecimal digits of a bundle's identity that are kept: two of 10,000 have the same with a chance of 2e-7."""
 Pending = tuple[MeasureJob, TracedVariant]
 
 
@@ -149,7 +149,7 @@ class OperatorCase:
 
 
 class CardUtilisation:
-    """How busy the card is, in per cent of the time, by its own counters; nothing where there is no `nvidia-smi`."""
+    """Utilisation of the card in per cent, by its own counters; none without `nvidia-smi`."""
 
     def __init__(self, card: int) -> None:
         self._found: deque[float] = deque()
@@ -162,7 +162,7 @@ class CardUtilisation:
             Thread(target=self._read, daemon=True).start()
 
     def taken(self) -> list[float]:
-        """What was seen since the last time."""
+        """Return the samples since the last call."""
         return [self._found.popleft() for _ in range(len(self._found))]
 
     def close(self) -> None:
@@ -219,7 +219,7 @@ class Phase:
         return self.contest.operator.name
 
     def row(self) -> Row:
-        """What is known of it as a whole."""
+        """Return the row of the whole pipeline."""
         now = processor_ticks()
         worked, all_of_them = (after - before for after, before in zip(now, self.ticks, strict=True))
         return {
@@ -294,7 +294,7 @@ class Pipeline:
 
     @property
     def _waiting(self) -> bool:
-        """Whether something was sent that has no verdict yet."""
+        """Return True if a job has no verdict yet."""
         return any(station.waiting for station in self._stations)
 
     def _wants(self, stretch: Phase) -> bool:
@@ -385,7 +385,7 @@ class Pipeline:
         return sum((station.spent_s for station in self._stations), Counter())
 
     def _run(self, stretch: Phase) -> Row:
-        """What is known of a phase as a whole."""
+        """Run a phase and return its row."""
         return {**stretch.row(), "orders_s": dict(self._spent - stretch.spent)}
 
     def _note(self, stretch: Phase, row: Row | None = None) -> None:
@@ -399,7 +399,7 @@ class Pipeline:
 
 
 def _head(kind: str, stretch: Phase) -> Row:
-    """What every line begins with."""
+    """Return the fields that every line begins with."""
     return {
         "kind": kind,
         "phase": stretch.phase,
@@ -435,7 +435,7 @@ def distinct(documents: Sequence[Row]) -> Row:
 
 
 def summarise(lines: Sequence[Row]) -> list[Row]:
-    """What follows from the lines: a row a phase, operator, and number of benches and of processes that trace."""
+    """Summarise the lines: a row per phase, operator, and number of executors and of tracing processes."""
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for line in lines:
         groups[tuple(line[name] for name in GROUPED)].append(line)
@@ -473,7 +473,7 @@ def _summary(rows: Sequence[Row]) -> Row:
 
 
 def reached(row: Mapping[str, Any]) -> str:
-    """How far a candidate came: the stage that refused it, or how much of its race was run."""
+    """Return the progress of a candidate: the stage that refused it, or the share of its timing that was run."""
     if row["outcome"] != Outcome.CORRECT:
         return f"refused at {row['stage']}" if row.get("stage") else str(row["outcome"])
     shortened = sum(pairs < PAIRS for pairs in row["pairs"])

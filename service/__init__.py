@@ -1,1 +1,1 @@
-"""The room that decides: what to try next, and what is promoted."""
+"""Service: searches, evaluation, archive access, REST API, dashboard and command line."""

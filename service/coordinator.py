@@ -13,8 +13,7 @@ from typing import Any, Self
 from uuid6 import uuid7
 
 from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
-from archive.errors import RecordConflict as ArchiveConflict
-from archive.errors import RecordNotFound as Gone
+from archive.errors import RecordConflict, RecordNotFound
 from archive.records import NewSearch, SearchRecord, SearchState
 from archive.store import Store
 from service.embedded import EmbeddedServer
@@ -149,7 +148,10 @@ class Coordinator:
         Raises:
             InvalidInput: If a name or the operator is invalid; names the field.
         """
-        operator = _seeded(await self._resolve(request))
+        operator = await self._resolve(request)
+        if not operator.seeds:
+            reason = f"'{operator.name}' has no seed kernel to start from; try `reef operators seed` to write one"
+            raise InvalidInput(reason, "operator.seeds")
         devices = _devices(request.devices)
         for name in request.emitters:
             _known(name, EMITTERS, "emitters")
@@ -184,7 +186,7 @@ class Coordinator:
     async def _create(self, new: NewSearch) -> SearchRecord:
         try:
             return await self.store.searches.create(new)
-        except ArchiveConflict:
+        except RecordConflict:
             # An earlier attempt of this request created it, and its answer was lost.
             return await self._find(new.id)
 
@@ -291,14 +293,14 @@ class Coordinator:
     async def _find(self, search_id: str) -> SearchRecord:
         try:
             return await self.store.searches.get(search_id)
-        except Gone as error:
+        except RecordNotFound as error:
             raise NotFound(f"there is no search {search_id}") from error
 
     async def _move(self, search_id: str, state: SearchState, only_from: tuple[SearchState, ...]) -> SearchRecord:
         search = await self._find(search_id)
         try:
             search = await self.store.searches.set_state(search_id, state, only_from=only_from)
-        except ArchiveConflict as error:
+        except RecordConflict as error:
             raise Conflict(f"the search is {search.state.value}; it cannot become {state.value}") from error
         self.events.publish(SearchChanged(search=search.id, state=state.value, reason=""))
         return search
@@ -314,18 +316,6 @@ def _embedded(settings: Settings) -> EmbeddedServer:
     certificate = settings.tls_certificate if settings.worker_redis_url else None
     tls = None if certificate is None else certified(certificate, settings.tls_key)
     return EmbeddedServer(settings.data_dir / "redis", public=settings.worker_redis_url, tls=tls)
-
-
-def _seeded(operator: Operator) -> Operator:
-    """Require that an operator has a seed to start from.
-
-    Raises:
-        InvalidInput: If it has none.
-    """
-    if not operator.seeds:
-        reason = f"'{operator.name}' has no seed kernel to start from; try `reef operators seed` to write one"
-        raise InvalidInput(reason, "operator.seeds")
-    return operator
 
 
 def _known(name: str, table: Collection[str], field: str) -> None:

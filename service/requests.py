@@ -185,11 +185,7 @@ class PinRequest(BaseModel):
 
 
 class HintRequest(BaseModel):
-    """Hint for the models that write candidates. Prompts quote it as a person's words; it changes no rule.
-
-    Attributes:
-        text: Text of the hint.
-    """
+    """Hint for the models that write candidates. Prompts quote it as a person's words; it changes no rule."""
 
     model_config = ConfigDict(
         frozen=True,

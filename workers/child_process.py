@@ -139,7 +139,7 @@ class ChildConnection:
 
     @property
     def _fate(self) -> str:
-        """How the process ended, as far as it is known here."""
+        """The end of the process in words, as far as it is known here."""
         return "hung up"
 
     def _send(self, data: bytes, until: float) -> None:

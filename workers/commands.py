@@ -25,18 +25,18 @@ ByteRange = tuple[int, int]
 
 
 POISON = 0xFF
-"""What every byte is of memory that was overwritten: NaN, and minus one."""
+"""Value of every byte of overwritten memory: NaN as a float, minus one as an integer."""
 
 
 class PairSide(StrEnum):
-    """Whose plan is replayed: the candidate's, or the pacer's that it is paired with."""
+    """The side whose plan is replayed: the candidate, or the pacer that it is paired with."""
 
     CANDIDATE = "candidate"
     PACER = "pacer"
 
 
 class RunSlot(WireModel):
-    """Where one run of a plan has its memory: a set of buffers that nobody else uses in the meantime."""
+    """The memory of one run of a plan: a set of buffers that no other run uses meanwhile."""
 
     start: int
     end: int
@@ -67,9 +67,9 @@ class RunCase(WireModel):
     slot: RunSlot
     content: InputContent
     poison: int = POISON
-    """What every byte is that the run is not given."""
+    """Value of every byte outside the run's inputs."""
     concurrent_load: bool = False
-    """Whether kernels of ours run beside it, so that its programs are scheduled in another order."""
+    """True if kernels of ours run beside it, so that its programs are scheduled in another order."""
 
 
 class TimedSample(WireModel):
@@ -82,7 +82,7 @@ class TimedSample(WireModel):
     side: PairSide
     slots: tuple[int, ...]
     streams: tuple[int, ...]
-    """Of the slots, then of the decoys."""
+    """Streams of the slots, then of the decoys."""
     decoys: tuple[int, ...] = ()
 
     @property
@@ -239,7 +239,7 @@ class ExamineRound(WireModel):
     plans: dict[PairSide, Plan]
     round: TimingRound
     checksums: tuple[int, ...]
-    """What the runner said of it."""
+    """The checksums that the runner reported for it."""
 
 
 Order = Annotated[
@@ -275,7 +275,7 @@ class ChildReady(WireModel):
     memory_bytes: int = 0
     """From a runner: size of the card's memory."""
     versions: dict[str, str] = {}
-    """What decides about figures here: driver, cuda, torch, card."""
+    """Versions that influence figures: driver, cuda, torch, card."""
 
 
 class CommandDone(WireModel):
@@ -297,8 +297,8 @@ class TimedRound(WireModel):
     holds_us: tuple[float, ...]
     """When the card was held no longer before them, from the first one on, by its timer, which kernels of ours read."""
     checksums: tuple[int, ...]
-    """What everything that a sample may write to added up to when it was over (`workers.device_kernels.DeviceKernels.sum_up`), in
-    the same order; zero for those of our own pacer."""
+    """Checksum after each sample over all memory that it may write to (`workers.device_kernels.DeviceKernels.sum_up`),
+    in the same order; zero for samples of our own pacer."""
     clocks_mhz: tuple[float, ...]
     """SM clock while the card was held before each sample, by its own cycle counter and timer."""
 
@@ -312,7 +312,7 @@ class ExaminedRuns(WireModel):
     checks: tuple[CheckResult, ...] = ()
     """One result a check, over everything examined since the operator was adopted."""
     pacer: str = ""
-    """Of a round: what is wrong with a run of the pacer, if something is."""
+    """In a timed round: the fault of a run of the pacer; empty if there is none."""
     secret: str = ""
     """From adopting: what contents follow from that are met again, hexadecimal; whoever shares the checker is told the
     same, so that all of them ask for the same answers."""

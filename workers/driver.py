@@ -37,7 +37,8 @@ Handle: TypeAlias = Any
 Launcher: TypeAlias = Callable[[int, int], None]
 """Enqueues a kernel: takes a stream and the address of its parameters' addresses."""
 OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
-"""Of a launch, too, where its threads take more local memory than there is; the context lives on (`CUresult`)."""
+"""Error of an allocation, or of a launch whose threads need more local memory than there is; the context survives
+(`CUresult`)."""
 
 
 class DriverError(RuntimeError):
@@ -255,7 +256,7 @@ def unload(function: DriverFunction) -> None:
 
 
 class LaunchParameters:
-    """What a launch passes, laid out as the driver takes it: `address` points to the address of every parameter.
+    """The parameters of a launch as the driver takes them: `address` points to the address of every parameter.
 
     Args:
         cells: The bits of each parameter, little-endian in eight bytes; its kernel reads as many as it declared.
@@ -306,7 +307,7 @@ def make_cluster_launcher(
 
 
 def _cluster_attributes(ctas: int) -> list[Any]:
-    """What Triton's own launcher asks for: the size of a cluster, and clusters spread over the card."""
+    """The attributes that Triton's own launcher sets: the size of a cluster, and clusters spread over the card."""
     names = _cuda.CUlaunchAttributeID
     size, policy = _cuda.CUlaunchAttribute(), _cuda.CUlaunchAttribute()
     size.id = names.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
@@ -383,7 +384,7 @@ def _text(said: bytes) -> str:
 
 
 def _done(answer: tuple[Any, ...]) -> Handle:
-    """What a call gave.
+    """Return the value of a driver call.
 
     Raises:
         DriverError: If it failed.

@@ -53,8 +53,8 @@ INHERITED = (
     "REEF_LOG_JSON",
     "REEF_LOG_LEVEL",
 )
-"""What a bench inherits of the environment, by whole names. Nothing else: it forks jails, which can read its memory,
-and Triton, PyTorch, CUDA and Python know dozens of variables that change what is compiled, by what and how rounded."""
+"""Environment variables that an executor inherits, by whole names. All others are left out: it forks sandboxes, which
+can read its memory, and dozens of variables change how Triton, PyTorch, CUDA and Python compile and round."""
 
 
 class ExecutorClient:
@@ -66,7 +66,7 @@ class ExecutorClient:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs."""
+        """True if the process runs."""
         return self._process.alive
 
     @property

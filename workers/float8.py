@@ -10,12 +10,12 @@ from math import log2
 import torch
 
 CARRIER = torch.bfloat16
-"""What float8 is rounded from, at the coarsest: factors and intermediate values of kernels are held in it, none in
-float8 itself."""
+"""The coarsest dtype that float8 is rounded from: kernels hold factors and intermediate values in it, never in float8
+itself."""
 
 
 def is_float8(dtype: torch.dtype) -> bool:
-    """Whether a dtype is float8."""
+    """Return True if a dtype is float8."""
     return dtype.is_floating_point and dtype.itemsize == 1
 
 
@@ -46,7 +46,7 @@ def beyond_rounding(got: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
 
 @cache
 def _rounded_from(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of all 256 results the least and the largest value that round to them, float64."""
+    """Return the least and the largest value that round to each of the 256 results, float64."""
     upper = torch.arange(128, dtype=torch.uint8).view(dtype).double()
     sizes = upper[upper.isfinite()]
     steps = sizes.diff() / 2

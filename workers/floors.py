@@ -121,7 +121,7 @@ def _needed(graph: Graph, is_dense: Callable[[Reference], bool]) -> set[int]:
 
 
 def _kept(node: Node, is_dense: Callable[[Reference], bool]) -> Sequence[Reference]:
-    """What a node is given of which it needs all, as no factor beside it is zero."""
+    """Return the arguments of a node that it needs in full, because no factor beside them is zero."""
     if _name(node) == "div":
         return node.uses[:1]
     if _name(node) != "mul":
@@ -134,7 +134,7 @@ def _without(uses: Sequence[Reference], number: int) -> Sequence[Reference]:
 
 
 def _root(graph: Graph, value: Reference) -> Reference:
-    """What a value is a view or a copy of."""
+    """Return the value that this one is a view or a copy of."""
     while isinstance(value, NodeRef) and _name(graph.nodes[value.node]) in _MOVES.split():
         uses = graph.nodes[value.node].uses
         if len(uses) != 1:
@@ -144,7 +144,7 @@ def _root(graph: Graph, value: Reference) -> Reference:
 
 
 def _made_of_products(graph: Graph) -> list[bool]:
-    """Whether each node is made of a product without a curved function between."""
+    """Tell for each node if a product reaches it without a curved function between."""
     made: list[bool] = []
     for node in graph.nodes:
         used, _ = _split(() if _name(node) in _CURVED else node.uses)
@@ -200,7 +200,7 @@ def _dense(graph: Graph, floats: frozenset[int], names: frozenset[str] = _NEVER_
 
 
 def _read(node: Node, is_dense: Callable[[Reference], bool]) -> Sequence[Reference]:
-    """What must be read in full if all of a node's result is needed."""
+    """Return the arguments that must be read in full if all of a node's result is needed."""
     if _name(node) in _WHOLE:
         return node.uses
     if _name(node) == "div":

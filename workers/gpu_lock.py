@@ -16,7 +16,7 @@ from pathlib import Path
 from workers.errors import Transient
 
 FOLDER = Path("/dev/shm")
-"""Where lock files are: every Linux has it, all users may write to it, and nobody tidies it up."""
+"""Folder of the lock files: every Linux has it, all users may write to it, and no service cleans it up."""
 STRETCH_S = 0.5
 """Seconds after which turns that follow each other are no longer one stretch, if somebody waits. Others have the card
 for as long then: they take dozens of short turns where TorchInductor tunes without a break."""
@@ -97,7 +97,7 @@ class GpuLock:
                     self._change(before)
 
     def _break_s(self) -> float:
-        """How long others should have the card before this process is alone again: as long as they were kept out.
+        """Return the seconds that others get before this process is alone again: as many as they were kept out.
 
         A stretch that nobody waits for counts from now on.
         """
@@ -117,7 +117,7 @@ class GpuLock:
         self.waited_s += seconds
 
     def _is_wanted(self) -> bool:
-        """Whether somebody waits for this process to end its turn: they hold the gate."""
+        """Return True if another process waits for this one to release the card: it holds the gate then."""
         try:
             fcntl.flock(self._gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

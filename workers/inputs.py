@@ -32,7 +32,7 @@ ENDS = {"heavy": 0, "shifted": 1}
 it begins with the upper one. Where everything is even a state forgets at one pace and every expert has its share: a
 kernel that looks back a hundred positions, or has room for half as many tokens again, was right in all other draws."""
 NEAR = 1e-3
-"""How near, as a share of the range: the logarithms of 2048 gates between -1 and 0 then add up to -1."""
+"""Distance from an end, as a share of the range: the logarithms of 2048 gates between -1 and 0 then add up to -1."""
 TURNS = 3
 """Inputs that change ends at paces of their own, so that all combinations of their ends occur."""
 HEADROOM = 16.0
@@ -269,7 +269,7 @@ def _blank(operator: Operator, tensors: list[torch.Tensor], generator: torch.Gen
 
 
 def takes_specials(item: Input) -> bool:
-    """Whether NaN and infinities may be planted in an input: in floats that no distribution and no bound pins."""
+    """Return True if NaN and infinities may be planted in an input: a float one without distribution and bounds."""
     pinned = item.distribution is not None or item.low is not None or item.high is not None
     return not pinned and getattr(torch, item.dtype).is_floating_point
 

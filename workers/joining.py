@@ -37,7 +37,7 @@ PREFIX = "/api/v1/workers"
 
 @dataclass(frozen=True)
 class ServiceAddress:
-    """Where the service is, and what we show it.
+    """Address of the service, with the credentials to join it.
 
     Attributes:
         url: Such as `https://reef.example:8700`.
@@ -51,7 +51,7 @@ class ServiceAddress:
 
     @property
     def exposes_token(self) -> bool:
-        """Whether somebody between us and the service could read the token."""
+        """True if anyone on the network path to the service could read the token."""
         parts = urlsplit(self.url)
         return parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost")
 
@@ -82,7 +82,7 @@ class ServiceAddress:
             raise Dismissed(f"{self.url} answers what is no admission; is it a Kernelreef service?") from error
 
     def status(self, worker: str) -> str:
-        """How a worker stands: one of `STANDING`, or why it may not work.
+        """Ask for a worker's state: one of `STANDING`, or why it may not work.
 
         Raises:
             QueueUnavailable: If the service does not answer now.
@@ -129,7 +129,7 @@ class ServiceAddress:
 
 
 def machine_secret(folder: Path) -> str | None:
-    """What this machine's workers are known again by; made by the first of them. None if it cannot be kept here.
+    """Return the secret that identifies this machine's workers; the first one creates it. None if it cannot be stored.
 
     Args:
         folder: Where it is, in a file that this user alone can read.

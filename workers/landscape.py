@@ -23,7 +23,7 @@ from workers.protocol import Device, Operator, Outcome, Readings, Shape, Stage
 from workers.protocol.base import Constant, WireModel
 
 REASON_CHARS = 200
-"""Of a reason that are kept: enough to tell failures apart, and thousands of them stay small."""
+"""Characters of a reason that are kept: enough to tell failures apart, and thousands of them stay small."""
 
 
 class RecordingSession(WireModel):
@@ -32,7 +32,7 @@ class RecordingSession(WireModel):
     kind: Literal["session"] = "session"
     operator: str
     contract: str
-    """What was recorded is good for operators with this `contract_digest` only."""
+    """The `contract_digest` of the only operators that the recording is valid for."""
     device: Device
     shapes: tuple[Shape, ...]
     """All that was traced; the benchmark shapes among them were timed."""
@@ -66,7 +66,7 @@ class RecordedTime(WireModel):
 
 
 class RecordedBundle(WireModel):
-    """What a bundle did. `readings` and `times` are by key of the benchmark shape."""
+    """The recorded result of a bundle. `readings` and `times` are by key of the benchmark shape."""
 
     kind: Literal["bundle"] = "bundle"
     identity: str
@@ -110,7 +110,7 @@ _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="kind
 
 
 class Landscape:
-    """What was recorded of one operator on one device.
+    """The recording of one operator on one device.
 
     Attributes:
         sessions: Stretches of recording, the first one first.
@@ -152,7 +152,7 @@ class Landscape:
 
 
 def contract_digest(operator: Operator) -> str:
-    """What operators share whose kernels compute the same under the same name, whatever seeds and shapes they have."""
+    """Return a digest that operators share if their kernels are interchangeable; seeds and shapes do not count."""
     body = operator.model_dump(mode="json", exclude={"seeds", "shapes", "ranges"})
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 

@@ -37,7 +37,7 @@ class LineProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs."""
+        """True if the process runs."""
         return self._process.poll() is None
 
     @property

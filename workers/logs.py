@@ -13,7 +13,7 @@ from workers.protocol import Job
 
 LEVELS = ("debug", "info", "warning", "error")
 JSON, LEVEL = "REEF_LOG_JSON", "REEF_LOG_LEVEL"
-"""What the environment says of logs, here and in the service."""
+"""Environment variables for logs, here and in the service."""
 
 
 def configure(environment: Mapping[str, str], **ids: str) -> None:
@@ -41,12 +41,12 @@ def configure(environment: Mapping[str, str], **ids: str) -> None:
 
 
 def renderers(as_json: bool) -> list[structlog.types.Processor]:
-    """What makes a line; of an exception it shows where, and none of the values there, which may be secrets."""
+    """Return the renderers of a log line. Tracebacks show no values of variables, which may be secrets."""
     if as_json:
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     return [structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)]
 
 
 def ids_of(job: Job) -> dict[str, str | None]:
-    """What a job is known by in every log."""
+    """Return the ids that identify a job in every log."""
     return {"job": job.id, "search": job.search, "candidate": job.candidate}

@@ -52,7 +52,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class LeasePace:
-    """How patient a worker is.
+    """Waiting times of a worker.
 
     Attributes:
         block_ms: Longest wait for a job, milliseconds; a lapsed lease is noticed no later than this.
@@ -230,7 +230,7 @@ class LeaseLoop:
             return True
 
     def _report(self, lease: Lease, answer: Answer) -> AnyReport:
-        """What to hand in for a bench's answer.
+        """Turn an executor's answer into a report.
 
         Raises:
             Transient: If another try may succeed.

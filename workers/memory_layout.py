@@ -1,6 +1,6 @@
-"""Where runs have their memory: slots in the runner's arena, at random distances, with red zones around every buffer.
+"""Memory layout of runs: slots in the runner's arena, at random distances, with red zones around every buffer.
 
-Pure arithmetic on offsets; the bench places, the runner replays there, and the checker looks there.
+Pure arithmetic on offsets: the executor places slots, the runner replays in them, and the oracle inspects them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ class MemoryPiece:
 def pieces_of(
     bundle: Bundle, plan: Plan
 ) -> tuple[tuple[MemoryPiece, ...], tuple[tuple[MemoryPiece, MemoryPiece], ...]]:
-    """What a run of a plan needs: its buffers, and by launch the global and the profile scratch."""
+    """Return the memory that a run of a plan needs: its buffers, and by launch the global and the profile scratch."""
     return tuple(MemoryPiece(buffer.bytes) for buffer in plan.buffers), tuple(_scratch(bundle, plan))
 
 
@@ -80,7 +80,7 @@ def slot_bytes(bundle: Bundle, plan: Plan, zone_bytes: int = ZONE_BYTES) -> int:
 
 
 def written(operator: Operator, slot: RunSlot) -> list[ByteRange]:
-    """Where a run may write: all of its slot but red zones and inputs that may not be changed."""
+    """Return the ranges that a run may write to: all of its slot except red zones and immutable inputs."""
     fixed = {offset for item, offset in zip(operator.given, slot.buffers, strict=False) if not item.mutable}
     ends = (offset + size for offset, size in slot.zones)
     gaps = zip(ends, (offset for offset, _ in slot.zones[1:]), strict=False)
@@ -88,7 +88,7 @@ def written(operator: Operator, slot: RunSlot) -> list[ByteRange]:
 
 
 def outside(whole: ByteRange, other: ByteRange) -> tuple[ByteRange, ...]:
-    """What of a stretch of memory does not lie in another one."""
+    """Return the parts of a byte range outside another one."""
     parts = (whole[0], min(whole[1], other[0])), (max(whole[0], other[1]), whole[1])
     return tuple((start, end) for start, end in parts if start < end)
 

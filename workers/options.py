@@ -1,4 +1,4 @@
-"""What `python -m workers` is told on its command line."""
+"""The command line of `python -m workers`."""
 
 import argparse
 import os
@@ -11,7 +11,7 @@ from workers.protocol import FIRST_CARD, CardShare, Device
 from workers.targets import TARGETS
 
 SECRETS = Path("/run/secrets")
-"""Where container engines put secrets, one a file named like its variable, in small letters."""
+"""Folder in which container engines put secrets, one per file, named like its variable in lower case."""
 
 
 def parse(arguments: Sequence[str] | None, description: str) -> argparse.Namespace:
@@ -59,7 +59,7 @@ def read_seat(name: str) -> CardShare:
 
 
 def cache_home() -> Path:
-    """Where measuring keeps what outlives it unless told otherwise: `$XDG_CACHE_HOME/kernelreef`, or in `~/.cache`."""
+    """Return the default folder for data that outlives a process: `$XDG_CACHE_HOME/kernelreef`, or in `~/.cache`."""
     home = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (home if home.is_absolute() else Path("~/.cache").expanduser()) / "kernelreef"
 
@@ -113,7 +113,7 @@ def _complete(run: argparse.ArgumentParser, options: argparse.Namespace) -> None
 
 
 def _told(variable: str) -> str | None:
-    """What the environment says, or else the file of that name among a container's secrets."""
+    """Return a variable from the environment, or else from the file of that name among a container's secrets."""
     path = SECRETS / variable.lower()
     return os.environ.get(variable) or (path.read_text().strip() if path.is_file() else None)
 

@@ -1,14 +1,13 @@
 """The time of a plan, predicted from its readings and the target's sheet, for devices that measure nothing.
 
-What it is for: telling better plans from worse ones on a machine without a GPU. What it is not: a measurement. Its
+It tells better plans from worse ones on a machine without a GPU. It is no measurement. Its
 constants were fitted to 252 kernels of all operators of the catalogue (seeds, rewritings, tunings, styles written by
 hand), at two shapes each, judged on an H200 on 2026-11-23, with readings as `workers.assembler` gives them and what the
-interpreter of `model` counts. What they do on other kernels is in docs/results/model-device.md. For other targets they are carried
-over unmeasured.
+interpreter of `model` counts. Their error on other kernels is in docs/results/model-device.md. For other targets they
+are carried over unmeasured.
 
-A plan takes the time of its launches, one after the other, a start for each of its steps, and that of the bytes that
-fills and copies move. The terms of a launch,
-each in seconds, meet in a norm between their sum and their maximum:
+The time of a plan is the sum of its launches, a start for each of its steps, and the bytes that fills and copies move.
+The terms of a launch, each in seconds, combine in a norm between their sum and their maximum:
 
     memory    bytes from DRAM at the bandwidth that the loads in flight can draw, the rest from L2
     issue     instructions by class, those of innermost loops as often as programs go through them to move their bytes;
@@ -143,7 +142,7 @@ def _barriers(launch: LaunchReadings, shape: "_Shape") -> float:
 
 @dataclass(frozen=True)
 class _Shape:
-    """How a launch lies on the device: programs, how many run at once, and in how many waves."""
+    """Placement of a launch on the device: programs, how many run at once, and in how many waves."""
 
     programs: int
     warps: int

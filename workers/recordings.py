@@ -40,7 +40,7 @@ class Recordings:
         self._read: dict[str, Landscape | None] = {}
 
     def of(self, operator: Operator) -> Landscape | None:
-        """What was recorded of an operator, None if nothing was, or of another operator under its name.
+        """Return the recording of an operator; None if there is none, or only one of another operator of the same name.
 
         Raises:
             ToolMissing: If the file is no recording.
@@ -54,7 +54,7 @@ class Recordings:
         return self._read[contract]
 
     def trace(self, job: TraceJob, source: str, worker: str) -> TraceReport:
-        """What came of a source when it was traced; `not_recorded` if it never was.
+        """Return the recorded result of tracing a source; `not_recorded` if there is none.
 
         Raises:
             ToolMissing: If the file is no recording.

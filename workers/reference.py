@@ -59,7 +59,7 @@ None of them draws random numbers, reads files, or lets values decide about shap
 """
 
 Result: TypeAlias = torch.Tensor | tuple[torch.Tensor, ...] | None
-"""What one node computes."""
+"""The value of one node."""
 
 Rounding: TypeAlias = Callable[[int, torch.Tensor], torch.Tensor]
 """A float tensor as it was computed, by which node of the graph, to the one that is gone on with."""
@@ -76,7 +76,7 @@ probabilities of attention, 2 * 10**9 at 4x32x4096x4096, would take 90 GB."""
 
 
 def is_allowed(name: str, overload: str) -> bool:
-    """Whether a graph may contain `aten.<name>.<overload>`."""
+    """Return True if a graph may contain `aten.<name>.<overload>`."""
     base = name[:-1] if name.endswith("_") and name[:-1] in OPERATIONS else name
     return base in OPERATIONS and "out" not in overload.split("_") and (base, overload) not in _REFUSED_OVERLOADS
 
@@ -139,7 +139,7 @@ def _unmoved(graph: Graph, value: Reference) -> Reference:
 
 
 def is_product(node: Node) -> bool:
-    """Whether it is a matrix product or a convolution."""
+    """Return True if the node is a matrix product or a convolution."""
     return _base(node) in _MULTIPLYING
 
 
@@ -162,7 +162,7 @@ def _is_real(value: object) -> TypeGuard[torch.Tensor]:
 
 
 def _writes(node: Node) -> bool:
-    """Whether it works in place."""
+    """Return True if the node works in place."""
     return node.op.split(".")[1].endswith("_")
 
 
@@ -179,7 +179,7 @@ def _tensor(value: object) -> torch.Tensor:
 
 @contextmanager
 def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """What factories and integer divisions make when the reference names no dtype."""
+    """Set the dtype of factories and integer divisions for which the reference names none."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
@@ -205,12 +205,18 @@ def _call(node: Node, given: Sequence[torch.Tensor], values: Sequence[Result], d
 
 
 def _casts_nothing(args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
-    """Whether a cast is to the dtype that a tensor has: in float64 most are, where inputs of 5 GB take 18 already."""
+    """Return True if a cast is to the tensor's own dtype.
+
+    In float64 most casts are; copies would cost memory where inputs of 5 GB already take 18 GB.
+    """
     return kwargs.keys() == {"dtype"} and kwargs["dtype"] is _tensor(args[0]).dtype
 
 
 def is_finite(*tensors: torch.Tensor) -> bool:
-    """Whether tensors hold neither NaN nor infinities; one pass over each without a copy, and one wait for the card."""
+    """Return True if tensors hold neither NaN nor infinities.
+
+    It takes one pass over each without a copy, and one wait for the card.
+    """
     ends = [end.double() for tensor in tensors if tensor.numel() for end in torch.aminmax(readable(tensor))]
     return not ends or bool(torch.stack(ends).isfinite().all())
 
@@ -260,7 +266,7 @@ def _product_of_part(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 class _Terms:
-    """What decides about infinite terms: a factor's signs, 0 for NaN, and those of its infinities alone; as numbers."""
+    """Masks of a factor that decide about infinite terms: its signs (0 for NaN), and those of its infinities alone."""
 
     def __init__(self, values: torch.Tensor) -> None:
         self.nan = values.isnan()

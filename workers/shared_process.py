@@ -26,7 +26,7 @@ from workers.sandbox.syscalls import fork
 LOCK, DOOR = "lock", "door"
 """In the folder of a process: the lock, and the socket that it listens at."""
 BEGUN = b"+"
-"""What a process says that listens."""
+"""Byte that a process writes once it listens."""
 LOOK_S = 1.0
 """Seconds between two looks of a process that nobody has called yet, or has any longer, whether it may end."""
 PATIENCE_S = 60.0
@@ -39,7 +39,7 @@ class SharedProcess(Protocol):
 
     @property
     def greeting(self) -> Reply:
-        """What is said first."""
+        """The first reply."""
 
     def answer(self, order: Order) -> Reply:
         """Carry out an order."""
@@ -119,7 +119,7 @@ class _Guest:
     host: SharedProcess
 
     def served(self) -> Reply | None:
-        """What is answered to its next order; None if it gives none any longer."""
+        """Answer its next command. Returns the reply; None if it hung up."""
         with suppress(BadMessage):
             order = self.channel.hear()
             return None if order is None else _told(self.channel, self.host.answer(order))
@@ -147,7 +147,7 @@ def _told(channel: ChildChannel, reply: Reply) -> Reply:
 
 
 def _may_end(door: socket.socket, folder: Path) -> bool:
-    """Whether nobody is about to call; then nobody can any more."""
+    """Return True, with the socket closed, if no client is about to connect."""
     with _opened(folder / LOCK) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""What this machine can do: its jail, its tools, and what its cards are good for. Prints one JSON object.
+"""Survey of this machine: its sandbox, its tools, and its cards. Prints one JSON object.
 
     python -m workers survey
 
@@ -27,7 +27,7 @@ PACKAGES = ("kernelreef", "torch", "triton", "cuda-bindings", "liger-kernel")
 PROBE_BYTES = 4096
 """Memory that is written and read to see whether something works."""
 WRITTEN, REPLAYED = 0x5A, 0xA5
-"""What is written to it: by an ordinary order, and by a graph."""
+"""Values written to it: by an ordinary call, and by a graph."""
 ASK_S = 60.0
 """Seconds for another process to look; on a host that has just started it opens the card for the first time."""
 
@@ -129,7 +129,7 @@ def _whole(text: str) -> int | None:
 
 
 def _try_sharing(number: int) -> str:
-    """Whether another process sees what this one wrote."""
+    """Try if another process sees data that this one wrote to the card."""
     try:
         pointer = driver.allocate(PROBE_BYTES)
         stream = driver.make_stream()
@@ -154,7 +154,7 @@ def _first_byte(number: int, exported: bytes) -> int:
 
 
 def _try_graph() -> str:
-    """Whether a captured graph does what was captured."""
+    """Try if a captured graph replays correctly."""
     try:
         pointer, stream = driver.allocate(PROBE_BYTES), driver.make_stream()
         graph = driver.capture(stream, lambda where: driver.set_bytes(where, pointer, REPLAYED, PROBE_BYTES))

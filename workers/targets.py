@@ -50,7 +50,7 @@ class Target:
 
     @property
     def arch(self) -> int | str:
-        """What Triton's `GPUTarget` takes: 90 for `sm_90`, `gfx942` as it is."""
+        """The architecture as Triton's `GPUTarget` takes it: 90 for `sm_90`, `gfx942` as it is."""
         return int(self.name.removeprefix("sm_")) if self.vendor == "nvidia" else self.name
 
 

@@ -12,7 +12,7 @@ from statistics import NormalDist, fmean
 TRIMMED = 0.2
 """Share of the samples left out at either end (evaluation protocol, Yuen's trimmed mean)."""
 CONFIDENCE = 0.95
-"""Of two-sided intervals."""
+"""Confidence of two-sided intervals."""
 FEWEST = 4
 """Samples below which there is no interval."""
 

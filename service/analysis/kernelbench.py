@@ -58,12 +58,7 @@ class FastShare:
 
 
 def speedups_of(report: Report, best: Ratio) -> dict[str, Ratio]:
-    """Compute the speedup over each baseline.
-
-    Args:
-        report: Report on an elite; a problem has one benchmark shape.
-        best: Speedup over the fastest baseline.
-    """
+    """Compute an elite's speedup over each baseline from `best`, that over the fastest; a problem has one shape."""
     times = report.shapes[0].baselines_us if report.shapes else {}
     found = {}
     for name in BASELINES:

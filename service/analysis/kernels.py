@@ -49,16 +49,7 @@ def kernel_file(
     elite: EliteRecord,
     report: Report | None,
 ) -> str:
-    """Render a runnable file: provenance, the unchanged candidate, and a check against the reference.
-
-    Args:
-        search: Search that found it.
-        operator: Operator that it computes.
-        candidate: Candidate with the kernel.
-        variant: Variant that holds the cell.
-        elite: The elite.
-        report: Report that its speedup comes from, if known.
-    """
+    """Render a runnable file: provenance, the unchanged candidate, and a check against the reference."""
     baselines = best_baselines(report) if report else {}
     dims = _tried_at(search, operator)
     return _TEMPLATES.get_template("kernel.py.jinja").render(

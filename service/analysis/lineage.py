@@ -56,11 +56,7 @@ class LineageStep:
 
 
 class Lineage:
-    """Steps of one search.
-
-    Attributes:
-        search: The search.
-    """
+    """Steps of one search."""
 
     def __init__(self, store: Store, search: SearchRecord, baseline_us: Mapping[str, Mapping[str, float]]) -> None:
         self.search = search

@@ -179,30 +179,18 @@ def _records(lineage: Lineage, operator: Operator, step: LineageStep) -> Iterato
 
 def _verdict(judged: JudgedCandidate, standing: DeviceResult | None) -> dict[str, Any]:
     """Return the verdict on a candidate on a device; without a report, that on the candidate as a whole."""
-    if standing is None:
-        candidate = judged.candidate
-        return {
-            "outcome": candidate.outcome,
-            "reason": candidate.reason,
-            "line": candidate.line,
-            "variant": None,
-            "configuration": {},
-            "report": None,
-            "speedup": None,
-            "readings_after": {},
-            "protocol_version": None,
-        }
-    report = standing.report
+    report = standing.report if standing else None
+    final = report or judged.candidate
     return {
-        "outcome": report.outcome.value,
-        "reason": report.reason,
-        "line": report.line,
-        "variant": report.variant,
-        "configuration": dict(standing.configuration),
-        "report": report.job,
-        "speedup": _gain(report.speedup),
-        "readings_after": dict(standing.readings),
-        "protocol_version": report.protocol_version,
+        "outcome": final.outcome,
+        "reason": final.reason,
+        "line": final.line,
+        "variant": report and report.variant,
+        "configuration": dict(standing.configuration) if standing else {},
+        "report": report and report.job,
+        "speedup": _gain(report.speedup if report else None),
+        "readings_after": dict(standing.readings) if standing else {},
+        "protocol_version": report and report.protocol_version,
     }
 
 

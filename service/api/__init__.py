@@ -1,6 +1,6 @@
-"""REST under `/api/v1`, health and metrics. One file per resource; `docs/reference/rest.md` lists the routes.
+"""REST under `/api/v1`, health and metrics. Each resource has a file; `docs/reference/rest.md` lists the routes.
 
-`routing` puts the resources together, `builders` fills the models of `kernelreef.models` from the archive's records.
+`routing` registers the resources, and `builders` fills the models of `kernelreef.models` from the archive's records.
 """
 
 VERSION_PREFIX = "/api/v1"

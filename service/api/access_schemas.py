@@ -1,4 +1,4 @@
-"""Documents of tokens to make and of sessions. They need no web framework."""
+"""Documents of token requests and sessions, without the web framework."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,7 +13,7 @@ TokenName = Annotated[str, StringConstraints(min_length=1, max_length=64, patter
 
 
 class TokenRequest(BaseModel):
-    """A token to make: what it is called, what it allows, and until when."""
+    """A request for a token: its name, its scopes and its expiry."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -29,7 +29,7 @@ class TokenRequest(BaseModel):
 
 
 class LoginRequest(BaseModel):
-    """A token to begin a session with."""
+    """A token that begins a session."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, hide_input_in_errors=True, json_schema_extra={"examples": [{"token": "reef_…"}]}
@@ -39,7 +39,7 @@ class LoginRequest(BaseModel):
 
 
 class OpenSession(Resource):
-    """A session that has begun. Requests that change something carry `csrf` besides the cookie."""
+    """A new session. Requests that change something must send `csrf` with the cookie."""
 
     name: str
     scopes: tuple[Scope, ...]

@@ -1,4 +1,4 @@
-"""What a search has found: its archive, its elites and its progress, each on one device at a time."""
+"""Results of a search on one device: the grid with its elites, and the progress."""
 
 from typing import Annotated, Any
 
@@ -20,21 +20,21 @@ from workers.protocol import PROTOCOL_VERSION
 
 router = APIRouter(prefix="/searches/{id}", tags=["archives"], responses=PROBLEMS)
 
-NOT_MODIFIED: dict[str, Any] = {"description": "The archive is what the client has"}
+NOT_MODIFIED: dict[str, Any] = {"description": "The archive has not changed since the client read it"}
 
 
 def device_of(
     search: Named, device: Annotated[str | None, Query(max_length=64, description="The search's first device.")] = None
 ) -> str:
-    """The device whose archive is asked for.
+    """Return the requested device, or the search's first.
 
     Raises:
-        BadInput: If the search does not use it.
+        InvalidInput: If the search does not use it.
     """
     if device is None:
         return search.devices[0]
     if device not in search.devices:
-        raise InvalidInput(f"this search has {', '.join(search.devices)}", "device")
+        raise InvalidInput(f"the devices of this search are: {', '.join(search.devices)}", "device")
     return device
 
 
@@ -48,9 +48,9 @@ async def archive(
     device: OnDevice,
     running: Running,
     response: Response,
-    if_none_match: Annotated[str | None, Header(max_length=1024, description="ETags of answers that you have.")] = None,
+    if_none_match: Annotated[str | None, Header(max_length=1024, description="ETags of cached responses.")] = None,
 ) -> models.Archive | Response:
-    """The map: axes with their labels, and every cell that is held. 304 if it is as the `If-None-Match` given."""
+    """Return the grid: axes with their labels, and all elites. 304 if it matches an ETag of `If-None-Match`."""
     version = await running.store.elites.version(search.id, device, search.axes_version)
     response.headers["ETag"] = f'"{PROTOCOL_VERSION}-{search.axes_version}-{version}"'
     if if_none_match and response.headers["ETag"] in [tag.strip() for tag in if_none_match.split(",")]:
@@ -63,7 +63,7 @@ async def archive(
 async def elites(
     search: Named, device: OnDevice, running: Running, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[models.Elite]:
-    """The elites, best first, with what examining them as finalists came to."""
+    """List the elites, best first, with the results of finalists."""
     grid = Grid(search.axes)
     after = decode(cursor, (int, float), int)
     ranked = sorted(
@@ -84,7 +84,7 @@ async def elites(
 
 @router.get("/progress", dependencies=[needs(Scope.READ)])
 async def progress(search: Named, running: Running) -> models.Progress:
-    """How far the search is, and what came of its candidates."""
+    """Return the progress of a search and the outcomes of its candidates."""
     counts, stats = await running.store.candidates.count(search.id), await read_stats(running.store, search)
     return models.Progress(
         search=search.id,

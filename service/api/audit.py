@@ -1,4 +1,4 @@
-"""The audit log: what was done, and what was refused."""
+"""The audit log: changes and refused requests."""
 
 from typing import Annotated
 
@@ -20,6 +20,6 @@ async def find(
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[AuditEntry]:
-    """Every request that changed something or was refused, newest first."""
+    """List all requests that changed something or were refused, newest first."""
     found = await running.store.audit.list(limit=limit + 1, before=decode_number(cursor), token=token)
     return page(found, limit, lambda entry: (entry.seq,), AuditEntry.model_validate)

@@ -1,4 +1,4 @@
-"""Writes the audit log: every request that changes something, and every one that was refused."""
+"""Middleware that writes the audit log: all requests that change something or are refused."""
 
 from datetime import UTC, datetime
 
@@ -12,23 +12,23 @@ from service.api.csrf import SAFE
 from service.security.redaction import redact
 
 REFUSED = frozenset({401, 403})
-"""Statuses of answers to those who may not."""
+"""Statuses of refused requests."""
 TOO_MANY = 429
-"""Status of what is not written down: a flood of requests must not become one of entries."""
+"""Status of requests without an entry: a flood of requests must not become a flood of entries."""
 MOST_CHARS = 500
-"""Of a path that is written down."""
+"""Maximum length of a recorded path."""
 
 log = structlog.get_logger(__name__)
 
 
 class AuditRecorder:
-    """Writes down who asked for what, from where, and what came of it, before the answer leaves."""
+    """Middleware that records caller, request, address and status before the response is sent."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on everything."""
+        """Pass on all requests."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -61,11 +61,11 @@ async def _record(request: Request, status: int) -> None:
     try:
         await request.app.state.coordinator.store.audit.add(entry)
     except ArchiveError as error:
-        # What was done is done. The log is the second place where auditors look.
+        # The change is already made, so only the log can still keep the entry.
         log.error("audit entry not kept", reason=str(error), **vars(entry))
 
 
 def _template(request: Request) -> str:
-    """The path as routes are documented: with the names of its parts in place of their values."""
+    """Return the path with parameter names in place of their values, as routes are documented."""
     names = {str(value): f"{{{name}}}" for name, value in request.path_params.items()}
     return "/".join(names.get(part, part) for part in request.scope["path"].split("/"))

@@ -1,7 +1,7 @@
-"""The gate in front of every route: whether a request names us, who is calling, and whether he called too often.
+"""Authentication in front of all routes: check the host name, identify the caller, limit the rate.
 
-It lets nobody pass who is not known, whatever a route says of itself, but for the few addresses in `OPEN`. What a
-caller may do is then said by each route (`wiring.needs`).
+Only the addresses in `OPEN` are reachable without authentication, whatever a route states. Each route then requires a
+scope (`dependencies.needs`).
 """
 
 from urllib.parse import quote
@@ -23,21 +23,21 @@ from service.security.scopes import Scope as Allowed
 
 LOGIN = "/login"
 OPEN = frozenset({"/healthz", "/readyz", "/openapi.json", LOGIN})
-"""Addresses that strangers may see: probes, what the API looks like, and where to log in."""
+"""Public addresses: probes, the OpenAPI document and the login."""
 OPEN_BELOW = "/static/"
-"""Style sheets and scripts of the pages; they are the same for everybody, and the login page needs them."""
+"""Public folder of style sheets and scripts; the login page needs them."""
 METRICS = "/metrics"
 SCRAPER = Identity(token=None, name="scraper", scopes=frozenset({Allowed.READ}))
-"""Who reads the metrics on the machine itself; scrapers of such machines have no tokens."""
+"""Caller that reads metrics on the machine itself without a token."""
 
 BURST_S = 10
-"""Seconds' worth of requests that a caller may send at once: a page opens a dozen, a script begins with a hundred."""
+"""Burst size in seconds of the rate limit: a page sends a dozen requests at once, a script starts with a hundred."""
 GUESSES_PER_S, GUESSES = 1 / 6, 10
-"""Logins, and wrong tokens that are written down, for each address. Nobody types more; a flood fills no audit log."""
+"""Rate and burst, per address, of logins and of audited wrong tokens: more than a person types, too few to flood."""
 
 
 class AuthMiddleware:
-    """Finds out who is calling and stops whoever may not come in."""
+    """Middleware that identifies the caller and refuses unknown ones."""
 
     def __init__(self, app: ASGIApp, doors: AccessPolicy) -> None:
         self._app = app
@@ -47,7 +47,7 @@ class AuthMiddleware:
         self._logins = RateLimiter(GUESSES_PER_S, GUESSES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on requests of callers that are known; `scope["state"]` says who it is."""
+        """Pass on requests of known callers; `scope["state"]` holds the caller."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -55,7 +55,7 @@ class AuthMiddleware:
         await (refusal or self._app)(scope, receive, send)
 
     async def _stop(self, request: Request) -> Response | None:
-        """What to answer whoever may not come in; None for the others."""
+        """Return the response to a refused request; None if the request may pass."""
         try:
             await self._admit(request)
         except Unauthenticated as refusal:
@@ -68,7 +68,7 @@ class AuthMiddleware:
 
     async def _admit(self, request: Request) -> None:
         if not self._doors.hosts.answers(request.headers.get("host", "")):
-            raise WrongHost("this service does not answer to that name; see REEF_ALLOWED_HOSTS")
+            raise WrongHost("this service does not accept that host name; see REEF_ALLOWED_HOSTS")
         path = request.scope["path"]
         if path in OPEN or path.startswith(OPEN_BELOW):
             self._limit(address_of(request))
@@ -81,10 +81,10 @@ class AuthMiddleware:
             self._limit(caller.token)
 
     async def _caller(self, request: Request) -> Identity:
-        """Who is calling.
+        """Identify the caller.
 
         Raises:
-            Unauthenticated: If nobody knows.
+            Unauthenticated: If the caller is unknown.
         """
         stated = request.headers.get("authorization")
         if stated is not None:
@@ -101,12 +101,12 @@ class AuthMiddleware:
             if not await _authentication(request).is_needed():
                 return LOCAL
         self._limit(address_of(request))
-        raise Unauthenticated("say who you are: Authorization: Bearer with a token, or log in")
+        raise Unauthenticated("authentication is required: send 'Authorization: Bearer TOKEN', or log in")
 
     async def _by_token(self, request: Request, stated: str) -> Identity:
         kind, _, text = stated.partition(" ")
         if kind.lower() != "bearer":
-            raise Unauthenticated("only Bearer is understood in Authorization, with a token behind it")
+            raise Unauthenticated("the Authorization header must be 'Bearer TOKEN'")
         try:
             found = await _authentication(request).by_token(text.strip())
         except Unauthenticated:
@@ -117,10 +117,10 @@ class AuthMiddleware:
 
     def _limit(self, caller: str) -> None:
         if self._doors.requests_per_s:
-            _limit_by(self._requests, caller, f"more than {self._doors.requests_per_s} requests a second")
+            _limit_by(self._requests, caller, f"more than {self._doors.requests_per_s} requests per second")
 
     def _ask_who(self, request: Request, refusal: Unauthenticated) -> Response:
-        """Send a person to the login, and tell a program what to do."""
+        """Redirect a person to the login; answer a program with 401."""
         if self._guesses.take(address_of(request)):
             request.state.unrecorded = True
         if request.scope["path"].startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
@@ -144,7 +144,7 @@ def _limit_by(rates: RateLimiter, caller: str, what: str) -> None:
 
 
 def address_of(request: Request) -> str:
-    """The address, or network, that a request came from."""
+    """Return the address, or network, of a request's sender."""
     return network_of(request.client.host) if request.client else ""
 
 

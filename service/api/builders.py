@@ -134,7 +134,7 @@ def candidate_of(
 
 
 def operator_summary_of(operator: Operator, *, catalogue: bool) -> models.OperatorSummary:
-    """Build an operator in the few words that tell it from another."""
+    """Build a summary of an operator."""
     return models.OperatorSummary(
         name=operator.name,
         digest=operator.digest,

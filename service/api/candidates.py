@@ -1,4 +1,4 @@
-"""Candidates: those of a search, and one with all that is known of it."""
+"""Candidates of a search, and one candidate in full."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ from workers.protocol import Bundle, Outcome
 router = APIRouter(tags=["candidates"], responses=PROBLEMS)
 
 EMITTER = r"^[a-z][a-z0-9_]{0,63}$"
-"""What names of emitters look like."""
+"""Pattern of emitters' names."""
 
 
 @router.get("/searches/{id}/candidates", dependencies=[needs(Scope.READ)])
@@ -26,11 +26,11 @@ async def find(
     search: Named,
     running: Running,
     outcome: Annotated[Outcome | None, Query(description="Only candidates with this outcome.")] = None,
-    emitter: Annotated[str | None, Query(pattern=EMITTER, description="Only those that it proposed.")] = None,
+    emitter: Annotated[str | None, Query(pattern=EMITTER, description="Only candidates of this emitter.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[models.CandidateSummary]:
-    """Candidates of a search, newest first."""
+    """List the candidates of a search, newest first."""
     found = await running.store.views.candidate_rows(
         search.id, limit=limit + 1, before=decode_number(cursor), outcome=outcome, emitter=emitter
     )
@@ -39,7 +39,7 @@ async def find(
 
 @router.get("/candidates/{id}", dependencies=[needs(Scope.READ)])
 async def show(id: Id, running: Running) -> models.Candidate:
-    """One candidate: source, variants with their plans in words, and every report."""
+    """Return one candidate: source, variants with their plans in words, and all reports."""
     store = running.store
     candidate = await store.candidates.get(id)
     variants = []
@@ -53,9 +53,9 @@ async def show(id: Id, running: Running) -> models.Candidate:
 async def bundle(
     id: Id,
     running: Running,
-    variant: Annotated[int, Query(ge=0, lt=2**31, description="Which of its variants.")] = 0,
+    variant: Annotated[int, Query(ge=0, lt=2**31, description="Index of the variant.")] = 0,
 ) -> Bundle:
-    """The launch plans of one variant with their kernels, as they are replayed."""
+    """Return the launch plans of one variant with their kernels, as they are replayed."""
     variants = await running.store.candidates.variants(id)
     chosen = next((item for item in variants if item.index == variant), None)
     if chosen is None or chosen.bundle is None:
@@ -68,9 +68,9 @@ async def bundle(
 async def certificate(
     id: Id,
     running: Running,
-    device: Annotated[str | None, Query(max_length=64, description="Where it was judged; any if left out.")] = None,
-    variant: Annotated[int | None, Query(ge=0, lt=2**31, description="Which of its variants; any if left out.")] = None,
-    source: Annotated[bool, Query(description="Whether the source is in it; plans and assembly always are.")] = True,
+    device: Annotated[str | None, Query(max_length=64, description="Device of the verdict; any by default.")] = None,
+    variant: Annotated[int | None, Query(ge=0, lt=2**31, description="Index of the variant; any by default.")] = None,
+    source: Annotated[bool, Query(description="Include the source; plans and assembly are always included.")] = True,
 ) -> Certificate:
-    """All that a candidate's verdict rests on, in one document that can be repeated elsewhere."""
+    """Return a certificate: all evidence for a verdict, which another machine can repeat."""
     return await Certifier(running.store).of_candidate(id, device=device, variant=variant, with_source=source)

@@ -1,8 +1,7 @@
-"""Works for a few readers at a time, however many there are: deciding shares one event loop and one pool with them.
+"""Limit of concurrent readers, because they share the event loop and the database pool with the search loop.
 
-Each step of the search loop waits for its turn among all that is going on. With two hundred requests going on at once
-it would have one turn in two hundred; with a few of them it goes on at nearly its own pace, and the readers wait no
-longer in all, for the work is the same.
+Among two hundred concurrent requests, the search loop would get one turn in two hundred. With only a few it keeps
+nearly its full pace. Readers wait no longer in total, because the work is the same.
 """
 
 import asyncio
@@ -14,21 +13,21 @@ from service.api.csrf import SAFE
 from service.api.problems import problem
 
 PLACES = 4
-"""Readers worked for at once: enough that one has work for us while others wait for the database."""
+"""Number of concurrent readers: enough that one computes while others wait for the database."""
 MOST_WAITING = 1_000
-"""Readers that may wait for a place. More would wait for longer than anybody does, and ask again meanwhile."""
+"""Maximum number of waiting readers. More would wait so long that they send the request again meanwhile."""
 
 
 class ReaderLimit:
-    """Lets a few readers in at a time, in the order they came. Who changes something never waits behind them."""
+    """Middleware that admits a few readers at a time, in order. Requests that change something never wait for them."""
 
     def __init__(self, app: ASGIApp, places: int = PLACES, most_waiting: int = MOST_WAITING) -> None:
-        """Prepare.
+        """Wrap an app.
 
         Args:
-            app: What answers.
-            places: Readers that it works for at once.
-            most_waiting: Readers that may wait; others are told to come again.
+            app: The app.
+            places: Number of concurrent readers.
+            most_waiting: Maximum number of waiting readers; others get 503.
         """
         self._app = app
         self._places = asyncio.Semaphore(places)
@@ -36,15 +35,15 @@ class ReaderLimit:
         self._waiting = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Have a reader wait for a place, which is free again when the answer begins: from there on it only flows.
+        """Hold a place for a reader until the response begins, because sending it is cheap.
 
-        Streams of events so hold none, and neither does whoever is no caller: probes, and the page to log in.
+        So event streams hold no place. Probes and the login page, which have no caller, need none.
         """
         if scope["type"] != "http" or scope["method"] not in SAFE or scope["state"].get("caller") is None:
             await self._app(scope, receive, send)
             return
         if self._waiting >= self._most_waiting:
-            answer = problem(503, "too many are reading at this moment; try again", headers={"Retry-After": "1"})
+            answer = problem(503, "too many concurrent readers; try again", headers={"Retry-After": "1"})
             await answer(scope, receive, send)
             return
         async with AsyncExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Steering a search: its budget, stop rules, pins that selection prefers, and hints for models."""
+"""Changes to a search: evaluations, priority, stop rules, pins that selection prefers, and hints for LLMs."""
 
 from fastapi import APIRouter, status
 
@@ -16,13 +16,13 @@ router = APIRouter(prefix="/searches/{id}", tags=["steering"], responses=PROBLEM
 
 @router.patch("", dependencies=[needs(Scope.STEER)])
 async def change(body: SearchChange, search: Named, running: Running) -> models.Search:
-    """Change the budget, the priority or the stop rules of a search that has not ended."""
+    """Change the number of evaluations, the priority or the stop rules of a search that has not ended."""
     return builders.search_of(await changes.change(running.store, running.events, search, body))
 
 
 @router.get("/pins", dependencies=[needs(Scope.READ)])
 async def pins(search: Named, running: Running, cursor: Cursor = None, limit: Limit = 50) -> Page[models.Pin]:
-    """What is pinned, oldest first."""
+    """List the pins, oldest first."""
     after = decode_id(cursor) or ""
     found = [pin for pin in await running.store.pins.list(search.id) if pin.id > after]
     return page(found, limit, lambda pin: (pin.id,), models.Pin.model_validate)
@@ -30,19 +30,19 @@ async def pins(search: Named, running: Running, cursor: Cursor = None, limit: Li
 
 @router.post("/pins", status_code=status.HTTP_201_CREATED, dependencies=[needs(Scope.STEER)])
 async def pin(body: PinRequest, search: Named, running: Running, caller: Caller) -> models.Pin:
-    """Prefer a cell's holder, or a candidate, as a parent: half of all picks go to what is pinned."""
+    """Prefer a cell's elite, or a candidate, as a parent: half of all picks go to pins."""
     return models.Pin.model_validate(await changes.pin(running.store, search, body, caller.name))
 
 
 @router.delete("/pins/{pin}", status_code=status.HTTP_204_NO_CONTENT, dependencies=[needs(Scope.STEER)])
 async def unpin(search: Named, pin: Id, running: Running) -> None:
-    """Take a pin away."""
+    """Remove a pin."""
     await running.store.pins.remove(search.id, pin)
 
 
 @router.get("/hints", dependencies=[needs(Scope.READ)])
 async def hints(search: Named, running: Running, cursor: Cursor = None, limit: Limit = 50) -> Page[models.Hint]:
-    """Hints for the models that write candidates, oldest first."""
+    """List the hints for the LLMs that write candidates, oldest first."""
     after = decode_id(cursor) or ""
     found = [hint for hint in await running.store.hints.list(search.id) if hint.id > after]
     return page(found, limit, lambda hint: (hint.id,), models.Hint.model_validate)
@@ -50,11 +50,11 @@ async def hints(search: Named, running: Running, cursor: Cursor = None, limit: L
 
 @router.post("/hints", status_code=status.HTTP_201_CREATED, dependencies=[needs(Scope.STEER)])
 async def hint(body: HintRequest, search: Named, running: Running, caller: Caller, new: NewId) -> models.Hint:
-    """Tell the models that write candidates something: a person's words among what they are given."""
+    """Add a hint: a person's text in the prompts of the LLMs that write candidates."""
     return models.Hint.model_validate(await changes.hint(running.store, search, body, caller.name, new))
 
 
 @router.delete("/hints/{hint}", status_code=status.HTTP_204_NO_CONTENT, dependencies=[needs(Scope.STEER)])
 async def forget(search: Named, hint: Id, running: Running) -> None:
-    """Take a hint away."""
+    """Remove a hint."""
     await running.store.hints.remove(search.id, hint)

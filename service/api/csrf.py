@@ -1,8 +1,8 @@
-"""Stops requests that some other site made a browser send.
+"""Protection against cross-site request forgery.
 
-Browsers send our cookie only with requests of our own pages (SameSite=Strict), say where a request comes from, and
-cannot be made to send the second secret, which only our pages know. A program that shows a token is not asked: no
-browser does so by itself. Where nobody has to log in there is no cookie, and the request's origin alone is looked at.
+Browsers send our cookie only with our own pages' requests (SameSite=Strict) and state the origin. Other sites cannot
+send the second secret, which only our pages know. A request with a token is exempt, because no browser sends one by
+itself. Without a login there is no cookie, and only the origin is checked.
 """
 
 import hmac
@@ -17,20 +17,20 @@ from service.errors import Forbidden
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing (RFC 9110, 9.2.1)."""
 CSRF_HEADER, CSRF_FIELD = "x-csrf-token", "csrf"
-"""Where the second secret is looked for: a header of a script, a field of a form."""
+"""Places of the second secret: a header of scripts, a field of forms."""
 FORM = "application/x-www-form-urlencoded"
 MOST_FIELDS = 1000
-"""Fields of a form; ours have a few dozen."""
+"""Maximum number of fields in a form; ours have a few dozen."""
 
 
 class CsrfGuard:
-    """Passes on requests that change nothing, come from a program, or come from our own pages."""
+    """Middleware that passes requests that change nothing, carry a token, or come from our own pages."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse what came from another site. The body must have been read (`limits.Bodies`)."""
+        """Refuse requests from other sites. The body must have been read (`limits.BodyLimit`)."""
         if scope["type"] == "http" and scope["method"] not in SAFE:
             request = Request(scope)
             try:
@@ -49,11 +49,11 @@ def _require_meant(request: Request) -> None:
         raise Forbidden("this request came from another site")
     expected = state.get("csrf")
     if expected and not hmac.compare_digest(_sent_token(request).encode(), expected.encode()):
-        raise Forbidden(f"a request with a cookie needs the session's second secret, in {CSRF_HEADER} or the form")
+        raise Forbidden(f"a request with a cookie needs the session's CSRF token, in {CSRF_HEADER} or the form")
 
 
 def _is_from_elsewhere(request: Request) -> bool:
-    """Whether a browser says so. Old ones say `Origin` alone; programs say neither."""
+    """Return True if a browser states another origin. Old browsers send only `Origin`; programs send neither header."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         return site not in ("same-origin", "none")

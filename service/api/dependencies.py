@@ -1,4 +1,4 @@
-"""What routes are handed: the coordinator, who is calling, and ids that can only be ids."""
+"""Dependencies of routes: the coordinator, the caller, validated ids and required scopes."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -17,7 +17,7 @@ Id = Annotated[str, Path(pattern=f"^{ID.pattern}$", description="A UUIDv7.")]
 
 
 async def coordinator_of(request: Request) -> Coordinator:
-    """The running coordinator; the app's lifespan put it there."""
+    """Return the running coordinator, which the app's lifespan sets."""
     running: Coordinator = request.app.state.coordinator
     return running
 
@@ -26,10 +26,10 @@ Running = Annotated[Coordinator, Depends(coordinator_of)]
 
 
 async def search_of(id: Id, running: Running) -> SearchRecord:
-    """The search that a path names.
+    """Read the search that a path names.
 
     Raises:
-        NotFound: If there is no such search.
+        RecordNotFound: If there is no such search.
     """
     return await running.store.searches.get(id)
 
@@ -38,14 +38,14 @@ Named = Annotated[SearchRecord, Depends(search_of)]
 
 
 async def caller_of(request: Request) -> Identity:
-    """Who is calling; the gate found it out.
+    """Return the caller that `auth` identified.
 
     Raises:
-        Unauthenticated: If the request did not come through the gate, or to an address that is open to strangers.
+        Unauthenticated: If the request did not pass `auth`, or its address is public.
     """
     caller: Identity | None = request.scope.get("state", {}).get("caller")
     if caller is None:
-        raise Unauthenticated("say who you are")
+        raise Unauthenticated("authentication is required")
     return caller
 
 
@@ -53,7 +53,7 @@ Caller = Annotated[Identity, Depends(caller_of)]
 
 
 async def new_id(request: Request) -> str:
-    """An id for what a request makes: the same one when a request with an idempotency key is sent again."""
+    """Return an id for a new resource, the same if a request with an idempotency key is sent again."""
     kept: str | None = request.scope.get("state", {}).get("resource")
     return kept or str(uuid7())
 
@@ -63,15 +63,15 @@ NewId = Annotated[str, Depends(new_id)]
 
 @dataclass(frozen=True)
 class RequireScope:
-    """A dependency that lets only callers with one scope pass. The OpenAPI document and tests read `scope` from it."""
+    """Dependency that requires a scope. The OpenAPI document and tests read `scope` from it."""
 
     scope: Scope
 
     async def __call__(self, request: Request, caller: Caller) -> None:
-        """Check a caller; a refusal is remembered for the audit log.
+        """Check a caller; a refusal is kept for the audit log.
 
         Raises:
-            Forbidden: If it has not the scope.
+            Forbidden: If the caller lacks the scope.
         """
         if self.scope not in caller.scopes:
             detail = f"this needs the scope '{self.scope.value}', which the token '{caller.name}' does not have"
@@ -80,5 +80,5 @@ class RequireScope:
 
 
 def needs(scope: Scope) -> params.Depends:
-    """What a route states to be open to callers with a scope only: `dependencies=[needs(Scope.READ)]`."""
+    """Require a scope for a route: `dependencies=[needs(Scope.READ)]`."""
     return params.Depends(RequireScope(scope))

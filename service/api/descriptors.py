@@ -14,7 +14,7 @@ router = APIRouter(tags=["descriptors"], responses=PROBLEMS)
 
 
 class Axis(BaseModel):
-    """A descriptor: bins by fixed edges, and what a kernel in each looks like."""
+    """A descriptor: bins with fixed edges, and a label per bin."""
 
     name: str
     unit: str
@@ -24,7 +24,7 @@ class Axis(BaseModel):
 
     @classmethod
     def of(cls, descriptor: Descriptor) -> Self:
-        """A descriptor of the table."""
+        """Make the document of a descriptor."""
         return cls(
             name=descriptor.name,
             unit=descriptor.unit,
@@ -36,5 +36,5 @@ class Axis(BaseModel):
 
 @router.get("/descriptors", dependencies=[needs(Scope.READ)])
 async def find() -> list[Axis]:
-    """Every descriptor that a grid can be spanned by."""
+    """List the descriptors that can be axes of a grid."""
     return [Axis.of(descriptor) for descriptor in DESCRIPTORS.values()]

@@ -1,4 +1,4 @@
-"""Watching a search: server-sent events, resumable as far back as this process remembers."""
+"""Server-sent events of a search, resumable as far back as this process remembers."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -28,6 +28,6 @@ def _sent(announcement: PublishedEvent) -> ServerSentEvent:
 async def events(
     search: Named, running: Running, last_event_id: Annotated[str | None, Header(max_length=64)] = None
 ) -> AsyncIterator[ServerSentEvent]:
-    """What happens in a search, as it happens. On `stream.reset` read the search again, then follow on."""
+    """Stream the events of a search. After `stream.reset` read the search again, then continue."""
     async for announcement in running.events.subscribe(search.id, after=last_event_id):
         yield _sent(announcement)

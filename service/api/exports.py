@@ -1,4 +1,4 @@
-"""What a search found, to take away: the zip file of all elites, and single kernels as files to run."""
+"""Downloads of a search: a zip file of all elites, and single kernels as runnable files."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
@@ -28,7 +28,7 @@ Cell = Annotated[int, Path(ge=0, lt=2**31, description="Number of a cell.")]
 
 @router.get("/export", response_class=Response, responses=ZIP, dependencies=[needs(Scope.READ)])
 async def archive(search: Named, running: Running) -> StreamingResponse:
-    """Every elite with source, configuration, report and plans; the operator's spec; a manifest. Sent as it is made."""
+    """Stream a zip file: all elites with source, configuration, report and plans, the operator's spec, a manifest."""
     parts: AsyncIterator[bytes] = export(running.store, search)
     name = f"{search.operator_name}_{search.id}.zip"
     return StreamingResponse(
@@ -38,7 +38,7 @@ async def archive(search: Named, running: Running) -> StreamingResponse:
 
 @router.get("/elites/{cell}/kernel", response_class=Response, responses=PYTHON, dependencies=[needs(Scope.READ)])
 async def kernel(search: Named, cell: Cell, device: OnDevice, running: Running) -> Response:
-    """The holder of a cell as a Python file that runs: the kernel, where it came from, a check of its own."""
+    """Return a cell's elite as a runnable Python file: the kernel, its origin and a self-check."""
     elite = await running.store.elites.get(search.id, device, search.axes_version, cell)
     operator = Operator.model_validate_json((await running.store.operators.get(search.operator)).document)
     found = await read_kernel(running.store, search, operator, elite)

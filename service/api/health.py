@@ -1,4 +1,4 @@
-"""Health and metrics: is the process alive, can it work, and how much is there to do."""
+"""Liveness, readiness and metrics."""
 
 from typing import Literal
 
@@ -16,26 +16,26 @@ from service.security.scopes import Scope
 router = APIRouter(tags=["health"], responses=PROBLEMS)
 
 OPEN = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
-"""States whose searches are counted; there are only ever a few of them, ended ones grow without bound."""
+"""States of counted searches; there are only a few open searches, while ended ones grow without bound."""
 MOST_OPEN = 1000
-"""Open searches looked at for a scrape."""
+"""Maximum number of open searches read for a scrape."""
 
 
 class Health(BaseModel):
-    """What a probe wants to hear."""
+    """Answer to a probe."""
 
     status: Literal["ok"] = "ok"
 
 
 @router.get("/healthz")
 async def alive() -> Health:
-    """The process answers. Says nothing of what it stands on."""
+    """Answer if the process is alive, without checking archive or queue."""
     return Health()
 
 
 @router.get("/readyz")
 async def ready(running: Running) -> Health:
-    """The archive and the queue answer; 503 if one does not."""
+    """Answer if archive and queue answer; 503 otherwise."""
     await running.store.ping()
     await running.workers()
     return Health()
@@ -43,7 +43,7 @@ async def ready(running: Running) -> Health:
 
 @router.get("/metrics", response_class=Response, dependencies=[needs(Scope.READ)])
 async def metrics(running: Running) -> Response:
-    """Gauges read at the moment of the scrape, and what was counted since the start, in the Prometheus text format."""
+    """Return present gauges, and counters since the start, in the Prometheus text format."""
     scraped = generate_latest(await _gauges(running)) + generate_latest(METRICS.registry)
     return Response(scraped, media_type=CONTENT_TYPE_LATEST)
 
@@ -57,7 +57,7 @@ async def _gauges(running: Coordinator) -> CollectorRegistry:
     left = Gauge("reef_evaluations_left", "Evaluations that open searches may still make.", registry=registry)
     usd = Gauge(
         "reef_models_usd",
-        "Spent on models by open searches, US dollars, what is set aside included.",
+        "Cost of LLM calls of open searches, US dollars, including reservations.",
         registry=registry,
     )
     for search in await running.store.searches.list(states=OPEN, limit=MOST_OPEN):
@@ -69,15 +69,17 @@ async def _gauges(running: Coordinator) -> CollectorRegistry:
         usd.inc(sum(budget.usd for budget in budgets if not budget.backend))
     jobs = Gauge("reef_jobs", "Jobs queued or leased.", ["lane"], registry=registry)
     for stream, depth in (await running.queue_depth()).items():
-        # Without the search: a series for each search ever run would never end.
+        # Without the search: one series per search would grow without bound.
         jobs.labels(stream.rpartition(":")[0]).inc(depth)
-    ages = Gauge("reef_job_age_seconds", "Since the oldest job queued or leased was sent.", ["lane"], registry=registry)
+    ages = Gauge("reef_job_age_seconds", "Age of the oldest job queued or leased.", ["lane"], registry=registry)
     for queue, age_s in (await running.queue_ages_s()).items():
         ages.labels(queue).set(age_s)
     workers = await running.workers()
-    Gauge("reef_workers", "Workers seen lately.", registry=registry).set(len(workers))
+    Gauge("reef_workers", "Workers with a recent heartbeat.", registry=registry).set(len(workers))
     leases = Gauge("reef_leases", "Jobs that these workers hold.", registry=registry)
     leases.set(sum(worker.busy is not None for worker in workers))
     Gauge("reef_events", "Events published since the start.", registry=registry).set(running.events.published)
-    Gauge("reef_watchers", "Event streams open, one of them our own.", registry=registry).set(running.events.watchers)
+    Gauge("reef_watchers", "Open event streams, including one of our own.", registry=registry).set(
+        running.events.watchers
+    )
     return registry

@@ -1,8 +1,8 @@
-"""Idempotency keys: a POST that is sent again is answered again, and not done again.
+"""Idempotency keys: a repeated POST gets the first response and is not executed again.
 
-As in draft-ietf-httpapi-idempotency-key-header-07: the same key with another request is refused with 422, and with 409
-while the first is still being answered. What a request makes gets an id that is kept with its key before anything is
-made, so that an attempt that died half-way is finished by the next one and nothing is made twice.
+As in draft-ietf-httpapi-idempotency-key-header-07, the same key with another request gets 422. While the first request
+is in progress it gets 409. The id of a new resource is stored with the key before the resource exists. So a retry
+finishes an interrupted attempt, and nothing is created twice.
 """
 
 import hashlib
@@ -22,24 +22,24 @@ from service.api.problems import answer_archive_error, problem
 
 HEADER = "idempotency-key"
 KEY = re.compile(r'"?([!#-\[\]-~]{1,255})"?')
-"""A key: printable ASCII; the draft has it in quotes, most clients send it without."""
+"""Pattern of a key: printable ASCII. The draft requires quotes, but most clients send none."""
 REPLAYED = "Idempotent-Replayed"
-"""Says that an answer was given before, in the header that clients of other services know."""
+"""Header that marks a repeated response, by the name that other services use."""
 KEPT_HEADERS = ("content-type", "location", "cache-control")
 MOST_BYTES = 2**20
-"""Largest answer that is kept; ours are a few kilobytes. A larger one is given once."""
+"""Maximum size of a stored response; ours are a few kilobytes. Larger ones are not repeated."""
 SECRET = "no-store"
-"""`Cache-Control` of answers that hold a secret. They are not kept: the archive holds no secrets."""
+"""`Cache-Control` of responses with a secret. They are not stored: the archive holds no secrets."""
 
 
 class IdempotencyMiddleware:
-    """Has a POST with an idempotency key done once for each caller."""
+    """Middleware that executes a POST with an idempotency key once per caller."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer as before, or pass the request on and keep its answer. The body must have been read."""
+        """Repeat the stored response, or pass the request on and store its response. The body must have been read."""
         key = Headers(scope=scope).get(HEADER) if scope["type"] == "http" and scope["method"] == "POST" else None
         caller = scope.get("state", {}).get("caller")
         if key is None or caller is None:
@@ -47,7 +47,7 @@ class IdempotencyMiddleware:
             return
         found = KEY.fullmatch(key)
         if found is None:
-            await problem(400, f"{HEADER} takes up to 255 printable characters")(scope, receive, send)
+            await problem(400, f"{HEADER} must be 1 to 255 printable ASCII characters")(scope, receive, send)
             return
         request = Request(scope)
         replies: IdempotencyStore = request.app.state.coordinator.store.replies
@@ -64,7 +64,7 @@ class IdempotencyMiddleware:
 
 
 class _Attempt:
-    """One attempt to answer. The answer is kept before any of it leaves."""
+    """One attempt to answer. The response is stored before any of it is sent."""
 
     def __init__(self, claimed: IdempotencyRecord, replies: IdempotencyStore, send: Send) -> None:
         self._claimed = claimed
@@ -121,16 +121,17 @@ def _attempt(request: Request, caller: str, key: str) -> IdempotencyRecord:
 
 
 def _fingerprint(request: Request) -> str:
-    """What makes a request another one: where it goes and what it says."""
+    """Hash what identifies a request: path, query and body."""
     parts = (request.scope["path"].encode(), request.scope["query_string"], request.scope["state"]["body"])
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
 def _again(kept: IdempotencyRecord, fingerprint: str) -> Response:
     if kept.fingerprint != fingerprint:
-        return problem(422, f"this {HEADER} was used for another request; take a new one")
+        return problem(422, f"this {HEADER} was used for another request; use a new one")
     if kept.status is None:
-        return problem(409, "the first request with this key is still being answered", headers={"Retry-After": "1"})
+        return problem(409, "the first request with this key is still in progress", headers={"Retry-After": "1"})
     if kept.headers.get("cache-control") == SECRET:
-        return problem(409, f"this was done; its answer held a secret and is not kept. What it made is {kept.resource}")
+        detail = f"this request was executed; its response held a secret and is not stored. It created {kept.resource}"
+        return problem(409, detail)
     return Response(kept.body, kept.status, {**kept.headers, REPLAYED: "true"})

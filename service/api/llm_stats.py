@@ -1,4 +1,4 @@
-"""What came of asking models, by backend and strategy."""
+"""Statistics of LLM calls by backend and strategy."""
 
 from typing import Literal
 
@@ -17,14 +17,13 @@ router = APIRouter(prefix="/searches/{id}", tags=["prompts"], responses=PROBLEMS
 
 
 class LlmStrategyStats(BaseModel):
-    """One backend and strategy.
+    """Statistics of one backend and strategy.
 
-    `kind` says who answers behind the backend's name (`manual`: somebody by hand, `replay`: a recording; null if the
-    backend is not configured any more). `usd` is null where a price is unknown. `hit_rate` is the share of answers
-    for a named cell that put a correct kernel there, `repair_rate` that of repairs that ended correct; both are null
-    where there were none. `gain` is what promotions added to the sum of the elites' objectives, `gain_per_cost` that
-    over what was paid, in the `unit` of all rows; `cost_per_promotion` and `cost_per_filled` are what was paid over the
-    cells won and over those of them that were empty before, null where there were none.
+    `kind` is the backend's kind (`manual`: a person, `replay`: a recording); null if it is no longer configured.
+    `usd` is null if a price is unknown. `hit_rate` is the share of answers for a named cell that put a correct kernel
+    there. `repair_rate` is the share of correct repairs. Both are null without such answers. `gain` is the sum of the
+    objectives that promotions added, and `gain_per_cost` divides it by the cost, in the `unit` of all rows.
+    `cost_per_promotion` and `cost_per_filled` are the cost per cell won and per empty cell filled; null without any.
     """
 
     model_config = ConfigDict(frozen=True, from_attributes=True)
@@ -53,7 +52,7 @@ class LlmStrategyStats(BaseModel):
 
 
 class LlmStats(BaseModel):
-    """What came of asking, in one search. `unit` is what costs are counted in: the finest known of every call."""
+    """Statistics of a search's LLM calls. `unit` is the unit of costs: the finest one known of all calls."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -64,7 +63,7 @@ class LlmStats(BaseModel):
 
 @router.get("/models", dependencies=[needs(Scope.READ)])
 async def models(search: Named, running: Running) -> LlmStats:
-    """What came of asking, by backend and strategy."""
+    """Return statistics of LLM calls by backend and strategy."""
     found = await standings_of(running.store, search)
     kinds = {status.name: status.kind for status in running.llm_gateway.backends.statuses()}
     rows = (
@@ -74,7 +73,7 @@ async def models(search: Named, running: Running) -> LlmStats:
 
 
 async def standings_of(store: Store, search: SearchRecord) -> StrategyYields:
-    """What came of asking, as the archive has it."""
+    """Compute statistics of LLM calls from the archive."""
     asking = [name for name in search.emitters if EMITTERS[name].asks]
     attempts = [item for name in asking for item in await store.attempts.of(search.id, name)]
     landings = [item for name in asking for item in await store.attempts.landings(search.id, name)]

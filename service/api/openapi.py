@@ -1,4 +1,4 @@
-"""The OpenAPI document: what each route asks of its caller, besides what FastAPI writes by itself."""
+"""Additions to FastAPI's OpenAPI document: the requirements of each route, examples and problems."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ SCHEMES: dict[str, Any] = {
         "description": f"The cookie of a session, from `POST /login`; called `{PLAIN_NAME}` without TLS.",
     },
 }
-"""How callers say who they are."""
+"""Ways to authenticate."""
 
 
 @dataclass(frozen=True)
 class RouteRequirements:
-    """What a route says of itself: `scope` is None if it is open to every caller that is known, or to strangers."""
+    """Requirements of a route; `scope` is None if every known caller may use it, or if it is public."""
 
     method: str
     path: str
@@ -37,7 +37,7 @@ class RouteRequirements:
 
 
 def stated(routes: Sequence[BaseRoute]) -> Iterator[RouteRequirements]:
-    """Every method of every route, with the scope that it needs."""
+    """List all methods of all routes with the scope that each requires."""
     for route in iter_route_contexts(routes):
         dependant = getattr(route, "dependant", None)
         scopes = [need.scope for need in _needs(dependant)] if dependant else []
@@ -46,7 +46,7 @@ def stated(routes: Sequence[BaseRoute]) -> Iterator[RouteRequirements]:
 
 
 def describe(document: dict[str, Any], routes: Sequence[BaseRoute]) -> None:
-    """Add examples, the form of problems, the ways to authenticate, and the scope that each route needs."""
+    """Add examples, the problem schema, the ways to authenticate, and the scope that each route requires."""
     components = document["components"]
     problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     components["schemas"].update(problem.pop("$defs"), Problem=problem)

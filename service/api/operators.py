@@ -1,4 +1,4 @@
-"""Operators: the catalogue, those that were handed in, and whether their checks tell right from wrong."""
+"""Operators of the catalogue, submitted operators, and their mutation reports."""
 
 from itertools import islice
 from typing import Annotated
@@ -29,11 +29,13 @@ Name = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9_]{0,63}$", description="A 
 @router.get("", dependencies=[needs(Scope.READ)])
 async def find(
     running: Running,
-    catalogue: Annotated[bool | None, Query(description="Only those of the catalogue, or only the others.")] = None,
+    catalogue: Annotated[
+        bool | None, Query(description="True: only catalogue operators. False: only submitted ones.")
+    ] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[models.OperatorSummary]:
-    """Operators by name. A catalogue name always means the catalogue's."""
+    """List operators by name. A name in the catalogue always means the catalogue's operator."""
     key = decode(cursor, str)
     after = key[0] if key else None
     own = running.operators()
@@ -56,7 +58,7 @@ async def find(
 async def submit(
     body: OperatorSubmission, request: Request, response: Response, running: Running
 ) -> models.OperatorSummary:
-    """Keep an operator, to be searched for by its name or digest later. The newest of a name is what the name means."""
+    """Store an operator, so that searches can use its name or digest. A name means the newest operator of that name."""
     operator = parse_operator(body.root)
     await keep_operator(running.store, running.operators(), operator)
     response.headers["Location"] = request.app.url_path_for(SHOW, name=operator.digest)
@@ -65,13 +67,13 @@ async def submit(
 
 @router.get("/{name}", name=SHOW, dependencies=[needs(Scope.READ)])
 async def show(name: Name, running: Running) -> Operator:
-    """One operator in full, with its reference and seed kernels."""
+    """Return one operator in full, with its reference and seed kernels."""
     return await find_operator(running.store, running.operators(), name)
 
 
 @router.get("/{name}/mutation-report", dependencies=[needs(Scope.READ)])
 async def gate(name: Name, running: Running) -> builders.MutationResult:
-    """What came of trying the operator's checks with trivial answers, mutants and right answers, at the last search."""
+    """Return the mutation report of the last search: results for trivial answers, mutants and right answers."""
     operator = await find_operator(running.store, running.operators(), name)
     try:
         record = await running.store.operators.mutation_report(operator.digest)

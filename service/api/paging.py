@@ -1,6 +1,6 @@
-"""Cursor paging: every list is `{"items": [...], "next": "..."}`, and `next` is what asks for the rest.
+"""Cursor paging: every list is `{"items": [...], "next": "..."}`, and `next` is the cursor of the next page.
 
-A cursor names the last thing seen, never a position, so what is added or removed meanwhile shifts nothing.
+A cursor names the last item seen, not a position, so insertions and deletions do not shift pages.
 """
 
 import base64
@@ -21,36 +21,36 @@ Shown = TypeVar("Shown")
 Part = TypeVar("Part", int, str)
 
 ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""What every id looks like: a UUID in lower case."""
+"""Pattern of an id: a UUID in lower case."""
 MOST_NUMBER = 2**63
-"""Numbers that databases count with are below it."""
-NO_CURSOR = "this is no cursor; use `next` of an earlier answer as it is"
+"""Upper bound of numbers in databases."""
+NO_CURSOR = "the cursor is invalid; use `next` of an earlier response unchanged"
 
-Limit = Annotated[int, Query(ge=1, le=200, description="Most items in one answer.")]
-Cursor = Annotated[str | None, Query(max_length=256, description="`next` of the answer before.")]
+Limit = Annotated[int, Query(ge=1, le=200, description="Maximum number of items.")]
+Cursor = Annotated[str | None, Query(max_length=256, description="`next` of the previous page.")]
 
 
 class Page(BaseModel, Generic[Shown]):
-    """One part of a list. `next` is None at its end."""
+    """One page of a list. `next` is None at its end."""
 
     items: list[Shown]
     next: str | None
 
 
 def encode(key: Sequence[int | float | str]) -> str:
-    """A cursor for the thing that a key names."""
+    """Make a cursor of a key."""
     return base64.urlsafe_b64encode(json.dumps(list(key)).encode()).decode().rstrip("=")
 
 
 def decode(cursor: str | None, *kinds: type | tuple[type, ...]) -> list[Any] | None:
-    """The key in a cursor, None without one.
+    """Return the key in a cursor; None without a cursor.
 
     Args:
-        cursor: What a client sent.
+        cursor: Cursor from a client.
         kinds: Types of the key's parts, in order.
 
     Raises:
-        BadInput: If no answer of ours held this cursor.
+        InvalidInput: If the cursor is not one of ours.
     """
     if cursor is None:
         return None
@@ -64,7 +64,7 @@ def decode(cursor: str | None, *kinds: type | tuple[type, ...]) -> list[Any] | N
 
 
 def _is_part(value: object, kind: type | tuple[type, ...]) -> bool:
-    """Whether a database can be asked for what comes after a value; whoever made a cursor up may have written any."""
+    """Return True if a database can compare with a value; a forged cursor may hold any value."""
     if isinstance(value, bool) or not isinstance(value, kind):
         return False
     if isinstance(value, str):
@@ -75,32 +75,32 @@ def _is_part(value: object, kind: type | tuple[type, ...]) -> bool:
 def page(
     items: Sequence[Item], limit: int, key: Callable[[Item], Sequence[int | float | str]], show: Callable[[Item], Shown]
 ) -> Page[Shown]:
-    """The first `limit` of the items as a page. Pass one item more than that, and `next` will know if there is more."""
+    """Make a page of the first `limit` items. Pass one item more, so that `next` shows if there are more."""
     shown = items[:limit]
     more = len(items) > limit
     return Page(items=[show(item) for item in shown], next=encode(key(shown[-1])) if more else None)
 
 
 def decode_number(cursor: str | None) -> int | None:
-    """The number in a cursor, None without one.
+    """Return the number in a cursor; None without a cursor.
 
     Raises:
-        BadInput: If no answer of ours held this cursor.
+        InvalidInput: If the cursor is not one of ours.
     """
     return _decode_one(cursor, int, lambda number: number >= 0)
 
 
 def decode_id(cursor: str | None) -> str | None:
-    """The id in a cursor, None without one.
+    """Return the id in a cursor; None without a cursor.
 
     Raises:
-        BadInput: If no answer of ours held this cursor.
+        InvalidInput: If the cursor is not one of ours.
     """
     return _decode_one(cursor, str, lambda text: ID.fullmatch(text) is not None)
 
 
 def _decode_one(cursor: str | None, kind: type[Part], is_ours: Callable[[Part], bool]) -> Part | None:
-    """The only value in a cursor, if we can have put it there."""
+    """Return the only value in a cursor, after checking that it can be ours."""
     key = decode(cursor, kind)
     if key is None:
         return None

@@ -1,4 +1,4 @@
-"""Every error leaves as a problem document (RFC 9457): what kind, what was wrong, and in which field."""
+"""Problem documents (RFC 9457) for all errors: kind, detail and field."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ TITLES = {
     421: "Wrong host",
     431: "Headers too large",
 }
-"""Titles of the statuses that no `ServiceError` stands for."""
+"""Titles of the statuses without a `ServiceError`."""
 TITLES |= {
     error.status: error.title
     for error in (ServiceError, InvalidInput, NotFound, Conflict, Unauthenticated, Forbidden, RateLimited, Unavailable)
@@ -45,20 +45,20 @@ ARCHIVE_STATUS: Mapping[type[archive_errors.ArchiveError], int] = {
     archive_errors.UnreadableDump: 422,
     archive_errors.DatabaseUnavailable: 503,
 }
-"""What the archive's errors become. A test holds this against the archive's error tree."""
+"""Status of each archive error. A test compares this with the archive's error classes."""
 
 log = structlog.get_logger(__name__)
 
 
 class FieldProblem(BaseModel):
-    """One thing that was wrong: where, as a path such as `body.devices[0]`, and what would be right."""
+    """One invalid field: its path, such as `body.devices[0]`, and the remedy."""
 
     field: str
     detail: str
 
 
 class Problem(BaseModel):
-    """What went wrong, as RFC 9457 defines it. `type` is stable; match on it and not on the wording."""
+    """A problem as defined in RFC 9457. `type` is stable; match on it, not on the text."""
 
     type: str
     title: str
@@ -74,23 +74,23 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     }
     for status in ("4XX", "5XX")
 }
-"""What every route may answer instead, for the OpenAPI document."""
+"""Error responses of all routes, for the OpenAPI document."""
 
 
 def problem(
     status: int, detail: str, errors: Sequence[FieldProblem] = (), headers: Mapping[str, str] | None = None
 ) -> Response:
-    """A problem document as a response."""
+    """Make a response of a problem document."""
     title = TITLES.get(status) or HTTPStatus(status).phrase
     kind = f"urn:kernelreef:problem:{title.lower().replace(' ', '-')}"
     body = Problem(type=kind, title=title, status=status, detail=detail, errors=list(errors))
-    # ASCII, because a path may quote a key that is no valid Unicode.
+    # ASCII, because a path may quote a key that is not valid Unicode.
     text = json.dumps(body.model_dump())
     return Response(text, status, headers, media_type="application/problem+json")
 
 
 def field_path(location: Sequence[int | str]) -> str:
-    """Where a value stands in a request: `("body", "devices", 0)` is `body.devices[0]`."""
+    """Format the path of a value in a request: `("body", "devices", 0)` is `body.devices[0]`."""
     path = ""
     for step in location:
         path += f"[{step}]" if isinstance(step, int) else f".{step}"
@@ -111,7 +111,7 @@ def _on_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     found = [FieldProblem(field=field_path(each["loc"]), detail=each["msg"]) for each in error.errors()]
     if any(each.field.startswith("path.") for each in found):
-        return problem(404, f"there is nothing at {request.scope['path']}")
+        return problem(404, f"there is no resource at {request.scope['path']}")
     first = f"{found[0].field}: {found[0].detail}"
     return problem(422, first if len(found) == 1 else f"{first} (and {len(found) - 1} more)", found)
 
@@ -121,14 +121,14 @@ def _on_http(request: Request, error: Exception) -> Response:
     detail = error.detail
     if detail == HTTPStatus(error.status_code).phrase:
         detail = {
-            404: f"there is nothing at {request.scope['path']}",
-            405: f"{request.scope['path']} does not take {request.method}",
+            404: f"there is no resource at {request.scope['path']}",
+            405: f"{request.scope['path']} does not support {request.method}",
         }.get(error.status_code, detail)
     return problem(error.status_code, detail, headers=error.headers)
 
 
 def answer_service_error(request: Request, error: Exception) -> Response:
-    """The problem that one of the service's errors becomes. Refusals are remembered for the audit log."""
+    """Make a problem of a service error; a refusal is kept for the audit log."""
     assert isinstance(error, ServiceError)
     if error.status in (401, 403):
         request.state.refusal = error.detail
@@ -140,14 +140,14 @@ def answer_service_error(request: Request, error: Exception) -> Response:
 
 
 def _headers(error: ServiceError) -> Mapping[str, str]:
-    """What clients must be told besides: when to try again (RFC 9110, 10.2.3), and how to say who they are (11.6.1)."""
+    """Return the headers that a status requires: Retry-After (RFC 9110, 10.2.3) or WWW-Authenticate (11.6.1)."""
     if isinstance(error, RateLimited):
         return {"Retry-After": str(error.retry_after_s)}
     return {"WWW-Authenticate": "Bearer"} if isinstance(error, Unauthenticated) else {}
 
 
 def answer_archive_error(request: Request, error: Exception) -> Response:
-    """The problem that one of the archive's errors becomes; what it says of a failure stays in the log."""
+    """Make a problem of an archive error; details of a failure go to the log only."""
     assert isinstance(error, archive_errors.ArchiveError)
     status = next((status for kind, status in ARCHIVE_STATUS.items() if isinstance(error, kind)), 500)
     if status >= 500:
@@ -162,6 +162,6 @@ def _on_queue(request: Request, error: Exception) -> Response:
 
 
 def _on_failure(request: Request, error: Exception) -> Response:
-    """Tell the log everything and the client nothing: a trace may hold addresses and secrets."""
+    """Log a failure without details for the client: a traceback may hold addresses and secrets."""
     log.error("request failed", path=request.scope["path"], exc_info=error)
-    return problem(500, "the service failed on this request; its log says why")
+    return problem(500, "the service failed on this request; see its log for the reason")

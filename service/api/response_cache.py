@@ -1,11 +1,10 @@
-"""Pages of a search that were made before are sent again, for as long as nothing has changed that they tell.
+"""Cache of a search's responses, valid while the search has not changed.
 
-What a search looks like has a version (`archive.records.SearchVersion`), which one query reads for all who wait for one.
-Nobody is sent what is older than his request: a version is looked up after he has asked, and before the page is made
-that is kept under it.
+The content has a version (`archive.records.SearchVersion`), which one query reads for all waiting requests. It is read
+after a request arrives and before the response is made, so no response is older than its request.
 
-Without it, 200 readers that ask once a second need 1.4 cores on SQLite: 7.0 ms per page made anew, 0.45 ms per page
-that is kept (`benchmarks/results/load.json`).
+Without the cache, 200 readers with one request per second need 1.4 cores on SQLite: 7.0 ms per response made, 0.45 ms
+per cached one (`benchmarks/results/load.json`).
 """
 
 import asyncio
@@ -26,23 +25,23 @@ from service.security.scopes import Scope as Allowed
 from workers.queue import QueueUnavailable
 
 PROGRESS = "/progress"
-"""The page that also tells which devices are served."""
+"""Path of the response that also depends on the connected workers."""
 PAGE = re.compile(rf"{VERSION_PREFIX}/searches/(?P<search>{ID.pattern})(?P<page>|/archive|{PROGRESS}|/candidates)")
-"""Pages that tell nothing but what a version stands for."""
+"""Paths of responses that depend only on the search's version."""
 MOST_BYTES = 32 * 2**20
-"""Of all pages kept: an archive of a thousand elites is half a megabyte."""
+"""Maximum size of all cached responses: an archive of a thousand elites takes half a megabyte."""
 LARGEST_BYTES = 2 * 2**20
-"""Of a page that is kept."""
+"""Maximum size of one cached response."""
 
 State = tuple[SearchVersion, frozenset[str]]
-"""What a page depends on: the search's version, and for its progress the devices that are served."""
+"""State that a response depends on: the search's version, and for its progress the devices with workers."""
 Key = tuple[str, bytes, frozenset[Allowed]]
-"""Path, query, and what the caller may do."""
+"""Path, query and scopes of the caller."""
 
 
 @dataclass(frozen=True)
 class _CachedResponse:
-    """A page as it was sent."""
+    """A response with the state that it depends on."""
 
     state: State
     start: Message
@@ -54,7 +53,7 @@ class _CachedResponse:
 
 
 class ResponseCache:
-    """Keeps pages, those that were asked for last, and has each made once however many ask for it."""
+    """Middleware that caches the latest responses, and makes each once for all concurrent requests."""
 
     def __init__(self, app: ASGIApp, most_bytes: int = MOST_BYTES) -> None:
         self._app = app
@@ -64,9 +63,9 @@ class ResponseCache:
         self._making: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send a kept page if it is as the next one would be; pass everything else on."""
+        """Send a cached response if it is still valid; pass other requests on."""
         found = PAGE.fullmatch(scope["path"]) if scope["type"] == "http" and scope["method"] == "GET" else None
-        # Conditions are for who makes the page to see to.
+        # Conditional requests are left to the route.
         state = None
         if found is not None and "if-none-match" not in Headers(scope=scope):
             state = await _state_of(scope["app"].state.coordinator, found["search"], found["page"])
@@ -106,12 +105,12 @@ class ResponseCache:
 
 
 async def _state_of(running: Coordinator, search: str, page: str) -> State | None:
-    """What a page depends on now; None where that cannot be told, or there is no such search."""
+    """Read the state that a response depends on; None if it is unknown or there is no such search."""
     try:
         version = await running.versions.find(search)
         if version is None or (page == PROGRESS and version.asks):
             return None
         return version, await running.capabilities.devices() if page == PROGRESS else frozenset()
     except (ArchiveError, QueueUnavailable):
-        # Whoever makes the page needs the same, and says what is wrong.
+        # The route needs the same services, and reports the error.
         return None

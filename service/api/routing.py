@@ -1,4 +1,4 @@
-"""Every route at its address. A resource is a file beside this one with a `router`, and a line here."""
+"""Registration of all routes. A resource is a file beside this one with a `router`, and a line here."""
 
 from fastapi import APIRouter
 
@@ -24,7 +24,7 @@ from service.api import (
 
 
 def routes() -> APIRouter:
-    """Every route of the service, at its address."""
+    """Collect all routes of the service."""
     everything = APIRouter()
     for resource in (
         searches,

@@ -17,7 +17,7 @@ from service.security.scopes import Scope
 router = APIRouter(prefix="/searches", tags=["searches"], responses=PROBLEMS)
 
 NAME = r"^[a-z][a-z0-9_]{0,63}$"
-"""What names of operators look like."""
+"""Pattern of operators' names."""
 SHOW = "search"
 """Name of the route that shows one search."""
 
@@ -26,7 +26,7 @@ SHOW = "search"
 async def submit(
     body: SearchRequest, request: Request, response: Response, running: Running, id: NewId, caller: Caller
 ) -> models.Search:
-    """Start a search; it runs on after this answer. Its address is in `Location`."""
+    """Start a search, which runs on after this response. Its address is in `Location`."""
     search = await running.submit(body, id, owner=caller.token or "")
     response.headers["Location"] = request.app.url_path_for(SHOW, id=search.id)
     return builders.search_of(search)
@@ -40,7 +40,7 @@ async def find(
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[models.Search]:
-    """Searches, newest first."""
+    """List searches, newest first."""
     found = await running.store.searches.list(
         limit=limit + 1, before=decode_id(cursor), states=state, operator=operator
     )
@@ -49,23 +49,23 @@ async def find(
 
 @router.get("/{id}", name=SHOW, dependencies=[needs(Scope.READ)])
 async def show(search: Named) -> models.Search:
-    """One search."""
+    """Return one search."""
     return builders.search_of(search)
 
 
 @router.post("/{id}/pause", dependencies=[needs(Scope.STEER)])
 async def pause(id: Id, running: Running) -> models.Search:
-    """Propose nothing more; what is in flight still counts."""
+    """Pause a search; jobs in flight still count."""
     return builders.search_of(await running.pause(id))
 
 
 @router.post("/{id}/resume", dependencies=[needs(Scope.STEER)])
 async def resume(id: Id, running: Running) -> models.Search:
-    """Let a paused search go on."""
+    """Resume a paused search."""
     return builders.search_of(await running.resume(id))
 
 
 @router.post("/{id}/stop", dependencies=[needs(Scope.STEER)])
 async def stop(id: Id, running: Running) -> models.Search:
-    """End a search for good; what it found stays."""
+    """End a search for good; its results stay."""
     return builders.search_of(await running.stop(id))

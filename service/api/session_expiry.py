@@ -1,4 +1,4 @@
-"""Ends answers that go on and on, such as streams of events, soon after their caller's token has come to an end."""
+"""Middleware that ends long responses, such as event streams, soon after the caller's token ends."""
 
 import time
 from contextlib import suppress
@@ -10,21 +10,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from archive.errors import ArchiveError
 
 LOOK_AGAIN_S = 10.0
-"""How often a token is looked up while an answer goes on; streams of ours say something at least every 15 s."""
+"""Seconds between checks of the token during a response; our streams send something at least every 15 s."""
 
 
 class SessionEnded(Exception):
-    """The caller may not hear any more."""
+    """The caller's token ended during the response."""
 
 
 class SessionExpiry:
-    """Looks up the caller's token again and again while an answer goes on."""
+    """Middleware that checks the caller's token repeatedly during a response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on everything, until the token is not usable any more."""
+        """Pass on the response until the token ends."""
         caller = scope["state"].get("caller") if scope["type"] == "http" else None
         if caller is None or caller.token is None:
             await self._app(scope, receive, send)
@@ -43,12 +43,12 @@ class SessionExpiry:
         try:
             await self._app(scope, receive, send_while_usable)
         except* SessionEnded:
-            # What was left of the answer is not wanted; tasks that made it have ended by this.
+            # The rest of the response is dropped; this exception has ended the tasks that made it.
             pass
 
 
 async def _is_usable(request: Request, token: str) -> bool:
-    """Whether a token is still good; an archive that does not answer ends nothing."""
+    """Return True if a token is valid; an archive that does not answer ends no response."""
     with suppress(ArchiveError):
         kept = await request.app.state.coordinator.store.tokens.get(token)
         return bool(kept.is_usable(datetime.now(UTC)))

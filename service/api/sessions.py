@@ -1,7 +1,7 @@
 """Sessions of the pages: log in with a token, get a cookie, log out.
 
-Both routes take what a script sends (JSON) and what a form without any script sends; a form is answered with the
-address of the page to go on with.
+Both routes accept JSON from scripts and forms from pages without scripts. The response to a form is a redirect to the
+next page.
 """
 
 from typing import Any
@@ -25,23 +25,23 @@ router = APIRouter(tags=["access"], responses=PROBLEMS)
 LOGIN_BODY: dict[str, Any] = {
     "requestBody": {"required": True, "content": {"application/json": {"schema": LoginRequest.model_json_schema()}}}
 }
-"""What the document says of the body, which the route reads itself: programs send JSON, and forms are for our pages."""
+"""OpenAPI description of the body, which the route reads itself: JSON of programs; forms are for our pages only."""
 
 
 def is_secure(request: Request) -> bool:
-    """Whether the request came over TLS, to us or to a proxy that we trust."""
+    """Return True if the request came over TLS, to us or to a trusted proxy."""
     return request.url.scheme == "https"
 
 
 def cookie_of(request: Request) -> str | None:
-    """The secret in the session's cookie, None without one."""
+    """Return the secret in the session's cookie; None without one."""
     return cookies.secret_in(request.headers.get("cookie", ""), secure=is_secure(request))
 
 
 def page_after(asked: str) -> str:
-    r"""The page to go on with: the one asked for if it is one of ours, else the first.
+    r"""Return the requested page if it is ours, else the first page.
 
-    A browser takes `//name` and `/\name` for another site.
+    Browsers treat `//name` and `/\name` as another site.
     """
     ours = asked.startswith("/") and not asked.startswith(("//", "/\\")) and asked.isprintable()
     return asked if ours else "/"
@@ -49,7 +49,7 @@ def page_after(asked: str) -> str:
 
 @router.post(LOGIN, openapi_extra=LOGIN_BODY, response_model=OpenSession)
 async def log_in(request: Request, running: Running) -> Response:
-    """Begin a session. The cookie holds a new secret, whatever the browser came with."""
+    """Begin a session. The cookie gets a new secret, even if the browser had one."""
     body = await request.body()
     authentication = Authentication(running.store)
     if not request.headers.get("content-type", "").startswith(FORM):
@@ -67,7 +67,7 @@ async def log_in(request: Request, running: Running) -> Response:
 
 @router.post("/logout", status_code=status.HTTP_204_NO_CONTENT)
 async def log_out(request: Request, running: Running) -> Response:
-    """End the session that the cookie belongs to; a form is sent back to the login."""
+    """End the session of the cookie; a form is redirected to the login."""
     if secret := cookie_of(request):
         await Authentication(running.store).close_session(secret)
     form = request.headers.get("content-type", "").startswith(FORM)
@@ -80,14 +80,14 @@ def _token_in(body: bytes) -> str:
     try:
         return LoginRequest.model_validate_json(body).token
     except ValidationError as error:
-        raise InvalidInput(f'write {{"token": "reef_…"}}: {error.errors()[0]["msg"]}', "token") from error
+        raise InvalidInput(f'send {{"token": "reef_…"}}: {error.errors()[0]["msg"]}', "token") from error
 
 
 def _fields(body: bytes) -> dict[str, str]:
     try:
         return {name: values[0] for name, values in parse_qs(body.decode(), max_num_fields=MOST_FIELDS).items()}
     except ValueError as error:
-        raise InvalidInput("this is no form", "token") from error
+        raise InvalidInput("the request is not a form", "token") from error
 
 
 def _document(opened: OpenedSession) -> OpenSession:

@@ -1,4 +1,4 @@
-"""API tokens: make, list, revoke."""
+"""API tokens: create, list, revoke."""
 
 from fastapi import APIRouter, Response, status
 
@@ -16,28 +16,28 @@ router = APIRouter(prefix="/tokens", tags=["access"], responses=PROBLEMS, depend
 
 @router.get("")
 async def find(running: Running, cursor: Cursor = None, limit: Limit = 50) -> Page[Token]:
-    """Tokens, newest first, without their secrets."""
+    """List tokens, newest first, without their secrets."""
     found = await running.store.tokens.list(limit=limit + 1, before=decode_id(cursor))
     return page(found, limit, lambda token: (token.id,), Token.model_validate)
 
 
 @router.post("", status_code=status.HTTP_201_CREATED)
 async def create(body: TokenRequest, running: Running, caller: Caller, id: NewId, response: Response) -> IssuedToken:
-    """Make a token. Its text is in this answer and nowhere else; it may allow only what the caller may do."""
+    """Create a token. Only this response contains its text, and its scopes are limited to the caller's."""
     beyond = sorted(set(body.scopes) - caller.scopes)
     if beyond:
-        raise Forbidden(f"a token cannot give what it has not: {', '.join(beyond)}")
+        raise Forbidden(f"a token cannot give scopes that it lacks: {', '.join(beyond)}")
     if body.expires_at is not None and body.expires_at <= utc_now():
-        raise InvalidInput("write a time that is still to come", "expires_at")
+        raise InvalidInput("the expiry must be in the future", "expires_at")
     token, text = await issue(
         running.store, body.name, body.scopes, expires_at=body.expires_at, created_by=caller.token, id=id
     )
-    # Also keeps the text out of replies that are kept for requests sent again.
+    # Also keeps the text out of responses stored for idempotency keys.
     response.headers["Cache-Control"] = "no-store"
     return IssuedToken(**vars(Token.model_validate(token)), token=text)
 
 
 @router.delete("/{id}")
 async def revoke(id: Id, running: Running) -> Token:
-    """Refuse a token from now on, and end its sessions. It stays in the list, and its name in the audit log."""
+    """Revoke a token and end its sessions. It stays in the list and in the audit log."""
     return Token.model_validate(await running.store.tokens.revoke(id))

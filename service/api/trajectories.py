@@ -1,4 +1,4 @@
-"""Steps of a search, one JSON object a line."""
+"""Steps of a search, one JSON object per line."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -22,15 +22,17 @@ NDJSON = "application/x-ndjson"
     "/searches/{id}/trajectories",
     dependencies=[needs(Scope.READ)],
     response_class=StreamingResponse,
-    responses={200: {"content": {NDJSON: {}}, "description": "One JSON object a line: see docs/trajectories.md."}},
+    responses={
+        200: {"content": {NDJSON: {}}, "description": "One JSON object per line: see docs/reference/trajectories.md."}
+    },
 )
 async def steps(
     search: Named,
     running: Running,
-    which: Annotated[Which, Query(alias="filter", description="`gains`: correct, and faster for certain.")] = "all",
-    rewards: Annotated[bool, Query(description="Fill in rewards, and leave out steps that have none.")] = False,
+    which: Annotated[Which, Query(alias="filter", description="`gains`: correct and certainly faster.")] = "all",
+    rewards: Annotated[bool, Query(description="Fill in rewards, and omit steps without one.")] = False,
 ) -> StreamingResponse:
-    """Every judged step of a search, one JSON object a line, as it is read."""
+    """Stream all judged steps of a search, one JSON object per line."""
     return StreamingResponse(_lines(running.store, search, which, rewards=rewards), media_type=NDJSON)
 
 

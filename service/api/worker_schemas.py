@@ -1,4 +1,4 @@
-"""Documents of workers and of joining. They need no web framework."""
+"""Documents of workers and of joining, without the web framework."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -17,9 +17,9 @@ Word = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"
 
 
 class Worker(Resource):
-    """One worker. What only hosts have, which are those that joined with a token, is null for others.
+    """One worker. Fields that only remote workers have are null for the others.
 
-    Others hold the service's own credential, and are trusted with it. `seen` is by the worker's own clock, `seen_at` by
+    The others hold the service's own credential and are trusted. `seen` is a time by the worker's clock, `seen_at` by
     ours.
     """
 
@@ -47,7 +47,7 @@ class Worker(Resource):
 
     @classmethod
     def of(cls, status: WorkerStatus | None, host: RemoteWorker | None) -> Self:
-        """A worker as its last sign of life and the archive know it; at least one of them is given."""
+        """Combine the last heartbeat and the archive's record; at least one of them is given."""
         if host is None:
             return cls.model_validate(status)
         kinds = (*(("measure",) if host.device else ()), *(("trace",) if host.target else ()))
@@ -59,7 +59,7 @@ class Worker(Resource):
 
 
 class JoinRequest(BaseModel):
-    """A worker that asks to join: what it speaks, what it is and what it can do."""
+    """A worker's request to join: protocol versions, identity and capabilities."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -86,14 +86,14 @@ class JoinRequest(BaseModel):
     jail: Annotated[str, StringConstraints(max_length=256)] = ""
     machine: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{32,128}$")] | None = Field(
         default=None,
-        description="What only workers of one machine know; by it they stay trusted when they start anew.",
+        description="Secret of one machine; by it, its workers stay trusted after a restart.",
     )
 
     @field_validator("target")
     @classmethod
     def _is_target(cls, name: str | None) -> str | None:
         if name is not None and name not in TARGETS:
-            raise ValueError(f"'{name}' is no target; known: {', '.join(TARGETS)}")
+            raise ValueError(f"there is no target '{name}'; known: {', '.join(TARGETS)}")
         return name
 
     @field_validator("device")
@@ -102,14 +102,14 @@ class JoinRequest(BaseModel):
         return None if name is None else Device.parse(name).name
 
     def application(self) -> JoinApplication:
-        """What it says, for the service."""
+        """Convert the request for the service."""
         return JoinApplication(**{**dict(self), "versions": dict(self.versions)})
 
 
 class JoinResponse(Resource):
-    """What a worker gets: its id, and a user of the queue that is its own. The password is in no other answer.
+    """Response to a joining worker: its id, and its own user of the queue. No other response contains the password.
 
-    `ca` are certificates that vouch for the queue, PEM; null where the system's do.
+    `ca` are the CA certificates of the queue, PEM; null if the system's are enough.
     """
 
     worker: str
@@ -120,7 +120,7 @@ class JoinResponse(Resource):
 
 
 class RemoteWorkerStatus(Resource):
-    """How a worker stands: `active`, `draining`, `left`, `suspended` or `revoked`, and why if that was said."""
+    """State of a remote worker: `active`, `draining`, `left`, `suspended` or `revoked`, with a reason if known."""
 
     worker: str
     state: str
@@ -128,7 +128,7 @@ class RemoteWorkerStatus(Resource):
 
 
 class TrustRequest(BaseModel):
-    """Whether to vouch for a worker."""
+    """A request to trust a worker, or to stop trusting it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [{"trusted": True}]})
 
@@ -136,7 +136,7 @@ class TrustRequest(BaseModel):
 
 
 class RevokeRequest(BaseModel):
-    """Why a worker is shut out, for whoever looks later."""
+    """A request to revoke a worker, with the reason for the record."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, json_schema_extra={"examples": [{"reason": "its card was sold"}]}

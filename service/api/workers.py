@@ -1,4 +1,4 @@
-"""Workers: who is there to trace and to judge, joining, and how those stand that joined."""
+"""Workers: list, join, and control remote workers."""
 
 from fastapi import APIRouter, Response, status
 
@@ -22,7 +22,7 @@ router = APIRouter(prefix="/workers", tags=["workers"], responses=PROBLEMS)
 
 @router.get("", dependencies=[needs(Scope.READ)])
 async def find(running: Running, cursor: Cursor = None, limit: Limit = 50) -> Page[Worker]:
-    """Workers that were seen lately, and hosts that may work or are suspended, by id."""
+    """List workers with a recent heartbeat, and remote workers that are admitted or suspended, by id."""
     after = decode(cursor, str)
     living = {worker.id: worker for worker in await running.workers()}
     hosts = {host.id: host for host in await running.remote_workers.list()}
@@ -32,9 +32,9 @@ async def find(running: Running, cursor: Cursor = None, limit: Limit = 50) -> Pa
 
 @router.post("/join", status_code=status.HTTP_201_CREATED, dependencies=[needs(Scope.WORKER)])
 async def join(body: JoinRequest, running: Running, caller: Caller, response: Response) -> JoinResponse:
-    """Let a worker in. It gets an id and a user of the queue that reaches its own keys only."""
+    """Admit a worker. It gets an id and a user of the queue that reaches only its own keys."""
     if body.target is None and body.device is None:
-        raise InvalidInput("say what it traces for, what it judges on, or both", "target")
+        raise InvalidInput("give a target to trace for, a device to judge on, or both", "target")
     redis_url, ca = running.queue_for_hosts()
     admission = await running.remote_workers.join(body.application(), caller.token)
     response.headers["Cache-Control"] = "no-store"
@@ -50,26 +50,26 @@ async def join(body: JoinRequest, running: Running, caller: Caller, response: Re
 
 @router.get("/{id}/status", dependencies=[needs(Scope.WORKER)])
 async def worker_status(id: Id, running: Running) -> RemoteWorkerStatus:
-    """Show the state of a joined worker; one asks whose credential is refused."""
+    """Return the state of a remote worker, which asks for it after its credential was refused."""
     host = await running.remote_workers.get(id)
     return RemoteWorkerStatus(worker=id, state=host.state.value, reason=host.reason)
 
 
 @router.post("/{id}/drain", dependencies=[needs(Scope.STEER)])
 async def drain(id: Id, running: Running) -> Worker:
-    """Have a worker finish its job, take no more and leave."""
+    """Drain a worker: it finishes its job, takes no more and leaves."""
     return await _shown(running, await running.remote_workers.drain(id))
 
 
 @router.post("/{id}/revoke", dependencies=[needs(Scope.ADMIN)])
 async def revoke(id: Id, running: Running, body: RevokeRequest | None = None) -> Worker:
-    """Shut a worker out for good: its connections end at once, and its jobs go to others."""
+    """Revoke a worker for good: its connections end at once, and its jobs go to others."""
     return await _shown(running, await running.remote_workers.revoke(id, body.reason if body else ""))
 
 
 @router.post("/{id}/trust", dependencies=[needs(Scope.ADMIN)])
 async def trust(id: Id, running: Running, body: TrustRequest | None = None) -> Worker:
-    """Vouch for a worker, or no longer. A trusted one may confirm, and what it says counts without being repeated."""
+    """Trust a worker, or stop trusting it. A trusted worker may confirm, and its reports count without repetition."""
     return await _shown(running, await running.remote_workers.trust(id, body is None or body.trusted))
 
 

@@ -1,4 +1,4 @@
-"""A search as one zip file: every elite with what it is, what it rests on and how to run it."""
+"""Zip file of a search: all elites with their description, evidence and runnable file."""
 
 import asyncio
 import io
@@ -21,15 +21,15 @@ from workers.protocol import Bundle, Operator, Readings
 from workers.protocol.words import describe
 
 FORMAT = 1
-"""Version of the layout, in the manifest; raised when a reader would have to change."""
+"""Version of the layout, in the manifest; raised when readers have to change."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
-"""Timestamp of every entry, the earliest that zip files know: equal archives make equal files."""
+"""Timestamp of all entries, the earliest in zip files, so that equal archives make equal files."""
 LEVEL = 6
-"""zlib's own default: PTX shrinks about eightfold."""
+"""Compression level, zlib's default: PTX shrinks about eightfold."""
 
 
 class _StreamBuffer(io.RawIOBase):
-    """Takes what the zip file writes until it is sent. It cannot seek, so nothing that was sent has to be kept."""
+    """Buffer of the zip file's bytes until they are sent. It cannot seek, so sent bytes need not be kept."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,13 +50,13 @@ class _StreamBuffer(io.RawIOBase):
 
 
 async def export(store: Store, search: SearchRecord) -> AsyncIterator[bytes]:
-    """The zip file of a search in parts, an elite at a time.
+    """Build the zip file of a search in parts, one elite at a time.
 
     Yields:
-        Its bytes, in order.
+        Bytes of the file, in order.
 
     Raises:
-        NotFound: If the search's operator is gone.
+        RecordNotFound: If the search's operator is missing.
     """
     document = (await store.operators.get(search.operator)).document
     operator = Operator.model_validate_json(document)
@@ -77,7 +77,7 @@ async def export(store: Store, search: SearchRecord) -> AsyncIterator[bytes]:
 
 
 async def _files(store: Store, search: SearchRecord, operator: Operator, elite: EliteRecord) -> dict[str, str]:
-    """By name in the zip file, everything about one elite."""
+    """Build the files of one elite, by name in the zip file."""
     kernel = await read_kernel(store, search, operator, elite)
     stored = await store.bundles.get(elite.bundle)
     bundle = Bundle.model_validate_json(stored.document)
@@ -98,7 +98,7 @@ async def _files(store: Store, search: SearchRecord, operator: Operator, elite: 
 
 
 async def _certificate(certifier: Certifier, search: SearchRecord, elite: EliteRecord) -> dict[str, str]:
-    """Its certificate, unless the archive has lost what it would rest on."""
+    """Build the elite's certificate, unless the archive lacks its evidence."""
     certificate = await certifier.of_elite(search, elite)
     return {} if certificate is None else {f"{_folder(elite)}/certificate.json": certificate.text()}
 

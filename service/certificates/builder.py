@@ -22,18 +22,9 @@ SHARED_SECRET = (
 class CertificateEvidence:
     """Records of one variant on one device.
 
-    Attributes:
-        search: Its search, with the reference graphs.
-        operator: Its operator.
-        candidate: Its candidate, with the source.
-        variant: The variant, with its configuration.
-        stored: Its bundle with readings.
-        verdict: The report that counts.
-        reports: All reports on the candidate, oldest first.
-        traced_alike: True if a second trace gave the same bundle.
-        pacer: Plans timed beside it, on devices that measure.
-        baseline_us: Times of the seed kernel by shape, on other devices.
-        elite: The cell that it holds, if any.
+    `verdict` is the report that counts; `reports` are all on the candidate, oldest first. `traced_alike` is true if a
+    second trace gave the same bundle. Devices that measure have a `pacer`; others have `baseline_us`, the times of the
+    seed kernel by shape.
     """
 
     search: SearchRecord

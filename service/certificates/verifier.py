@@ -1,7 +1,7 @@
 """Verifier: it repeats a certificate on this machine, and reports what agrees, what differs and what it cannot try.
 
 Each step shows the certificate's figures beside those found here. The certificate is untrusted: its plans must keep
-the same rules as any candidate's, its source is traced in a sandbox, and correctness is checked on its own secret
+the same rules as any candidate's, and its source is traced in a sandbox. Correctness is checked on its own secret
 inputs and on new ones.
 """
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from service.certificates.builder import graph_digests
 from service.certificates.comparison import (
+    NO_SEED,
     ComparedFigure,
     StepOutcome,
     Verification,
@@ -20,11 +21,15 @@ from service.certificates.comparison import (
     check_shapes,
     correctness,
     excused,
+    paced,
+    pacer_of,
+    pacers,
+    predicted,
+    related,
     times,
     verdict,
 )
 from service.certificates.document import Certificate, LoadedCertificate
-from service.certificates.reference_points import NO_SEED, paced, pacer_of, pacers, predicted, related
 from service.evaluation.executor_client import COMMAND, LocalExecutor
 from workers.protocol import (
     MEASURED_DEADLINE_S,

@@ -1,4 +1,4 @@
-"""The `reef` command. Each module holds the commands of one kind of user; this one puts them together."""
+"""The `reef` command line. Each module holds related commands; this one lists them."""
 
 import importlib
 import importlib.metadata
@@ -39,10 +39,12 @@ COMMANDS = {
     "export": CommandLocation(
         "service.cli.export",
         "export",
-        "Write a search's fastest elites as a package to install, all that it found into a zip file, or its steps.",
+        "Export a search: its fastest elites as a Python package, all elites as a zip file, or its steps.",
     ),
     "plan": CommandLocation("service.cli.export", "plan", "Show launch plans."),
-    "operators": CommandLocation("service.cli.operators", "operators", "Manage the operator catalogue."),
+    "operators": CommandLocation(
+        "service.cli.operators", "operators", "Manage the catalogue's and submitted operators."
+    ),
     "import": CommandLocation("service.cli.import_", "imports", "Import operators (KernelBench)."),
     "kernelbench": CommandLocation(
         "service.cli.kernelbench", "benchmark", "Summarise searches for KernelBench problems."
@@ -64,7 +66,7 @@ COMMANDS = {
     "migrate": CommandLocation("service.cli.serve", "migrate_archive", "Bring the archive's schema up to date."),
     "doctor": CommandLocation("service.cli.serve", "doctor", "Check what works on this machine."),
 }
-"""Every command: its module, its name there, and what `reef --help` says. A module is imported when it is called."""
+"""All commands: module, name in the module, and summary for `reef --help`. A module is imported when it is called."""
 
 app = typer.Typer(
     name="reef", cls=group_of(COMMANDS), no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False
@@ -87,7 +89,7 @@ def reef(
 
 
 def main() -> None:
-    """Run the command line; errors become one line and an exit code, never a trace."""
+    """Run the command line; an error becomes one line and an exit code, never a traceback."""
     try:
         configure(Settings())
         app()
@@ -104,6 +106,6 @@ def main() -> None:
 
 
 def queue_unavailable() -> type[Exception]:
-    """What the queue raises; looked up only when something was raised, because the queue takes long to import."""
+    """Return the queue's error class, imported only after an error because the queue is slow to import."""
     found: type[Exception] = importlib.import_module("workers.queue").QueueUnavailable
     return found

@@ -1,4 +1,4 @@
-"""`reef archive`: copy an archive, fill one, re-bin searches, forget what is old. Works on the database itself."""
+"""`reef archive`: dump and load an archive, re-bin searches, delete old data. Works directly on the database."""
 
 import asyncio
 import getpass
@@ -17,6 +17,7 @@ from archive.errors import RecordConflict as ArchiveConflict
 from archive.errors import RecordNotFound as Gone
 from archive.records import NewAuditRecord
 from archive.store import RebinningResult, Store
+from service.cli.connection import AsJson
 from service.cli.console import emit_json, err, out
 from service.errors import InvalidInput
 from service.open_archive import open_archive
@@ -26,27 +27,26 @@ T = TypeVar("T")
 archive = typer.Typer(help="Copy the archive, re-bin searches, and delete old data.", no_args_is_help=True)
 
 LEAST_DAYS = 30
-"""Days that an entry of the audit log stays at least: a month, in which somebody may come to look."""
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+"""Minimum age in days of audit entries to remove, so that a month can be looked up."""
 
 
 @archive.command("dump")
 def dump(
     path: Annotated[Path, typer.Argument(help="File to write; it must not exist.")], as_json: AsJson = False
 ) -> None:
-    """Write the whole archive, as it is at one moment, into a file that any other can be filled from."""
+    """Write a consistent snapshot of the whole archive into a file."""
     _count(asyncio.run(_with_store(lambda store: _copied(store.copies.dump(path)))), "written", as_json=as_json)
 
 
 @archive.command("load")
 def load(path: Annotated[Path, typer.Argument(help="A file that `dump` wrote.")], as_json: AsJson = False) -> None:
-    """Fill an empty archive from a file, all or nothing."""
+    """Fill an empty archive from a dump, all or nothing."""
     _count(asyncio.run(_with_store(lambda store: _copied(store.copies.load(path)))), "read", as_json=as_json)
 
 
 @archive.command("prune")
 def prune(
-    days: Annotated[int, typer.Option(help="Searches that ended at least so many days ago.", min=0)],
+    days: Annotated[int, typer.Option(help="Minimum number of days since a search ended.", min=0)],
     yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it they are only listed.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -61,18 +61,16 @@ def prune(
         return
     for search in expired:
         out.print(search, highlight=False)
-    err.print(f"{len(expired)} searches would be removed; say --yes to do it")
+    err.print(f"{len(expired)} searches would be removed; repeat with --yes to remove them")
 
 
 @archive.command("rebin")
 def rebin(
-    search: Annotated[str, typer.Argument(help="Id of a search that is paused or has ended.")],
-    axes: Annotated[
-        str, typer.Option(help="Descriptors that span the new grid, with commas; as before if empty.")
-    ] = "",
+    search: Annotated[str, typer.Argument(help="Id of a paused or ended search.")],
+    axes: Annotated[str, typer.Option(help="Descriptors of the new grid, comma-separated; unchanged by default.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Place a search's kernels anew: on other axes, or by edges that were changed. Every offer is made again."""
+    """Rebuild a search's grid, on other axes or with changed bin edges, by repeating all offers."""
     names = tuple(name.strip() for name in axes.split(",") if name.strip())
     for name in names:
         if name not in DESCRIPTORS:
@@ -82,17 +80,17 @@ def rebin(
         emit_json(asdict(found))
         return
     for device, cells in found.cells.items():
-        out.print(f"{device}: {cells} cells held", highlight=False)
-    told = f"; {found.unplaced} have no coordinate on these axes" if found.unplaced else ""
-    err.print(f"{found.offers} offers made again, axes version {found.axes_version}{told}", highlight=False)
+        out.print(f"{device}: {cells} cells filled", highlight=False)
+    unplaced = f"; {found.unplaced} have no coordinate on these axes" if found.unplaced else ""
+    err.print(f"{found.offers} offers repeated, axes version {found.axes_version}{unplaced}", highlight=False)
 
 
 @archive.command("prune-audit")
 def prune_audit(
-    days: Annotated[int, typer.Option(help="Entries older than so many days.", min=LEAST_DAYS)],
+    days: Annotated[int, typer.Option(help="Age in days above which entries are removed.", min=LEAST_DAYS)],
     as_json: AsJson = False,
 ) -> None:
-    """Remove old entries of the audit log, and write down there that it was done."""
+    """Remove old audit entries, and record the removal in the audit log."""
     moment = datetime.now(UTC)
     who = f"{getpass.getuser()} on {socket.gethostname()}"
     entry = NewAuditRecord(moment, None, who, "", "reef archive prune-audit", f"--days {days}", 200, "")
@@ -107,7 +105,7 @@ async def _with_store(use: Callable[[Store], Awaitable[T]]) -> T:
 
 
 async def _rebinned(store: Store, search: str, names: Sequence[str]) -> RebinningResult:
-    """Re-bin by the edges that descriptors have now; a search that cannot be is the caller's mistake."""
+    """Re-bin by the descriptors' present edges; a search that cannot be re-binned is an input error."""
     try:
         known = await store.searches.get(search)
         axes = [DESCRIPTORS[name].axis for name in names or [axis.descriptor for axis in known.axes]]
@@ -117,7 +115,7 @@ async def _rebinned(store: Store, search: str, names: Sequence[str]) -> Rebinnin
 
 
 async def _copied(copying: Awaitable[dict[str, int]]) -> dict[str, int]:
-    """What was copied; a file that cannot be used is the caller's mistake."""
+    """Await a dump or load; an unusable file is an input error."""
     try:
         return await copying
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`reef certificate` and `reef verify`: what a verdict rests on, and whether it holds here too."""
+"""`reef certificate` and `reef verify`: write the evidence for a verdict, and repeat it on another machine."""
 
 import asyncio
 from pathlib import Path
@@ -12,25 +12,25 @@ from service.certificates.comparison import StepOutcome, Verification, Verificat
 from service.certificates.document import MAX_BYTES, Certificate, LoadedCertificate, read
 from service.certificates.verifier import Verifier
 from service.cli.connection import AsJson, Token, Url, reach
-from service.cli.console import emit_json, out
+from service.cli.console import emit_json, out, plain
 from service.errors import InvalidInput
 from service.evaluation.executor_client import COMMAND
 from service.fleet.devices import find_card
 from service.settings import Settings
 
 DOES_NOT_HOLD = 4
-"""Exit status where something differs, or too little could be repeated."""
+"""Exit status if something differs, or too little could be repeated."""
 IN_PART = 5
-"""Exit status where nothing differs, and something could not be repeated."""
+"""Exit status if nothing differs, but something could not be repeated."""
 _COLOURS = {StepOutcome.REPEATED: "green", StepOutcome.DIFFERS: "red", StepOutcome.NOT_TRIED: "yellow"}
 
 
 def certificate(
-    candidate: Annotated[str, typer.Argument(help="Id of a candidate that was judged correct.")],
-    write: Annotated[Path | None, typer.Option("--out", help="The file; printed if left out.")] = None,
-    device: Annotated[str | None, typer.Option(help="Where it was judged; any if left out.")] = None,
-    variant: Annotated[int | None, typer.Option(help="Which of its variants; any if left out.")] = None,
-    source: Annotated[bool, typer.Option("--source/--no-source", help="Whether its source is in it.")] = True,
+    candidate: Annotated[str, typer.Argument(help="Id of a correct candidate.")],
+    write: Annotated[Path | None, typer.Option("--out", help="File to write; standard output by default.")] = None,
+    device: Annotated[str | None, typer.Option(help="Device of the verdict; any by default.")] = None,
+    variant: Annotated[int | None, typer.Option(help="Index of the variant; any by default.")] = None,
+    source: Annotated[bool, typer.Option("--source/--no-source", help="Include the candidate's source.")] = True,
     url: Url = None,
     token: Token = None,
 ) -> None:
@@ -56,7 +56,7 @@ def verify(
     path: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="A file that `reef certificate` wrote.")],
     as_json: AsJson = False,
 ) -> None:
-    """Repeat a CERTIFICATE on this machine. What cannot be repeated here is said with the reason."""
+    """Repeat a CERTIFICATE on this machine. Steps that cannot be repeated are listed with the reason."""
     found = _read(path)
     done = asyncio.run(_verifier(found.certificate).verify(found))
     if as_json:
@@ -75,7 +75,7 @@ def _verifier(certificate: Certificate) -> Verifier:
 def _read(path: Path) -> LoadedCertificate:
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise InvalidInput(f"{path} is longer than the {MAX_BYTES} bytes that are read", "CERTIFICATE")
+            raise InvalidInput(f"{path} is longer than the maximum of {MAX_BYTES} bytes", "CERTIFICATE")
         return read(path.read_bytes())
     except OSError as error:
         raise InvalidInput(f"{path}: {error.strerror}", "CERTIFICATE") from error
@@ -98,22 +98,17 @@ def _step(step: VerificationStep) -> dict[str, Any]:
 
 
 def _print(found: LoadedCertificate, done: Verification) -> None:
-    out.print(_plain(found.certificate.title), highlight=False)
+    out.print(plain(found.certificate.title), highlight=False)
     for step in done.steps:
         out.print(Text(f"{step.name}: {step.found.value}", _COLOURS[step.found]), highlight=False)
         if step.reason:
-            out.print(Text("  ") + _plain(step.reason), highlight=False)
+            out.print(Text("  ") + plain(step.reason), highlight=False)
         if step.figures:
             table = Table("", "certificate", "here", box=None, pad_edge=False)
             for each in step.figures:
-                table.add_row(Text("  ") + _plain(each.name), _plain(each.then), _plain(each.now))
+                table.add_row(Text("  ") + plain(each.name), plain(each.then), plain(each.now))
             out.print(table, highlight=False)
     said = "it holds on this machine" if done.holds else "it does NOT hold on this machine"
     if done.holds and done.untried:
         said = f"nothing differs on this machine, but NOT everything was repeated: {', '.join(done.untried)}"
     out.print(f"certificate {found.digest[:16]}: {said}", highlight=False)
-
-
-def _plain(text: str) -> Text:
-    """Text of a stranger without what could steer a terminal, or be taken for markup."""
-    return Text("".join(char if char.isprintable() else "?" for char in text))

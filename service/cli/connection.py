@@ -1,4 +1,7 @@
-"""Which service a command speaks to: one at an address, or one inside this process for as long as it runs."""
+"""Connection to the service that a command uses, and options that several commands share.
+
+The service is at an address, or runs inside this process while the command runs.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,27 +14,33 @@ from service.cli.lazy import imported
 from service.settings import Settings
 
 Url = Annotated[
-    str | None, typer.Option("--url", help="Address of a coordinator; REEF_URL, or none: one inside this command.")
+    str | None,
+    typer.Option("--url", help="Address of a coordinator, or REEF_URL; by default one runs in this command."),
 ]
-Token = Annotated[str | None, typer.Option("--token", help="Who is calling; better said by REEF_TOKEN.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Token = Annotated[str | None, typer.Option("--token", help="API token; prefer REEF_TOKEN.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+SearchId = Annotated[str, typer.Argument(help="Id of a search.")]
+NewestSearch = Annotated[str, typer.Argument(help="Id of a search; the newest by default.")]
+CandidateId = Annotated[str, typer.Argument(help="Id of a candidate.")]
+OperatorSpec = Annotated[str, typer.Argument(help="A catalogue name, or a path to a spec.")]
+SearchDevice = Annotated[str | None, typer.Option(help="Device of the search; its first by default.")]
 
 INSIDE = "service.cli.in_process"
-"""Who speaks to a service elsewhere does not wait until a database and a web framework are imported."""
+"""Module of the service inside this process, imported only if needed: database and web framework import slowly."""
 
 
 @asynccontextmanager
 async def reach(url: str | None, token: str | None, *, working: bool = False) -> AsyncIterator[AsyncReef]:
-    """A client of the service that a command is about.
+    """Connect to the service that a command uses.
 
     Args:
-        url: Its address; `REEF_URL` if not given. Without either, a service inside this process over the data folder.
-        token: Who is calling; `REEF_TOKEN` if not given.
-        working: Whether a service of our own must search and judge, or only show what the archive holds.
+        url: Address of the service; `REEF_URL` if not given. Without either, a service runs in this process.
+        token: API token; `REEF_TOKEN` if not given.
+        working: True if a service in this process must search and judge; otherwise it only reads the archive.
 
     Raises:
-        ServiceError: If a service of our own does not start.
-        ArchiveError: If its database does not.
+        ServiceError: If the service in this process does not start.
+        ArchiveError: If its database does not start.
     """
     settings = Settings()
     where = url or settings.url

@@ -1,4 +1,4 @@
-"""Where the command line writes: results on standard output, everything else on standard error."""
+"""Output of the command line: results on standard output, everything else on standard error."""
 
 import json
 import sys
@@ -13,11 +13,16 @@ err = Console(stderr=True, soft_wrap=True)
 
 
 def complain(detail: str, field: str | None = None) -> None:
-    """Say in one line what was wrong, and where."""
+    """Print an error in one line, with the field that it is about."""
     where = f"{field}: " if field and not detail.startswith(field) else ""
     err.print(Text.assemble(("reef: ", "bold red"), where, detail), highlight=False)
 
 
+def plain(text: str) -> Text:
+    """Make untrusted text safe to print: no control characters, no markup."""
+    return Text("".join(char if char.isprintable() else "?" for char in text))
+
+
 def emit_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
-    """Write one JSON document on one line, as `--json` promises."""
+    """Print one JSON document on one line."""
     sys.stdout.write(json.dumps(value, default=str) + "\n")

@@ -1,4 +1,4 @@
-"""`reef pause`, `resume`, `stop` and `update`: what may be done to a search that runs, here or elsewhere."""
+"""`reef pause`, `resume`, `stop` and `update`: control a search."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,40 +10,39 @@ from pydantic import ValidationError
 from kernelreef import AsyncReef
 from kernelreef.asynchronous import SearchChanges
 from kernelreef.models import Search
-from service.cli.connection import AsJson, Token, Url, reach
+from service.cli.connection import AsJson, SearchId, Token, Url, reach
 from service.cli.console import emit_json, out
 from service.cli.watch import rules_of
 from service.errors import InvalidInput
 from service.requests import SearchChange
 
 NO_RULES = "none"
-"""What `--stop` says to take all rules away."""
-Id = Annotated[str, typer.Argument(help="Id of the search.")]
+"""Value of `--stop` that removes all rules."""
 
 
-def pause(search: Id, as_json: AsJson = False, url: Url = None, token: Token = None) -> None:
+def pause(search: SearchId, as_json: AsJson = False, url: Url = None, token: Token = None) -> None:
     """Pause a search; jobs in flight still count."""
     _act(lambda reef: reef.pause(search), url, token, as_json=as_json)
 
 
-def resume(search: Id, as_json: AsJson = False, url: Url = None, token: Token = None) -> None:
+def resume(search: SearchId, as_json: AsJson = False, url: Url = None, token: Token = None) -> None:
     """Resume a paused search."""
     _act(lambda reef: reef.resume(search), url, token, as_json=as_json)
 
 
-def stop(search: Id, as_json: AsJson = False, url: Url = None, token: Token = None) -> None:
+def stop(search: SearchId, as_json: AsJson = False, url: Url = None, token: Token = None) -> None:
     """End a search for good; its results stay."""
     _act(lambda reef: reef.stop(search), url, token, as_json=as_json)
 
 
 def update(
-    search: Id,
+    search: SearchId,
     evaluations: Annotated[int | None, typer.Option(help="Maximum number of evaluations in all.")] = None,
     priority: Annotated[int | None, typer.Option(help="Priority among your own searches, 1 to 9.")] = None,
     stop: Annotated[
         list[str] | None,
         typer.Option(
-            help="End earlier: seconds=N, device_seconds=N, plateau=N or speedup=X, in place of what was said."
+            help="New stop rules: seconds=N, device_seconds=N, plateau=N or speedup=X; they replace all others."
         ),
     ] = None,
     as_json: AsJson = False,
@@ -56,10 +55,10 @@ def update(
 
 
 def changes_of(evaluations: int | None, priority: int | None, stop: list[str] | None) -> SearchChanges:
-    """What the options of `update` ask for.
+    """Read the changes from the options of `update`.
 
     Raises:
-        BadInput: If they ask for nothing, or for what cannot be; the option is named.
+        InvalidInput: If there is no change, or an option is invalid; it names the option.
     """
     changes = SearchChanges()
     if evaluations is not None:

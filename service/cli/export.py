@@ -1,4 +1,4 @@
-"""`reef best`, `reef export` and `reef plan show`: look at what searches have found, and take it away."""
+"""`reef best`, `reef export` and `reef plan show`: show and export the results of searches."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,16 +6,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from kernelreef import AsyncReef
 from kernelreef.models import Candidate, Elite, Search
 from kernelreef.packages import Package
 from service.analysis.trajectories import Which
-from service.cli.connection import AsJson, Token, Url, reach
-from service.cli.console import emit_json, out
+from service.cli.connection import AsJson, CandidateId, NewestSearch, SearchDevice, Token, Url, reach
+from service.cli.console import emit_json, out, plain
 from service.cli.files import begin
 from service.cli.heat_map import elite_table
-from service.cli.package import package_document, print_package
 from service.cli.watch import find_search, write_kernel
 from service.errors import InvalidInput, NotFound
 from service.evaluation.figure_labels import best_baselines, in_words
@@ -24,13 +25,11 @@ from workers.protocol.words import describe
 
 plan = typer.Typer(help="Show launch plans.", no_args_is_help=True)
 
-WhichSearch = Annotated[str, typer.Argument(help="Id of a search; the newest if left out.")]
-
 
 def best(
-    search: WhichSearch = "",
+    search: NewestSearch = "",
     write: Annotated[Path | None, typer.Option("--out", help="Also write the best kernel into this folder.")] = None,
-    device: Annotated[str | None, typer.Option(help="Which of its devices; the first if left out.")] = None,
+    device: SearchDevice = None,
     as_json: AsJson = False,
     url: Url = None,
     token: Token = None,
@@ -53,7 +52,7 @@ def best(
                 said = f"As a finalist the best one is: {leader.finalist.standing}. {leader.finalist.reason}"
                 out.print(said.strip(), highlight=False, markup=False)
             if leader.outdated:
-                said = f"It was judged by protocol {leader.protocol_version}; this release has other checks."
+                said = f"It was judged by the older protocol {leader.protocol_version}; this release's checks differ."
                 out.print(said, highlight=False)
         if path:
             out.print(f"The best kernel is in {path}")
@@ -64,28 +63,28 @@ def best(
 
 
 def export(
-    search: WhichSearch = "",
+    search: NewestSearch = "",
     write: Annotated[
         Path | None,
-        typer.Option("--out", help="A folder for a package, or a .zip file; OPERATOR_SEARCH.zip if left out."),
+        typer.Option("--out", help="A folder for a package, or a .zip file; OPERATOR_SEARCH.zip by default."),
     ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="For a package: which of its devices; the first if left out.")
-    ] = None,
-    backward: Annotated[
-        str | None, typer.Option(help="For a package: a search of the operator with gradients.")
-    ] = None,
+    device: SearchDevice = None,
+    backward: Annotated[str | None, typer.Option(help="For a package: a search for the operator's gradients.")] = None,
     name: Annotated[
-        str | None, typer.Option(help="For a package: what to import; OPERATOR_kernels if left out.")
+        str | None, typer.Option(help="For a package: its import name; OPERATOR_kernels by default.")
     ] = None,
-    trajectories: Annotated[bool, typer.Option("--trajectories", help="Its steps, as .jsonl or .parquet.")] = False,
-    which: Annotated[Which, typer.Option("--filter", help="Of the steps: all, or certain gains.")] = "all",
-    rewards: Annotated[bool, typer.Option("--rewards", help="Steps with rewards only.")] = False,
+    trajectories: Annotated[
+        bool, typer.Option("--trajectories", help="Export the search's steps, as .jsonl or .parquet.")
+    ] = False,
+    which: Annotated[
+        Which, typer.Option("--filter", help="Steps to export: all, or those with certain gains.")
+    ] = "all",
+    rewards: Annotated[bool, typer.Option("--rewards", help="Only steps with rewards.")] = False,
     as_json: AsJson = False,
     url: Url = None,
     token: Token = None,
 ) -> None:
-    """Write a search's fastest elites as a package to install, all that it found into a zip file, or its steps."""
+    """Export a search: its fastest elites as a Python package, all elites as a zip file, or its steps."""
 
     async def exported() -> tuple[Search, Path, Package | None]:
         async with reach(url, token) as reef:
@@ -100,24 +99,24 @@ def export(
 
     found, path, package = asyncio.run(exported())
     if as_json:
-        told = {} if package is None else package_document(package)
-        emit_json({"search": found.id, "operator": found.operator, "file": str(path), **told})
+        extra = {} if package is None else package_document(package)
+        emit_json({"search": found.id, "operator": found.operator, "file": str(path), **extra})
     elif package is not None:
         print_package(package, path)
     else:
-        out.print(f"Everything that search {found.id} found is in {path}", highlight=False)
+        out.print(f"The results of search {found.id} are in {path}", highlight=False)
 
 
 @plan.command("show")
 def show(
-    candidate: Annotated[str, typer.Argument(help="Id of a candidate.")],
-    variant: Annotated[int, typer.Option(help="Which of its variants.")] = 0,
-    shape: Annotated[int, typer.Option(help="Which of its plans, from 0; all if left out.")] = -1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the whole bundle.")] = False,
+    candidate: CandidateId,
+    variant: Annotated[int, typer.Option(help="Index of the variant.")] = 0,
+    shape: Annotated[int, typer.Option(help="Index of the plan, from 0; all by default.")] = -1,
+    as_json: AsJson = False,
     url: Url = None,
     token: Token = None,
 ) -> None:
-    """Say in words what a candidate's plans will do."""
+    """Describe a candidate's launch plans in words."""
 
     async def shown() -> None:
         async with reach(url, token) as reef:
@@ -141,17 +140,17 @@ async def write_steps(reef: AsyncReef, search: str, path: Path, which: Which, *,
     """Write a search's trajectories into a file, which appears when it is complete.
 
     Args:
-        reef: Where the search is.
-        search: Its id.
+        reef: Client of the service that has the search.
+        search: Id of the search.
         path: The file; its name ends in `.jsonl` or `.parquet`.
-        which: Which steps.
-        rewards: Whether to fill in rewards.
+        which: Filter of the steps.
+        rewards: True to fill in rewards.
 
     Returns:
-        Where it is.
+        Absolute path of the file.
 
     Raises:
-        BadInput: If the name ends otherwise, or Parquet needs a package that is not there.
+        InvalidInput: If the name has another ending, or Parquet needs a package that is not installed.
     """
     part = path.with_name(f"{path.name}.part")
     address = f"/searches/{search}/trajectories?filter={which}&rewards={str(rewards).lower()}"
@@ -167,7 +166,7 @@ async def write_steps(reef: AsyncReef, search: str, path: Path, which: Which, *,
 
 
 async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
-    """Lines as NDJSON means them: strings may hold what Python takes for the end of a line."""
+    """Split a stream into lines at newlines only, because NDJSON strings may hold other line ends of Python."""
     rest = b""
     async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
@@ -194,3 +193,25 @@ def _document(search: Search, leader: Elite, candidate: Candidate, path: Path | 
         "finalist": leader.finalist.model_dump() if leader.finalist else None,
         "file": str(path) if path else None,
     }
+
+
+def package_document(package: Package) -> dict[str, object]:
+    """Describe a package as JSON: the candidate per shape, and the reasons for omissions."""
+    return {
+        "package": package.name,
+        "serving": dict(package.serving),
+        "training": dict(package.training),
+        "refusals": list(package.refusals),
+    }
+
+
+def print_package(package: Package, path: Path) -> None:
+    """Print the candidate per shape, the reasons for omissions, and how to install the package."""
+    table = Table("shape", "candidate", "with gradients", box=None, pad_edge=False)
+    for shape in {**package.serving, **package.training}:
+        kernels = (package.serving.get(shape, "PyTorch"), package.training.get(shape, "PyTorch"))
+        table.add_row(Text(shape), *map(Text, kernels))
+    out.print(table, highlight=False)
+    for refusal in package.refusals:
+        out.print(Text("left out: ", "yellow") + plain(refusal))
+    out.print(f"The package {package.name} is in {path}: pip install {path}", highlight=False, markup=False)

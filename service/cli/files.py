@@ -1,4 +1,4 @@
-"""Trajectories as files: one JSON object a line, or Parquet with one column a field."""
+"""Files of trajectories: one JSON object per line, or Parquet with one column per field."""
 
 import importlib
 import json
@@ -10,13 +10,13 @@ from service.analysis.trajectories import Trajectory
 from service.errors import InvalidInput
 
 GROUP = 1000
-"""Records of a row group: some megabytes, as readers like them."""
+"""Number of records in a row group: some megabytes, as Parquet readers prefer."""
 KINDS = {"integer": "int64", "number": "float64", "string": "string"}
-"""Arrow's types of JSON schema's plain ones; whatever is nested becomes a string of JSON."""
+"""Arrow type of each plain JSON schema type; a nested value becomes a JSON string."""
 
 
 class JsonLinesFile:
-    """A file of JSON lines that is being written."""
+    """Writer of a JSON lines file."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w", encoding="utf-8", newline="\n")
@@ -35,13 +35,13 @@ class JsonLinesFile:
 
 
 class ParquetFile:
-    """A Parquet file that is being written; its last row group comes as the block ends without an error."""
+    """Writer of a Parquet file; it writes the last row group if the block ends without an error."""
 
     def __init__(self, path: Path) -> None:
         """Begin a file.
 
         Raises:
-            BadInput: If pyarrow is not installed.
+            InvalidInput: If pyarrow is not installed.
         """
         try:
             self._arrow = importlib.import_module("pyarrow")
@@ -78,10 +78,10 @@ class ParquetFile:
 
 
 def begin(path: Path, name: str) -> JsonLinesFile | ParquetFile:
-    """Begin to write `path` in the form that the end of `name` stands for.
+    """Begin to write `path` in the format of `name`'s suffix.
 
     Raises:
-        BadInput: If it stands for none, or pyarrow would be needed and is not installed.
+        InvalidInput: If the suffix is unknown, or pyarrow is needed and not installed.
     """
     forms: dict[str, type[JsonLinesFile] | type[ParquetFile]] = {".jsonl": JsonLinesFile, ".parquet": ParquetFile}
     form = forms.get(Path(name).suffix)
@@ -91,7 +91,7 @@ def begin(path: Path, name: str) -> JsonLinesFile | ParquetFile:
 
 
 def kinds() -> list[tuple[str, str]]:
-    """Arrow's type of each field of a trajectory, by name."""
+    """List the fields of a trajectory with their Arrow types."""
     found = []
     for name, field in Trajectory.model_json_schema()["properties"].items():
         choices = [field, *field.get("anyOf", ())]

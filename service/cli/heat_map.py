@@ -1,4 +1,4 @@
-"""The archive as a terminal can show it: a heat map over two axes, and a table of elites."""
+"""Tables of an archive for the terminal: a heat map over two axes, and the best elites."""
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -11,13 +11,13 @@ SHADES = ("#2c115f", "#721f81", "#b73779", "#f1605d", "#feb078", "#fcfdbf")
 """Six steps of the magma colour map, dark to light; text on the last three is black."""
 
 OLDER = "*"
-"""Stands behind figures that rest on reports of an older protocol."""
+"""Mark after figures from reports of an older protocol."""
 ID_WIDTH = 12
-"""Least columns of an id: a third of it, so that five axes fit into 80 columns."""
+"""Minimum width of an id: a third of it, so that five axes fit into 80 columns."""
 
 
 def heat_map(archive: Archive) -> Table:
-    """The first two axes; a cell shows the best objective over all further axes, or a dot if it is empty."""
+    """Draw the first two axes; a cell shows the best objective over all other axes, or a dot if it is empty."""
     rows, columns = archive.axes[0], archive.axes[1 if len(archive.axes) > 1 else 0]
     best: dict[tuple[int, int], float] = {}
     for elite in archive.elites:
@@ -38,9 +38,9 @@ def heat_map(archive: Archive) -> Table:
 
 
 def elite_table(archive: Archive, *, limit: int = 12) -> Table:
-    """The best elites, one a row, with their place on the search's axes.
+    """List the best elites, one per row, with their bins on the search's axes.
 
-    Where the terminal is narrow, ids and headings go on in the next line; figures and emitters are never cut.
+    On a narrow terminal, ids and headings wrap; figures and emitters are never cut.
     """
     elites = sorted(archive.elites, key=lambda item: -item.objective)[:limit]
     table = Table(
@@ -61,7 +61,7 @@ def elite_table(archive: Archive, *, limit: int = 12) -> Table:
         table.add_row(speedup, elite.emitter, elite.candidate, *(_words(elite, axis) for axis in archive.axes))
     table.caption = in_words(archive.device)
     if any(elite.outdated for elite in elites):
-        table.caption += f"\n{OLDER} judged by an older protocol, whose checks were others"
+        table.caption += f"\n{OLDER} judged by an older protocol with different checks"
     return table
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from service.cli.connection import AsJson
 from service.cli.console import emit_json, err, out
 from service.errors import InvalidInput
 from service.fleet.kernelbench import KernelbenchImporter, searchable
@@ -14,7 +15,7 @@ from workers.protocol import Operator
 from workers.targets import TARGETS
 
 LONGEST_FILE_BYTES = 2**20
-"""Longest file read; problem files take a few kilobytes."""
+"""Maximum size of a file; problem files take a few kilobytes."""
 
 imports = typer.Typer(help="Import operators (KernelBench).", no_args_is_help=True)
 
@@ -27,12 +28,12 @@ def group() -> None:
 @imports.command("kernelbench")
 def kernelbench(
     path: Annotated[Path, typer.Argument(help="A problem file, or a folder with problem files such as level1.")],
-    write: Annotated[Path, typer.Option("--out", help="Where folders of operators are made.")] = Path(),
-    seeds: Annotated[bool, typer.Option(help="Whether TorchInductor writes a kernel to start from.")] = True,
-    target: Annotated[str, typer.Option(help="What that kernel is for.")] = "sm_90",
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
+    write: Annotated[Path, typer.Option("--out", help="Parent folder of the operators' folders.")] = Path(),
+    seeds: Annotated[bool, typer.Option(help="Have TorchInductor write a seed kernel.")] = True,
+    target: Annotated[str, typer.Option(help="Compile target of the seed kernel.")] = "sm_90",
+    as_json: AsJson = False,
 ) -> None:
-    """Turn problem files of KernelBench into operators, each in a folder of its own."""
+    """Convert KernelBench problem files to operators, each in its own folder."""
     if target not in TARGETS:
         raise InvalidInput(f"there is no target '{target}'; known: {', '.join(TARGETS)}", "target")
     problems = problem_files(path)
@@ -40,28 +41,28 @@ def kernelbench(
     if as_json:
         emit_json(rows)
     if not any(row["operator"] for row in rows):
-        raise InvalidInput(f"none of them could be imported; the first: {rows[0]['reason']}", "path")
+        raise InvalidInput(f"no problem could be imported; the first: {rows[0]['reason']}", "path")
 
 
 def problem_files(path: Path) -> list[Path]:
-    """The problem files at a path, in the order of their numbers.
+    """List the problem files at a path, in the order of their numbers.
 
     Raises:
-        BadInput: If there are none.
+        InvalidInput: If there are none.
     """
     files = sorted(path.glob("*.py"), key=_place) if path.is_dir() else [path]
     problems = [file for file in files if file.is_file() and is_problem(read_problem(file))]
     if not problems:
-        what = "defines no Model and get_inputs" if path.is_file() else "holds no problem file of KernelBench"
+        what = "defines no Model and get_inputs" if path.is_file() else "has no KernelBench problem files"
         raise InvalidInput(f"'{path}' {what if path.exists() else 'does not exist'}", "path")
     return problems
 
 
 def read_problem(path: Path) -> str:
-    """A problem file's text.
+    """Read the text of a problem file.
 
     Raises:
-        BadInput: If it cannot be read.
+        InvalidInput: If it cannot be read.
     """
     try:
         if path.stat().st_size > LONGEST_FILE_BYTES:
@@ -72,11 +73,11 @@ def read_problem(path: Path) -> str:
 
 
 def operator_of_file(path: Path, device: str) -> Operator:
-    """The operator of one problem file, with a kernel that a search on a device can start from.
+    """Convert one problem file to an operator with a seed kernel for a device.
 
     Raises:
-        BadInput: If it is none, cannot be judged, or TorchInductor writes no kernel for it.
-        Unavailable: If a process of ours failed.
+        InvalidInput: If it is not a problem file, cannot be judged, or TorchInductor writes no kernel for it.
+        Unavailable: If one of our processes failed.
     """
     problem = problem_files(path)[0]
     return asyncio.run(searchable(name_of_problem(problem.resolve()), read_problem(problem), device))
@@ -93,7 +94,7 @@ async def _all(problems: list[Path], folder: Path, target: str, *, seeds: bool) 
 
 
 async def _one(importer: KernelbenchImporter, problem: Path, folder: Path, *, seeds: bool) -> dict[str, object]:
-    """Import one problem and say what came of it."""
+    """Import one problem; print and return the result."""
     name = name_of_problem(problem.resolve())
     try:
         imported = await importer.operator(name, read_problem(problem), seeded=seeds)
@@ -106,7 +107,7 @@ async def _one(importer: KernelbenchImporter, problem: Path, folder: Path, *, se
         (home / file).write_text(text, encoding="utf-8")
     out.print(str(home), highlight=False, markup=False)
     if imported.no_seed and seeds:
-        err.print(f"{name} has no kernel to start from: {imported.no_seed}", highlight=False, markup=False)
+        err.print(f"{name} has no seed kernel: {imported.no_seed}", highlight=False, markup=False)
     seeded = bool(imported.operator.seeds)
     return {
         "problem": str(problem),

@@ -1,4 +1,4 @@
-"""A service inside this process, for as long as a command runs; imported by commands that speak to no other."""
+"""A service inside this process while a command runs; imported only by commands that use no other service."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,25 +13,25 @@ from service.settings import Settings
 from service.tasks import end
 
 HERE = "http://127.0.0.1"
-"""Its address."""
+"""Address of the service in this process; nothing listens there."""
 
 
 @asynccontextmanager
 async def serve_inside(settings: Settings, *, working: bool) -> AsyncIterator[AsyncReef]:
-    """A client of a service over the data folder.
+    """Run a service over the data folder, and connect to it.
 
     Args:
-        settings: The service's.
-        working: Whether it must search and judge, or only show what the archive holds.
+        settings: Settings of the service.
+        working: True if it must search and judge; otherwise it only reads the archive.
 
     Raises:
         ServiceError: If the service does not start.
-        ArchiveError: If its database does not.
+        ArchiveError: If its database does not start.
     """
     app = create_app(settings)
     async with running(app, settings) if working else _reading(settings) as coordinator:
         app.state.coordinator = coordinator or app.state.coordinator
-        # What fails inside this process fails again.
+        # One attempt: a failure inside this process would repeat.
         async with (
             _workers_start(app.state.coordinator, settings),
             AsyncReef(HERE, "", transport=InProcessTransport(app), attempts=1) as reef,
@@ -41,10 +41,10 @@ async def serve_inside(settings: Settings, *, working: bool) -> AsyncIterator[As
 
 @asynccontextmanager
 async def _workers_start(coordinator: Coordinator, settings: Settings) -> AsyncIterator[None]:
-    """Cancel what runs inside once a kind of worker does not start, if no other machine can have such workers.
+    """Cancel the block if a kind of worker does not start and no other machine can have such workers.
 
     Raises:
-        ServiceError: Then; says how the last one ended.
+        ServiceError: If the block was cancelled; it tells how the last worker ended.
     """
     if not settings.alone:
         yield

@@ -1,4 +1,4 @@
-"""`reef judge`: one candidate, one verdict, nothing stored."""
+"""`reef judge`: judge one candidate, without storing anything."""
 
 import asyncio
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli.connection import Token, Url, reach
+from service.cli.connection import AsJson, OperatorSpec, Token, Url, reach
 from service.cli.console import emit_json, out
 from service.cli.remote_judge import judge_elsewhere
 from service.cli.watch import operator_of
@@ -21,10 +21,10 @@ NOT_CORRECT = 4
 
 
 def judge(
-    spec: Annotated[str, typer.Argument(help="A catalogue name, or a path to an operator.toml.")],
-    candidate: Annotated[Path, typer.Argument(help="The candidate: a Python file.")],
-    device: Annotated[str, typer.Option(help="What to judge on, such as model:sm_90 or h200.")] = "model:sm_90",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on one line.")] = False,
+    spec: OperatorSpec,
+    candidate: Annotated[Path, typer.Argument(help="Python file with the candidate.")],
+    device: Annotated[str, typer.Option(help="Device to judge on, such as model:sm_90 or h200.")] = "model:sm_90",
+    as_json: AsJson = False,
     url: Url = None,
     token: Token = None,
 ) -> None:
@@ -65,11 +65,11 @@ def _device(name: str) -> Device:
 
 
 def _card(device: Device) -> int:
-    """Number of a card of this machine that is of a hardware class."""
+    """Return the number of a card of this hardware class on this machine."""
     card = find_card(device)
     if card is None:
         here = ", ".join(local_cards()) or "none"
-        raise InvalidInput(f"this machine has no {device.name}; cards here: {here}", "--device")
+        raise InvalidInput(f"this machine has no {device.name}; its cards: {here}", "--device")
     return card
 
 
@@ -79,7 +79,7 @@ def _read(path: Path) -> str:
     except OSError as error:
         raise InvalidInput(f"{path}: {error.strerror}", "CANDIDATE") from error
     if len(source) > MAX_SOURCE_BYTES:
-        raise InvalidInput(f"{path} has {len(source)} bytes; at most {MAX_SOURCE_BYTES} are judged", "CANDIDATE")
+        raise InvalidInput(f"{path} has {len(source)} bytes; the maximum is {MAX_SOURCE_BYTES}", "CANDIDATE")
     try:
         return source.decode()
     except UnicodeDecodeError as error:
@@ -133,7 +133,7 @@ def _print(judgement: Judgement) -> None:
 
 
 def in_words(judgement: Judgement) -> list[str]:
-    """What a person wants to know of a judgement: each variant, times on a card, and where the seconds went."""
+    """Describe a judgement: each variant, the times on a card, and the seconds per stage."""
     lines = []
     for item in judgement.variants:
         gain = item.outcome.value if item.speedup is None else _gain(item.speedup, item.report, judgement.device)
@@ -145,7 +145,7 @@ def in_words(judgement: Judgement) -> list[str]:
 
 
 def _gain(speedup: Ratio, report: Report | None, device: Device) -> str:
-    """A speedup in words: over what, and whether it was measured."""
+    """Format a speedup with its baseline and provenance."""
     if not device.measures:
         return f"{speedup.low:.3f}x the seed, predicted"
     trust = f", trust {report.trust.value}" if report and report.trust else ""
@@ -153,7 +153,7 @@ def _gain(speedup: Ratio, report: Report | None, device: Device) -> str:
 
 
 def _times(report: Report) -> list[str]:
-    """What each benchmark shape took, beside its baselines, in microseconds."""
+    """List the time at each benchmark shape beside its baselines, microseconds."""
     lines = []
     for shape in report.shapes:
         baselines = ", ".join(f"{name} {time_us:.2f} us" for name, time_us in shape.baselines_us.items())

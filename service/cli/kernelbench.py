@@ -1,4 +1,4 @@
-"""`reef kernelbench`: what searches for its problems came to."""
+"""`reef kernelbench`: results of searches for KernelBench problems."""
 
 import asyncio
 import dataclasses
@@ -31,14 +31,14 @@ benchmark = typer.Typer(help="Summarise searches for KernelBench problems.", no_
 
 @benchmark.callback()
 def group() -> None:
-    """What searches for problems of KernelBench came to."""
+    """Summarise searches for KernelBench problems."""
 
 
 @benchmark.command("results")
 def results(
-    device: Annotated[str, typer.Option(help="Which device's results.")] = "h200",
+    device: Annotated[str, typer.Option(help="Device of the results.")] = "h200",
     meant: Annotated[
-        Path | None, typer.Option("--of", help="Folder of problems; those never searched for are listed too.")
+        Path | None, typer.Option("--of", help="Folder of problems; problems without a search are listed too.")
     ] = None,
     write: Annotated[Path | None, typer.Option("--out", help="Also write a ModelNew file for each problem.")] = None,
     as_json: AsJson = False,
@@ -48,15 +48,17 @@ def results(
     """Show fast_p over the newest search of each problem, and which problems were not judged."""
     measures = _device(device).measures
     if not measures and write is None:
-        raise InvalidInput(f"times on {device} are not measured, so there is no fast_p; --out writes kernels", "device")
+        raise InvalidInput(
+            f"times on {device} are not measured, so there is no fast_p; use --out to write kernels", "device"
+        )
     asked = [name_of_problem(path.resolve()) for path in problem_files(meant)] if meant else []
     found = asyncio.run(_results(device, write, url, token))
     known = {result.problem for result in found}
     found += [
-        ProblemResult(name, judged=False, reason="it was not searched for") for name in asked if name not in known
+        ProblemResult(name, judged=False, reason="there is no search for it") for name in asked if name not in known
     ]
     if not found:
-        raise NotFound(f"no problem of KernelBench was searched for on {device}")
+        raise NotFound(f"there is no search for a KernelBench problem on {device}")
     _show(found, device, measures=measures, as_json=as_json)
 
 
@@ -97,7 +99,7 @@ def _document(result: ProblemResult) -> dict[str, object]:
 
 
 async def _results(device: str, write: Path | None, url: str | None, token: str | None) -> list[ProblemResult]:
-    """What came of the newest search for each problem."""
+    """Collect the result of the newest search for each problem."""
     found: dict[str, ProblemResult] = {}
     operators: dict[str, Operator] = {}
     async with reach(url, token) as reef:
@@ -141,7 +143,7 @@ def _write(path: Path, operator: Operator, source: str, note: str) -> None:
     try:
         text = model_new(operator, source, note)
     except InvalidInput as error:
-        err.print(f"{path.name} is not written: {error.detail}", highlight=False, markup=False)
+        err.print(f"{path.name} was not written: {error.detail}", highlight=False, markup=False)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")

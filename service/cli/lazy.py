@@ -1,4 +1,4 @@
-"""What is imported when it is called for: `reef --help` needs neither a database nor a web framework."""
+"""Commands that are imported when they are called: `reef --help` needs neither a database nor a web framework."""
 
 import gc
 import importlib
@@ -17,12 +17,12 @@ from service.cli.renamed import current_arguments
 
 @dataclass(frozen=True)
 class CommandLocation:
-    """Where a command is, and its line in the list of commands.
+    """Location of a command, and its line in the list of commands.
 
     Attributes:
-        module: Its module.
-        name: What it is called there: a function, or a `typer.Typer` with commands of its own.
-        summary: The first line of its help.
+        module: Module of the command.
+        name: Name in the module of a function, or of a `typer.Typer` with subcommands.
+        summary: First line of the help.
     """
 
     module: str
@@ -31,14 +31,14 @@ class CommandLocation:
 
 
 class LazyCommand(TyperCommand):
-    """Stands for a command until somebody calls it."""
+    """Placeholder of a command until it is called."""
 
     def __init__(self, name: str, place: CommandLocation) -> None:
         super().__init__(name=name, help=place.summary, params=[])
         self._place = place
 
     def load(self) -> TyperCommand | TyperGroup:
-        """The command itself."""
+        """Import the command."""
         found = getattr(imported(self._place.module), self._place.name)
         if isinstance(found, typer.Typer):
             return get_group(found)
@@ -49,15 +49,15 @@ class LazyCommand(TyperCommand):
     def make_context(
         self, info_name: str | None, args: list[str], parent: object = None, **extra: object
     ) -> typer.Context:
-        """Let the command itself read its arguments; from here on it stands for itself."""
+        """Import the command and let it parse its arguments."""
         return cast(typer.Context, self.load().make_context(info_name, args, cast(typer.Context, parent), **extra))
 
 
 def imported(module: str) -> ModuleType:
-    """A module, imported now if it is not yet.
+    """Return a module, importing it if needed.
 
-    It stays to the end, and so does all that it imports, out of the garbage collector's sight: to look through it
-    takes a second.
+    Imported objects live until the process ends, so they are hidden from the garbage collector, which would take a
+    second to scan them.
     """
     if module not in sys.modules:
         gc.disable()
@@ -70,7 +70,7 @@ def imported(module: str) -> ModuleType:
 
 
 def group_of(table: Mapping[str, CommandLocation]) -> type[TyperGroup]:
-    """A kind of group that has the commands of a table, in its order."""
+    """Make a group class with the commands of a table, in its order."""
 
     class Table(TyperGroup):
         def __init__(self, **attributes: object) -> None:

@@ -1,4 +1,4 @@
-"""`reef operators`: the catalogue."""
+"""`reef operators`: list, show and test operators, and write seed kernels."""
 
 import asyncio
 from collections import Counter
@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from kernelreef import AsyncReef
-from service.cli.connection import Token, Url, reach
+from service.cli.connection import AsJson, OperatorSpec, Token, Url, reach
 from service.cli.console import emit_json, out
 from service.cli.watch import operator_of
 from service.errors import InvalidInput, NotFound
@@ -23,21 +23,21 @@ from workers.targets import TARGETS
 
 NOT_ADMITTED = 4
 HERE = "check"
-"""What jobs and reports of a check carry where a search's would carry ids."""
-UNTOLD = ("equivalent", "within_rounding", "survived", "rejected", "untried")
-"""Verdicts on single answers that the table names."""
+"""Value of the id fields in jobs of a check, which belongs to no search."""
+LISTED = ("equivalent", "within_rounding", "survived", "rejected", "untried")
+"""Verdicts whose answers are listed by name."""
 
-operators = typer.Typer(help="The operator catalogue, and what was handed in besides.", invoke_without_command=True)
+operators = typer.Typer(help="Manage the operator catalogue and submitted operators.", invoke_without_command=True)
 
 
 @operators.callback()
 def listing(
     context: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
+    as_json: AsJson = False,
     url: Url = None,
     token: Token = None,
 ) -> None:
-    """The operator catalogue, and what was handed in besides."""
+    """List the catalogue's and submitted operators."""
     if context.invoked_subcommand is not None:
         return
     known = asyncio.run(_listed(url, token))
@@ -56,12 +56,12 @@ def listing(
 
 @operators.command("show")
 def show(
-    spec: Annotated[str, typer.Argument(help="A catalogue name, or a path to a spec.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the whole operator.")] = False,
+    spec: OperatorSpec,
+    as_json: AsJson = False,
     url: Url = None,
     token: Token = None,
 ) -> None:
-    """Show one operator, or say what is wrong with its spec."""
+    """Show one operator, or the errors of its spec."""
     operator = asyncio.run(_found(spec, url, token))
     if as_json:
         emit_json(operator.model_dump(mode="json"))
@@ -78,14 +78,16 @@ def show(
 
 @operators.command("check")
 def check(
-    specs: Annotated[list[str] | None, typer.Argument(help="Catalogue names or paths; all of the catalogue.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list with all that was tried.")] = False,
+    specs: Annotated[
+        list[str] | None, typer.Argument(help="Catalogue names or paths; the whole catalogue by default.")
+    ] = None,
+    as_json: AsJson = False,
     url: Url = None,
     token: Token = None,
 ) -> None:
-    """Try trivial answers, mutants and right answers on the checks of operators; see what survives.
+    """Test the operators' checks by mutation: trivial answers and mutants must fail, right answers must pass.
 
-    Of a coordinator elsewhere, show what came of it there when the operators were last searched for.
+    With --url, show the results from the last search for each operator on that coordinator.
     """
     where = url or Settings().url
     if where is None:
@@ -101,15 +103,15 @@ def check(
 
 @operators.command("seed")
 def seed(
-    spec: Annotated[str, typer.Argument(help="A catalogue name, or a path to a spec.")],
-    target: Annotated[str, typer.Option(help="What it is for, such as sm_90.")] = "sm_90",
+    spec: OperatorSpec,
+    target: Annotated[str, typer.Option(help="Compile target of the kernel, such as sm_90.")] = "sm_90",
 ) -> None:
-    """Print the kernel that TorchInductor writes for an operator, as a candidate that launches itself."""
+    """Print a seed kernel that TorchInductor writes for an operator, with the host code that launches it."""
     if target not in TARGETS:
         raise InvalidInput(f"there is no target '{target}'; known: {', '.join(TARGETS)}", "target")
     report = asyncio.run(_drafted(load_operator(spec), target))
     if not report.draft:
-        raise InvalidInput(f"TorchInductor gives no seed for it: {report.reason}", "reference")
+        raise InvalidInput(f"TorchInductor writes no seed kernel for it: {report.reason}", "reference")
     out.print(report.draft, end="", highlight=False, markup=False, soft_wrap=True)
 
 
@@ -136,7 +138,7 @@ async def _found(spec: str, url: str | None, token: str | None) -> Operator:
 
 
 async def _told(names: Sequence[str], url: str, token: str | None) -> dict[str, MutationReport]:
-    """What a coordinator elsewhere knows of operators' checks, by name."""
+    """Read the mutation reports of a coordinator, by operator name."""
     async with reach(url, token) as reef:
         return {name: await _known(reef, name) for name in names}
 
@@ -162,7 +164,7 @@ async def _admission(executor: LocalExecutor, operator: Operator) -> MutationRep
 
 
 def _print(gates: Mapping[str, MutationReport]) -> None:
-    table = Table(title="Do the checks tell right from wrong?")
+    table = Table(title="Mutation testing of the operators' checks")
     for heading in ("operator", "verdict", "trivial killed", "mutants killed", "right ones passed", "seconds"):
         table.add_column(heading)
     for name, gate in gates.items():
@@ -177,7 +179,7 @@ def _print(gates: Mapping[str, MutationReport]) -> None:
     for name, gate in gates.items():
         if gate.reason:
             out.print(f"{name}: {gate.reason}", highlight=False, markup=False)
-        for verdict in UNTOLD:
+        for verdict in LISTED:
             named = "; ".join(entry.name for entry in gate.entries if entry.verdict == verdict)
             if named:
                 out.print(f"  {name}, {verdict.replace('_', ' ')}: {named}", highlight=False, markup=False)

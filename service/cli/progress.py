@@ -1,4 +1,4 @@
-"""What a person sees while a search runs: evaluations, coverage, the best so far, what failed and why."""
+"""Progress of a running search on the terminal: evaluations, coverage, best result and failures."""
 
 import sys
 import time
@@ -18,15 +18,15 @@ from kernelreef.models import DeviceProgress, Progress, Search
 from service.cli.console import err
 
 RECENT = 6
-"""Events shown at a time."""
+"""Number of events shown."""
 PLAIN_EVERY_S = 5.0
-"""How often a line is written where standard error is no terminal."""
+"""Seconds between lines if standard error is not a terminal."""
 PATIENCE_S = 30.0
-"""How long workers may be missing before that is said; local ones need some seconds to get warm."""
+"""Seconds until missing workers are reported; local ones need some seconds to start."""
 
 
 class ProgressView:
-    """A live view on a terminal, a line every few seconds elsewhere. Use as a context."""
+    """Context that shows progress: a live view on a terminal, otherwise a line every few seconds."""
 
     def __init__(self, search: Search) -> None:
         self._search = search
@@ -48,7 +48,7 @@ class ProgressView:
             self._live.stop()
 
     def note(self, event: Event) -> None:
-        """Take in one event."""
+        """Add one event to the recent ones."""
         said = event.data
         if event.kind == "elite.promoted":
             self.recent.append(
@@ -59,7 +59,7 @@ class ProgressView:
             self.recent.append(Text(f"{said['emitter']:>9}  {said['outcome']}: {reason}", "yellow"))
 
     def show(self, progress: Progress) -> None:
-        """Draw where the search stands, by the figures of its first device."""
+        """Show the progress, with the figures of the search's first device."""
         waiting = self._waiting(progress.missing_workers)
         if self._live:
             self._live.update(self._picture(progress, waiting))
@@ -70,14 +70,14 @@ class ProgressView:
                 sys.stderr.write(waiting + "\n")
 
     def _waiting(self, missing: Sequence[str]) -> str:
-        """What to say of workers that are not there; nothing before it has lasted."""
+        """Describe missing workers; empty until they have been missing for some time."""
         now = time.monotonic()
         self._alone_since = (self._alone_since or now) if missing else None
         if self._alone_since is None or now - self._alone_since < PATIENCE_S:
             return ""
         return (
-            f"the search waits for {', for '.join(missing)}, and there is none: `reef worker` starts one, "
-            "workers.log in the data folder says what became of those on this machine"
+            f"the search waits for {' and '.join(missing)}, and none is connected: start one with `reef worker`; "
+            "if local workers failed, see workers.log in the data folder"
         )
 
     def _line(self, whole: Progress, progress: DeviceProgress) -> str:

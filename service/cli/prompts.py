@@ -1,4 +1,4 @@
-"""`reef prompts` and `reef backends`: answer by hand what waits for somebody; which models there are."""
+"""`reef prompts` and `reef backends`: show prompts, answer them by hand, and manage LLM backends."""
 
 import asyncio
 import sys
@@ -13,7 +13,7 @@ from rich.text import Text
 from archive.records import ExchangeState
 from service import llm
 from service.api.llm_stats import LlmStats
-from service.cli.connection import AsJson, Token, Url, reach
+from service.cli.connection import AsJson, SearchId, Token, Url, reach
 from service.cli.console import emit_json, err, out
 from service.errors import InvalidInput
 from service.llm.replay import Replay
@@ -23,19 +23,19 @@ prompts = typer.Typer(help="Show prompts to language models; claim and answer ma
 backends = typer.Typer(help="Manage the configured language-model backends.", no_args_is_help=True)
 
 PromptId = Annotated[str, typer.Argument(help="Id of a prompt.")]
-Answerer = Annotated[str | None, typer.Option("--as", help="Who answers, where several use one token.")]
+Answerer = Annotated[str | None, typer.Option("--as", help="Name of the answering person, if several share a token.")]
 
 
 @prompts.command("list")
 def find(
     state: Annotated[ExchangeState | None, typer.Option(help="Only prompts in this state.")] = ExchangeState.WAITING,
     search: Annotated[str | None, typer.Option(help="Only prompts of this search.")] = None,
-    limit: Annotated[int, typer.Option(help="Most to show.", min=1)] = 50,
+    limit: Annotated[int, typer.Option(help="Maximum number of prompts.", min=1)] = 50,
     as_json: AsJson = False,
     url: Url = None,
     token: Token = None,
 ) -> None:
-    """Show prompts; those that wait for somebody unless told otherwise."""
+    """List prompts; by default those that wait for a person's answer."""
 
     async def found() -> list[PromptSummary]:
         async with reach(url, token) as reef:
@@ -51,7 +51,7 @@ def find(
     if as_json:
         emit_json([item.model_dump(mode="json") for item in items])
         return
-    table = Table("prompt", "state", "backend", "strategy", "holder", "cost", title="Prompts")
+    table = Table("prompt", "state", "backend", "strategy", "claimed by", "cost", title="Prompts")
     for item in items:
         cost = "" if item.state in (ExchangeState.WAITING, ExchangeState.CLAIMED) else dollars(item.cost_usd)
         table.add_row(item.id, item.state.value, item.backend, item.strategy, Text(item.claimed_by or ""), cost)
@@ -60,7 +60,7 @@ def find(
 
 @prompts.command("show")
 def show(id: PromptId, as_json: AsJson = False, url: Url = None, token: Token = None) -> None:
-    """Show one prompt, and its answer if there is one. What stands in it is data."""
+    """Show one prompt and its answer, if any. Its text is data, not instructions."""
 
     async def found() -> Prompt:
         async with reach(url, token) as reef:
@@ -80,18 +80,18 @@ def show(id: PromptId, as_json: AsJson = False, url: Url = None, token: Token = 
 def claim(
     id: PromptId,
     answerer: Answerer = None,
-    lease_s: Annotated[float, typer.Option(help="Seconds until others may have it.")] = LEASE_S,
+    lease_s: Annotated[float, typer.Option(help="Seconds until the claim lapses.")] = LEASE_S,
     url: Url = None,
     token: Token = None,
 ) -> None:
-    """Promise to answer a prompt, so that nobody else does; again to hold it for longer."""
+    """Claim a prompt, so that no other person answers it. Claim again to extend."""
     prompt = asyncio.run(_act(id, "claim", {"answerer": answerer, "lease_s": lease_s}, url, token))
-    err.print(f"held until {prompt.lease_until}", highlight=False)
+    err.print(f"claimed until {prompt.lease_until}", highlight=False)
 
 
 @prompts.command("release")
 def release(id: PromptId, answerer: Answerer = None, url: Url = None, token: Token = None) -> None:
-    """Leave a claimed prompt to others."""
+    """Release a claimed prompt."""
     prompt = asyncio.run(_act(id, "release", {"answerer": answerer}, url, token))
     err.print(f"the prompt is {prompt.state.value}", highlight=False)
 
@@ -99,10 +99,10 @@ def release(id: PromptId, answerer: Answerer = None, url: Url = None, token: Tok
 @prompts.command("answer")
 def answer(
     id: PromptId,
-    file: Annotated[Path, typer.Argument(help="The answer; - for standard input.")],
+    file: Annotated[Path, typer.Argument(help="File with the answer; - for standard input.")],
     answerer: Answerer = None,
-    refuse: Annotated[bool, typer.Option("--refuse", help="Give no answer, for good; FILE says why.")] = False,
-    model: Annotated[str, typer.Option(help="Which model helped, if one did.")] = "",
+    refuse: Annotated[bool, typer.Option("--refuse", help="Refuse to answer, for good; FILE has the reason.")] = False,
+    model: Annotated[str, typer.Option(help="Name of the model that wrote the answer, if any.")] = "",
     url: Url = None,
     token: Token = None,
 ) -> None:
@@ -118,12 +118,12 @@ def answer(
 
 @prompts.command("record")
 def record(
-    search: Annotated[str, typer.Argument(help="Id of a search.")],
-    path: Annotated[Path, typer.Option("--out", help="The recording; what is in it stays.")],
+    search: SearchId,
+    path: Annotated[Path, typer.Option("--out", help="File of the recording; answers are appended.")],
     url: Url = None,
     token: Token = None,
 ) -> None:
-    """Write a search's answers into a recording, from which a backend of the kind `replay` gives them again."""
+    """Write a search's answers into a recording, which a backend of kind `replay` can repeat."""
 
     async def recorded() -> int:
         count, recording = 0, Replay(path)
@@ -140,12 +140,12 @@ def record(
 
 @prompts.command("spending")
 def spending(
-    search: Annotated[str, typer.Argument(help="Id of a search.")],
+    search: SearchId,
     as_json: AsJson = False,
     url: Url = None,
     token: Token = None,
 ) -> None:
-    """Show what a search has spent on models, and what came of it."""
+    """Show a search's LLM calls, their cost and their outcomes."""
 
     async def found() -> Spending:
         async with reach(url, token) as reef:
@@ -163,44 +163,44 @@ def spending(
         cells = [amount if limit is None else f"{amount} of {limit}" for amount, limit in both]
         table.add_row(budget.backend or "all", *cells)
     out.print(table)
-    table = Table("backend", "strategy", "calls", "cost", "candidates", "came to", title="What came of it")
+    table = Table("backend", "strategy", "calls", "cost", "candidates", "outcomes", title="Outcomes of the calls")
     for row in spent.strategies:
-        came_to = ", ".join(f"{count} {outcome}" for outcome, count in row.outcomes.items())
+        outcomes = ", ".join(f"{count} {outcome}" for outcome, count in row.outcomes.items())
         cost = _cost(row.usd, row.unpriced)
-        table.add_row(row.backend, row.strategy, f"{row.calls}", cost, f"{row.candidates}", Text(came_to))
+        table.add_row(row.backend, row.strategy, f"{row.calls}", cost, f"{row.candidates}", Text(outcomes))
     out.print(table)
 
 
 @prompts.command("models")
 def models(
-    search: Annotated[str, typer.Argument(help="Id of a search.")],
+    search: SearchId,
     as_json: AsJson = False,
     url: Url = None,
     token: Token = None,
 ) -> None:
-    """Show what came of each backend and strategy: hits and repairs, and what an elite and a filled cell cost."""
+    """Show the results of each backend and strategy: hit and repair rates, cost per elite and per filled cell."""
 
     async def found() -> LlmStats:
         async with reach(url, token) as reef:
             return await reef.wire.read(LlmStats, f"/searches/{search}/models")
 
-    came = asyncio.run(found())
+    stats = asyncio.run(found())
     if as_json:
-        emit_json(came.model_dump(mode="json"))
+        emit_json(stats.model_dump(mode="json"))
         return
     headings = ("backend", "strategy", "correct", "hit rate", "repair rate", "elites", "per elite", "per filled cell")
-    table = Table(*headings, title=f"What came of it; costs in {came.unit}")
-    for row in came.rows:
-        who = f"{row.backend} ({row.kind})" if row.kind not in (None, row.backend) else row.backend
+    table = Table(*headings, title=f"Results by backend and strategy; costs in {stats.unit}")
+    for row in stats.rows:
+        backend = f"{row.backend} ({row.kind})" if row.kind not in (None, row.backend) else row.backend
         shares = (f"{row.correct} of {row.candidates}", _share(row.hit_rate), _share(row.repair_rate))
         costs = (_amount(row.cost_per_promotion), _amount(row.cost_per_filled))
-        table.add_row(who, row.strategy, *shares, f"{row.promotions}", *costs)
+        table.add_row(backend, row.strategy, *shares, f"{row.promotions}", *costs)
     out.print(table)
 
 
 @backends.command("list")
 def configured(as_json: AsJson = False, url: Url = None, token: Token = None) -> None:
-    """Show which models can be asked, and why one is not."""
+    """List the backends with their state, and the reason if one is disabled."""
 
     async def found() -> BackendList:
         async with reach(url, token) as reef:
@@ -250,12 +250,12 @@ async def _act(id: str, what: str, body: dict[str, object], url: str | None, tok
 
 
 def asked_of(shown: Prompt) -> llm.LlmPrompt:
-    """A prompt as a backend gets it."""
+    """Convert a prompt to a backend's input."""
     return llm.LlmPrompt(shown.system, shown.user, shown.max_tokens)
 
 
 def answered_with(shown: Prompt) -> llm.Completion:
-    """An answer as a backend gives it."""
+    """Convert an answer to a backend's output."""
     return llm.Completion(
         text=shown.text or "",
         model=shown.model,
@@ -267,7 +267,7 @@ def answered_with(shown: Prompt) -> llm.Completion:
 
 
 def dollars(amount: float | None) -> str:
-    """An amount for people; an unknown one is never 0."""
+    """Format an amount; an unknown one is never shown as 0."""
     return "unknown" if amount is None else f"${amount:.4f}"
 
 
@@ -284,7 +284,7 @@ def _amount(cost: float | None) -> str:
 
 
 def printable(text: str) -> str:
-    """A stranger's text without what could steer a terminal."""
+    """Replace control characters in untrusted text, except line breaks and tabs."""
     return "".join(
         character if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf") else "\ufffd"
         for character in text

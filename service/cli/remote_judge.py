@@ -1,6 +1,6 @@
-"""One candidate judged by a coordinator elsewhere: a search of two kernels, the operator's seed and the candidate.
+"""Judge one candidate on another coordinator by a search of two kernels: the operator's seed and the candidate.
 
-It stays in that coordinator's archive like any other search; its verdicts are read from there.
+The search stays in that coordinator's archive like any other; the verdicts are read from it.
 """
 
 from archive.descriptors import coordinates
@@ -14,14 +14,14 @@ from workers.protocol import Device, Operator, Outcome, Report, Shape, ShapeRole
 
 
 async def judge_elsewhere(reef: AsyncReef, operator: Operator, device: Device, source: str) -> Judgement:
-    """Have a candidate judged for an operator on a device.
+    """Judge a candidate for an operator on a device.
 
     Raises:
-        BadInput: If the operator itself cannot be judged, or brings no seed to hold the candidate against.
-        ServiceError: If the coordinator refuses, or fails.
+        InvalidInput: If the operator cannot be judged, or has no seed kernel to compare the candidate with.
+        ServiceError: If the coordinator refuses or fails.
     """
     if not operator.seeds:
-        raise InvalidInput(f"operator '{operator.name}' has no seed kernel to hold a candidate against", "seeds")
+        raise InvalidInput(f"operator '{operator.name}' has no seed kernel to compare the candidate with", "seeds")
     try:
         parse(source)
     except SyntaxError as error:
@@ -41,7 +41,7 @@ async def judge_elsewhere(reef: AsyncReef, operator: Operator, device: Device, s
 
 
 def _judgement(search: models.Search, device: Device, seed: models.Candidate, candidate: models.Candidate) -> Judgement:
-    """The verdict on a candidate, held against the seed where times are predicted."""
+    """Build the verdict on a candidate, relative to the seed if times are predicted."""
     shapes = [Shape.model_validate(shape) for shape in search.shapes]
     weights = {shape.key: shape.weight for shape in shapes if shape.role is ShapeRole.BENCHMARK}
     baseline_us = times_us(_reports(seed)[0])
@@ -73,12 +73,12 @@ def _judgement(search: models.Search, device: Device, seed: models.Candidate, ca
 
 
 def _reports(candidate: models.Candidate) -> list[Report]:
-    """A candidate's reports, oldest first, so that of each variant the last one counts.
+    """Parse a candidate's reports, oldest first, so that the last one of each variant counts.
 
     Raises:
-        ServiceError: If one is of a version that this side cannot read.
+        ServiceError: If a report has a version that this side cannot read.
     """
     try:
         return [Report.model_validate(dict(report)) for report in candidate.reports]
     except ValueError as error:
-        raise ServiceError("the coordinator's reports are of a version that this command cannot read") from error
+        raise ServiceError("the coordinator's reports have another version; use the same release here") from error

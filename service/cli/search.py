@@ -1,4 +1,4 @@
-"""`reef search`: a whole search, from an operator to the best kernel in a file."""
+"""`reef search`: run a whole search, from an operator to a file with the best kernel."""
 
 import asyncio
 from pathlib import Path
@@ -53,8 +53,8 @@ def search(
     bandit: Bandit = True,
     screening: Screening = False,
     kernelbench: Problem = None,
-    resume: Annotated[str | None, typer.Option(help="Go on with the search of this id.")] = None,
-    out_dir: Annotated[Path, typer.Option("--out", help="Where the best kernel is written.")] = Path("reef-out"),
+    resume: Annotated[str | None, typer.Option(help="Id of a search to continue.")] = None,
+    out_dir: Annotated[Path, typer.Option("--out", help="Folder for the best kernel.")] = Path("reef-out"),
     as_json: AsJson = False,
     url: Url = None,
     token: Token = None,

@@ -1,4 +1,4 @@
-"""`reef serve`, `worker`, `migrate` and `doctor`: running Kernelreef on a machine."""
+"""`reef serve`, `worker`, `migrate` and `doctor`: run Kernelreef on a machine."""
 
 import asyncio
 import importlib.metadata
@@ -13,6 +13,7 @@ from rich.text import Text
 from archive.store import Store, migrate
 from kernelreef.rooms import namesakes, other_owners
 from service.app import serve as run_service
+from service.cli.connection import AsJson, Token
 from service.cli.console import emit_json, err, out
 from service.cli.token import show_token
 from service.embedded import EmbeddedServer
@@ -31,7 +32,7 @@ PACKAGES = ("kernelreef", "torch", "triton", "numpy", "sqlalchemy", "redis", "va
 
 
 def serve(
-    host: Annotated[str | None, typer.Option(help="Address to bind; any but loopback needs a login.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to bind; all but loopback require a login.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to bind.")] = None,
 ) -> None:
     """Run the coordinator with its REST interface."""
@@ -40,18 +41,18 @@ def serve(
 
 
 def worker(
-    redis: Annotated[str | None, typer.Option(help="Where the queue is; better said by REEF_REDIS_URL.")] = None,
-    trace: Annotated[int, typer.Option(min=0, help="Processes that trace candidates, one a core.")] = 0,
-    target: Annotated[str | None, typer.Option(help="What to trace for; that of the device if left out.")] = None,
+    redis: Annotated[str | None, typer.Option(help="Address of the queue; prefer REEF_REDIS_URL.")] = None,
+    trace: Annotated[int, typer.Option(min=0, help="Number of processes that trace candidates, one per core.")] = 0,
+    target: Annotated[str | None, typer.Option(help="Compile target of traces; the device's by default.")] = None,
     measure: Annotated[
         list[str] | None,
         typer.Option(help="A card to measure on: cuda:0, or cuda:0/3 for three workers that share it; may repeat."),
     ] = None,
     device: Annotated[str | None, typer.Option(help="A model to judge on, such as model:sm_90.")] = None,
     join: Annotated[str | None, typer.Option(help="A service to join, such as https://reef.example:8700.")] = None,
-    token: Annotated[str | None, typer.Option(help="What to show it; better said by REEF_TOKEN.")] = None,
+    token: Token = None,
 ) -> None:
-    """Run workers on this machine until stopped: some that trace, some for each card, or one that judges on a model."""
+    """Run workers on this machine until stopped: tracing workers, workers per card, or one that judges on a model."""
     plan = plan_workers(trace=trace, target=target, cards=measure or (), device=device)
     settings = Settings()
     where = _queue_or_invitation(settings, redis, join, token)
@@ -62,17 +63,17 @@ def worker(
 def _queue_or_invitation(
     settings: Settings, redis: str | None, join: str | None, token: str | None
 ) -> str | JoinInvitation:
-    """How workers get to the queue: with its own credential, or by joining."""
+    """Return the address of the queue, or an invitation to join a service."""
     if join is None:
         where = redis or settings.queue
         if where is None:
-            raise InvalidInput("say where the queue is: --redis URL, or REEF_REDIS_URL; or --join URL", "--redis")
+            raise InvalidInput("give the queue's address: --redis URL or REEF_REDIS_URL, or --join URL", "--redis")
         return where
     if redis is not None:
-        raise InvalidInput("who joins is told where the queue is: leave out --redis", "--join")
+        raise InvalidInput("a joining worker gets the queue's address from the service: omit --redis", "--join")
     shown = token or settings.token
     if not shown:
-        raise InvalidInput("joining needs a token of the scope 'worker': --token T, or REEF_TOKEN", "--token")
+        raise InvalidInput("joining needs a token with the scope 'worker': --token TOKEN or REEF_TOKEN", "--token")
     return JoinInvitation(join, shown)
 
 
@@ -84,13 +85,13 @@ def migrate_archive() -> None:
     err.print("the archive is up to date")
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+def doctor(as_json: AsJson = False) -> None:
     """Check what works on this machine, and how to mend what does not."""
     findings = asyncio.run(_examine(Settings()))
     if as_json:
         emit_json(findings)
     else:
-        table = Table(title="What works here", show_header=False)
+        table = Table(title="Checks of this machine", show_header=False)
         for name, finding in findings.items():
             table.add_row(name, Text(finding))
         out.print(table)
@@ -104,16 +105,16 @@ async def _examine(settings: Settings) -> dict[str, str]:
     findings["archive"] = await _archive(settings)
     findings["queue"] = await _queue(settings)
     for kind, device in (("trace", None), ("measure", Device.parse("model:sm_90"))):
-        findings[f"bench {kind}"] = await _executor(kind, device)
+        findings[f"executor {kind}"] = await _executor(kind, device)
     findings["targets"] = ", ".join(TARGETS)
     try:
         found = await survey()
     except ServiceError as error:
         return findings | {"survey": f"FAILED: {error.detail}"}
-    findings |= _seen(found)
+    findings |= _survey_findings(found)
     for card in found.cards:
         if card.device is not None:
-            name = f"bench measure {card.device} on cuda:{card.number}"
+            name = f"executor measure {card.device} on cuda:{card.number}"
             findings[name] = await _executor("measure", Device.parse(card.device), card.number)
     return findings
 
@@ -129,9 +130,9 @@ def _names() -> dict[str, str]:
     return {"names": hidden, "top-level packages": f"FAILED: {'; '.join(owners)}; {advice}" if owners else "all ours"}
 
 
-def _seen(found: Survey) -> dict[str, str]:
-    """What a survey says of the jail, the tools and the cards, a line each."""
-    findings = {"jail": found.jail}
+def _survey_findings(found: Survey) -> dict[str, str]:
+    """Format the results of a survey: sandbox, tools and cards, one line each."""
+    findings = {"sandbox": found.jail}
     findings["tools"] = ", ".join(f"{name} {version}" for name, version in found.versions.items())
     for card in found.cards:
         findings[f"card cuda:{card.number}"] = _card(card)
@@ -142,7 +143,7 @@ def _seen(found: Survey) -> dict[str, str]:
 
 def _card(card: CardSurvey) -> str:
     facts = [
-        f"{card.name}, {card.device or 'of no hardware class we know'}",
+        f"{card.name}, {card.device or 'of no known hardware class'}",
         f"compute capability {card.capability}",
         f"{card.memory_bytes / 2**30:.0f} GiB" if card.memory_bytes else "",
         f"L2 {card.l2_bytes / 2**20:.0f} MiB",
@@ -180,7 +181,7 @@ async def _queue(settings: Settings) -> str:
 async def _executor(kind: str, device: Device | None, card: int = 0) -> str:
     try:
         async with LocalExecutor(kind, device=device, card=card) as executor:
-            return f"ready; jail: {(await executor.ready()).jail}"
+            return f"ready; sandbox: {(await executor.ready()).jail}"
     except ServiceError as error:
         return f"FAILED: {error.detail}"
 

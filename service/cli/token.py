@@ -1,7 +1,7 @@
 """`reef token` and `reef audit`: API tokens and the audit log.
 
-Without `--url` they work on this machine's archive, whether a service runs or not. That is how the first token is made,
-and how somebody who may administer the machine gets back in when every token is lost.
+Without `--url` they work on this machine's archive, even if no service runs. So an administrator of the machine can
+create the first token, and regain access if all tokens are lost.
 """
 
 import asyncio
@@ -20,34 +20,34 @@ from service.security.authentication import utc_now
 from service.security.scopes import Scope
 
 DAYS = 90
-"""Days that a token is good for unless told otherwise: renewed four times a year, a lost one does not last."""
+"""Default lifetime of a token in days: with four renewals a year, a lost token does not stay valid for long."""
 DEFAULT_SCOPES = [Scope.READ, Scope.SUBMIT, Scope.STEER]
-"""What somebody who works with searches needs."""
+"""Scopes of a person who works with searches."""
 
 tokens = typer.Typer(help="Manage API tokens.", no_args_is_help=True)
 
 
 @tokens.command("create")
 def create(
-    name: Annotated[str, typer.Argument(help="What the token is called, such as the name of who will use it.")],
-    scope: Annotated[list[Scope] | None, typer.Option(help="What it allows; may repeat.")] = None,
-    days: Annotated[int, typer.Option(min=0, max=36_500, help="Days that it is good for; 0 for ever.")] = DAYS,
+    name: Annotated[str, typer.Argument(help="Name of the token, such as its user's.")],
+    scope: Annotated[list[Scope] | None, typer.Option(help="Scope of the token; may repeat.")] = None,
+    days: Annotated[int, typer.Option(min=0, max=36_500, help="Lifetime in days; 0 for no expiry.")] = DAYS,
     url: Url = None,
     token: Token = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a token and show it, this once."""
+    """Create a token and show it once."""
     made = asyncio.run(_create(name, scope or DEFAULT_SCOPES, days, url, token))
     if as_json:
         emit_json(made.model_dump(mode="json"))
         return
-    err.print(Text(f"{made.name}: {', '.join(made.scopes)}; {_until(made)}. Nobody can show the token again:"))
+    err.print(Text(f"{made.name}: {', '.join(made.scopes)}; {_until(made)}. Copy it now: it is not shown again."))
     out.print(Text(made.token))
 
 
 @tokens.command("list")
 def find(url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
-    """The tokens, newest first, without their secrets."""
+    """List the tokens, newest first, without their secrets."""
     found = asyncio.run(_find(url, token))
     if as_json:
         emit_json([each.model_dump(mode="json") for each in found])
@@ -66,14 +66,14 @@ def revoke(
     url: Url = None,
     token: Token = None,
 ) -> None:
-    """Refuse a token from now on, and end its sessions."""
+    """Revoke a token and end its sessions."""
     revoked = asyncio.run(_revoke(id, url, token))
     err.print(Text(f"{revoked.name} is revoked"))
 
 
 def audit(
-    of: Annotated[str | None, typer.Option("--of", help="Id of a token: only what was done with it.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Most entries to show.")] = 50,
+    of: Annotated[str | None, typer.Option("--of", help="Id of a token: show only its entries.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of entries.")] = 50,
     url: Url = None,
     token: Token = None,
     as_json: AsJson = False,
@@ -93,8 +93,8 @@ def audit(
 
 
 def show_token(text: str) -> None:
-    """Show an archive's first token, made by `reef serve`."""
-    err.print(Text("This archive's first token may do everything. Keep it; nobody can show it again:"))
+    """Show the archive's first token, which `reef serve` created."""
+    err.print(Text("This archive's first token has all scopes. Copy it now: it is not shown again."))
     out.print(Text(text))
 
 
@@ -128,5 +128,5 @@ def _until(each: Listed) -> str:
     if each.revoked_at is not None:
         return f"revoked {each.revoked_at:%Y-%m-%d}"
     if each.expires_at is None:
-        return "for ever"
+        return "no expiry"
     return f"{'until' if utc_now() < each.expires_at else 'expired'} {each.expires_at:%Y-%m-%d}"

@@ -1,4 +1,4 @@
-"""`reef submit` and `reef watch`: start a search and leave it, look on until it ends."""
+"""`reef submit` and `reef watch`: start a search, and follow it until it ends."""
 
 import asyncio
 import time
@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 from pydantic import JsonValue, ValidationError
 
+from archive.progress import dropped
 from archive.records import PRIORITY, SearchState
 from kernelreef import AsyncReef
 from kernelreef.asynchronous import SearchOptions
 from kernelreef.models import Archive, Elite, Progress, Search
 from kernelreef.streams import FINAL
-from service.cli.connection import AsJson, Token, Url, reach
+from service.cli.connection import AsJson, NewestSearch, Token, Url, reach
 from service.cli.console import emit_json, err, out
 from service.cli.heat_map import elite_table, heat_map
 from service.cli.import_ import operator_of_file
@@ -22,7 +23,6 @@ from service.cli.progress import ProgressView
 from service.cli.renamed import current_rule
 from service.errors import InvalidInput, NotFound, Unavailable
 from service.evaluation.figure_labels import in_words
-from service.generation.screening import dropped
 from service.operators.catalogue import catalogue_names, load_operator
 from service.requests import SearchRequest
 from service.tasks import end
@@ -31,22 +31,22 @@ from workers.protocol import Operator
 OUR_FAILURE = 1
 NOTHING_CORRECT = 3
 PATIENCE_S = 60.0
-"""How long a coordinator may be away while somebody looks on: it may be started again meanwhile."""
+"""Seconds to wait for an absent coordinator while following a search: it may be restarting."""
 POLL_S = 0.5
-"""How often the view is drawn anew between events."""
+"""Seconds between updates of the view."""
 DEFAULT_EMITTERS = "tune,rewrite"
 
-Spec = Annotated[str, typer.Argument(help="A catalogue name, the name or digest of one handed in, or a path.")]
+Spec = Annotated[str, typer.Argument(help="A catalogue name, the name or digest of a submitted operator, or a path.")]
 Problem = Annotated[
     Path | None,
-    typer.Option("--kernelbench", help="A problem file of KernelBench, in place of SPEC.", show_default=False),
+    typer.Option("--kernelbench", help="A KernelBench problem file in place of SPEC.", show_default=False),
 ]
 Devices = Annotated[
     list[str] | None,
-    typer.Option("--device", help="h200, model:<target> or recorded:<class>; may be given repeatedly."),
+    typer.Option("--device", help="Device: h200, model:<target> or recorded:<class>; may repeat."),
 ]
 Evaluations = Annotated[int, typer.Option(help="Maximum number of evaluations.")]
-Emitters = Annotated[str, typer.Option(help="Comma-separated.")]
+Emitters = Annotated[str, typer.Option(help="Emitters, comma-separated.")]
 Seed = Annotated[int, typer.Option(help="Seed of the proposals; input values do not depend on it.")]
 Priority = Annotated[int, typer.Option(help="Priority among your own searches, 1 to 9.")]
 Llm = Annotated[str, typer.Option(help="LLM backends for the emitter llm, comma-separated.")]
@@ -91,11 +91,11 @@ def submit(
         emit_json(found.model_dump(mode="json"))
         return
     out.print(found.id, highlight=False)
-    err.print(f"watch it with: reef watch {found.id}", highlight=False)
+    err.print(f"follow it with: reef watch {found.id}", highlight=False)
 
 
 def watch(
-    search: Annotated[str, typer.Argument(help="Id of a search; the newest if left out.")] = "",
+    search: NewestSearch = "",
     as_json: AsJson = False,
     url: Url = None,
     token: Token = None,
@@ -117,24 +117,24 @@ async def _watch(search: str, url: str | None, token: str | None, *, as_json: bo
 
 
 def asked_for(spec: str, problem: Path | None, options: SearchOptions) -> str | Operator:
-    """What to send: the operator of a problem of KernelBench, made on this machine, else that of a SPEC.
+    """Return the operator to submit: from a KernelBench problem, converted on this machine, or from SPEC.
 
     Raises:
-        BadInput: If there is neither, if the file is no spec, or if no operator with a seed can be made of the problem.
-        Unavailable: If a process that looks at the problem failed.
+        InvalidInput: If both are missing, the file is not a spec, or the problem gives no operator with a seed.
+        Unavailable: If the conversion failed.
     """
     if problem is not None:
         return operator_of_file(problem, options["devices"][0])
     if not spec:
-        raise InvalidInput("say what to search for: SPEC, or --kernelbench FILE", "operator")
+        raise InvalidInput("name an operator: SPEC or --kernelbench FILE", "operator")
     return operator_of(spec)
 
 
 def operator_of(spec: str) -> str | Operator:
-    """What to send for a SPEC: the operator of a file or folder, else the name, for the service to know.
+    """Load the operator if SPEC is a file or folder; otherwise return SPEC as a name that the service resolves.
 
     Raises:
-        BadInput: If the file is no spec.
+        InvalidInput: If the file is not a spec.
     """
     here = Path(spec)
     is_path = here.suffix in (".toml", ".json") or len(here.parts) > 1 or here.is_dir() or spec.startswith(".")
@@ -144,17 +144,17 @@ def operator_of(spec: str) -> str | Operator:
 def terms_of(
     backends: str, strategies: str, calls: int | None, tokens: int | None, usd: float | None
 ) -> dict[str, JsonValue] | None:
-    """What the options of a command say about asking models; None if it names no backend.
+    """Read the LLM options of a command. Returns None if they name no backend.
 
     Raises:
-        BadInput: If something is said of models, and none may be asked.
+        InvalidInput: If there are LLM options, but no backend.
     """
     limits: dict[str, JsonValue] = {"calls": calls, "tokens": tokens, "usd": usd}
     given = {name: limit for name, limit in limits.items() if limit is not None}
     if backends:
         return {"backends": list(_words(backends)), "strategies": list(_words(strategies)), **given}
     if given or strategies:
-        raise InvalidInput("say which models may be asked: --llm BACKEND", "llm")
+        raise InvalidInput("name the LLM backends: --llm BACKEND", "llm")
     return None
 
 
@@ -168,10 +168,10 @@ def options_of(
     priority: int = PRIORITY,
     terms: Mapping[str, JsonValue] | None = None,
 ) -> SearchOptions:
-    """What the options of a command say about a search.
+    """Read the options of a search.
 
     Raises:
-        BadInput: If one cannot be right; it is named.
+        InvalidInput: If an option is invalid; it names the option.
     """
     options = SearchOptions(
         devices=tuple(device or ["model:sm_90"]),
@@ -193,7 +193,7 @@ def options_of(
 
 
 def rules_of(stop: list[str]) -> dict[str, JsonValue]:
-    """Read `--stop`, which may be repeated; values are not checked yet."""
+    """Split the values of `--stop` into names and values, without checking them."""
     return {current_rule(name): value for name, _, value in (rule.partition("=") for rule in stop)}
 
 
@@ -202,7 +202,7 @@ def _words(given: str) -> tuple[str, ...]:
 
 
 async def find_search(reef: AsyncReef, id: str) -> Search:
-    """A search by its id, or the newest.
+    """Read a search by its id, or the newest search.
 
     Raises:
         NotFound: If there is none.
@@ -216,7 +216,7 @@ async def find_search(reef: AsyncReef, id: str) -> Search:
 
 
 async def look_on(reef: AsyncReef, search: Search) -> Progress:
-    """Show a search until it ends; how far it was then."""
+    """Show a search until it ends, and return its final progress."""
     with ProgressView(search) as view:
         follower = asyncio.create_task(_follow(reef, search, view))
         try:
@@ -231,7 +231,7 @@ async def look_on(reef: AsyncReef, search: Search) -> Progress:
 
 
 async def _progress(reef: AsyncReef, search: str) -> Progress:
-    """How far a search is, asked again and again while the coordinator is away."""
+    """Read the progress of a search, retrying while the coordinator is unavailable."""
     give_up = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -248,7 +248,7 @@ async def _follow(reef: AsyncReef, search: Search, view: ProgressView) -> None:
 
 
 def conclude(progress: Progress, archive: Archive, kernel: Path | None, *, as_json: bool) -> int:
-    """Say what a search came to; the exit code that tells it."""
+    """Print the result of a search, and return the exit code."""
     if as_json:
         emit_json(_document(progress, archive, kernel))
     elif progress.state is SearchState.FAILED:
@@ -296,7 +296,7 @@ def _show(progress: Progress, archive: Archive, kernel: Path | None) -> None:
 
 
 async def write_kernel(reef: AsyncReef, elite: Elite, search: str, folder: Path) -> Path:
-    """Write the holder of a cell as a file that runs; returns its path."""
+    """Write an elite as a runnable file, and return its path."""
     name, text = await reef.kernel(search, elite.cell, elite.device)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name

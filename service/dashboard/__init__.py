@@ -1,7 +1,7 @@
 """The dashboard: pages for people, beside the API for programs.
 
-A page is a frozen dataclass that a loader fills from the archive and a template shows; what changes while one looks at
-it is made of fragments, which the same templates make for the page and for its stream of updates.
+A page is a frozen dataclass that a loader fills from the archive and a template renders. Its live parts are fragments.
+The same templates render a fragment for the page and for its stream of updates.
 """
 
 from fastapi import FastAPI
@@ -13,17 +13,17 @@ from starlette.types import Scope
 
 from service.dashboard import candidates, compare, controls, operators, prompts, searches, shapes, tokens, workers
 from service.dashboard.rendering import STATIC_DIR, STATIC_PATH
-from service.dashboard.routing import for_people
+from service.dashboard.routing import with_error_pages
 
 PARTS = (searches, shapes, controls, candidates, compare, operators, workers, prompts, tokens)
 """Modules with pages, each with a `router`."""
 
 
 class _ImmutableFiles(StaticFiles):
-    """Files under an address that changes when they do, so that browsers never ask twice."""
+    """Static files under an address that changes with their content, so that a browser loads each once."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """The file, to be kept for a year."""
+        """Return the file, cacheable for a year."""
         response = await super().get_response(path, scope)
         response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
         response.headers["X-Content-Type-Options"] = "nosniff"
@@ -31,11 +31,11 @@ class _ImmutableFiles(StaticFiles):
 
 
 def install_pages(app: FastAPI) -> None:
-    """Add every page, and the files that pages need, to an app."""
+    """Add all pages and their static files to an app."""
     for part in PARTS:
         app.include_router(part.router)
     for kind in (HTTPException, Exception):
-        app.add_exception_handler(kind, for_people(app.exception_handlers[kind]))
+        app.add_exception_handler(kind, with_error_pages(app.exception_handlers[kind]))
     app.mount(STATIC_PATH, GZipMiddleware(_ImmutableFiles(directory=STATIC_DIR)))
 
 

@@ -1,4 +1,4 @@
-"""The page of a candidate: its source, where it comes from, what it does, and why its figures may be believed."""
+"""The page of a candidate: source, lineage, launch plans, and the evidence for its figures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from archive.records import BundleRecord, CandidateRecord, SearchRecord, Variant
 from archive.store import Store
 from service.analysis.kernels import kernel_file
 from service.dashboard import formatting
-from service.dashboard.evaluated import EvaluatedVariant, load_judged
+from service.dashboard.charts import ENDED
+from service.dashboard.evaluated import EvaluatedVariant, load_results
 from service.dashboard.lineages import CHILDREN, GENERATIONS, LineageDrawing, lay_out
-from service.dashboard.progress_charts import ENDED
 from service.dashboard.rendering import Fragment, HtmlPage
 from service.dashboard.sources import DiffLine, difference, highlighted
 from service.evaluation.promotion import first_benchmark
@@ -25,7 +25,7 @@ from workers.protocol.words import describe_plan
 
 @dataclass(frozen=True)
 class AxisValue:
-    """Where a variant lies on one axis; `bin` in words, which say it all where `value` is None."""
+    """Position of a variant on one axis; `bin` is its label, and `value` is None if the label says everything."""
 
     axis: str
     value: float | None
@@ -35,7 +35,7 @@ class AxisValue:
 
 @dataclass(frozen=True)
 class PlanText:
-    """A plan in words, with what was read from its machine code."""
+    """A launch plan in words, with the readings of its machine code."""
 
     shape: str
     role: str
@@ -64,28 +64,28 @@ class CandidatePage(HtmlPage):
 
     @property
     def title(self) -> str:
-        """Its name among people."""
+        """Short name of the candidate."""
         return f"{self.search.operator_name} candidate {formatting.brief(self.candidate.id)}"
 
     @property
     def device(self) -> str:
-        """Whose figures stand in drawings that have room for one: the first device on which it has any."""
+        """Device of the figures in the lineage drawing: the first on which the candidate has any."""
         return next((name for name in self.search.devices if name in self.candidate.objectives), self.search.devices[0])
 
     @property
     def steerable(self) -> bool:
-        """Whether its search still listens."""
+        """True if the search can still be changed."""
         return self.search.state not in ENDED
 
     @property
     def holds(self) -> tuple[EvaluatedVariant, ...]:
-        """Devices on which the chosen variant holds its cell."""
+        """Results of the chosen variant on the devices where it holds its cell."""
         return tuple(each for each in self.judged if each.holder and each.holder.candidate == self.candidate.id)
 
 
 @dataclass(frozen=True)
 class CompiledKernels(Fragment):
-    """The kernels of a variant as they were compiled."""
+    """The compiled kernels of a variant."""
 
     template = "parts/assembly.html"
     name = "assembly"
@@ -98,12 +98,12 @@ async def load_candidate(store: Store, id: str, variant: int | None, against: st
 
     Args:
         store: The archive.
-        id: The candidate's.
-        variant: Index of the variant to show; None for the one that counts.
-        against: Id of the candidate to compare its source with; None for its first parent.
+        id: Id of the candidate.
+        variant: Index of the variant to show; None for the first correct one.
+        against: Id of the candidate to compare the source with; None for the first parent.
 
     Raises:
-        NotFound: If one of them does not exist.
+        RecordNotFound: If a candidate or the variant does not exist.
     """
     candidate = await store.candidates.get(id)
     search = await store.searches.get(candidate.search)
@@ -124,7 +124,7 @@ async def load_candidate(store: Store, id: str, variant: int | None, against: st
         chosen=chosen,
         places=_places(search, stored) if stored else (),
         plans=_plans(stored) if stored else (),
-        judged=await load_judged(store, search, mine, stored) if mine else (),
+        judged=await load_results(store, search, mine, stored) if mine else (),
         lineage=lay_out([*kin, *children]),
         against=other,
         changes=difference(other.source, candidate.source) if other else None,
@@ -132,10 +132,10 @@ async def load_candidate(store: Store, id: str, variant: int | None, against: st
 
 
 async def load_assembly(store: Store, id: str, variant: int) -> CompiledKernels:
-    """The kernels of a variant.
+    """Read the compiled kernels of a variant.
 
     Raises:
-        NotFound: If there is no such variant, or it was never compiled.
+        RecordNotFound: If there is no such variant, or it was never compiled.
     """
     found = next((each for each in await store.candidates.variants(id) if each.index == variant), None)
     if found is None or found.bundle is None:
@@ -146,10 +146,10 @@ async def load_assembly(store: Store, id: str, variant: int) -> CompiledKernels:
 
 
 async def load_kernel(store: Store, id: str, device: str, variant: int) -> str:
-    """The text of a runnable file for a variant that holds its cell.
+    """Build a runnable file for a variant that holds its cell.
 
     Raises:
-        NotFound: If it holds none on that device.
+        RecordNotFound: If it holds no cell on that device.
     """
     page = await load_candidate(store, id, variant, None)
     judged = next((each for each in page.holds if each.device == device), None)
@@ -160,7 +160,7 @@ async def load_kernel(store: Store, id: str, device: str, variant: int) -> str:
 
 
 def _choose(variants: Sequence[VariantRecord], reports: Sequence[Report], wanted: int | None) -> VariantRecord | None:
-    """The variant to show: the one asked for, else the first correct one, else the first."""
+    """Choose the variant to show: the wanted one, else the first correct one, else the first."""
     if wanted is not None:
         chosen = next((variant for variant in variants if variant.index == wanted), None)
         if chosen is None:
@@ -171,7 +171,7 @@ def _choose(variants: Sequence[VariantRecord], reports: Sequence[Report], wanted
 
 
 def _places(search: SearchRecord, stored: BundleRecord) -> tuple[AxisValue, ...]:
-    """Where a variant lies on every axis there is; those that span the search's map come first."""
+    """Locate a variant on every descriptor; the axes of the search's grid come first."""
     spanning = [axis.descriptor for axis in search.axes]
     found = coordinates(stored.readings[first_benchmark(search)])
     places = [
@@ -194,7 +194,7 @@ def _plans(stored: BundleRecord) -> tuple[PlanText, ...]:
 
 
 def _facts(readings: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Readings in words, those that are unknown left out."""
+    """Format the known readings."""
     facts = []
     for name, value in readings.items():
         if value is None or value == {}:

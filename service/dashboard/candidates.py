@@ -1,4 +1,4 @@
-"""Routes of candidates: one with all that is known of it, its parts on demand, and the list of a search's."""
+"""Routes of candidates: one candidate, its parts on demand, its certificate, and the candidates of a search."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,18 +10,89 @@ from archive.records import CandidateRow, SearchRecord
 from service.api.dependencies import Id, Named, Running, needs
 from service.api.paging import ID, MOST_NUMBER
 from service.certificates.certifier import Certifier
+from service.certificates.document import Certificate
 from service.dashboard.candidate import load_assembly, load_candidate, load_kernel
-from service.dashboard.certificate import CertificatePage
 from service.dashboard.formatting import brief
 from service.dashboard.rendering import HEADERS, HtmlPage, render_fragment, respond
 from service.dashboard.routing import Framed, pages
 from service.security.scopes import Scope
-from workers.protocol import Outcome
+from workers.protocol import Outcome, Report, Samples
+
+
+@dataclass(frozen=True)
+class PairedSamples:
+    """Raw samples of one paired timing, microseconds per call; `beside` names the other side of the pair."""
+
+    shape: str
+    beside: str
+    candidate_us: str
+    other_us: str
+    clocks_mhz: str
+
+
+@dataclass(frozen=True)
+class CertifiedPlan:
+    """A launch plan in words."""
+
+    shape: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CertificatePage(HtmlPage):
+    """A certificate, its parts in the order in which a sceptical reader checks them."""
+
+    template = "certificate.html"
+    section = "/"
+
+    certificate: Certificate
+    kernels: tuple[tuple[str, str], ...]
+    plans: tuple[CertifiedPlan, ...]
+    samples: tuple[PairedSamples, ...]
+
+    @classmethod
+    def of(cls, certificate: Certificate) -> "CertificatePage":
+        """Make the page of a certificate."""
+        return cls(
+            certificate=certificate,
+            kernels=tuple(certificate.bundle.cubins.items()),
+            plans=tuple(CertifiedPlan(shape, lines[1:]) for shape, lines in certificate.words.items()),
+            samples=paired_samples(certificate.verdict),
+        )
+
+    @property
+    def title(self) -> str:
+        """Operator and candidate of the certificate."""
+        return f"Certificate of {self.certificate.operator.name} candidate {brief(self.certificate.origin.candidate)}"
+
+    @property
+    def address(self) -> str:
+        """Address of the certificate as a file."""
+        origin = self.certificate.origin
+        where = f"variant={origin.variant}&device={self.certificate.device.name}"
+        return f"/candidates/{origin.candidate}/certificate.json?{where}"
+
+
+def paired_samples(report: Report) -> tuple[PairedSamples, ...]:
+    """Collect the raw samples of every paired timing in a report."""
+    found = []
+    for shape in report.shapes:
+        for beside, samples in (("pacer", shape.samples), ("incumbent", shape.rival_samples)):
+            if samples is not None:
+                found.append(_samples(shape.shape, beside, samples))
+    return tuple(found)
+
+
+def _samples(shape: str, beside: str, samples: Samples) -> PairedSamples:
+    figures = (samples.candidate_us, samples.other_us, samples.clocks_mhz)
+    mine, its, clocks = (", ".join(f"{figure:g}" for figure in each) for each in figures)
+    return PairedSamples(shape, beside, mine, its, clocks)
+
 
 router = pages()
 
 SHOWN = 50
-"""Candidates on one page of the list."""
+"""Number of candidates on one page of the list."""
 
 Other = Annotated[str | None, Query(pattern=f"^{ID.pattern}$")]
 Index = Annotated[int | None, Query(ge=0, le=64)]
@@ -43,7 +114,7 @@ class CandidateList(HtmlPage):
 
     @property
     def title(self) -> str:
-        """Whose candidates."""
+        """Name of the search."""
         return f"Candidates of {self.search.operator_name} {brief(self.search.id)}"
 
 
@@ -55,7 +126,7 @@ async def find(
     outcome: Outcome | None = None,
     before: Annotated[int | None, Query(ge=0, lt=MOST_NUMBER)] = None,
 ) -> Response:
-    """The candidates of a search, or those with one outcome."""
+    """List the candidates of a search, optionally with one outcome only."""
     found = await running.store.views.candidate_rows(search.id, limit=SHOWN + 1, before=before, outcome=outcome)
     page = CandidateList(
         search=search,
@@ -70,20 +141,20 @@ async def find(
 
 @router.get("/candidates/{id}", dependencies=[needs(Scope.READ)])
 async def show(id: Id, running: Running, frame: Framed, variant: Index = None, against: Other = None) -> Response:
-    """One candidate."""
+    """Show one candidate."""
     return respond(await load_candidate(running.store, id, variant, against), frame)
 
 
 @router.get("/candidates/{id}/assembly", dependencies=[needs(Scope.READ)])
 async def assembly(id: Id, running: Running, frame: Framed, variant: Index = None) -> Response:
-    """The kernels of a variant as they were compiled: a fragment, for it may be megabytes long."""
+    """Return the compiled kernels of a variant: a fragment of its own, because it may be megabytes long."""
     part = await load_assembly(running.store, id, variant or 0)
     return Response(render_fragment(part, frame), media_type="text/html", headers=dict(HEADERS))
 
 
 @router.get("/candidates/{id}/source", dependencies=[needs(Scope.READ)])
 async def source(id: Id, running: Running) -> Response:
-    """The source as a file, exactly as it was proposed."""
+    """Download the source exactly as it was proposed."""
     candidate = await running.store.candidates.get(id)
     name = f"candidate_{brief(id)}.py"
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
@@ -98,7 +169,7 @@ async def certificate(
     device: Annotated[str | None, Query(max_length=64)] = None,
     variant: Index = None,
 ) -> Response:
-    """What a verdict rests on, for reading."""
+    """Show the certificate of a verdict."""
     found = await Certifier(running.store).of_candidate(id, device=device, variant=variant)
     return respond(CertificatePage.of(found), frame)
 
@@ -107,7 +178,7 @@ async def certificate(
 async def certificate_file(
     id: Id, running: Running, device: Annotated[str | None, Query(max_length=64)] = None, variant: Index = None
 ) -> Response:
-    """The same as a file, for `reef verify`."""
+    """Download the certificate as a file for `reef verify`."""
     found = await Certifier(running.store).of_candidate(id, device=device, variant=variant)
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="certificate_{brief(id)}.json"'}
     return Response(found.text(), media_type="application/json", headers=headers)
@@ -117,12 +188,12 @@ async def certificate_file(
 async def kernel(
     id: Id, running: Running, device: Annotated[str, Query(max_length=64)], variant: Index = None
 ) -> Response:
-    """An elite as a file that runs: the kernel, where it came from, and a check of its own."""
+    """Download an elite as a runnable file: the kernel, its origin and a self-check."""
     text = await load_kernel(running.store, id, device, variant or 0)
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="kernel_{brief(id)}.py"'}
     return Response(text, media_type="text/x-python", headers=headers)
 
 
 def _last(found: Sequence[CandidateRow]) -> int | None:
-    """Ordinal that the next page begins below; None at the end."""
+    """Return the ordinal below which the next page begins; None at the end."""
     return found[SHOWN - 1].ordinal if len(found) > SHOWN else None

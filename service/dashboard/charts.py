@@ -1,31 +1,36 @@
-"""Charts as geometry. Templates draw them as SVG; what they say stands beside them in words."""
+"""Charts as geometry, and the progress charts of a search. Templates draw them as SVG and add the figures as text."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from service.dashboard.formatting import UNKNOWN
+from archive.records import Milestone, ProgressRecord, SearchRecord, SearchState
+from service.dashboard import formatting
+from service.dashboard.maps import ALONG, Along, MapView
+from service.dashboard.rendering import Fragment
+from service.evaluation.figure_labels import provenance
 
 WIDTH = 300.0
 HEIGHT = 100.0
-"""Size of a course's coordinate system; the drawing is stretched to its place."""
+"""Size of a chart's coordinate system; the page stretches the drawing."""
 ROOM = 1.08
-"""The vertical axis goes a little beyond the largest value, so that the line does not stick to the edge."""
+"""Ratio of the vertical axis to the largest value, so that the line keeps off the edge."""
 
 
 @dataclass(frozen=True)
 class ProgressLine:
-    """How a figure came about: a line of steps, for a figure stays what it is until it changes.
+    """Progress of a figure as a step line: a figure keeps its value until it changes.
 
     Attributes:
-        title: What is shown.
-        now: Its present value in words.
+        title: Name of the figure.
+        now: Present value as text.
         line: SVG path of the line, empty while there is nothing to draw.
-        area: SVG path of what lies below.
-        top: Upper end of the vertical axis in words; the lower end is `bottom`.
-        bottom: Lower end.
-        start: Left end of the horizontal axis in words.
-        end: Right end.
-        summary: The whole in a sentence.
+        area: SVG path of the area below the line.
+        top: Upper end of the vertical axis as text.
+        bottom: Lower end of the vertical axis as text.
+        start: Left end of the horizontal axis as text.
+        end: Right end of the horizontal axis as text.
+        summary: The whole chart in a sentence.
     """
 
     title: str
@@ -39,7 +44,7 @@ class ProgressLine:
     summary: str
 
 
-def course(
+def progress_line(
     title: str,
     points: Sequence[tuple[float, float]],
     say: Callable[[float], str],
@@ -48,21 +53,21 @@ def course(
     bottom: float = 0.0,
     now: str | None = None,
 ) -> ProgressLine:
-    """Draw a figure's course.
+    """Draw the progress of a figure.
 
     Args:
-        title: What it is.
-        points: Horizontal place and value, in order; the last one is the present.
-        say: A value in words.
-        along: A horizontal place in words.
+        title: Name of the figure.
+        points: Horizontal position and value, in order; the last is the present.
+        say: Formats a value.
+        along: Formats a horizontal position.
         bottom: Lower end of the vertical axis.
-        now: The present value in words, where `say` would say too little.
+        now: Present value as text, if it needs more than `say` gives.
     """
     if not points:
-        return ProgressLine(title, now or UNKNOWN, "", "", "", "", "", "", f"{title}: nothing yet")
+        return ProgressLine(title, now or formatting.UNKNOWN, "", "", "", "", "", "", f"{title}: nothing yet")
     last_x, last = points[-1]
     if all(value == bottom for _, value in points):
-        bottom = 0.0  # A line along the edge would look like none.
+        bottom = 0.0  # A line along the edge would be invisible.
     top = max(bottom + (max(value for _, value in points) - bottom) * ROOM, bottom + 1e-9)
     placed = [(_scaled(x, points[0][0], last_x) * WIDTH, HEIGHT * (1 - _scaled(y, bottom, top))) for x, y in points]
     line = f"M{placed[0][0]:.1f} {placed[0][1]:.1f}" + "".join(f"H{x:.1f}V{y:.1f}" for x, y in placed[1:])
@@ -84,15 +89,15 @@ def course(
 
 @dataclass(frozen=True)
 class TimeBar:
-    """One row of a comparison of times: from zero, in percent of the longest.
+    """One row of a comparison of times, in percent of the longest time.
 
     Attributes:
-        label: Whose time.
-        kind: `own`, `pacer`, `baseline`, `incumbent` or `floor`: how it is drawn.
-        value: The time in words.
-        middle: Where the middle time lies.
-        low: Where the interval begins.
-        span: How long it is.
+        label: Name of the kernel or floor.
+        kind: `own`, `pacer`, `baseline`, `incumbent` or `floor`; selects the style.
+        value: The time as text.
+        middle: Position of the middle time.
+        low: Start of the interval.
+        span: Length of the interval.
     """
 
     label: str
@@ -104,24 +109,99 @@ class TimeBar:
 
 
 def bar(label: str, kind: str, value: str, times_us: tuple[float, float, float], longest_us: float) -> TimeBar:
-    """Place a time and its interval.
+    """Scale a time and its interval to a bar.
 
     Args:
-        label: Whose time.
-        kind: How it is drawn.
-        value: In words.
+        label: Name of the kernel or floor.
+        kind: Style of the bar, as in `TimeBar`.
+        value: The time as text.
         times_us: Lower bound, middle and upper bound, microseconds.
-        longest_us: What the full width stands for.
+        longest_us: Time that the full width stands for.
     """
     low, middle, high = (100 * _scaled(time, 0.0, longest_us) for time in times_us)
     return TimeBar(label, kind, value, round(middle, 2), round(low, 2), round(max(high - low, 0.0), 2))
 
 
 def spacing_for(evaluations: int, points: int) -> int:
-    """Evaluations between two points of a course that has about as many points; a power of two, as milestones are."""
+    """Return the evaluations between two points of a chart with about this many points.
+
+    It is a power of two, like the spacing of milestones.
+    """
     return 1 << max(0, (evaluations // points).bit_length() - 1)
 
 
 def _scaled(value: float, low: float, high: float) -> float:
-    """Where a value lies between two ends, 0 to 1."""
+    """Scale a value between two ends to 0 to 1."""
     return 0.0 if high <= low else min(max((value - low) / (high - low), 0.0), 1.0)
+
+
+ENDED = (SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
+
+
+@dataclass(frozen=True)
+class ProgressCharts(Fragment):
+    """Progress charts of a search on one device; `choices` are the possible horizontal axes."""
+
+    template = "parts/charts.html"
+    name = "charts"
+
+    charts: tuple[ProgressLine, ...]
+    view: MapView
+    provenance: str
+    choices: tuple[Along, ...]
+
+
+def draw_charts(
+    search: SearchRecord, view: MapView, milestones: Sequence[Milestone], now: ProgressRecord, usd: float | None
+) -> ProgressCharts:
+    """Draw the progress of a search up to now.
+
+    Args:
+        search: The search.
+        view: View with the device and the horizontal axis.
+        milestones: Earlier progress on that device, oldest first.
+        now: Present progress on that device; the last point of each chart.
+        usd: Cost of its LLM calls so far; None if it uses no LLM.
+    """
+    choices = tuple(each for each in ALONG.values() if each != "dollars" or usd is not None)
+    said = provenance(view.device)
+    if now.best is None or view.along not in choices:
+        return ProgressCharts((), view, said, choices)
+    present = Milestone(now.evaluated, now.elites, now.qd_score, now.best, usd, _until(search))
+    points = [*(each for each in milestones if each.evaluations < present.evaluations), present]
+    places = [_place(search, view.along, each) for each in points]
+    along: Callable[[float], str] = {
+        "evaluations": formatting.evaluations, "time": formatting.duration_s, "dollars": formatting.usd
+    }[view.along]  # fmt: skip
+    best = [(place, each.best) for place, each in zip(places, points, strict=True) if each.best is not None]
+    drawn = (
+        progress_line(
+            "Best speedup", best, lambda value: formatting.speedup(value, said), along, bottom=min(best[0][1], 1.0)
+        ),
+        progress_line(
+            "Coverage",
+            [(place, each.elites / now.cells) for place, each in zip(places, points, strict=True)],
+            formatting.share,
+            along,
+            now=f"{formatting.share(now.coverage)} · {formatting.count(now.elites)} of {formatting.count(now.cells)} "
+            "cells",
+        ),
+        progress_line(
+            "QD score",
+            [(place, each.qd_score) for place, each in zip(places, points, strict=True)],
+            lambda value: f"{formatting.MARKS[said]}{formatting.decimal(value)}",
+            along,
+        ),
+    )
+    return ProgressCharts(drawn, view, said, choices)
+
+
+def _until(search: SearchRecord) -> datetime:
+    return search.updated_at if search.state in ENDED else datetime.now(UTC)
+
+
+def _place(search: SearchRecord, along: Along, milestone: Milestone) -> float:
+    """Return the position of a milestone on the horizontal axis."""
+    if along == "time":
+        return max((milestone.reached_at - search.created_at).total_seconds(), 0.0)
+    return float(milestone.evaluations) if along == "evaluations" else milestone.usd or 0.0

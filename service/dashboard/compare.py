@@ -13,7 +13,7 @@ from service.api.dependencies import Running, needs
 from service.api.paging import ID
 from service.coordinator import Coordinator
 from service.dashboard.formatting import brief
-from service.dashboard.maps import ArchiveMap, MapView, draw, load_places
+from service.dashboard.maps import ArchiveMap, MapView, draw, load_cells
 from service.dashboard.rendering import HtmlPage, respond
 from service.dashboard.routing import Framed, pages
 from service.errors import InvalidInput
@@ -23,13 +23,13 @@ from service.security.scopes import Scope
 router = pages()
 
 OFFERED = 100
-"""Searches to choose from."""
+"""Number of recent searches to choose from."""
 SIDES = ("left", "right")
 
 
 @dataclass(frozen=True)
 class ComparedSearch:
-    """One of the two: a search on one device."""
+    """One side of the comparison: a search on one device."""
 
     search: SearchRecord
     view: MapView
@@ -44,7 +44,7 @@ class ComparedSearch:
 class ComparePage(HtmlPage):
     """Both sides, or the form to choose them.
 
-    `doubts` say why their figures may not be held against each other; `shared` cells are filled on both.
+    `doubts` are the reasons why their figures are not comparable; `shared` counts the cells filled on both sides.
     """
 
     template = "compare.html"
@@ -60,7 +60,7 @@ class ComparePage(HtmlPage):
 
 @router.get("/compare", dependencies=[needs(Scope.READ)])
 async def show(running: Running, frame: Framed, request: Request) -> Response:
-    """Two searches or devices: `left` and `right` are written `search@device`."""
+    """Compare two searches or devices; `left` and `right` are written `search@device`."""
     chosen = {side: request.query_params.get(side, "") for side in SIDES}
     recent = await running.store.searches.list(limit=OFFERED)
     choices = tuple(
@@ -78,9 +78,9 @@ async def show(running: Running, frame: Framed, request: Request) -> Response:
 async def _both(
     running: Coordinator, chosen: Mapping[str, str], request: Request
 ) -> tuple[ComparedSearch, ComparedSearch]:
-    """Both sides, their maps in the same colours."""
+    """Load both sides, with one colour scale for both maps."""
     views = [await _view(running, chosen[side], side, request) for side in SIDES]
-    left, right = await asyncio.gather(*(load_places(running.store, search, view) for search, view in views))
+    left, right = await asyncio.gather(*(load_cells(running.store, search, view) for search, view in views))
     now = datetime.now(UTC)
     maps = [
         draw(search, view, mine, now, beside=others, name=name)
@@ -97,7 +97,7 @@ def _grid(side: ComparedSearch) -> tuple[str, str, int]:
 async def _view(running: Coordinator, chosen: str, field: str, request: Request) -> tuple[SearchRecord, MapView]:
     id, _, device = chosen.partition("@")
     if not ID.fullmatch(id):
-        raise InvalidInput("write the id of a search, '@' and one of its devices", field)
+        raise InvalidInput("write a search id, '@' and one of the search's devices", field)
     search = await running.store.searches.get(id)
     names = [axis.descriptor for axis in search.axes]
     asked = {name: request.query_params.get(name, "") for name in ("x", "y")}
@@ -120,12 +120,12 @@ async def _side(running: Coordinator, search: SearchRecord, view: MapView, drawn
 
 
 def _doubts(left: ComparedSearch, right: ComparedSearch) -> tuple[str, ...]:
-    """Why the figures of two sides do not mean the same."""
+    """List the reasons why the figures of two sides are not comparable."""
     doubts = []
     if left.search.operator != right.search.operator:
-        doubts.append("The operators differ, so the speedups are relative to different things.")
+        doubts.append("The operators differ, so the speedups are relative to different baselines.")
     if left.provenance != right.provenance:
-        doubts.append(f"{left.provenance.title()} and {right.provenance} figures cannot be held against each other.")
+        doubts.append(f"{left.provenance.title()} and {right.provenance} figures are not comparable.")
     elif left.view.device != right.view.device:
         doubts.append("The devices differ: each speedup is relative to a baseline on its own device.")
     if (left.search.axes, left.search.axes_version) != (right.search.axes, right.search.axes_version):

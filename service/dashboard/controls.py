@@ -1,4 +1,4 @@
-"""What forms on a search's page do: pause, resume, stop, another number of evaluations, pins and hints."""
+"""Actions of the forms on a search's page: pause, resume, stop, evaluations, pins and hints."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -22,12 +22,12 @@ ACTIONS: Mapping[str, Action] = {
     "resume": Coordinator.resume,
     "stop": Coordinator.stop,
 }
-"""What a button does, by the end of its address."""
+"""Actions of the buttons, by the last part of their address."""
 
 
 @router.post("/searches/{id}/evaluations", dependencies=[needs(Scope.STEER)])
 async def evaluations(search: Named, running: Running, sent: Sent) -> Response:
-    """Allow another number of evaluations."""
+    """Change the maximum number of evaluations."""
     try:
         change = SearchChange(evaluations=sent.number("evaluations"))
     except ValidationError as error:
@@ -38,7 +38,7 @@ async def evaluations(search: Named, running: Running, sent: Sent) -> Response:
 
 @router.post("/searches/{id}/pins", dependencies=[needs(Scope.STEER)])
 async def pin(search: Named, running: Running, caller: Caller, sent: Sent) -> Response:
-    """Prefer a cell's holder, or a candidate, as a parent."""
+    """Prefer a cell's elite, or a candidate, as a parent."""
     cell, candidate = sent.text("cell"), sent.text("candidate")
     try:
         asked = PinRequest(
@@ -54,14 +54,14 @@ async def pin(search: Named, running: Running, caller: Caller, sent: Sent) -> Re
 
 @router.post("/searches/{id}/pins/{pin}/remove", dependencies=[needs(Scope.STEER)])
 async def unpin(search: Named, pin: Id, running: Running) -> Response:
-    """Take a pin away."""
+    """Remove a pin."""
     await running.store.pins.remove(search.id, pin)
     return _back(search.id)
 
 
 @router.post("/searches/{id}/hints", dependencies=[needs(Scope.STEER)])
 async def hint(search: Named, running: Running, caller: Caller, sent: Sent) -> Response:
-    """Tell the models that write candidates something."""
+    """Give the language models that write candidates a hint."""
     try:
         asked = HintRequest(text=sent.whole("text"))
     except ValidationError as error:
@@ -72,15 +72,15 @@ async def hint(search: Named, running: Running, caller: Caller, sent: Sent) -> R
 
 @router.post("/searches/{id}/hints/{hint}/remove", dependencies=[needs(Scope.STEER)])
 async def forget(search: Named, hint: Id, running: Running) -> Response:
-    """Take a hint away."""
+    """Remove a hint."""
     await running.store.hints.remove(search.id, hint)
     return _back(search.id)
 
 
-# Last, because this address would take the others' as well.
+# Registered last, because its address would match the others' as well.
 @router.post("/searches/{id}/{action}", dependencies=[needs(Scope.STEER)])
 async def act(id: Id, action: str, running: Running) -> Response:
-    """Pause, resume or stop."""
+    """Pause, resume or stop a search."""
     if action not in ACTIONS:
         raise NotFound(f"there is no action '{action}'")
     return _back((await ACTIONS[action](running, id)).id)

@@ -1,6 +1,6 @@
-"""What became of a variant on each device: verdict, times beside others, floors, and the cell it tries for."""
+"""Results of a variant on each device: verdict, times beside other kernels, distance from floors, and its cell."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from archive.descriptors import coordinates
@@ -8,31 +8,128 @@ from archive.errors import RecordNotFound
 from archive.grid import Grid
 from archive.records import BundleRecord, EliteRecord, SearchRecord
 from archive.store import Store
-from service.dashboard.roofline import Roofline, ShapeWork, roofline, works
-from service.dashboard.timing import BaselineTimes, ShapeTimes, compare
+from service.dashboard.charts import TimeBar, bar
+from service.dashboard.formatting import time_us
+from service.dashboard.roofline import Bound, Roofline, ShapeWork, TimeFloors, floors, roofline, works
 from service.evaluation.figure_labels import provenance, relative_to
 from service.evaluation.promotion import benchmark_weights, first_benchmark, gain, times_us
 from service.evaluation.reports import last_words, reports_on
-from workers.protocol import Device, Operator, Outcome, Ratio, Report
+from workers.protocol import Device, Operator, Outcome, Ratio, Report, ShapeResult
 from workers.targets import TARGETS
+
+NEAR_FLOOR = 1.5
+"""Maximum ratio of time to floor at which the floor is called the limit; above it, other costs prevail."""
+LIMITS: Mapping[Bound, tuple[str, str]] = {
+    "memory": ("memory bandwidth", "latency, instructions or bytes moved more than once"),
+    "arithmetic": ("arithmetic", "latency, idle matrix units or memory"),
+}
+"""Names of the floors, and the costs that come on top of each."""
+
+
+@dataclass(frozen=True)
+class ShapeTimes:
+    """Times at one benchmark shape.
+
+    Attributes:
+        shape: Sizes of the shape.
+        bars: Times of the kernel and of others, on one scale from zero.
+        pairs: Number of paired samples behind the kernel's time; 0 if it was not measured.
+        floors: Time floors of the card.
+        distance: Kernel's time over the higher floor; None if neither floor is known.
+        share: Share of the peak bandwidth, or of the peak rate, that the kernel achieves.
+        limit: Limit of the kernel in words.
+    """
+
+    shape: str
+    bars: tuple[TimeBar, ...]
+    pairs: int
+    floors: TimeFloors
+    distance: float | None
+    share: float | None
+    limit: str
+
+
+@dataclass(frozen=True)
+class BaselineTimes:
+    """Times of another kernel, microseconds by shape."""
+
+    label: str
+    kind: str
+    times_us: Mapping[str, float]
+
+
+def compare(
+    report: Report, works: Mapping[str, ShapeWork], rivals: Sequence[BaselineTimes], provenance: str
+) -> tuple[ShapeTimes, ...]:
+    """Compare a report's times with those of other kernels.
+
+    Args:
+        report: Report on the kernel.
+        works: Work by shape.
+        rivals: Other kernels with times at the same shapes.
+        provenance: Source of the report's times: measured, predicted or recorded.
+    """
+    target = TARGETS[report.device.target]
+    return tuple(
+        _shape(result, floors(works.get(result.shape, ShapeWork()), target), rivals, provenance)
+        for result in report.shapes
+        if result.mid_us is not None
+    )
+
+
+def _shape(result: ShapeResult, least: TimeFloors, rivals: Sequence[BaselineTimes], provenance: str) -> ShapeTimes:
+    middle = result.mid_us or 0.0
+    others = [
+        (rival.label, rival.kind, rival.times_us[result.shape]) for rival in rivals if result.shape in rival.times_us
+    ]
+    others += [(name, "baseline", time) for name, time in sorted(result.baselines_us.items(), key=lambda item: item[1])]
+    if result.pacer_us is not None:
+        others.append(("pacer", "pacer", result.pacer_us))
+    for name, time in (("memory floor", least.memory_us), ("arithmetic floor", least.arithmetic_us)):
+        if time is not None:
+            others.append((name, "floor", time))
+    own = (result.low_us or middle, middle, result.high_us or middle)
+    longest = max([own[2], *(time for _, _, time in others)])
+    bars = [bar("this kernel", "own", time_us(middle, provenance), own, longest)]
+    bars += [
+        bar(label, kind, time_us(time, "measured" if kind == "floor" else provenance), (time, time, time), longest)
+        for label, kind, time in others
+    ]
+    distance = middle / least.floor_us if least.floor_us and middle else None
+    return ShapeTimes(
+        shape=result.shape,
+        bars=tuple(bars),
+        pairs=result.pairs,
+        floors=least,
+        distance=distance,
+        share=None if distance is None else 1 / distance,
+        limit=_limit(least.bound, distance),
+    )
+
+
+def _limit(bound: Bound | None, distance: float | None) -> str:
+    if bound is None or distance is None:
+        return "the required bytes and operations are unknown"
+    name, rest = LIMITS[bound]
+    return name if distance <= NEAR_FLOOR else f"more than {name}: {rest}"
 
 
 @dataclass(frozen=True)
 class EvaluatedVariant:
-    """What became of a variant on one device.
+    """Results of a variant on one device.
 
     Attributes:
-        device: Where.
-        provenance: Where the times come from.
-        relative_to: What the speedup is relative to.
-        report: The last word on it; None before there is one.
-        others: Earlier reports on it there, oldest first.
-        speedup: Over the baseline; None where it is unknown.
-        times: Shape by shape.
-        cell: The cell it belongs to; None if an axis has no value.
-        holder: Who holds that cell; None if nobody does.
-        card: The card whose figures the floors assume.
-        roofline: All shapes under that card's roofs; None where bytes or operations are not known.
+        device: Name of the device.
+        provenance: Source of the times: measured, predicted or recorded.
+        relative_to: Baseline of the speedup.
+        report: The report that counts; None before there is one.
+        others: The other reports from this device, oldest first.
+        speedup: Speedup over the baseline; None if unknown.
+        times: Times per shape.
+        cell: Cell of the variant; None if an axis has no value.
+        holder: Elite of that cell; None if the cell is empty.
+        card: Card whose figures the floors assume.
+        roofline: All shapes under that card's roofs; None if bytes or operations are unknown.
     """
 
     device: str
@@ -48,16 +145,16 @@ class EvaluatedVariant:
     roofline: Roofline | None = None
 
 
-async def load_judged(
+async def load_results(
     store: Store, search: SearchRecord, reports: Sequence[Report], stored: BundleRecord | None
 ) -> tuple[EvaluatedVariant, ...]:
-    """What became of a variant on each device of its search.
+    """Load the results of a variant on each device of its search.
 
     Args:
         store: The archive.
-        search: Of its candidate.
-        reports: All on the variant, oldest first.
-        stored: Its bundle.
+        search: Search of the candidate.
+        reports: All reports on the variant, oldest first.
+        stored: Bundle of the variant; None if it did not compile.
     """
     operator = Operator.model_validate_json((await store.operators.get(search.operator)).document)
     return tuple([await _judged(store, search, device, reports, stored, operator) for device in search.devices])
@@ -71,7 +168,7 @@ async def _judged(
     stored: BundleRecord | None,
     operator: Operator,
 ) -> EvaluatedVariant:
-    """What became of the chosen variant on a device, beside those it has to be held against."""
+    """Load the results of a variant on a device, beside the kernels that it is compared with."""
     here = [report for report in reports if report.device.name == device]
     report = next(iter(last_words(here)), None)
     measures = Device.parse(device).measures
@@ -118,7 +215,7 @@ async def _holder(store: Store, search: SearchRecord, device: str, cell: int | N
 
 
 async def seed_times(store: Store, search: SearchRecord, device: str) -> dict[str, float]:
-    """Times of the search's first seed on a device, microseconds by shape."""
+    """Read the times of the search's reference seed on a device, microseconds by shape."""
     seeds = await store.candidates.seeds(search.id)
     reports = last_words(await reports_on(store, seeds[0].id)) if seeds else []
     correct = (each for each in reports if each.device.name == device and each.outcome is Outcome.CORRECT)
@@ -132,7 +229,7 @@ async def _times_of(store: Store, job: str) -> dict[str, float]:
 
 
 def _works(search: SearchRecord, stored: BundleRecord, operator: Operator) -> dict[str, ShapeWork]:
-    """By shape, what any kernel has to do."""
+    """Compute the work that any kernel has to do, by shape."""
     keys = [",".join(f"{name}={size}" for name, size in sorted(shape["dims"].items())) for shape in search.shapes]
     todo = works(search.shapes, search.graphs, [item.dtype for item in operator.inputs])
     return {

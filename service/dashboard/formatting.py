@@ -1,31 +1,31 @@
-"""Figures and moments in words, the same on every page. What is unknown is a dash, never a zero."""
+"""Format figures and times, the same on every page. An unknown figure is a dash, never a zero."""
 
 from collections.abc import Mapping
 from datetime import datetime
 
 UNKNOWN = "\u2013"
-"""Stands where there is no figure: a dash."""
+"""Dash in place of an unknown figure."""
 TO = "\u2013"
-"""Between the two ends of an interval: a dash."""
+"""Dash between the two ends of an interval."""
 TIMES = "\u00d7"
-"""Behind a factor: the sign of multiplication."""
+"""Multiplication sign after a factor."""
 MARKS = {"measured": "", "predicted": "\u2248", "recorded": "rec. "}
-"""Sign before a figure by where it comes from, so that one copied out of its page still says it."""
+"""Sign before a figure by its provenance, so that a figure copied from a page keeps it."""
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def sign(provenance: str) -> str:
-    """What stands before a figure that was not measured."""
+    """Return the sign that precedes a figure of this provenance."""
     return MARKS[provenance]
 
 
 def speedup(value: float | None, provenance: str = "measured") -> str:
-    """How many times faster, such as 1.83 times, with the sign of its provenance."""
+    """Format a speedup, such as 1.83x, with the sign of its provenance."""
     return UNKNOWN if value is None else f"{MARKS[provenance]}{value:.{2 if value < 100 else 0}f}{TIMES}"
 
 
 def interval(low: float | None, high: float | None, provenance: str = "measured") -> str:
-    """The bounds of a speedup, or one figure where they are the same."""
+    """Format the bounds of a speedup, or one figure if they are equal."""
     if low is None or high is None:
         return UNKNOWN
     if f"{low:.3f}" == f"{high:.3f}":
@@ -34,7 +34,7 @@ def interval(low: float | None, high: float | None, provenance: str = "measured"
 
 
 def share(value: float | None) -> str:
-    """A share of one in percent; one digit after the point below ten."""
+    """Format a share of one in percent, with one decimal below ten."""
     if value is None:
         return UNKNOWN
     percent = 100 * value
@@ -42,24 +42,24 @@ def share(value: float | None) -> str:
 
 
 def count(value: float | None) -> str:
-    """A whole number in groups of three digits."""
+    """Format a whole number in groups of three digits."""
     return UNKNOWN if value is None else f"{value:,.0f}"
 
 
 def evaluations(value: float) -> str:
-    """A number of evaluations."""
+    """Format a number of evaluations."""
     return f"{value:,.0f} evaluation{'s' * (value != 1)}"
 
 
 def decimal(value: float | None) -> str:
-    """A figure in four digits or so, without an exponent where it needs none."""
+    """Format a figure with about four digits, without an exponent if it needs none."""
     if value is None:
         return UNKNOWN
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def time_us(value: float | None, provenance: str = "measured") -> str:
-    """A time of microseconds in the unit that suits it."""
+    """Format a time of microseconds in a suitable unit."""
     if value is None:
         return UNKNOWN
     size, unit = next(((size, unit) for size, unit in ((1e6, "s"), (1e3, "ms")) if value >= size), (1, "µs"))
@@ -68,7 +68,7 @@ def time_us(value: float | None, provenance: str = "measured") -> str:
 
 
 def size_bytes(value: float | None) -> str:
-    """A size in the largest unit that leaves at least one."""
+    """Format a size in the largest unit that leaves at least one."""
     if value is None:
         return UNKNOWN
     power = 0
@@ -79,7 +79,7 @@ def size_bytes(value: float | None) -> str:
 
 
 def duration_s(value: float | None) -> str:
-    """A span of seconds in its two largest units."""
+    """Format a duration in its two largest units."""
     if value is None:
         return UNKNOWN
     if value < 60:
@@ -93,29 +93,29 @@ def duration_s(value: float | None) -> str:
 
 
 def moment(value: datetime | None) -> str:
-    """A moment to the second, UTC."""
+    """Format a time to the second, UTC."""
     return UNKNOWN if value is None else f"{value:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def usd(value: float | None) -> str:
-    """Dollars, to the cent, or finer below one."""
+    """Format dollars to the cent, or finer below one dollar."""
     if value is None:
         return UNKNOWN
     return f"${value:,.2f}" if value == 0 or value >= 1 else f"${value:.4f}"
 
 
 def brief(identity: str) -> str:
-    """The end of an id, by which people tell candidates apart: the beginning of a UUIDv7 is its time."""
+    """Return the last characters of an id; a UUIDv7 begins with its time, so the end tells ids apart."""
     return identity[-6:]
 
 
 def title(name: str) -> str:
-    """A name of our own for a heading: underscores become spaces."""
+    """Format one of our names for a heading: underscores become spaces."""
     return name.replace("_", " ")
 
 
 def settings(configuration: Mapping[str, object]) -> str:
-    """A configuration in one line."""
+    """Format a configuration in one line."""
     return ", ".join(f"{name}={value}" for name, value in configuration.items())
 
 
@@ -137,4 +137,4 @@ FILTERS = {
         settings,
     )
 } | {"words": title}
-"""What templates call them."""
+"""Template filters by name."""

@@ -1,4 +1,4 @@
-"""A candidate's lineage as a drawing: generations from left to right, ancestors, the candidate and its children."""
+"""Drawing of a candidate's lineage, generations from left to right: ancestors, the candidate, its children."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,15 +7,15 @@ from archive.records import Relative
 from service.dashboard.formatting import brief
 
 GENERATIONS = 8
-"""Generations shown; older ones are reached by opening an ancestor."""
+"""Maximum number of generations shown; an ancestor's page shows older ones."""
 CHILDREN = 12
-"""Children shown at most."""
+"""Maximum number of children shown."""
 MOST_IN_A_COLUMN = 12
-"""Candidates of one generation that are drawn."""
+"""Maximum number of candidates drawn per generation."""
 STEP_X, STEP_Y = 158, 46
-"""Pixels from one generation, and from one candidate, to the next."""
+"""Pixels from one generation to the next, and from one candidate to the next."""
 BOX_X, BOX_Y = 132, 36
-"""Pixels that a candidate takes."""
+"""Width and height of a candidate's box, pixels."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class LineageNode:
 
 @dataclass(frozen=True)
 class LineageDrawing:
-    """Candidates, and lines from parents to children as SVG paths. `cut` if there is more than is drawn."""
+    """Candidates, and lines from parents to children as SVG paths. `cut` is True if some are not drawn."""
 
     nodes: tuple[LineageNode, ...]
     lines: tuple[str, ...]
@@ -40,10 +40,10 @@ class LineageDrawing:
 
 
 def lay_out(lineage: Sequence[Relative]) -> LineageDrawing:
-    """Place a lineage.
+    """Lay out a lineage.
 
     Args:
-        lineage: The candidate with its ancestors and its children, as the archive gives them.
+        lineage: The candidate with its ancestors and children, as read from the archive.
     """
     oldest = max((kin.generation for kin in lineage), default=0)
     youngest = min((kin.generation for kin in lineage), default=0)
@@ -59,7 +59,7 @@ def lay_out(lineage: Sequence[Relative]) -> LineageDrawing:
         for row, kin in enumerate(column):
             x = (oldest - generation) * STEP_X + 1
             nodes[kin.id] = LineageNode(kin, f"{brief(kin.id)}", x, above + row * STEP_Y + 1)
-    # A child's other parents are none of this candidate's kin.
+    # A child's other parents do not belong to this lineage.
     mine = {kin.id for kin in lineage if kin.generation == 0}
     wanted = {(parent, kin.id) for kin in lineage for parent in kin.parents if kin.generation >= 0 or parent in mine}
     lines = [_line(nodes[old], nodes[new]) for old, new in sorted(wanted) if old in nodes and new in nodes]

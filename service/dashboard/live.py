@@ -1,9 +1,8 @@
-"""Live updates: a stream of fragments, as the page itself is made of, sent when they have changed.
+"""Live updates: a stream of the page's fragments, each sent when it has changed.
 
-Events only say that something happened. However many there are, a page is redrawn a few times a second at most, and
-always from the archive as it is then: nothing is missed, and nobody falls behind. All who watch the same page share
-what was read and rendered for it, also in a storm of events. A beat is sent even when nothing changes, so that the
-page knows the difference between quiet and lost.
+An event only says that something happened. A page is redrawn at most a few times per second, always from the archive
+as it is then. So no change is missed, and no reader falls behind. All readers of a page share one reading and one
+rendering, however many events arrive. A heartbeat tells a quiet search from a lost connection.
 """
 
 import asyncio
@@ -22,19 +21,19 @@ from service.events import EventBus
 from service.tasks import end
 
 REDRAW_S = 0.4
-"""Least time between two readings of a page: slower than anybody can follow, faster than anybody would call slow."""
+"""Minimum seconds between two readings of a page: faster updates cannot be followed, slower ones feel slow."""
 READING_SHARE = 1 / 3
-"""Most of the time that goes into reading a page, however large the archive and however many watch."""
+"""Maximum share of time that reading one page takes, for any archive size and any number of readers."""
 BEAT_S = 4.0
-"""Longest silence. It is also how old figures that no event announces, such as busy workers, may get."""
+"""Seconds between heartbeats; also the maximum age of figures without events, such as busy workers."""
 ROUNDS_KEPT = 32
-"""Pages whose last redraw is kept for others who watch them, each up to a hundred kilobytes."""
+"""Maximum number of pages whose last reading is kept for their readers, each up to 100 kB."""
 
 Load = Callable[[], Awaitable[Iterable[Fragment]]]
 
 
 class _Reading:
-    """One reading of what a page shows, begun at a time of the monotonic clock; and how it looks in each frame."""
+    """One reading of a page's data, with its start on the monotonic clock and its rendering for each frame."""
 
     def __init__(self, load: Load) -> None:
         self.began = time.monotonic()
@@ -43,7 +42,7 @@ class _Reading:
         self._next_at = self.began + REDRAW_S
 
     async def rest(self) -> None:
-        """Wait until it is time for the next one."""
+        """Wait until the next reading may begin."""
         await asyncio.wait([self.fragments])
         await asyncio.sleep(self._next_at - time.monotonic())
 
@@ -56,10 +55,10 @@ class _Reading:
 
 
 class PageReadings:
-    """The latest reading of each page that somebody watches.
+    """The latest reading of each page with readers.
 
-    Who wants a newer one than there is waits until it is time for it. All who wait get up at the same moment, so the
-    first of them reads for all.
+    A reader that needs a newer reading waits until the next may begin. All waiting readers wake at the same time, and
+    the first one reads for all.
     """
 
     def __init__(self) -> None:
@@ -68,16 +67,16 @@ class PageReadings:
     async def parts(
         self, page: str, since: float, load: Load, frame: PageFrame
     ) -> tuple[float, tuple[RenderedFragment, ...]]:
-        """What a page shows, read at or after a time, by whoever watches it.
+        """Return the fragments of a page, read at or after a time.
 
         Args:
-            page: What is looked at, whoever looks.
-            since: On the monotonic clock.
-            load: Reads it.
-            frame: Of who looks.
+            page: Key of the page and its view, the same for all readers.
+            since: Earliest start of the reading, on the monotonic clock.
+            load: Reads the fragments.
+            frame: Frame of this reader.
 
         Returns:
-            When the reading began, on the monotonic clock, and what it looks like.
+            Start of the reading on the monotonic clock, and the rendered fragments.
         """
         latest = await self._newer(page, since) or _Reading(load)
         self._latest[page] = latest
@@ -90,7 +89,7 @@ class PageReadings:
         return latest.began, latest.rendered[frame]
 
     async def _newer(self, page: str, since: float) -> _Reading | None:
-        """The reading of a page that is new enough; None when it is time for one."""
+        """Wait for a reading of a page that is new enough; None if the caller has to begin one."""
         latest = self._latest.get(page)
         while latest is not None and latest.began < since:
             await latest.rest()
@@ -101,24 +100,24 @@ class PageReadings:
 
 
 _ROUNDS: "WeakKeyDictionary[EventBus, PageReadings]" = WeakKeyDictionary()
-# By bus, for there is one a coordinator.
+# By event bus: each coordinator has one.
 
 
 async def stream(
     events: EventBus, page: str, load: Load, frame: PageFrame, search: str | None = None
 ) -> AsyncIterator[ServerSentEvent]:
-    """Send fragments for as long as somebody listens, at first all of them.
+    """Send all fragments of a page, then each one that changes, until the reader disconnects.
 
     Args:
-        events: What says that something happened.
-        page: What is looked at; what was read for one who watches it is shown to all.
-        load: Reads the fragments as they are now.
-        frame: Of the page they belong to.
-        search: Whose events matter; None for every search's.
+        events: Bus that announces changes.
+        page: Key of the page and its view; its readers share one reading.
+        load: Reads the present fragments.
+        frame: Frame of the page.
+        search: Search whose events count; None for all searches.
 
     Yields:
-        `part` events with a fragment's name and inside, or `pieces` with only those of its pieces that have changed;
-        and after each round a `beat` with the time.
+        `part` events with a fragment's name and content, or `pieces` with only its changed pieces. A `beat` with the
+        time follows each round.
     """
     rounds = _ROUNDS.setdefault(events, PageReadings())
     news = _ChangeFlag()
@@ -138,7 +137,7 @@ async def stream(
 
 
 class _ChangeFlag:
-    """Whether something happened since one looked, and when. That one is listened to is the first of it."""
+    """Flag that something happened since the last reading, and when. It starts as set."""
 
     def __init__(self) -> None:
         self._over = False
@@ -146,7 +145,7 @@ class _ChangeFlag:
         self._happened = asyncio.Event()
 
     async def listen(self, events: EventBus, search: str | None) -> None:
-        """Note that something happened, as fast as it happens."""
+        """Set the flag on every event."""
         async for _ in events.subscribe(search):
             self._at = time.monotonic()
             self._happened.set()
@@ -154,31 +153,31 @@ class _ChangeFlag:
         self._happened.set()
 
     async def wait(self, longest_s: float) -> bool:
-        """Until something happens; False when nothing will happen any more."""
+        """Wait for an event or a timeout; False if the bus is closed."""
         if not self._over:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._happened.wait(), longest_s)
         return not self._over
 
     def wanted_since(self) -> float:
-        """How new a reading must be, on the monotonic clock: of after the latest event, and no older than a redraw."""
+        """Return the earliest acceptable start of a reading: after the latest event, and at most a redraw ago."""
         return max(self._at, time.monotonic() - REDRAW_S)
 
     def shown(self, read_at: float) -> None:
-        """Forget what had happened when a reading began."""
+        """Clear the flag if no event came after a reading began."""
         if self._at < read_at:
             self._happened.clear()
 
 
 class _Sent:
-    """What one watcher has of a fragment, as digests."""
+    """Digests of the parts of a fragment that one reader already has."""
 
     def __init__(self) -> None:
         self._skeleton = b""
         self._pieces: dict[str, bytes] = {}
 
     def update(self, rendered: RenderedFragment) -> ServerSentEvent | None:
-        """What the watcher lacks; None if nothing."""
+        """Return an event with the parts that the reader lacks; None if it has all."""
         skeleton = _digest(rendered.skeleton)
         pieces = {name: _digest(text) for name, text in rendered.pieces.items()}
         fresh = {name: rendered.pieces[name] for name in pieces if self._pieces.get(name) != pieces[name]}

@@ -1,4 +1,4 @@
-"""The archive as a map over two of its axes: each square shows the best elite of all cells that fall on it."""
+"""The archive as a map over two of its axes: each tile shows the best elite of all cells that it covers."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,30 +18,30 @@ from service.evaluation.figure_labels import outdated, provenance
 Colour = Literal["objective", "age", "emitter"]
 Along = Literal["evaluations", "time", "dollars"]
 ALONG: Mapping[str, Along] = {"evaluations": "evaluations", "time": "time", "dollars": "dollars"}
-"""What the horizontal axes of courses may be."""
+"""Choices for the horizontal axis of progress charts."""
 COLOURS: Mapping[str, Colour] = {"objective": "objective", "age": "age", "emitter": "emitter"}
-"""What colours may mean."""
+"""Choices for the meaning of colours."""
 SHADES = 7
-"""Steps of the sequential scale; more cannot be told apart in a legend."""
+"""Number of steps in the sequential scale; more cannot be told apart in a legend."""
 SLOWER = ((0.5, "under 0.5"), (0.9, "0.5 to 0.9"), (1.0, "0.9 to 1"))
-"""Upper ends of what is slower than its baseline, and their names: greys, so that a map of losses is not colourful."""
+"""Upper bounds of speedups below 1, and their names. They are grey, so that a map of losses is not colourful."""
 AGES = ((60.0, "a minute"), (600.0, "10 minutes"), (3600.0, "an hour"), (6 * 3600.0, "6 hours"), (86400.0, "a day"))
 """Bounds of ages in seconds, and their names."""
 HUES = 8
-"""Colours of emitters; the ninth begins anew, and its name stands in the square all the same."""
+"""Number of emitter colours; the ninth emitter repeats the first colour, and its name in the tile tells it apart."""
 
 
 @dataclass(frozen=True)
 class MapView:
-    """What of a search is looked at: part of the address, so that it can be sent to somebody.
+    """View of a search, kept in the page's address so that it can be shared.
 
     Attributes:
-        device: Whose archive.
+        device: Device of the grid.
         x: Axis from left to right.
-        y: Axis from bottom to top; the same as `x` where the grid has one axis only.
-        slices: Bins of other axes that are looked at alone; of the rest the best counts.
-        colour: What colours mean.
-        along: What the horizontal axes of courses are.
+        y: Axis from bottom to top; the same as `x` if the grid has only one axis.
+        slices: Fixed bins of other axes; the best elite over all bins counts on the rest.
+        colour: Meaning of the colours.
+        along: Horizontal axis of the progress charts.
     """
 
     device: str
@@ -53,10 +53,10 @@ class MapView:
 
     @classmethod
     def of(cls, search: SearchRecord, query: Mapping[str, str]) -> "MapView":
-        """Read an address.
+        """Read a view from an address.
 
         Raises:
-            BadInput: If it names what the search does not have.
+            InvalidInput: If it names a device, axis or bin that the search does not have.
         """
         names = [axis.descriptor for axis in search.axes]
         x = _one_of(query.get("x") or names[0], names, "x")
@@ -78,7 +78,7 @@ class MapView:
         )
 
     def address(self, *, device: str | None = None, along: Along | None = None) -> str:
-        """The query that leads to this view, with some of it changed."""
+        """Return the query string of this view, optionally with another device or horizontal axis."""
         changed = replace(self, device=device or self.device, along=along or self.along)
         fields: dict[str, object] = {"device": changed.device, "x": changed.x, "y": changed.y, **dict(changed.slices)}
         if changed.colour != "objective":
@@ -90,21 +90,21 @@ class MapView:
 
 @dataclass(frozen=True)
 class Tile(Fragment):
-    """One place on the map, sent by itself when only it has changed.
+    """One tile of the map, sent alone if nothing else has changed.
 
     Attributes:
-        name: Id of its element.
-        where: Its bins in words.
-        look: Class of the style sheet.
-        mark: The best elite there, None if no cell is filled.
-        held: How many of its cells are filled.
-        depth: How many there are.
-        provenance: Where its figures come from.
-        by_emitter: Whether the emitter's name stands in it.
-        pinned: Whether somebody pinned what lies there.
+        name: Id of the HTML element.
+        where: Bins of the tile as text.
+        look: CSS class.
+        mark: Best elite of the tile; None if no cell is filled.
+        held: Number of filled cells.
+        depth: Number of cells.
+        provenance: Source of the figures: measured, predicted or recorded.
+        by_emitter: True if the tile shows the emitter's name.
+        pinned: True if a cell or candidate of the tile is pinned.
     """
 
-    template = "parts/square.html"
+    template = "parts/tile.html"
 
     name: str
     where: str
@@ -118,21 +118,21 @@ class Tile(Fragment):
 
     @property
     def older(self) -> bool:
-        """Whether the elite rests on a report of an older protocol."""
+        """True if the elite rests on a report of an older protocol."""
         return self.mark is not None and outdated(self.mark.protocol_version)
 
 
 @dataclass(frozen=True)
 class MapRow:
-    """Squares from left to right, and the label of their bin."""
+    """Tiles from left to right, and the label of their bin."""
 
     label: str
-    squares: tuple[Tile, ...]
+    tiles: tuple[Tile, ...]
 
 
 @dataclass(frozen=True)
 class AxisChoice:
-    """An axis that is not drawn: its bins, and which is looked at alone (None for the best of all)."""
+    """An axis that is not drawn: its bins, and the fixed one (None for the best over all bins)."""
 
     name: str
     labels: tuple[str, ...]
@@ -141,7 +141,7 @@ class AxisChoice:
 
 @dataclass(frozen=True)
 class ArchiveMap:
-    """Rows from top to bottom with what explains them. `depth` is the number of cells that fall on each square."""
+    """Rows from top to bottom with labels and a legend. `depth` is the number of cells per tile."""
 
     rows: tuple[MapRow, ...]
     columns: tuple[str, ...]
@@ -152,18 +152,18 @@ class ArchiveMap:
     pinned: bool
 
     @property
-    def squares(self) -> tuple[Tile, ...]:
-        """All of them."""
-        return tuple(square for row in self.rows for square in row.squares)
+    def tiles(self) -> tuple[Tile, ...]:
+        """All tiles."""
+        return tuple(tile for row in self.rows for tile in row.tiles)
 
     @property
     def older(self) -> bool:
-        """Whether any rests on a report of an older protocol."""
-        return any(square.older for square in self.squares)
+        """True if any tile's elite rests on a report of an older protocol."""
+        return any(tile.older for tile in self.tiles)
 
 
-async def load_places(store: Store, search: SearchRecord, view: MapView) -> list[MapCell]:
-    """What a view shows of the archive."""
+async def load_cells(store: Store, search: SearchRecord, view: MapView) -> list[MapCell]:
+    """Read the filled tiles of a view from the archive."""
     spans = _spans(search.axes)
     up = spans[view.y] if view.y != view.x else AxisStride(1, 1)
     grid = (search.id, view.device, search.axes_version)
@@ -183,13 +183,13 @@ def draw(
     """Draw the archive.
 
     Args:
-        search: Whose.
-        view: From where.
-        places: What it shows, of the device that is looked at.
-        now: What ages are counted to, UTC.
-        pins: What people have pinned on that device.
-        beside: Another map that has to have the same scale of colours.
-        name: Begins the ids of its squares.
+        search: The search.
+        view: The view.
+        places: Filled tiles of the view.
+        now: Time that ages are counted to, UTC.
+        pins: Pins on the view's device.
+        beside: Filled tiles of another map that shares the colour scale.
+        name: Prefix of the tiles' ids.
     """
     axes = {axis.descriptor: axis for axis in search.axes}
     shown = {(place.x, place.y): place for place in places}
@@ -197,12 +197,12 @@ def draw(
     sliced = dict(view.slices)
     free = [axis for axis in search.axes if axis.descriptor not in (view.x, view.y)]
     depth = prod(axis.bins for axis in free if axis.descriptor not in sliced)
-    squares = _TileContext(name, view, looks, depth, _pinned(search.axes, view, pins), {pin.candidate for pin in pins})
+    tiles = _TileContext(name, view, looks, depth, _pinned(search.axes, view, pins), {pin.candidate for pin in pins})
     width, height = axes[view.x].bins, (axes[view.y].bins if view.y != view.x else 1)
     rows = tuple(
         MapRow(
             _label(view.y, y) if height > 1 else "",
-            tuple(squares.square(x, y, shown.get((x, y))) for x in range(width)),
+            tuple(tiles.tile(x, y, shown.get((x, y))) for x in range(width)),
         )
         for y in reversed(range(height))
     )
@@ -216,13 +216,13 @@ def draw(
         ),
         depth=depth,
         held=sum(place.held for place in places),
-        pinned=any(each.pinned for row in rows for each in row.squares),
+        pinned=any(each.pinned for row in rows for each in row.tiles),
     )
 
 
 @dataclass(frozen=True)
 class _TileContext:
-    """What all squares of a map have in common; `places` and `candidates` are pinned."""
+    """Data that all tiles of a map share; `places` and `candidates` are the pinned ones."""
 
     name: str
     view: MapView
@@ -231,8 +231,8 @@ class _TileContext:
     places: Collection[tuple[int, int]]
     candidates: Collection[str | None]
 
-    def square(self, x: int, y: int, found: MapCell | None) -> Tile:
-        """The square of two bins."""
+    def tile(self, x: int, y: int, found: MapCell | None) -> Tile:
+        """Make the tile of two bins."""
         mark = found.mark if found else None
         return Tile(
             name=f"{self.name}-{x}-{y}",
@@ -248,7 +248,7 @@ class _TileContext:
 
 
 def _spans(axes: Sequence[AxisRecord]) -> dict[str, AxisStride]:
-    """By axis, how it is read off a cell's index: cells are numbered along the last axis first."""
+    """Return the stride of each axis in a cell's index: cells are numbered along the last axis first."""
     return {
         axis.descriptor: AxisStride(prod(other.bins for other in axes[at + 1 :]), axis.bins)
         for at, axis in enumerate(axes)
@@ -256,7 +256,7 @@ def _spans(axes: Sequence[AxisRecord]) -> dict[str, AxisStride]:
 
 
 def _pinned(axes: Sequence[AxisRecord], view: MapView, pins: Collection[PinRecord]) -> set[tuple[int, int]]:
-    """Places that pinned cells fall on."""
+    """Locate the tiles of pinned cells."""
     spans = _spans(axes)
 
     def bin_of(cell: int, axis: str) -> int:
@@ -268,7 +268,7 @@ def _pinned(axes: Sequence[AxisRecord], view: MapView, pins: Collection[PinRecor
 
 
 class _TileStyles:
-    """Which class of the style sheet a square gets, and the legend to it."""
+    """CSS classes of the tiles, and the legend that explains them."""
 
     def __init__(self, view: MapView, search: SearchRecord, objectives: Sequence[float], now: datetime) -> None:
         self._colour = view.colour
@@ -327,5 +327,5 @@ def _one_of(value: str, allowed: Sequence[str], field: str) -> str:
 
 def _bin(text: str, axis: AxisRecord) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 4 and int(text) < axis.bins):
-        raise InvalidInput(f"'{text}' is no bin; {axis.descriptor} has bins 0 to {axis.bins - 1}", axis.descriptor)
+        raise InvalidInput(f"'{text}' is not a bin: {axis.descriptor} has bins 0 to {axis.bins - 1}", axis.descriptor)
     return int(text)

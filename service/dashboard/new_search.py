@@ -1,4 +1,4 @@
-"""The form that starts a search: what it offers, what was written into it, and what is wrong with that."""
+"""The form that starts a search: its choices, its values and their errors."""
 
 import asyncio
 import json
@@ -20,21 +20,21 @@ from service.requests import SearchRequest
 from workers.targets import TARGETS
 
 NO_CARD = (
-    "No worker with a card is here, so nothing can be measured: only predictions are offered. A card appears in this "
-    "list when its worker has joined."
+    "No worker with a GPU is connected, so times can only be predicted. A GPU appears in this list once its worker "
+    "has joined."
 )
 PASTED = "pasted"
-"""Value of the operator's field that says: look at the pasted spec instead. No operator's name has a colon."""
-_LOOKING = asyncio.Lock()
+"""Value of the operator field that selects the pasted spec."""
+_CONVERTING = asyncio.Lock()
 FIELDS = ("operator", "spec", "evaluations", "seed", "devices", "emitters", "axes", "models", "calls", "usd")
-"""Fields of the form; what is wrong elsewhere is wrong in the spec."""
+"""Fields of the form; any other error is an error in the spec."""
 FOLDED = ("seed", "emitters", "axes", "models", "calls", "usd")
-"""Fields that few change, out of sight until somebody asks for them or one is wrong."""
+"""Rarely changed fields, folded until opened by the user or by an error in one of them."""
 
 
 @dataclass(frozen=True)
 class FormChoice:
-    """Something that may be chosen, with what it means."""
+    """A choice with its meaning."""
 
     name: str
     meaning: str = ""
@@ -42,7 +42,7 @@ class FormChoice:
 
 @dataclass(frozen=True)
 class NewSearchForm:
-    """The form as it is shown: its choices, its values, and what is wrong, by field. `note` is about the devices."""
+    """The form with its choices, its values and its errors by field. `note` is about the devices."""
 
     operators: tuple[str, ...]
     devices: tuple[FormChoice, ...]
@@ -63,12 +63,12 @@ class NewSearchForm:
 
     @property
     def first_wrong(self) -> str:
-        """The field that the cursor goes to; empty if all is well."""
+        """First field with an error, for the cursor; empty if there is none."""
         return next((name for name in FIELDS if name in self.wrong), "")
 
     @property
     def unfolded(self) -> bool:
-        """Whether a field that is wrong would be out of sight."""
+        """True if a folded field has an error."""
         return any(name in self.wrong for name in FOLDED)
 
 
@@ -78,17 +78,17 @@ def start_form(
     sent: SubmittedForm | None = None,
     wrong: Mapping[str, str] | None = None,
 ) -> NewSearchForm:
-    """The form, empty or as it was sent.
+    """Make the form, empty or as it was submitted.
 
     Args:
         operators: Names in the catalogue.
         served: Devices that a worker judges on now.
-        sent: What was written into it.
-        wrong: What is wrong with that, by field.
+        sent: Submitted values.
+        wrong: Errors by field.
     """
     models = [FormChoice(f"model:{name}", f"times predicted for {sheet.card}") for name, sheet in TARGETS.items()]
     cards = [
-        FormChoice(name, "times measured by a worker that is here") for name in sorted(set(served)) if ":" not in name
+        FormChoice(name, "times measured by a connected worker") for name in sorted(set(served)) if ":" not in name
     ]
     known = NewSearchForm(
         operators=tuple(sorted(operators)),
@@ -116,11 +116,11 @@ def start_form(
 
 
 def read_request(sent: SubmittedForm) -> SearchRequest:
-    """What the form asks for.
+    """Read the request that a form describes.
 
     Raises:
-        BadInput: If a field cannot be right; `wrong_fields` tells which.
-        ValidationError: If several cannot.
+        InvalidInput: If a field is invalid; `wrong_fields` tells which.
+        ValidationError: If several fields are invalid.
     """
     operator: object = sent.text("operator")
     if operator in ("", PASTED):
@@ -138,25 +138,25 @@ def read_request(sent: SubmittedForm) -> SearchRequest:
     )
 
 
-async def without_problem(sent: SubmittedForm) -> SubmittedForm:
-    """The form as if the spec of the pasted problem of KernelBench had been pasted, if there is one.
+async def convert_problem(sent: SubmittedForm) -> SubmittedForm:
+    """Replace a pasted KernelBench problem by the spec made from it; return any other form unchanged.
 
-    One is looked at at a time: each takes two processes with torch.
+    Problems are converted one at a time, because each conversion takes two processes with torch.
 
     Raises:
-        BadInput: If no operator with a kernel to start from can be made of it.
-        Unavailable: If this machine has no worker's parts, or they failed.
+        InvalidInput: If the problem gives no operator with a seed kernel.
+        Unavailable: If the worker packages are not installed on this machine, or the conversion failed.
     """
     text, devices = sent.whole("spec"), sent.several("devices")
     if sent.text("operator") not in ("", PASTED) or not is_problem(text) or not devices:
         return sent
-    async with _LOOKING:
+    async with _CONVERTING:
         operator = await searchable(name_of_text(text), text, devices[0])
     return SubmittedForm({**sent.fields, "spec": [operator.model_dump_json()]})
 
 
 def wrong_fields(error: InvalidInput | ValidationError) -> dict[str, str]:
-    """By field of the form, what is wrong with it."""
+    """Collect the errors by field of the form."""
     if isinstance(error, InvalidInput):
         name = _field(re.split(r"[.\[]", error.field or ""))
         return {name if name in FIELDS else "spec": error.detail}
@@ -167,14 +167,14 @@ def wrong_fields(error: InvalidInput | ValidationError) -> dict[str, str]:
 
 
 def _field(path: Sequence[str]) -> str:
-    """The form's field that a part of a request comes from."""
+    """Find the form field that a part of a request comes from."""
     if path[:1] == ["llm"]:
         return path[1] if path[1:2] and path[1] in FIELDS else "models"
     return path[0] if path else "operator"
 
 
 def _models(sent: SubmittedForm) -> dict[str, object] | None:
-    """What models may be asked, and what they may cost; None where none is named."""
+    """Read the LLM backends and their limits; None if no backend is named."""
     names = [name for name in re.split(r"[,\s]+", sent.text("models")) if name]
     if not names:
         return None
@@ -187,18 +187,18 @@ def _said(message: str) -> str:
 
 
 def _spec(text: str) -> dict[str, Any]:
-    """A pasted spec, in TOML or JSON, with its sources inline."""
+    """Parse a pasted spec, in TOML or JSON, with its sources inline."""
     if not text.strip():
-        raise InvalidInput("choose an operator of the catalogue, or paste a spec", "operator")
+        raise InvalidInput("choose an operator from the catalogue, or paste a spec", "operator")
     try:
         found = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
     except (json.JSONDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InvalidInput(f"this is neither TOML nor JSON: {error}", "spec") from None
+        raise InvalidInput(f"the spec is neither valid TOML nor valid JSON: {error}", "spec") from None
     if not isinstance(found, dict):
         raise InvalidInput("a spec is one table or object, with keys such as name, entry and inputs", "spec")
     return found
 
 
 def _first_sentence(thing: object) -> str:
-    """What a plug-in says of itself, in its first sentence."""
+    """Return the first sentence of a plug-in's docstring."""
     return (type(thing).__doc__ or "").strip().split("\n\n")[0].split(". ")[0].rstrip(".").replace("\n", " ")

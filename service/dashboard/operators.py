@@ -1,4 +1,4 @@
-"""Operators: what can be searched for, and whether each can be judged at all."""
+"""Pages of operators, with the results of mutation testing."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -21,12 +21,12 @@ from workers.protocol import MutationReport, Operator
 router = pages()
 
 SHOWN = 200
-"""Operators on the page; a name each."""
+"""Maximum number of submitted operators on the page; each name appears once."""
 
 
 @dataclass(frozen=True)
 class MutationSummary:
-    """What the gate said of an operator; `counts` are its answers by kind and verdict. None before it was tried."""
+    """Mutation report of an operator; `counts` are its answers by kind and verdict."""
 
     gate: MutationReport
     counts: Mapping[tuple[str, str], int]
@@ -68,16 +68,16 @@ class OperatorPage(HtmlPage):
 
     @property
     def title(self) -> str:
-        """Its name."""
+        """Name of the operator."""
         return self.operator.name
 
 
 @router.get("/operators", dependencies=[needs(Scope.READ)])
 async def find(running: Running, frame: Framed) -> Response:
-    """Every operator. A catalogue name always means the catalogue's."""
+    """List all operators. A name in the catalogue always means the catalogue's operator."""
     catalogue = running.operators()
-    handed_in = await running.store.operators.list(limit=SHOWN)
-    named = {record.name: Operator.model_validate_json(record.document) for record in handed_in}
+    submitted = await running.store.operators.list(limit=SHOWN)
+    named = {record.name: Operator.model_validate_json(record.document) for record in submitted}
     shown = sorted({**named, **catalogue}.items())
     tried = await running.store.operators.mutation_reports_of([operator.digest for _, operator in shown])
     rows = []
@@ -90,7 +90,7 @@ async def find(running: Running, frame: Framed) -> Response:
 
 @router.get("/operators/{name}", dependencies=[needs(Scope.READ)])
 async def show(name: Annotated[str, Path(pattern=r"^[a-z0-9_]{1,64}$")], running: Running, frame: Framed) -> Response:
-    """One operator: its contract, its reference, its seed kernels, and what came of trying its checks."""
+    """Show one operator: its contract, reference, seed kernels and mutation report."""
     operator = await find_operator(running.store, running.operators(), name)
     page = OperatorPage(
         operator=operator,

@@ -1,4 +1,4 @@
-"""Prompts: what models were asked, what they answered, and what waits for a person to answer it."""
+"""Pages of prompts to language models: prompts, answers, and forms to answer by hand."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -18,11 +18,11 @@ from service.security.scopes import Scope
 router = pages()
 
 SHOWN = 50
-"""Prompts on one page."""
+"""Number of prompts on one page."""
 BY_HAND = "by hand"
-"""Stands where a model's name would, for an answer that a person gave here."""
+"""Model name of an answer that a person gave here."""
 MOST_CHARS = 200_000
-"""Longest answer taken; a source may have 64 KiB, and people write something around it."""
+"""Maximum length of an answer: a source may have 64 KiB, and people write text around it."""
 ANSWERABLE = (ExchangeState.WAITING, ExchangeState.CLAIMED)
 
 
@@ -46,10 +46,10 @@ class PromptPage(HtmlPage):
     """One prompt with its answer, or a form to give one.
 
     Attributes:
-        prompt: With its texts.
-        answerable: Whether it waits for an answer.
-        held: Whether the caller has claimed it.
-        held_by_other: Whether somebody else has, and may still answer.
+        prompt: The prompt with its texts.
+        answerable: True if the prompt waits for an answer.
+        held: True if the caller has claimed it.
+        held_by_other: True if another person has claimed it and may still answer.
     """
 
     template = "prompt.html"
@@ -62,7 +62,7 @@ class PromptPage(HtmlPage):
 
     @property
     def title(self) -> str:
-        """What it was for."""
+        """Number of the proposal and of the step within it."""
         return f"Prompt {self.prompt.ordinal}.{self.prompt.step}"
 
 
@@ -73,7 +73,7 @@ async def find(
     state: str = "",
     before: Annotated[str | None, Query(pattern=f"^{ID.pattern}$")] = None,
 ) -> Response:
-    """Prompts, or those in one state."""
+    """List prompts, optionally in one state only."""
     if state and state not in list(ExchangeState):
         raise InvalidInput(f"'{state}' is not one of: {', '.join(ExchangeState)}", "state")
     wanted = ExchangeState(state) if state else None
@@ -90,7 +90,7 @@ async def find(
 
 @router.get("/prompts/{id}", dependencies=[needs(Scope.READ)])
 async def show(id: Id, running: Running, frame: Framed, caller: Caller) -> Response:
-    """What was sent, and what came back."""
+    """Show a prompt and its answer."""
     prompt = await running.store.exchanges.get(id)
     claimed = prompt.state is ExchangeState.CLAIMED and (prompt.lease_until or utc_now()) > utc_now()
     mine = claimed and prompt.claimed_by == caller.name
@@ -99,14 +99,14 @@ async def show(id: Id, running: Running, frame: Framed, caller: Caller) -> Respo
 
 @router.post("/prompts/{id}/claim", dependencies=[needs(Scope.STEER)])
 async def claim(id: Id, running: Running, caller: Caller) -> Response:
-    """Promise to answer a prompt, so that nobody else does the same work."""
+    """Claim a prompt, so that no other person does the same work."""
     await running.llm_gateway.manual.claim(id, caller.name, LEASE_S)
     return see_other(f"/prompts/{id}")
 
 
 @router.post("/prompts/{id}/release", dependencies=[needs(Scope.STEER)])
 async def release(id: Id, running: Running, caller: Caller) -> Response:
-    """Leave a claimed prompt to others."""
+    """Release a claimed prompt."""
     await running.llm_gateway.manual.release(id, caller.name)
     return see_other(f"/prompts/{id}")
 

@@ -1,7 +1,7 @@
-"""Pages to HTML.
+"""Rendering of pages to HTML.
 
-A page is a frozen dataclass that names its template; so is a fragment, the part that live updates replace. All text is
-escaped by the templates, and the headers let nothing run that did not come from our own files.
+A page is a frozen dataclass that names its template. So is a fragment, the part that live updates replace. Templates
+escape all text, and the headers allow scripts and styles from our own files only.
 """
 
 import hashlib
@@ -26,9 +26,9 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""Content-Security-Policy: scripts and styles from our files alone, nothing inline, nothing from elsewhere."""
+"""Content-Security-Policy: scripts and styles from our files only, nothing inline, nothing from other hosts."""
 PIECES_KEPT = 4096
-"""Pieces kept as HTML, each half a kilobyte: the squares of some dozens of maps."""
+"""Maximum number of pieces kept as HTML, half a kilobyte each: the tiles of some dozens of maps."""
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -40,7 +40,7 @@ HEADERS: Mapping[str, str] = {
 
 
 def _digest() -> str:
-    """A short name for the static files as they are, so that browsers may keep them for good."""
+    """Hash the static files, so that browsers can cache them without limit."""
     content = hashlib.sha256()
     for path in sorted(STATIC_DIR.iterdir()):
         content.update(path.name.encode() + path.read_bytes())
@@ -48,18 +48,18 @@ def _digest() -> str:
 
 
 STATIC_PATH = f"/static/{_digest()}"
-"""Where the static files are served; another path when one of them changes."""
+"""Path of the static files; it changes when one of them changes."""
 
 
 @dataclass(frozen=True)
 class PageFrame:
-    """What surrounds every page.
+    """The frame around every page.
 
     Attributes:
-        caller: Name of whoever is logged in; empty where nobody has to.
-        scopes: What they may do.
-        csrf: Sent back with every form.
-        links: Pages in the navigation, title by address.
+        caller: Name of the logged-in token; empty if no login is needed.
+        scopes: Scopes of the caller.
+        csrf: CSRF token, sent back with every form.
+        links: Address and title of the pages in the navigation.
     """
 
     caller: str = ""
@@ -68,7 +68,7 @@ class PageFrame:
     links: tuple[tuple[str, str], ...] = ()
 
     def may(self, scope: str) -> bool:
-        """Whether the caller has a scope."""
+        """Return True if the caller has a scope."""
         return scope in self.scopes
 
 
@@ -77,23 +77,23 @@ class HtmlPage:
 
     template: ClassVar[str]
     section: ClassVar[str] = ""
-    """Address in the navigation that the page belongs to."""
+    """Address of the navigation entry that the page belongs to."""
     live: ClassVar[bool] = False
-    """Whether the page has a stream of updates; then it also says its address, as `stream`."""
+    """True if the page has live updates; `stream` is then their address."""
     heading: ClassVar[str] = ""
-    """What the page is called, where that is always the same."""
+    """Title of the page, if it is always the same."""
 
     @property
     def title(self) -> str:
-        """What the browser's tab says."""
+        """Title in the browser tab."""
         return self.heading
 
 
 class Fragment:
     """A part of a page that updates replace; `name` is its id in the document.
 
-    One with pieces is replaced piece by piece where nothing else has changed. Its template puts each in with `hole`,
-    and a piece's own template makes the element of that id. A piece is the same for everybody who looks at it.
+    A fragment with pieces is replaced piece by piece if nothing else has changed. Its template inserts each piece with
+    `hole`, and the piece's own template makes the element of that id. A piece is the same for all readers.
     """
 
     template: ClassVar[str]
@@ -101,13 +101,13 @@ class Fragment:
 
     @property
     def pieces(self) -> "tuple[Fragment, ...]":
-        """Parts of it that change one by one."""
+        """Parts that can be replaced one by one."""
         return ()
 
 
 @dataclass(frozen=True)
 class RenderedFragment:
-    """A fragment as HTML: with holes, and by name what fills them."""
+    """A fragment as HTML: a skeleton with holes, and the pieces that fill them, by name."""
 
     name: str
     skeleton: str
@@ -115,7 +115,7 @@ class RenderedFragment:
 
     @property
     def whole(self) -> str:
-        """The inside of its element."""
+        """Content of the fragment's element."""
         return _HOLE.sub(lambda found: self.pieces[found[1]], self.skeleton) if self.pieces else self.skeleton
 
 
@@ -126,24 +126,24 @@ ENVIRONMENT = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-"""Templates; a misspelt name is an error, and whatever is put in is escaped."""
+"""Template environment; a misspelt name is an error, and every value is escaped."""
 ENVIRONMENT.filters.update(FILTERS, outdated=outdated, provenance=provenance, relative_to=relative_to)
 ENVIRONMENT.globals.update(static=STATIC_PATH)
 
 
 _MARK = secrets.token_hex(8)
-# Of holes: no text that anybody wrote can have it.
+# Random tag name of holes, so that no user's text can contain one.
 _HOLE = re.compile(f"<{_MARK} ([a-z0-9-]+)>")
 
 
 def render(fragment: Fragment, frame: PageFrame) -> RenderedFragment:
-    """A fragment as HTML; of its pieces only those that were not rendered lately."""
+    """Render a fragment; pieces come from a cache if they were rendered lately."""
     skeleton = _fill(fragment, frame, lambda piece: Markup(f"<{_MARK} {piece.name}>"))
     return RenderedFragment(fragment.name, skeleton, {piece.name: _piece(piece) for piece in fragment.pieces})
 
 
 def render_fragment(fragment: Fragment, frame: PageFrame) -> Markup:
-    """The inside of a fragment as HTML."""
+    """Render the content of a fragment's element."""
     return Markup(render(fragment, frame).whole)
 
 
@@ -166,10 +166,10 @@ ENVIRONMENT.globals.update(show=_show)
 
 
 def render_page(page: HtmlPage, frame: PageFrame) -> str:
-    """A whole page as HTML."""
+    """Render a whole page."""
     return ENVIRONMENT.get_template(page.template).render(page=page, frame=frame, hole=_piece)
 
 
 def respond(page: HtmlPage, frame: PageFrame, status: int = 200) -> HTMLResponse:
-    """A page as a response."""
+    """Make a response of a page."""
     return HTMLResponse(render_page(page, frame), status, headers=dict(HEADERS))

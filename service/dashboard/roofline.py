@@ -1,7 +1,7 @@
-"""The roofline: how near a kernel comes to what memory and arithmetic allow, and which of the two bounds it.
+"""Roofline chart: distance of a kernel from the limits of memory and arithmetic, and which of the two bounds it.
 
-A roof is a floor of time turned over: bytes that must be moved at the card's peak bandwidth, and operations at its peak
-rate. Williams, Waterman and Patterson 2009.
+A roof is the inverse of a time floor: required bytes at the card's peak bandwidth, and operations at its peak rate.
+See Williams, Waterman and Patterson 2009.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,26 +12,26 @@ from typing import Any, Literal
 from workers.targets import Target
 
 WIDTH, HEIGHT = 300.0, 150.0
-"""Size of the drawing's coordinate system."""
+"""Size of the chart's coordinate system."""
 DECADES_X, DECADES_Y = (-1.0, 4.0), 3.0
-"""Powers of ten of intensity that are shown at least, and of the rate below the highest roof."""
+"""Minimum range of the axes in powers of ten: intensity, and rate below the highest roof."""
 CLOSE_X, CLOSE_Y = 20.0, 9.0
-"""Percent of the drawing that a label is wide and high: points nearer than that would write over each other."""
+"""Width and height of a label in percent of the chart; labels of closer points would overlap."""
 HALVES = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
-"""Types whose products the matrix units take at the sheet's rate or above."""
+"""Types whose products the matrix units compute at the sheet's rate or faster."""
 
 Bound = Literal["memory", "arithmetic"]
 
 
 @dataclass(frozen=True)
 class ShapeWork:
-    """What one call has to do at a shape. None where it is not known.
+    """Work of one call at a shape. Unknown figures are None.
 
     Attributes:
-        required_bytes: Inputs read once and outputs written once.
-        matrix_flops: Operations of matrix products, as the reference is written.
-        other_flops: All others.
-        halves: Whether inputs are so short that the matrix units take products at their full rate.
+        required_bytes: Bytes of the inputs, read once, and of the outputs, written once.
+        matrix_flops: Operations in matrix products, as the reference is written.
+        other_flops: All other operations.
+        halves: True if an input type is short enough for the matrix units' full rate.
     """
 
     required_bytes: int | None = None
@@ -47,32 +47,32 @@ class ShapeWork:
 
 @dataclass(frozen=True)
 class TimeFloors:
-    """Least times of a call, microseconds; None where it is not known."""
+    """Time floors of a call, microseconds; None if unknown."""
 
     memory_us: float | None
     arithmetic_us: float | None
 
     @property
     def bound(self) -> Bound | None:
-        """Which of them is the higher one."""
+        """Kind of the higher floor."""
         if self.memory_us is None and self.arithmetic_us is None:
             return None
         return "arithmetic" if (self.arithmetic_us or 0.0) > (self.memory_us or 0.0) else "memory"
 
     @property
     def floor_us(self) -> float | None:
-        """The higher one."""
+        """The higher floor."""
         known = [each for each in (self.memory_us, self.arithmetic_us) if each is not None]
         return max(known, default=None)
 
 
 @dataclass(frozen=True)
 class RooflinePoint:
-    """A shape in the drawing: percent from the left and from the top, and where its label has room.
+    """A shape in the chart: percent from the left and from the top, and the position of its label.
 
     Attributes:
-        side: The label's end that lies at the point.
-        row: How many labels of points close by are above it.
+        side: End of the label that lies at the point.
+        row: Number of labels of close points above it.
     """
 
     label: str
@@ -84,7 +84,7 @@ class RooflinePoint:
 
 @dataclass(frozen=True)
 class Roofline:
-    """The drawing: roofs as an SVG path, shapes as points, axes in words."""
+    """The chart: roofs as an SVG path, shapes as points, axis ends as text."""
 
     roof: str
     points: tuple[RooflinePoint, ...]
@@ -99,12 +99,12 @@ class Roofline:
 def works(
     shapes: Sequence[Mapping[str, Any]], graphs: Sequence[Mapping[str, Any]], dtypes: Sequence[str]
 ) -> list[ShapeWork]:
-    """What is to be done at each shape of a search, but for the bytes.
+    """Collect the work at each shape of a search, without the bytes.
 
     Args:
-        shapes: As the search has them.
-        graphs: Reference graphs; those of earlier releases do not say how much arithmetic they take.
-        dtypes: Of the operator's inputs.
+        shapes: Shapes of the search.
+        graphs: Reference graphs; those of earlier releases have no counts of operations.
+        dtypes: Types of the operator's inputs.
     """
     by_dims = {tuple(sorted(graph["shape"]["dims"].items())): graph for graph in graphs}
     halves = any(dtype in HALVES for dtype in dtypes)
@@ -113,24 +113,23 @@ def works(
 
 
 def floors(work: ShapeWork, target: Target) -> TimeFloors:
-    """The least times that a card allows.
+    """Compute the time floors of a card.
 
-    Products of inputs that are not all short may be taken with fewer bits by the matrix units where an operator allows
-    that: half the rate of their shorter types, as on every card of the sheets since sm_80.
+    An operator may allow the matrix units to shorten wider inputs. They then run at half the rate of the short types,
+    as on every card of the sheets since sm_80.
     """
     memory = work.required_bytes / target.dram_bytes_per_s * 1e6 if work.required_bytes else None
     if not work.flops:
         return TimeFloors(memory, None)
-    matrix_rate = target.matrix_flops if work.halves else target.matrix_flops / 2
-    arithmetic = max((work.matrix_flops or 0.0) / matrix_rate, (work.other_flops or 0.0) / target.fp32_flops)
+    arithmetic = max((work.matrix_flops or 0.0) / _rate(work, target), (work.other_flops or 0.0) / target.fp32_flops)
     return TimeFloors(memory, arithmetic * 1e6)
 
 
 def roofline(shapes: Sequence[tuple[str, ShapeWork, float]], target: Target) -> Roofline | None:
-    """Draw shapes under the roofs of a card; None unless bytes and operations of one are known.
+    """Draw shapes under the roofs of a card. Returns None if no shape has known bytes and operations.
 
     Args:
-        shapes: Label, work and time in microseconds of each.
+        shapes: Label, work and time in microseconds of each shape.
         target: The card.
     """
     known = [
@@ -162,21 +161,21 @@ def roofline(shapes: Sequence[tuple[str, ShapeWork, float]], target: Target) -> 
         f"L{across(ridge) * WIDTH:.1f} {down(peak) * HEIGHT:.1f}H{WIDTH:.0f}"
     )
     points = _points([(label, 100 * across(x), 100 * down(y)) for label, x, y in placed])
-    said = "; ".join(f"{label}: {x:.3g} operations a byte, {_flops(y)}" for label, x, y in placed)
+    summary = "; ".join(f"{label}: {x:.3g} operations per byte, {_flops(y)}" for label, x, y in placed)
     return Roofline(
         roof,
         points,
         _intensity(left),
-        f"{_intensity(right)} operations a byte",
+        f"{_intensity(right)} operations per byte",
         _flops(10**top),
         _flops(10**bottom),
         _flops(peak),
-        said,
+        summary,
     )
 
 
 def _points(placed: Sequence[tuple[str, float, float]]) -> tuple[RooflinePoint, ...]:
-    """Label, percent from the left and percent from the top of each, with labels that do not cover each other."""
+    """Place the labels so that they do not overlap; `placed` has label, percent from the left and from the top."""
     points: list[RooflinePoint] = []
     for label, x, y in sorted(placed, key=lambda each: each[2]):
         row = sum(abs(each.x - x) < CLOSE_X and abs(each.y - y) < CLOSE_Y for each in points)

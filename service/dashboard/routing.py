@@ -1,4 +1,4 @@
-"""What page routes share: the frame around a page, forms as they were sent, and errors that are pages too."""
+"""Shared parts of page routes: the frame of a page, submitted forms, and error pages."""
 
 import gzip
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -22,11 +22,12 @@ from service.security.scopes import Scope
 from workers.queue import QueueUnavailable
 
 MOST_FIELDS = 500
-"""Fields of a form; ours have a few dozen."""
+"""Maximum number of fields in a form; ours have a few dozen."""
 LEAST_PACKED_BYTES, PACKING_LEVEL = 1024, 5
-"""Shorter pages are sent as they are; longer ones shrink sixfold in a millisecond or two. That the length of a packed
-page tells something of its secrets (the BREACH attack) takes requests of another site with our cookie, and browsers
-send it with none (SameSite=Strict)."""
+"""Minimum size of a page to compress, and the gzip level: pages shrink sixfold in a millisecond or two.
+
+The BREACH attack reads secrets from the compressed length, but needs another site's requests with our cookie. Browsers
+do not send the cookie with them (SameSite=Strict)."""
 LINKS = (
     ("/", "Searches", Scope.READ),
     ("/compare", "Compare", Scope.READ),
@@ -35,11 +36,11 @@ LINKS = (
     ("/prompts", "Prompts", Scope.READ),
     ("/tokens", "Tokens", Scope.ADMIN),
 )
-"""Pages in the navigation, each with the scope that it takes."""
+"""Pages in the navigation, each with the scope that it requires."""
 
 
 async def frame_of(request: Request) -> PageFrame:
-    """The frame around the page that is asked for: of a stranger, the frame of the login."""
+    """Make the frame of the requested page; without a login it is the frame of the login page."""
     state = request.scope.get("state", {})
     caller: Identity | None = state.get("caller")
     scopes = caller.scopes if caller else frozenset()
@@ -56,45 +57,45 @@ Framed = Annotated[PageFrame, Depends(frame_of)]
 
 @dataclass(frozen=True)
 class SubmittedForm:
-    """A form as it was sent, by field. Fields that were left out have no value."""
+    """A submitted form, by field. Omitted fields have no value."""
 
     fields: Mapping[str, Sequence[str]]
 
     def text(self, name: str) -> str:
-        """A field's value without white space around it; empty if it was left out."""
+        """Return a field's value without surrounding white space; empty if omitted."""
         return next(iter(self.fields.get(name, ())), "").strip()
 
     def whole(self, name: str) -> str:
-        """A field's value as it is, with line ends as on Unix."""
+        """Return a field's value unchanged, with Unix line ends."""
         return next(iter(self.fields.get(name, ())), "").replace("\r\n", "\n")
 
     def several(self, name: str) -> tuple[str, ...]:
-        """All values of a field that are not empty."""
+        """Return all values of a field that are not empty."""
         return tuple(value for value in self.fields.get(name, ()) if value)
 
     def number(self, name: str) -> int:
-        """A field's value as a whole number.
+        """Return a field's value as a whole number.
 
         Raises:
-            BadInput: If it is none.
+            InvalidInput: If it is not a whole number.
         """
         text = self.text(name).replace(",", "").replace("_", "")
         if not (text.isascii() and text.isdecimal() and len(text) < 20):
-            raise InvalidInput("write a whole number, such as 200", name)
+            raise InvalidInput("enter a whole number, such as 200", name)
         return int(text)
 
 
 async def form_of(request: Request) -> SubmittedForm:
-    """The form that a request carries.
+    """Parse the form in a request.
 
     Raises:
-        BadInput: If the body is no form.
+        InvalidInput: If the body is not a form.
     """
     try:
         text = (await request.body()).decode()
         return SubmittedForm(parse_qs(text, keep_blank_values=True, max_num_fields=MOST_FIELDS))
     except ValueError as error:
-        raise InvalidInput(f"this is no form: {error}") from error
+        raise InvalidInput(f"the request is not a form: {error}") from error
 
 
 Sent = Annotated[SubmittedForm, Depends(form_of)]
@@ -102,7 +103,7 @@ Sent = Annotated[SubmittedForm, Depends(form_of)]
 
 @dataclass(frozen=True)
 class ErrorPage(HtmlPage):
-    """What went wrong, and what to do about it."""
+    """A page with an error and its remedy."""
 
     template = "error.html"
 
@@ -113,7 +114,7 @@ class ErrorPage(HtmlPage):
 
     @property
     def title(self) -> str:
-        """The kind of error."""
+        """Kind of error."""
         return self.summary
 
 
@@ -125,19 +126,19 @@ STATUS: Mapping[type[Exception], int] = {
     QueueUnavailable: 503,
     RequestValidationError: 404,
 }
-"""Status of each kind of error that carries none itself. What does not validate in a page's address is not there."""
+"""HTTP status of errors that have none of their own. A page whose address is invalid does not exist."""
 SUMMARIES = {
-    404: "There is nothing here",
-    409: "That cannot be done now",
-    422: "That cannot be right",
-    403: "You may not do this",
-    503: "Not available at the moment",
+    404: "Page not found",
+    409: "Not possible in the present state",
+    422: "Invalid input",
+    403: "Not allowed",
+    503: "Temporarily unavailable",
 }
 """Headings of error pages."""
 
 
 async def error_page(request: Request, error: Exception) -> Response:
-    """An error as a page; who is not logged in is sent to the login."""
+    """Render an error as a page; redirect to the login page if a login is missing."""
     status = error.status if isinstance(error, ServiceError) else 500
     if isinstance(error, HTTPException):
         status = error.status_code
@@ -151,39 +152,41 @@ async def error_page(request: Request, error: Exception) -> Response:
     return respond(page, await frame_of(request), status)
 
 
-def for_people(answer: Callable[[Request, Exception], Any]) -> Callable[[Request, Exception], Awaitable[Response]]:
-    """Have an error outside of any page route shown as a page to who wants one; programs get what they got before.
+def with_error_pages(
+    answer: Callable[[Request, Exception], Any],
+) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """Wrap an error handler so that browsers get an error page outside page routes, too.
 
     Args:
-        answer: What programs get; it also tells the log.
+        answer: The wrapped handler. Programs get its response, and it writes the log.
     """
 
     async def shown(request: Request, error: Exception) -> Response:
         answered = answer(request, error)
-        told: Response = await answered if isawaitable(answered) else answered
+        response: Response = await answered if isawaitable(answered) else answered
         is_page = not request.url.path.startswith("/api/") and "text/html" in request.headers.get("accept", "")
-        return await error_page(request, error) if is_page else told
+        return await error_page(request, error) if is_page else response
 
     return shown
 
 
 def _detail(error: Exception, status: int, request: Request) -> str:
     if isinstance(error, RequestValidationError):
-        return f"there is nothing at {request.url.path}"
+        return f"there is no page at {request.url.path}"
     if status == 503:
         return "the archive or the queue did not answer; try again in a moment"
     if isinstance(error, HTTPException):
-        return f"there is nothing at {request.url.path}" if status == 404 else str(error.detail)
+        return f"there is no page at {request.url.path}" if status == 404 else str(error.detail)
     if isinstance(error, ServiceError):
         return error.detail
-    return "the service failed on this request; its log says why" if status >= 500 else str(error)
+    return "the service failed on this request; see its log for the reason" if status >= 500 else str(error)
 
 
 class PageRoute(APIRoute):
-    """A route whose errors are pages, because a person reads them."""
+    """A route whose errors are pages for people."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The route's own handler, with our errors shown instead of raised."""
+        """Wrap the route's handler to show our errors as pages and to compress pages."""
         handle = super().get_route_handler()
 
         async def shown(request: Request) -> Response:
@@ -202,7 +205,7 @@ class PageRoute(APIRoute):
 
 
 def packed(response: Response, request: Request) -> Response:
-    """A page compressed, if the browser takes that; anything else as it is."""
+    """Compress a page if the browser accepts gzip; return any other response unchanged."""
     takes = "gzip" in request.headers.get("accept-encoding", "")
     is_page = response.headers.get("content-type", "").startswith("text/html")
     if takes and is_page and len(response.body) >= LEAST_PACKED_BYTES:
@@ -212,10 +215,10 @@ def packed(response: Response, request: Request) -> Response:
 
 
 def pages() -> APIRouter:
-    """A router for pages: not part of the documented API."""
+    """Make a router for pages, which are not part of the documented API."""
     return APIRouter(route_class=PageRoute, include_in_schema=False, default_response_class=Response)
 
 
 def see_other(address: str) -> RedirectResponse:
-    """Send the browser to a page after a form was taken, so that reloading it sends nothing again."""
+    """Redirect the browser after a form, so that reloading the page does not submit it again."""
     return RedirectResponse(address, 303)

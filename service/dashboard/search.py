@@ -1,11 +1,12 @@
-"""The page of a search: what it has found, where it looks, and whether to believe it."""
+"""The page of a search: state, map of elites, progress, emitters, outcomes and guidance."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from archive.grid import Grid
+from archive.progress import dropped
 from archive.records import (
     BudgetRecord,
     CandidateRow,
@@ -22,23 +23,22 @@ from archive.store import Store
 from kernelreef.models import ScreeningReport
 from service.coordinator import Coordinator
 from service.dashboard import formatting
-from service.dashboard.charts import spacing_for
-from service.dashboard.maps import ArchiveMap, MapView, Tile, draw, load_places
-from service.dashboard.progress_charts import draw_courses
+from service.dashboard.charts import draw_charts, spacing_for
+from service.dashboard.maps import ArchiveMap, MapView, Tile, draw, load_cells
 from service.dashboard.rendering import Fragment, HtmlPage
 from service.evaluation.figure_labels import in_words, provenance, relative_to
 from service.generation.emitter_stats import EmitterStats, emitter_shares, read_stats, selection_of
-from service.generation.screening import dropped, screening_report
+from service.generation.screening import screening_report
 
 POINTS = 250
-"""Points of a course, or thereabouts: one a pixel or two."""
+"""Approximate number of points in a chart: one per pixel or two."""
 RECENT = 12
-"""Candidates in the list of what happened last."""
+"""Number of candidates in the list of recent ones."""
 
 
 @dataclass(frozen=True)
 class DeviceTab:
-    """A device of the search, and the best that was found on it."""
+    """A device of the search with its best result."""
 
     device: str
     provenance: str
@@ -46,15 +46,14 @@ class DeviceTab:
     coverage: float
     address: str
     chosen: bool
-    has_worker: bool
 
 
 @dataclass(frozen=True)
 class SearchStatus(Fragment):
-    """Where the search is."""
+    """State of the search, its best result and its devices."""
 
-    template = "parts/standing.html"
-    name = "standing"
+    template = "parts/status.html"
+    name = "status"
 
     search: SearchRecord
     counts: SearchCounts
@@ -67,13 +66,13 @@ class SearchStatus(Fragment):
 
     @property
     def done(self) -> float:
-        """Share of the evaluations that is used up, 0 to 1."""
+        """Share of the maximum number of evaluations that is used up, 0 to 1."""
         return min(self.counts.candidates / self.search.evaluations, 1.0)
 
 
 @dataclass(frozen=True)
 class SearchControls(Fragment):
-    """What may be done with the search in its present state."""
+    """Actions that the search's present state allows."""
 
     template = "parts/controls.html"
     name = "controls"
@@ -98,16 +97,16 @@ class MapPart(Fragment):
 
     @property
     def pieces(self) -> tuple[Tile, ...]:
-        """Its squares."""
-        return self.map.squares
+        """Tiles of the map."""
+        return self.map.tiles
 
 
 @dataclass(frozen=True)
 class EmitterRow:
-    """What came of one emitter's proposals.
+    """Results of one emitter's proposals.
 
-    `share` is its part of all proposals so far, `following` that of those to come (None for what proposes no more), and
-    `suspended` what it does not try at present, with reasons.
+    `share` is its part of all proposals so far. `following` is its part of the coming ones; None if it has ended.
+    `suspended` are its suspended strategies, with reasons.
     """
 
     name: str
@@ -123,7 +122,7 @@ class EmitterRow:
 
 @dataclass(frozen=True)
 class EmitterTable(Fragment):
-    """Where candidates come from."""
+    """Emitters of the search with their results."""
 
     template = "parts/emitters.html"
     name = "emitters"
@@ -136,7 +135,7 @@ class EmitterTable(Fragment):
 
 @dataclass(frozen=True)
 class OutcomeTable(Fragment):
-    """What became of candidates, in numbers and shares."""
+    """Outcomes of candidates as numbers and shares."""
 
     template = "parts/outcomes.html"
     name = "outcomes"
@@ -147,7 +146,7 @@ class OutcomeTable(Fragment):
 
 @dataclass(frozen=True)
 class RecentCandidates(Fragment):
-    """The latest candidates, with their figures on the device that is looked at."""
+    """The latest candidates with their figures on the chosen device."""
 
     template = "parts/recent.html"
     name = "recent"
@@ -160,10 +159,10 @@ class RecentCandidates(Fragment):
 
 @dataclass(frozen=True)
 class GuidancePanel(Fragment):
-    """What people have said to the search: pins and hints. `open` while it listens."""
+    """Pins and hints that people gave the search. `open` while it accepts more."""
 
-    template = "parts/directions.html"
-    name = "directions"
+    template = "parts/guidance.html"
+    name = "guidance"
 
     search: str
     device: str
@@ -174,7 +173,7 @@ class GuidancePanel(Fragment):
 
 @dataclass(frozen=True)
 class SpendingPanel(Fragment):
-    """What models were asked and what that cost; nothing where the search asks none."""
+    """LLM calls of the search and their cost; empty if it uses no LLM."""
 
     template = "parts/spending.html"
     name = "spending"
@@ -185,13 +184,13 @@ class SpendingPanel(Fragment):
 
     @property
     def calls(self) -> int:
-        """Calls of all strategies together."""
-        return sum(row.calls for row in self.strategies)
+        """Number of calls by all backends and strategies."""
+        return sum(arm.calls for arm in self.strategies)
 
 
 @dataclass(frozen=True)
 class SearchPage(HtmlPage):
-    """A search with all its parts; each of them is replaced while the search goes on."""
+    """A search with its live parts."""
 
     template = "search.html"
     section = "/"
@@ -203,30 +202,28 @@ class SearchPage(HtmlPage):
 
     @property
     def title(self) -> str:
-        """The operator, and which search for it."""
+        """Operator and short id of the search."""
         return f"{self.search.operator_name} {formatting.brief(self.search.id)}"
 
     @property
     def stream(self) -> str:
-        """Where its updates come from."""
+        """Address of the live updates."""
         return f"/searches/{self.search.id}/live{self.view.address()}"
 
 
 async def load_search(running: Coordinator, search: SearchRecord, view: MapView) -> SearchPage:
-    """Read what the page shows, as of now."""
+    """Load the page with its present parts."""
     return SearchPage(search, view, {part.name: part for part in await load_parts(running, search, view)})
 
 
 async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) -> tuple[Fragment, ...]:
-    """Every live part of a search's page."""
+    """Load the live parts of a search's page."""
     views, cells = running.store.views, Grid(search.axes).cells
-    counts, without_worker, missing_workers = await asyncio.gather(
-        running.store.candidates.count(search.id),
-        running.capabilities.lacking(search),
-        running.describe_missing(search),
+    counts, missing_workers = await asyncio.gather(
+        running.store.candidates.count(search.id), running.describe_missing(search)
     )
     places, best, milestones, recent = await asyncio.gather(
-        load_places(running.store, search, view),
+        load_cells(running.store, search, view),
         views.marks(search.id, view.device, search.axes_version, limit=1),
         views.milestones(search.id, view.device, spacing=spacing_for(counts.evaluated, POINTS)),
         views.candidate_rows(search.id, limit=RECENT),
@@ -241,7 +238,7 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     here, now = progress[view.device], datetime.now(UTC)
     said = provenance(view.device)
     return (
-        _standing(search, view, counts, next(iter(best), None), progress, without_worker, missing_workers),
+        _status(search, view, counts, next(iter(best), None), progress, missing_workers),
         SearchControls(search.id, actions_in(search.state), search.evaluations),
         MapPart(
             search=search.id,
@@ -250,7 +247,7 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
             provenance=said,
             caption=in_words(view.device),
         ),
-        draw_courses(search, view, milestones, here, spent),
+        draw_charts(search, view, milestones, here, spent),
         _emitters(search, view.device, here, await read_stats(running.store, search)),
         OutcomeTable(search.id, _shares(here)),
         RecentCandidates(search.id, view.device, said, tuple(recent)),
@@ -260,17 +257,15 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
 
 
 async def _spending(store: Store, search: SearchRecord) -> SpendingPanel:
-    """What models were asked; read only where the search may ask any."""
+    """Read LLM calls and costs, if the search may use LLM backends."""
     if search.llm is None:
         return SpendingPanel(False, (), ())
-    budgets, strategies = await asyncio.gather(
-        store.spending.of_search(search.id), store.exchanges.llm_stats(search.id)
-    )
-    return SpendingPanel(True, tuple(budgets), tuple(strategies))
+    budgets, stats = await asyncio.gather(store.spending.of_search(search.id), store.exchanges.llm_stats(search.id))
+    return SpendingPanel(True, tuple(budgets), tuple(stats))
 
 
 def actions_in(state: SearchState) -> tuple[tuple[str, str], ...]:
-    """What a person may do with a search in a state: the action, and what its button says."""
+    """List the actions that a state allows, each with the text of its button."""
     if state in (SearchState.PREPARING, SearchState.RUNNING):
         return (("pause", "Pause"), ("stop", "Stop for good"))
     if state is SearchState.PAUSED:
@@ -278,13 +273,12 @@ def actions_in(state: SearchState) -> tuple[tuple[str, str], ...]:
     return ()
 
 
-def _standing(
+def _status(
     search: SearchRecord,
     view: MapView,
     counts: SearchCounts,
     best: EliteSummary | None,
     progress: Mapping[str, ProgressRecord],
-    without_worker: Collection[str],
     missing_workers: Sequence[str],
 ) -> SearchStatus:
     tabs = tuple(
@@ -295,7 +289,6 @@ def _standing(
             coverage=found.coverage,
             address=view.address(device=device),
             chosen=device == view.device,
-            has_worker=device not in without_worker,
         )
         for device, found in progress.items()
     )
@@ -337,6 +330,6 @@ def _emitters(search: SearchRecord, device: str, progress: ProgressRecord, stats
 
 
 def _shares(progress: ProgressRecord) -> tuple[tuple[str, int, float], ...]:
-    """Outcomes with how often each came and its share, the most frequent first."""
+    """List the outcomes with their number and share, the most frequent first."""
     total = max(progress.evaluated, 1)
     return tuple((outcome, times, times / total) for outcome, times in progress.outcomes.items())

@@ -1,24 +1,163 @@
-"""Routes of searches: the list with its form, one search, and the streams of updates."""
+"""Routes of searches: the first page with the form for a new search, one search, and their live updates."""
 
-from collections.abc import AsyncIterator, Iterable
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import ValidationError
 
+from archive.grid import Grid
+from archive.records import Milestone, ProgressRecord, SearchCounts, SearchRecord, SearchState
 from service.api.dependencies import Caller, Named, Running, needs
 from service.api.paging import ID
 from service.coordinator import Coordinator
+from service.dashboard.charts import ProgressLine, progress_line, spacing_for
+from service.dashboard.formatting import evaluations, share
 from service.dashboard.live import stream
 from service.dashboard.maps import MapView
-from service.dashboard.new_search import NewSearchForm, read_request, start_form, without_problem, wrong_fields
-from service.dashboard.overview import Overview, load_overview_parts
-from service.dashboard.rendering import Fragment, respond
+from service.dashboard.new_search import NewSearchForm, convert_problem, read_request, start_form, wrong_fields
+from service.dashboard.rendering import Fragment, HtmlPage, respond
 from service.dashboard.routing import Framed, Sent, SubmittedForm, pages, see_other
 from service.dashboard.search import load_parts, load_search
 from service.errors import InvalidInput
+from service.evaluation.figure_labels import provenance, relative_to
 from service.security.scopes import Scope
+
+SHOWN = 15
+"""Number of searches on one page."""
+SPARK_POINTS = 48
+"""Approximate number of points in a sparkline, which is a few dozen pixels wide."""
+
+
+@dataclass(frozen=True)
+class BestResult:
+    """Best result of a search on one device; `low` and `high` are the bounds of the best elite's speedup."""
+
+    device: str
+    provenance: str
+    relative_to: str
+    best: float | None
+    low: float | None
+    high: float | None
+    coverage: float
+    spark: ProgressLine
+
+
+@dataclass(frozen=True)
+class SearchRow:
+    """A search in the list. `spent_usd` is the cost of its LLM calls; None if it uses no LLM."""
+
+    search: SearchRecord
+    counts: SearchCounts
+    finds: tuple[BestResult, ...]
+    spent_usd: float | None = None
+
+    @property
+    def done(self) -> float:
+        """Share of the maximum number of evaluations that is used up, 0 to 1."""
+        return min(self.counts.candidates / self.search.evaluations, 1.0)
+
+
+@dataclass(frozen=True)
+class PoolStatus(Fragment):
+    """Numbers of workers, waiting jobs and running searches."""
+
+    template = "parts/pool.html"
+    name = "pool"
+
+    workers: int
+    busy: int
+    jobs: int
+    running: int
+
+
+@dataclass(frozen=True)
+class SearchList(Fragment):
+    """The list of searches, newest first; `older` is the address of the next page."""
+
+    template = "parts/searches.html"
+    name = "searches"
+
+    entries: tuple[SearchRow, ...]
+    older: str | None
+    newest: bool
+
+
+@dataclass(frozen=True)
+class Overview(HtmlPage):
+    """The first page."""
+
+    template = "overview.html"
+    section = "/"
+    live = True
+
+    pool: PoolStatus
+    searches: SearchList
+    form: NewSearchForm
+    before: str | None = None
+
+    @property
+    def title(self) -> str:
+        """Title of the page."""
+        return "Searches"
+
+    @property
+    def stream(self) -> str:
+        """Address of the live updates."""
+        return "/live" + (f"?before={self.before}" if self.before else "")
+
+
+async def load_overview_parts(running: Coordinator, before: str | None) -> tuple[PoolStatus, SearchList]:
+    """Load the live parts of the first page."""
+    found = await running.store.searches.list(limit=SHOWN + 1, before=before)
+    shown = found[:SHOWN]
+    entries = await asyncio.gather(*(_entry(running, search) for search in shown))
+    workers, depth = await running.workers(), await running.queue_depth()
+    active = (SearchState.RUNNING, SearchState.PREPARING)
+    pool = PoolStatus(
+        workers=len(workers),
+        busy=sum(worker.busy is not None for worker in workers),
+        jobs=sum(depth.values()),
+        running=sum(search.state in active for search in shown),
+    )
+    older = f"/?before={shown[-1].id}" if len(found) > SHOWN else None
+    return pool, SearchList(tuple(entries), older, before is None)
+
+
+async def _entry(running: Coordinator, search: SearchRecord) -> SearchRow:
+    counts = await running.store.candidates.count(search.id)
+    finds = tuple([await _find(running, search, device, counts) for device in search.devices])
+    budgets = await running.store.spending.of_search(search.id) if search.llm is not None else []
+    return SearchRow(search, counts, finds, budgets[0].usd if budgets else None)
+
+
+async def _find(running: Coordinator, search: SearchRecord, device: str, counts: SearchCounts) -> BestResult:
+    store = running.store
+    progress = await store.elites.progress(search.id, device, Grid(search.axes).cells)
+    best = await store.elites.best(search.id, device)
+    spacing = spacing_for(counts.evaluated, SPARK_POINTS)
+    milestones = await store.views.milestones(search.id, device, spacing=spacing) if best else []
+    return BestResult(
+        device=device,
+        provenance=provenance(device),
+        relative_to=relative_to(device),
+        best=best.mid if best else None,
+        low=best.low if best else None,
+        high=best.high if best else None,
+        coverage=progress.coverage,
+        spark=_spark(milestones, progress),
+    )
+
+
+def _spark(milestones: Sequence[Milestone], now: ProgressRecord) -> ProgressLine:
+    """Draw coverage over evaluations as a sparkline."""
+    points = [(0.0, 0.0), *((float(each.evaluations), each.elites / now.cells) for each in milestones)]
+    present = (float(now.evaluated), now.coverage)
+    return progress_line("Coverage", [*points, present] if now.elites else [], share, evaluations)
+
 
 router = pages()
 
@@ -27,15 +166,15 @@ Before = Annotated[str | None, Query(pattern=f"^{ID.pattern}$")]
 
 @router.get("/", dependencies=[needs(Scope.READ)])
 async def overview(running: Running, frame: Framed, before: Before = None) -> Response:
-    """Every search, newest first, and the form to start one."""
+    """Show all searches, newest first, and the form for a new one."""
     return respond(await _overview(running, await _form(running), before), frame)
 
 
 @router.post("/searches", dependencies=[needs(Scope.SUBMIT)])
 async def start(running: Running, frame: Framed, sent: Sent, caller: Caller) -> Response:
-    """Start a search and go to it; or show the form again with what is wrong."""
+    """Start a search and redirect to it, or show the form again with its errors."""
     try:
-        search = await running.submit(read_request(await without_problem(sent)), owner=caller.token or "")
+        search = await running.submit(read_request(await convert_problem(sent)), owner=caller.token or "")
     except (InvalidInput, ValidationError) as error:
         form = await _form(running, sent, error)
         return respond(await _overview(running, form, None), frame, 422)
@@ -44,14 +183,14 @@ async def start(running: Running, frame: Framed, sent: Sent, caller: Caller) -> 
 
 @router.get("/live", response_class=EventSourceResponse, dependencies=[needs(Scope.READ)])
 async def overview_live(running: Running, frame: Framed, before: Before = None) -> AsyncIterator[ServerSentEvent]:
-    """Updates of the list."""
+    """Send updates of the list."""
     async for update in stream(running.events, f"/ {before}", lambda: load_overview_parts(running, before), frame):
         yield update
 
 
 @router.get("/searches/{id}", dependencies=[needs(Scope.READ)])
 async def show(search: Named, running: Running, frame: Framed, request: Request) -> Response:
-    """One search."""
+    """Show one search."""
     return respond(await load_search(running, search, MapView.of(search, request.query_params)), frame)
 
 
@@ -59,7 +198,7 @@ async def show(search: Named, running: Running, frame: Framed, request: Request)
 async def search_live(
     search: Named, running: Running, frame: Framed, request: Request
 ) -> AsyncIterator[ServerSentEvent]:
-    """Updates of one search, in the view that the page has."""
+    """Send updates of one search, in the page's view."""
     view = MapView.of(search, request.query_params)
 
     async def load() -> Iterable[Fragment]:
@@ -70,8 +209,8 @@ async def search_live(
 
 
 async def _overview(running: Coordinator, form: NewSearchForm, before: str | None) -> Overview:
-    pulse, searches = await load_overview_parts(running, before)
-    return Overview(pulse, searches, form, before)
+    pool, searches = await load_overview_parts(running, before)
+    return Overview(pool, searches, form, before)
 
 
 async def _form(

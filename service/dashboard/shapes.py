@@ -1,4 +1,4 @@
-"""Winners by shape: which elite is fastest at each benchmark shape, and what picking among them would gain."""
+"""Winners by shape: the fastest elite at each benchmark shape, and the gain of dispatching among them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,12 +22,12 @@ from workers.protocol import Report, ShapeResult
 router = pages()
 
 LOOKED_AT = 200
-"""Elites whose reports are read, the best ones: a winner at one shape is seldom bad at all others."""
+"""Number of best elites whose reports are read: a winner at one shape is seldom bad at all others."""
 
 
 @dataclass(frozen=True)
 class ShapeWinner:
-    """The fastest elite at a shape; speedups are over the baseline of that shape."""
+    """The fastest elite at a shape; speedups are over the baseline at that shape."""
 
     shape: str
     weight: float
@@ -38,7 +38,7 @@ class ShapeWinner:
 
 @dataclass(frozen=True)
 class ShapeWinners(Fragment):
-    """Winners by shape. `gain` is what a dispatcher would gain over the best elite alone; None without times."""
+    """Winners by shape. `gain` is a dispatcher's speedup over the best elite alone; None without times."""
 
     template = "parts/winners.html"
     name = "winners"
@@ -64,26 +64,26 @@ class ShapesPage(HtmlPage):
 
     @property
     def title(self) -> str:
-        """Whose winners."""
+        """Name of the search."""
         return f"Winners by shape of {self.search.operator_name} {brief(self.search.id)}"
 
 
 @router.get("/searches/{id}/shapes", dependencies=[needs(Scope.READ)])
 async def show(search: Named, running: Running, frame: Framed, request: Request) -> Response:
-    """The fastest elite at each benchmark shape."""
+    """Show the fastest elite at each benchmark shape."""
     view = MapView.of(search, request.query_params)
     return respond(ShapesPage(search, view, await load_winners(running.store, search, view.device)), frame)
 
 
 @router.get("/searches/{id}/winners", dependencies=[needs(Scope.READ)])
 async def winners(search: Named, running: Running, frame: Framed, request: Request) -> Response:
-    """The same as a part of the search's page, read when somebody opens it."""
+    """Return the winners as a part of the search's page, which loads it when a person opens it."""
     part = await load_winners(running.store, search, MapView.of(search, request.query_params).device)
     return Response(render_fragment(part, frame), media_type="text/html", headers=dict(HEADERS))
 
 
 async def load_winners(store: Store, search: SearchRecord, device: str) -> ShapeWinners:
-    """Read the best elites' reports, and see who wins where."""
+    """Read the best elites' reports and find the fastest elite at each shape."""
     elites = await store.elites.top(search.id, device, search.axes_version, LOOKED_AT)
     documents = await store.views.documents([elite.job for elite in elites])
     seed_us = await seed_times(store, search, device) if provenance(device) != "measured" else {}
@@ -106,7 +106,7 @@ async def load_winners(store: Store, search: SearchRecord, device: str) -> Shape
 
 
 def _speedups(report: Report, seed_us: Mapping[str, float]) -> dict[str, float]:
-    """Speedup at each shape over its best baseline, or over the seed where nothing was measured."""
+    """Compute the speedup at each shape over its best baseline, or over the reference seed if times are predicted."""
     found = {}
     for result in report.shapes:
         base = _base(result, seed_us)
@@ -131,7 +131,7 @@ def _winner(
 
 
 def _gain(winners: Sequence[ShapeWinner]) -> float | None:
-    """Weighted geometric mean of the winners' speedups over that of the best elite alone."""
+    """Compute the weighted geometric mean of the winners' speedups over the best elite's."""
     total = sum(winner.weight for winner in winners)
     if not total or any(winner.best_elite <= 0 for winner in winners):
         return None

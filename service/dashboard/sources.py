@@ -1,4 +1,4 @@
-"""Sources for the eye: highlighted line by line, and compared with an ancestor's. What comes out is escaped HTML."""
+"""Sources as HTML: highlighted line by line, and compared with an ancestor's. All text is escaped."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 MOST_DIFF_LINES = 2000
-"""Longest source that is compared: comparing takes the square of it, and its author decides how long it is."""
+"""Maximum number of lines to compare: the time grows with its square, and the author of a source sets its length."""
 KEPT = 128
-"""Highlighted sources kept in memory, a few times the 64 KiB that each may be long."""
+"""Maximum number of highlighted sources kept in memory, each a few times its source's 64 KiB at most."""
 
 
 @lru_cache(KEPT)
 def highlighted(source: str) -> tuple[Markup, ...]:
-    """Python source as HTML, one piece a line; the style sheet `source.css` knows the classes."""
-    # Without these two the lexer drops empty lines at both ends, and line numbers would lie.
+    """Highlight Python source as HTML, one item per line; `source.css` has the classes."""
+    # Without these options the lexer drops empty lines at both ends, and line numbers would be wrong.
     lexer = PythonLexer(stripnl=False, ensurenl=False)
     html = highlight(source, lexer, HtmlFormatter(nowrap=True))
     return tuple(Markup(line) for line in html.removesuffix("\n").split("\n"))
@@ -34,7 +34,7 @@ class DiffLine:
 
 
 def difference(old: str, new: str) -> tuple[DiffLine, ...] | None:
-    """What changed between two sources, with three lines around; None if they are too long to compare here."""
+    """Compare two sources, with three lines of context. Returns None if one of them is too long."""
     before, after = old.split("\n"), new.split("\n")
     if max(len(before), len(after)) > MOST_DIFF_LINES:
         return None
@@ -44,6 +44,6 @@ def difference(old: str, new: str) -> tuple[DiffLine, ...] | None:
 def _lines(before: list[str], after: list[str]) -> Iterator[DiffLine]:
     kinds = {"+": "add", "-": "del", "@": "place"}
     for number, line in enumerate(unified_diff(before, after, lineterm="")):
-        # The first two lines name files, of which there are none.
+        # The first two lines are file names, which are empty here.
         if number >= 2:
             yield DiffLine(kinds.get(line[:1], "same"), line)

@@ -1,4 +1,4 @@
-"""Tokens and the audit log: who may come in, and what was done. The login, too."""
+"""Pages of API tokens, the audit log and the login."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,16 +23,16 @@ from service.security.scopes import Scope
 router = pages()
 
 SHOWN = 50
-"""Tokens, and entries of the audit log, on one page."""
+"""Number of tokens, or of audit entries, on one page."""
 ENTRIES = 25
-"""Entries of the audit log below the tokens."""
-DAYS = (("1", "a day"), ("30", "30 days"), ("365", "a year"), ("", "for good"))
-"""How long a new token may last: days, and words."""
+"""Number of audit entries below the tokens."""
+DAYS = (("1", "a day"), ("30", "30 days"), ("365", "a year"), ("", "no expiry"))
+"""Lifetimes of a new token: days, and the text of the choice."""
 
 
 @dataclass(frozen=True)
 class TokensPage(HtmlPage):
-    """Every token, newest first. `issued` is the text of one that was made just now, shown this once."""
+    """All tokens, newest first. `issued` is the text of a token just created, shown only once."""
 
     template = "tokens.html"
     section = "/tokens"
@@ -67,7 +67,7 @@ class AuditPage(HtmlPage):
 
 @dataclass(frozen=True)
 class LoginPage(HtmlPage):
-    """Asks for a token; `following` is the page to go on with."""
+    """The login form; `following` is the page to continue with."""
 
     template = "login.html"
     heading = "Log in"
@@ -78,7 +78,7 @@ class LoginPage(HtmlPage):
 
 @router.get("/login")
 async def login(frame: Framed, next: Annotated[str, Query(max_length=2000)] = "/", refused: str = "") -> Response:
-    """Ask who is there."""
+    """Show the login form."""
     return respond(LoginPage(page_after(next), bool(refused)), frame)
 
 
@@ -89,17 +89,17 @@ async def show(
     frame: Framed,
     before: Annotated[str | None, Query(pattern=f"^{ID.pattern}$")] = None,
 ) -> Response:
-    """Tokens, and what was done last."""
+    """List tokens and the latest audit entries."""
     return respond(await _page(running, caller.scopes, before), frame)
 
 
 @router.post("/tokens", dependencies=[needs(Scope.ADMIN)])
 async def create(running: Running, caller: Caller, frame: Framed, sent: Sent, request: Request) -> Response:
-    """Make a token, and show its text: this answer is the only place where anybody can see it."""
+    """Create a token and show its text, which no other response contains."""
     try:
         asked = _asked(sent)
         if beyond := sorted(set(asked.scopes) - caller.scopes):
-            raise Forbidden(f"a token cannot give what you have not: {', '.join(beyond)}")
+            raise Forbidden(f"you cannot give scopes that your own token lacks: {', '.join(beyond)}")
     except ValidationError as error:
         wrong = {str(found["loc"][0]): found["msg"] for found in reversed(error.errors())}
         page = await _page(running, caller.scopes, None)
@@ -116,7 +116,7 @@ async def create(running: Running, caller: Caller, frame: Framed, sent: Sent, re
 
 @router.post("/tokens/{id}/revoke", dependencies=[needs(Scope.ADMIN)])
 async def revoke(id: Id, running: Running) -> Response:
-    """Refuse a token from now on."""
+    """Revoke a token: it is refused from now on."""
     await running.store.tokens.revoke(id)
     return see_other("/tokens")
 
@@ -128,7 +128,7 @@ async def audit(
     before: Annotated[int | None, Query(ge=0, lt=MOST_NUMBER)] = None,
     token: Annotated[str | None, Query(pattern=f"^{ID.pattern}$")] = None,
 ) -> Response:
-    """What was done, and what was refused."""
+    """Show the audit log: changes and refused requests."""
     found = await running.store.audit.list(limit=SHOWN + 1, before=before, token=token)
     older = found[SHOWN - 1].seq if len(found) > SHOWN else None
     return respond(AuditPage(tuple(found[:SHOWN]), older, token), frame)
@@ -137,7 +137,7 @@ async def audit(
 def _asked(sent: SubmittedForm) -> TokenRequest:
     days = sent.text("days")
     if days not in dict(DAYS):
-        raise InvalidInput(f"write one of: {', '.join(name or 'nothing' for name, _ in DAYS)}", "days")
+        raise InvalidInput(f"choose one of: {', '.join(name or 'nothing' for name, _ in DAYS)}", "days")
     expires_at = utc_now() + timedelta(days=int(days)) if days else None
     return TokenRequest.model_validate(
         {"name": sent.text("name"), "scopes": sent.several("scopes"), "expires_at": expires_at}

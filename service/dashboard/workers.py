@@ -1,4 +1,4 @@
-"""Workers: who is there, what each does, whom to trust, and how another one joins."""
+"""Page of workers: their state, trust in remote ones, and the way to add one."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -21,10 +21,10 @@ router = pages()
 
 @dataclass(frozen=True)
 class WorkerList(Fragment):
-    """Workers that gave a sign of life lately, and hosts that joined. `backends` are jobs by stream, searches left out."""
+    """Workers with a recent heartbeat, and remote workers. `queues` are numbers of waiting jobs by kind of queue."""
 
-    template = "parts/crew.html"
-    name = "crew"
+    template = "parts/workers.html"
+    name = "workers"
 
     workers: tuple[WorkerStatus, ...]
     hosts: tuple[RemoteWorker, ...]
@@ -33,7 +33,7 @@ class WorkerList(Fragment):
 
 @dataclass(frozen=True)
 class WorkersPage(HtmlPage):
-    """Workers, and how to add one."""
+    """All workers, and instructions to add one."""
 
     template = "workers.html"
     section = "/workers"
@@ -41,22 +41,22 @@ class WorkersPage(HtmlPage):
     live = True
     stream = "/workers/live"
 
-    crew: WorkerList
+    workers: WorkerList
     address: str
 
 
 @router.get("/workers", dependencies=[needs(Scope.READ)])
 async def show(running: Running, frame: Framed, request: Request) -> Response:
-    """Everybody who is there."""
-    return respond(WorkersPage(await load_crew(running), str(request.base_url).rstrip("/")), frame)
+    """Show all workers."""
+    return respond(WorkersPage(await load_workers(running), str(request.base_url).rstrip("/")), frame)
 
 
 @router.get("/workers/live", response_class=EventSourceResponse, dependencies=[needs(Scope.READ)])
 async def live(running: Running, frame: Framed) -> AsyncIterator[ServerSentEvent]:
-    """Updates of who is there."""
+    """Send updates of the workers."""
 
     async def load() -> tuple[WorkerList]:
-        return (await load_crew(running),)
+        return (await load_workers(running),)
 
     async for update in stream(running.events, "/workers", load, frame):
         yield update
@@ -64,32 +64,32 @@ async def live(running: Running, frame: Framed) -> AsyncIterator[ServerSentEvent
 
 @router.post("/workers/{id}/drain", dependencies=[needs(Scope.STEER)])
 async def drain(id: Id, running: Running) -> Response:
-    """Have a host finish its job, take no more and leave."""
+    """Drain a remote worker: it finishes its job, takes no more and leaves."""
     await running.remote_workers.drain(id)
     return see_other("/workers")
 
 
 @router.post("/workers/{id}/trust", dependencies=[needs(Scope.ADMIN)])
 async def trust(id: Id, running: Running, sent: Sent) -> Response:
-    """Vouch for a host, or no longer."""
+    """Trust a remote worker, or stop trusting it."""
     await running.remote_workers.trust(id, sent.text("trusted") == "yes")
     return see_other("/workers")
 
 
 @router.post("/workers/{id}/revoke", dependencies=[needs(Scope.ADMIN)])
 async def revoke(id: Id, running: Running) -> Response:
-    """Shut a host out for good."""
+    """Revoke a remote worker's access for good."""
     await running.remote_workers.revoke(id)
     return see_other("/workers")
 
 
-async def load_crew(running: Coordinator) -> WorkerList:
-    """Who is there now."""
-    queues: Counter[str] = Counter()
+async def load_workers(running: Coordinator) -> WorkerList:
+    """Load the present workers and queue lengths."""
+    waiting: Counter[str] = Counter()
     for queue, depth in (await running.queue_depth()).items():
-        queues[queue.rpartition(":")[0].removeprefix("reef:jobs:")] += depth
+        waiting[queue.rpartition(":")[0].removeprefix("reef:jobs:")] += depth
     return WorkerList(
         workers=tuple(sorted(await running.workers(), key=lambda worker: worker.id)),
         hosts=tuple(await running.remote_workers.list()),
-        queues=tuple(sorted(queues.items())),
+        queues=tuple(sorted(waiting.items())),
     )

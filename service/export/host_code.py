@@ -79,14 +79,7 @@ class HostCodeWriter:
         kernels: Mapping[str, Kernel],
         code: ExtractedFunctions,
     ) -> None:
-        """Prepare the writer.
-
-        Args:
-            plan: Launch plan.
-            operator: Operator that it computes.
-            names: Names of its tensors.
-            kernels: Kernels of the bundle.
-            code: Device functions that it launches.
+        """Prepare the writer of a plan with its tensors' names, its bundle's kernels and its device functions.
 
         Raises:
             NotExtractable: If its results share memory.

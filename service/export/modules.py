@@ -70,11 +70,7 @@ def key_of(operator: Operator, plan: Plan) -> tuple[tuple[int, ...], ...]:
 
 
 def write_module(certificate: Certificate, shapes: Sequence[str]) -> ExportedModule:
-    """Write an elite's module for some of its shapes.
-
-    Args:
-        certificate: Certificate of the elite, with its source.
-        shapes: Keys of the shapes to serve.
+    """Write an elite's module for the shapes with some keys; its certificate needs the source.
 
     Raises:
         NotExtractable: If the elite cannot be exported; says why.

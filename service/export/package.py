@@ -10,12 +10,18 @@ from service.evaluation.executor_client import COMMAND, LocalExecutor
 from service.export.extraction import NotExtractable
 from service.export.modules import ExportedModule, write_module
 from service.export.package_files import PackageParts, render
-from service.export.retrace_check import retrace
 from service.export.selection import ExportCandidate, choose
 from service.operators.sources import digest
+from workers.protocol import Bundle, Plan, TraceJob, TraceReport
 
 MAX_REFUSED = 16
 """Number of refused elites after which an export fails; each costs a trace."""
+HERE = "export"
+"""Placeholder for ids of search and job."""
+TOOLS = ("torch", "triton", "ptxas")
+"""Tools whose versions decide the machine code."""
+DEADLINE_S = 120.0
+"""Deadline in seconds of a trace of all shapes of an elite; most take a few seconds."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,48 @@ async def _written(certificate: Certificate, shapes: Sequence[str], tracer: Loca
     if reason:
         raise NotExtractable(reason)
     return module
+
+
+async def retrace(module: ExportedModule, tracer: LocalExecutor) -> str:
+    """Trace a module in a sandbox, and compare its plans and machine code with those of its certificate.
+
+    Returns:
+        The reason why they differ; empty if they are equal.
+
+    Raises:
+        ServiceError: If the executor failed.
+    """
+    certificate = module.certificate
+    wanted = {plan.shape.key: plan for plan in certificate.bundle.plans}
+    job = TraceJob(
+        id=HERE,
+        search=HERE,
+        operator=certificate.operator,
+        shapes=tuple(wanted[key].shape for key in module.shapes),
+        target=certificate.device.target,
+        source=module.text,
+        deadline_s=DEADLINE_S,
+    )
+    report = await tracer.run(job, TraceReport)
+    found = next((each.bundle for each in report.variants if each.bundle is not None), None)
+    if found is None:
+        return f"its exported module does not trace: {report.outcome.value}: {report.reason}"
+    now = {plan.shape.key: plan for plan in found.plans}
+    unlike = [key for key in module.shapes if _identity(found, now[key]) != _identity(certificate.bundle, wanted[key])]
+    if not unlike:
+        return ""
+    others = {name: report.versions.get(name) for name, then in certificate.verdict.versions.items() if name in TOOLS}
+    then = {name: version for name, version in certificate.verdict.versions.items() if name in TOOLS}
+    tools = "" if others == then else f"; judged with {_said(then)}, traced here with {_said(others)}"
+    return f"the plan of its exported module differs from the judged one at {', '.join(unlike)}{tools}"
+
+
+def _identity(bundle: Bundle, plan: Plan) -> str:
+    return bundle.restricted([plan]).identity
+
+
+def _said(versions: dict[str, str | None] | dict[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
 def _require_same(forward: Certificate, backward: Certificate) -> None:

@@ -37,10 +37,6 @@ def choose(contenders: Sequence[ExportCandidate], shapes: Sequence[str]) -> Mapp
 
     The best elite serves a shape unless another's time interval there lies wholly below its own: a difference that may
     be noise is not worth a second kernel. Shapes without times go to the best elite.
-
-    Args:
-        contenders: Elites, at least one.
-        shapes: Keys of all shapes that plans are traced for.
     """
     best = max(contenders, key=lambda each: each.objective)
     return {shape: _fastest(contenders, best, shape) for shape in shapes}

@@ -4,7 +4,6 @@ Each worker serves its own target and device, and jobs that decide about cells g
 report a search whose last trusted worker is gone would wait forever, and nobody would know why.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from archive.records import SearchRecord, SearchState
@@ -12,9 +11,6 @@ from service.evaluation.jobs import traced_at
 from service.fleet.capabilities import Capabilities
 from service.fleet.pool import WorkerPool
 from workers.queue import Dispatcher, JobQueue, queues_of
-
-TRACE = "trace"
-"""Suffix of the kinds of queues with trace jobs."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +37,11 @@ async def find_missing(capabilities: Capabilities, dispatcher: Dispatcher, searc
     if all(queues.trusted.issuperset(queues_of(target, device)) for device in search.devices):
         return MissingWorkers()  # All possible jobs are served, so the queue need not be asked.
     waiting = await dispatcher.stats.queues_of(search.id)
-    vacant = [queue for queue in waiting if queue not in queues.trusted | queues.others]
-    places = {queue.place for queue in queues.trusted | queues.others}
-    return MissingWorkers(_in_words(vacant, places), stuck=bool(vacant) and len(vacant) == len(waiting))
+    served = queues.trusted | queues.others
+    vacant = [queue for queue in waiting if queue not in served]
+    places = {queue.place for queue in served}
+    missing = {_wanted(queue, trusted=queue.reserved and queue.place in places) for queue in vacant}
+    return MissingWorkers(tuple(sorted(missing)), stuck=bool(vacant) and len(vacant) == len(waiting))
 
 
 async def describe_missing(
@@ -62,10 +60,6 @@ async def describe_missing(
     return [*missing, *pool.failing] if missing and pool is not None else missing
 
 
-def _in_words(queues: Iterable[JobQueue], places: set[str]) -> tuple[str, ...]:
-    return tuple(sorted({_wanted(queue, trusted=queue.reserved and queue.place in places) for queue in queues}))
-
-
 def _wanted(queue: JobQueue, *, trusted: bool) -> str:
-    does = "traces for" if queue.kind.endswith(TRACE) else "judges on"
+    does = "traces for" if queue.kind.endswith("trace") else "judges on"
     return f"a {'trusted ' if trusted else ''}worker that {does} {queue.place}"

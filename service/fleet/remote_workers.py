@@ -5,10 +5,11 @@ seconds: a Redis that lost its data admits them again, and one that missed a rev
 """
 
 import asyncio
+import contextlib
 import hashlib
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit, urlunsplit
@@ -19,8 +20,7 @@ from uuid6 import uuid7
 from archive.errors import ArchiveError, RecordConflict, RecordNotFound
 from archive.records import NewRemoteWorker, RemoteWorker, RemoteWorkerState
 from archive.store import Store
-from service.errors import Conflict as Refused
-from service.errors import NotFound as Unknown
+from service.errors import Conflict, NotFound
 from service.evaluation.spot_checks import SpotChecks
 from service.events import EventBus, WorkerChanged
 from service.tasks import end
@@ -79,7 +79,7 @@ def address_for_hosts(redis_url: str) -> str:
     """
     parts = urlsplit(redis_url)
     if parts.scheme not in ("redis", "rediss"):
-        raise Refused("the queue is a socket of this machine; set REEF_WORKER_REDIS_URL for remote workers")
+        raise Conflict("the queue is a socket of this machine; set REEF_WORKER_REDIS_URL for remote workers")
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
@@ -152,10 +152,8 @@ class RemoteWorkers:
         Raises:
             NotFound: If no worker of this id has joined.
         """
-        try:
+        with _service_errors(id):
             return await self._store.remote_workers.get(id)
-        except RecordNotFound as error:
-            raise _unknown(id) from error
 
     async def drain(self, id: str) -> RemoteWorker:
         """Have a remote worker finish its job, take no more and leave.
@@ -185,12 +183,8 @@ class RemoteWorkers:
             NotFound: If no worker of this id has joined.
             Conflict: If it is neither active nor draining.
         """
-        try:
+        with _service_errors(id):
             host = await self._store.remote_workers.trust(id, trusted)
-        except RecordNotFound as error:
-            raise _unknown(id) from error
-        except RecordConflict as error:
-            raise Refused(str(error)) from error
         self._refresh_at = 0.0
         self._tell(host, "trusted" if trusted else "untrusted")
         return host
@@ -276,12 +270,8 @@ class RemoteWorkers:
     async def _move(
         self, id: str, state: RemoteWorkerState, reason: str, only_from: tuple[RemoteWorkerState, ...]
     ) -> RemoteWorker:
-        try:
+        with _service_errors(id):
             host = await self._store.remote_workers.set_state(id, state, reason=reason, only_from=only_from)
-        except RecordNotFound as error:
-            raise _unknown(id) from error
-        except RecordConflict as error:
-            raise Refused(str(error)) from error
         self._refresh_at = 0.0
         self._tell(host, state.value)
         return host
@@ -307,7 +297,7 @@ def _agree(offered: Sequence[int]) -> int:
     common = set(offered) & set(SPOKEN)
     if common:
         return max(common)
-    raise Refused(_foreign(offered), "protocol_versions")
+    raise Conflict(_foreign(offered), "protocol_versions")
 
 
 def _foreign(offered: Sequence[int]) -> str:
@@ -318,5 +308,13 @@ def _foreign(offered: Sequence[int]) -> str:
     return f"the worker supports protocol {theirs} and this service {ours}: {advice}"
 
 
-def _unknown(id: str) -> Unknown:
-    return Unknown(f"no remote worker {id} has joined; stop local workers on their own machine")
+@contextlib.contextmanager
+def _service_errors(id: str) -> Iterator[None]:
+    """Translate errors of the archive about one remote worker."""
+    try:
+        yield
+    except RecordNotFound as error:
+        detail = f"no remote worker {id} has joined; stop local workers on their own machine"
+        raise NotFound(detail) from error
+    except RecordConflict as error:
+        raise Conflict(str(error)) from error

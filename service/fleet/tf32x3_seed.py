@@ -12,11 +12,7 @@ with them on an H200 (2026-11-25), 3,418 with 8 warps and 4 stages, 3,131 as flo
 
 
 def on_matrix_units(draft: str) -> str | None:
-    """Rewrite each float32 product of a draft as three TF32 products; returns None if it has no such product.
-
-    Args:
-        draft: Candidate that TorchInductor wrote.
-    """
+    """Rewrite each float32 product of a draft as three TF32 products; returns None if it has no such product."""
     source, rule, rng = draft, RULES["tf32x3"], random.Random(0)
     while (changed := rule.rewrite(source, rng)) is not None:
         source = changed

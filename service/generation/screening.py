@@ -11,7 +11,6 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from archive.progress import SCREENED
 from archive.records import CandidateRecord, CandidateState, SearchRecord
 from archive.store import Store
 from kernelreef.models import ScreeningReport
@@ -149,11 +148,6 @@ def screened_of(tried: Iterable[tuple[bool, bool]]) -> ScreeningReport:
         blind_promotions=sum(blind),
         saved=sum(chosen) / rate - len(chosen) if rate else None,
     )
-
-
-def dropped(emitters: Mapping[str, Mapping[str, int]]) -> int:
-    """Return the number of edits that screening skipped in a whole search, from the emitters' progress counts."""
-    return sum(counts.get(SCREENED, 0) for counts in emitters.values())
 
 
 async def _parameters(source: str, target: str) -> Mapping[str, int]:

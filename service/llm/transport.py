@@ -51,13 +51,7 @@ class VendorClient:
     """Client that posts JSON to one vendor. It follows no redirect, uses no proxy, keeps no cookie or connection."""
 
     def __init__(self, options: HttpOptions, key: ApiKey | None, headers: Mapping[str, str]) -> None:
-        """Prepare calls.
-
-        Args:
-            options: Endpoint and timeout.
-            key: Key, which is removed from every quoted message.
-            headers: Headers of every request, one of them with the key.
-        """
+        """Prepare calls with some headers, which carry the key; quoted messages never show it."""
         self._options = options
         self._key = key
         self._headers = dict(headers)

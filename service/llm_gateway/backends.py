@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -15,37 +14,13 @@ from service.errors import InvalidInput, NotFound
 from service.llm import BACKENDS, Backend, Completion, PermanentFailure, TransientFailure
 from service.llm.configuration import FILE, BackendsConfiguration, load_configuration, read_key
 from service.llm.options import BackendContext, BackendOptions, HttpOptions, PriceOptions
+from service.llm_gateway.schemas import BackendStatus, Price
 
 MINUTE_S = 60.0
 MOST_REST_S = 300.0
 """Longest pause of a backend that a call waits for; with a longer one the call fails and may come again."""
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True)
-class BackendSnapshot:
-    """Public state of a backend, without address and key.
-
-    Attributes:
-        name: Name in searches.
-        kind: Key of its implementation in `BACKENDS`.
-        model: Model to ask; empty if the backend offers no choice.
-        waits: True if a person or program has to claim and answer its prompts.
-        disabled_reason: Reason why it is disabled; None if it takes calls.
-        retry_after_s: Seconds until it takes calls again.
-        under_way: Number of calls under way.
-        price: Price; None if unknown.
-    """
-
-    name: str
-    kind: str
-    model: str
-    waits: bool
-    disabled_reason: str | None
-    retry_after_s: float
-    under_way: int
-    price: PriceOptions | None
 
 
 class BackendLimiter:
@@ -90,11 +65,18 @@ class BackendLimiter:
         return SpendingLimits(allowed.calls, allowed.tokens, allowed.usd)
 
     @property
-    def status(self) -> BackendSnapshot:
+    def status(self) -> BackendStatus:
         """Public state of the backend."""
-        model = self.options.model if isinstance(self.options, HttpOptions) else ""
-        state = (self.disabled_reason, round(self.retry_after_s, 1), self._under_way)
-        return BackendSnapshot(self.name, self.options.kind, model, self.waits, *state, self.price)
+        return BackendStatus(
+            name=self.name,
+            kind=self.options.kind,
+            model=self.options.model if isinstance(self.options, HttpOptions) else "",
+            waits=self.waits,
+            disabled_reason=self.disabled_reason,
+            retry_after_s=round(self.retry_after_s, 1),
+            under_way=self._under_way,
+            price=None if self.price is None else Price.model_validate(self.price),
+        )
 
     @asynccontextmanager
     async def place(self, tokens: int) -> AsyncIterator[Backend]:
@@ -199,12 +181,12 @@ class BackendPool:
             usable, key=lambda limiter: (limiter.retry_after_s > 0, limiter.load / limiter.options.max_concurrency)
         )
 
-    def statuses(self) -> list[BackendSnapshot]:
+    def statuses(self) -> list[BackendStatus]:
         """Return the public state of all backends, sorted by name."""
         self.refresh()
         return [limiter.status for _, limiter in sorted(self._limiters.items())]
 
-    def enable(self, name: str) -> BackendSnapshot:
+    def enable(self, name: str) -> BackendStatus:
         """Enable a disabled backend, and read its key again.
 
         Raises:

@@ -91,7 +91,9 @@ class LlmGateway:
         """
         async with self._openings:
             found, call = await self._open(prompt, purpose, backend)
-        return _given(found) if call is None else await self._join(found.id, call)
+        if call is None:
+            return LlmAnswer(found.id, found.backend, completion_of(found))
+        return await self._join(found.id, call)
 
     def require(self, terms: LlmSettings) -> None:
         """Check the LLM settings of a search before it starts.
@@ -193,14 +195,14 @@ class LlmGateway:
                 if failure.retry_after_s is not None:
                     limiter.rest(failure.retry_after_s)
                 if wait_s is None:
-                    await self._give_up(exchange, failure)
+                    await self._store.exchanges.fail(exchange.id, failure.detail)
                     raise
                 log.info(
                     "repeating call", exchange=exchange.id, backend=limiter.name, wait_s=wait_s, reason=failure.detail
                 )
                 await asyncio.sleep(wait_s)
             except BackendError as failure:
-                await self._give_up(exchange, failure)
+                await self._store.exchanges.fail(exchange.id, failure.detail)
                 raise
 
     async def _call(
@@ -248,9 +250,6 @@ class LlmGateway:
         else:
             reply = _reply(said, refused=refusal.detail)
             await self._keep(lambda: self._store.exchanges.answer(exchange.id, reply, charge=charge))
-
-    async def _give_up(self, exchange: Exchange, failure: BackendError) -> None:
-        await self._store.exchanges.fail(exchange.id, failure.detail)
 
     async def _reserve(
         self, id: str, limiter: BackendLimiter, exchange: Exchange, prompt: LlmPrompt, terms: LlmSettings
@@ -362,15 +361,3 @@ def _new_exchange(limiter: BackendLimiter, prompt: LlmPrompt, purpose: Purpose, 
 
 def _reply(completion: Completion, *, refused: str | None = None) -> LlmReply:
     return LlmReply(**vars(completion), refused=refused is not None, reason=refused or "")
-
-
-def _given(exchange: Exchange) -> LlmAnswer:
-    """Return the answer that an exchange already has.
-
-    Raises:
-        LlmRefused: If the model refused.
-    """
-    completion = completion_of(exchange)
-    if exchange.state is ExchangeState.REFUSED:
-        raise LlmRefused(exchange.reason, completion)
-    return LlmAnswer(exchange.id, exchange.backend, completion)

@@ -39,7 +39,7 @@ class ManualPrompts:
                 arrived.clear()
                 exchange = await self._store.exchanges.get(id)
                 if exchange.state not in QUEUED:
-                    return _completion(exchange)
+                    return completion_of(exchange)
                 try:
                     async with asyncio.timeout(look_s):
                         await arrived.wait()
@@ -117,24 +117,14 @@ class ManualPrompts:
             self._arrivals[id].set()
 
 
-def _completion(exchange: Exchange) -> Completion:
+def completion_of(exchange: Exchange) -> Completion:
     """Return the answer of an ended exchange.
 
     Raises:
         LlmRefused: If it was refused.
         TransientFailure: If it failed.
     """
-    completion = completion_of(exchange)
-    if exchange.state is ExchangeState.REFUSED:
-        raise LlmRefused(exchange.reason, completion)
-    if exchange.state is not ExchangeState.ANSWERED:
-        raise TransientFailure(exchange.reason)
-    return completion
-
-
-def completion_of(exchange: Exchange) -> Completion:
-    """Return the answer of an exchange as a backend's completion."""
-    return Completion(
+    completion = Completion(
         text=exchange.text or "",
         model=exchange.model,
         input_tokens=exchange.input_tokens,
@@ -142,3 +132,8 @@ def completion_of(exchange: Exchange) -> Completion:
         cost_usd=exchange.cost_usd,
         truncated=exchange.truncated,
     )
+    if exchange.state is ExchangeState.REFUSED:
+        raise LlmRefused(exchange.reason, completion)
+    if exchange.state is not ExchangeState.ANSWERED:
+        raise TransientFailure(exchange.reason)
+    return completion

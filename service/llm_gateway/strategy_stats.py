@@ -83,14 +83,7 @@ def standings(
     attempts: Sequence[Attempt],
     landings: Sequence[OfferOutcome],
 ) -> StrategyYields:
-    """Summarise the results of asking, by backend and strategy.
-
-    Args:
-        llm_stats: Spending by backend and strategy.
-        asked: All exchanges of the search.
-        attempts: All candidates of emitters that ask models.
-        landings: All offers of these candidates.
-    """
+    """Summarise spending, exchanges, candidates from models, and their offers, by backend and strategy."""
     unit = _unit(arms)
     paid = {(arm.backend, arm.strategy): arm for arm in arms}
     keys = sorted({*paid, *((item.backend, item.strategy) for item in asked)})

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from archive.errors import RecordNotFound as Gone
+from archive.errors import RecordNotFound
 from archive.store import Store
 from service.errors import Conflict, NotFound
 from workers.protocol import Operator
@@ -25,7 +25,7 @@ async def find_operator(store: Store, catalogue: Mapping[str, Operator], name: s
         return own
     try:
         record = await (store.operators.get(name) if DIGEST.fullmatch(name) else store.operators.latest(name))
-    except Gone as error:
+    except RecordNotFound as error:
         raise NotFound(str(error)) from error
     return Operator.model_validate_json(record.document)
 

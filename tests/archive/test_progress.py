@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from archive.grid import Grid
-from archive.progress import PROMOTED, PROPOSED, EventCount, GridTotals, summarise
+from archive.progress import PROMOTED, PROPOSED, EventCount, GridTotals, dropped, summarise
 from archive.records import AxisRecord, Placement
 from archive.store import Store
 from tests.archive.samples import DEVICE, offer, stored_candidate, stored_search
@@ -57,3 +57,7 @@ def test_tallies_are_told_by_outcome_and_by_emitter() -> None:
         "tune": {"proposals": 9, "judged": 6, "correct": 4, "promotions": 3},
     }
     assert (progress.coverage, progress.qd_score, progress.norm_qd_score, progress.best) == (0.3, 4.5, 0.45, 2.0)
+
+
+def test_what_was_dropped_is_counted_over_all_emitters() -> None:
+    assert dropped({"tune": {"proposals": 3, "screened": 5}, "rewrite": {"screened": 2}, "seed": {"proposals": 1}}) == 7

@@ -67,10 +67,10 @@ def paths(search: str, hostile: Hostile, page: "Page") -> list[str]:
 def test_a_square_says_who_holds_it_and_leads_there(watched: Watched, search: str) -> None:
     page = watched.page
     page.goto(search)
-    square = page.locator(".map td a").first
-    square.hover()
+    tile = page.locator(".map td a").first
+    tile.hover()
     assert "predicted \u00b7 candidate" in page.inner_text("#inspect")
-    square.click()
+    tile.click()
     page.wait_for_url(re.compile("/candidates/"))
     assert page.locator("#source .l").count() > 10
     page.click("summary:has-text('Assembly text')")
@@ -102,16 +102,16 @@ def test_a_search_is_steered(watched: Watched, served: Served) -> None:
     page.goto(f"/searches/{hostile_of(served).search.id}")
     page.fill("#budget", "500")
     page.click("text=Change")
-    page.locator("#standing:has-text('of 500 allowed')").wait_for()
+    page.locator("#status:has-text('of 500 allowed')").wait_for()
     page.fill("#cell", "7")
     page.click("#cell ~ button")
-    page.locator("text=holder of cell 7").wait_for()
+    page.locator("text=elite of cell 7").wait_for()
     page.fill("#hint", "one pass <b>over</b> the rows")
     page.click("text=Give the hint")
     page.locator("text=one pass <b>over</b> the rows").wait_for()
     page.fill("#budget", "none")
     page.click("text=Change")
-    page.locator("text=write a whole number").wait_for()
+    page.locator("text=enter a whole number").wait_for()
     watched.expect("422")
 
 
@@ -127,7 +127,7 @@ def test_pausing_is_seen_by_everybody_at_once(watched: Watched, chromium: "Brows
         page.click(button)
         page.wait_for_load_state()
         if state:
-            other.locator(f"#standing .state.{state}").wait_for()
+            other.locator(f"#status .state.{state}").wait_for()
     assert other.locator("#controls button").count() == 0
 
 
@@ -204,10 +204,10 @@ def test_a_square_is_replaced_by_itself_and_keeps_focus(watched: Watched, search
     page = watched.page
     page.goto(search)
     page.locator("#live[data-state=on]").wait_for()  # What the stream says first, it says of whole parts.
-    square = page.locator(".map td:has(a)").first
-    name, html = square.get_attribute("id"), square.evaluate("(element) => element.outerHTML")
+    tile = page.locator(".map td:has(a)").first
+    name, html = tile.get_attribute("id"), tile.evaluate("(element) => element.outerHTML")
     neighbour = page.evaluate_handle("(id) => document.getElementById(id).previousElementSibling", name)
-    square.locator("a").focus()
+    tile.locator("a").focus()
     fresh = html.replace('data-inspect="', 'data-inspect="anew, ')
     page.evaluate("([id, html]) => replacePiece(document.getElementById(id), html)", [name, fresh])
     assert page.evaluate("document.activeElement.parentElement.id") == name
@@ -224,7 +224,7 @@ def test_what_is_pinned_has_a_mark(watched: Watched, served: Served, search: str
     page.goto(search)
     page.locator(".map td a").first.click()
     page.locator(".lineage").wait_for()
-    assert page.locator(".shapes .race").count() == page.locator(".shapes figure").count() > 0
+    assert page.locator(".shapes .timing").count() == page.locator(".shapes figure").count() > 0
     assert page.locator(".roofline circle").count() == page.locator(".shapes figure").count()
 
 

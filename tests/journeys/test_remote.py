@@ -36,8 +36,7 @@ def reef(service: Served | None, elsewhere: Path, *arguments: str) -> subprocess
 
 
 def test_a_search_is_submitted_watched_and_taken_away(service: Served, tmp_path: Path) -> None:
-    spec = str(small_operator(tmp_path, load_catalogue()["softmax"].seeds[0]))
-    submitted = reef(service, tmp_path, "submit", spec, "--evaluations", "2", "--json")
+    submitted = reef(service, tmp_path, "submit", "rmsnorm", "--evaluations", "2", "--json")
     assert submitted.returncode == 0, submitted.stderr
     search = json.loads(submitted.stdout)["id"]
     watched = reef(service, tmp_path, "watch", search, "--json")

@@ -39,7 +39,7 @@ def _last_words(data: Path) -> str:
     return log.read_text(errors="replace")[-4000:] if log.exists() else "the workers said nothing"
 
 
-def test_a_search_ends_with_a_kernel_that_runs(tmp_path: Path) -> None:
+def test_a_search_ends_with_a_kernel_that_runs(cold: None, tmp_path: Path) -> None:
     done = _reef("search", "rmsnorm", "--evaluations", "3", "--json", data=tmp_path)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)

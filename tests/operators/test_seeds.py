@@ -33,10 +33,11 @@ JUDGED |= {"qk_norm_rope", "sigmoid_attention", "sliding_window_attention", "dec
 """Operators whose seeds run on our interpreter alone: Triton's own, a second opinion on the others, takes minutes for
 their products and many programs, and is wrong on results in bfloat16 and float8."""
 LONG = {"entmax15", "depthwise_conv_large", "rational_activation_backward"}
-"""Operators whose seeds take Triton's interpreter longer than all others together."""
+LONG |= {"layernorm_backward", "rmsnorm_backward", "moe_swiglu"}
+"""Operators whose seeds take Triton's interpreter longer than all others together: for the long suites."""
 PLAIN = sorted(set(load_catalogue()) - JUDGED - LONG)
-PARTS = 4
-"""Processes that execute them: one alone takes minutes."""
+PARTS = 2
+"""Processes that execute them, one a core."""
 ALLOWED = {"torch", "triton", "triton.language", "math"}
 LAUNCH_OPTIONS = {"num_warps", "num_stages", "maxnreg"}
 

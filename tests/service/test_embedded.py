@@ -239,6 +239,6 @@ async def test_on_this_machine_its_port_may_be_chosen(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("address", ["rediss://reef.example:6380", "redis://reef.example:6380", "redis://0.0.0.0:6380"])
 def test_an_address_that_it_cannot_serve_is_refused(tmp_path: Path, address: str) -> None:
-    with pytest.raises(InvalidInput, match="by TLS alone") as caught:
+    with pytest.raises(InvalidInput, match="by TLS only") as caught:
         EmbeddedServer(tmp_path, public=address)
     assert caught.value.field == "worker_redis_url"

@@ -1,4 +1,4 @@
-"""Drafts by TorchInductor, in the jail: for every catalogue operator a candidate that traces, or the reason why not."""
+"""Seeds by TorchInductor, in the sandbox: a candidate that traces for every catalogue operator, or a reason."""
 
 from pathlib import Path
 
@@ -14,9 +14,9 @@ from workers.trace_job.warmup import warm_drafts
 from workers.tracer.reply import WrittenSeed
 
 WITHOUT_A_DRAFT = {
-    "depthwise_conv_large": "filters of any extent",
+    "depthwise_conv_large": "filters whose extents are not fixed",
     "entmax15": "sort",
-    "sigmoid_attention": "as a number of Python's",
+    "sigmoid_attention": "as a Python number",
     "simplicial_attention": "a scalar",
     "sliding_window_attention": "a scalar",
     **dict.fromkeys(("gated_linear_attention", "lightning_attention", "ssd_chunk_scan"), "SymInt"),

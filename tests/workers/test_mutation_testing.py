@@ -15,10 +15,10 @@ SAMPLE = ("attention", "cross_entropy", "layernorm_backward", "matmul", "rmsnorm
 """One operator of each kind; `benchmarks.mutation_testing` passes the whole catalogue."""
 REFUSED = {
     "zeros": "'zeros'",
-    "negligible": "has float32 digits for the results",
+    "negligible": "does float32 have digits for the results",
     "undefined": "'uninitialised memory'",
     "constant": "'right answer to other inputs'",
-    "jumping": "right answers are refused",
+    "jumping": "right answers fail",
 }
 """References that nothing can be judged by, and what the reason says."""
 POINTS = ({"M": 33, "N": 130, "K": 40}, {"M": 40, "N": 64, "K": 5}, {"M": 3, "N": 7}, {"M": 1, "N": 2, "K": 1})

@@ -27,7 +27,7 @@ def run(function, request=b"", **limits):
 
 
 def reply_pipe() -> int:
-    """The only pipe that an inmate holds besides its standard streams."""
+    """The only pipe that a child holds besides its standard streams."""
     return next(number for number in range(3, 1024) if is_other_pipe(number))
 
 
@@ -92,7 +92,7 @@ def test_a_fatal_signal_is_named_with_the_place(crash):
     result = run(crash)
     assert result.ending is SandboxEnding.CRASHED
     assert result.detail.startswith("ended by SIG")
-    assert "test_jail.py" in result.detail
+    assert "test_sandbox.py" in result.detail
 
 
 def spin(_):
@@ -142,7 +142,7 @@ def test_a_fork_bomb_starts_nothing():
 
 
 @pytest.mark.slow
-def test_a_fork_bomb_where_processes_are_allowed_ends_with_its_jail():
+def test_a_fork_bomb_where_processes_are_allowed_ends_with_its_sandbox():
     def fork(_):
         while True:
             try:
@@ -174,18 +174,18 @@ def test_what_daemons_it_leaves_dies_with_it():
     "start",
     [
         "def work(_):\n    os.execv(sys.executable, [sys.argv[1], '-c', 'import time; time.sleep(600)'])\n"
-        "jail.run(work, b'', jail.Limits(processes=8))\n",
+        "sandbox.run(work, b'', sandbox.SandboxLimits(processes=8))\n",
         "argv = [sys.executable, '-c', 'import time; time.sleep(600)', sys.argv[1]]\n"
-        "jail.run_command(argv, {}, [], jail.Limits(processes=8))\n",
+        "sandbox.run_command(argv, {}, [], sandbox.SandboxLimits(processes=8))\n",
     ],
     ids=["function", "command"],
 )
-def test_a_killed_parent_takes_its_jails_along(start):
-    mark = f"inmate-{uuid.uuid4()}"
-    program = f"import os, sys\nfrom workers import jail\n{start}"
+def test_a_killed_parent_takes_its_sandboxes_along(start):
+    mark = f"child-{uuid.uuid4()}"
+    program = f"import os, sys\nfrom workers import sandbox\n{start}"
     root = Path(sandbox.__file__).parents[2]
     parent = subprocess.Popen([sys.executable, "-c", program, mark], cwd=root)
-    while len(processes_named(mark)) < 2:  # The parent itself, and the inmate after exec.
+    while len(processes_named(mark)) < 2:  # The parent itself, and the child after exec.
         assert parent.poll() is None
         time.sleep(0.02)
     parent.kill()
@@ -239,7 +239,7 @@ def test_its_own_directory_is_writable_and_gone_afterwards():
         return str(Path.cwd()).encode()
 
     directory = Path(run(write).reply.decode())
-    assert directory.name.startswith("reef-jail-")
+    assert directory.name.startswith("reef-sandbox-")
     assert not directory.exists()
 
 

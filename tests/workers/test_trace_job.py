@@ -20,7 +20,7 @@ TARGET_NAMES = ("sm_80", "sm_90", "sm_100", "gfx942")
 TOO_LONG = ("of processor time", "did not end within")
 """Where nothing else runs the first comes true before the second."""
 EXPECTED = {
-    "adds_in_half": (Outcome.PRECISION, 22, "add up in f16"),
+    "adds_in_half": (Outcome.PRECISION, 22, "accumulate in f16"),
     "asks_for_a_retry": (Outcome.TRACE_CRASHED, 19, "RuntimeError: CUDA error"),
     "asks_for_the_launch": (Outcome.PLAN_REJECTED, None, "%gridid"),
     "asks_where_it_runs": (Outcome.PLAN_REJECTED, None, "%smid"),
@@ -52,7 +52,7 @@ EXPECTED = {
     "floods_its_streams": (Outcome.CORRECT, None, ""),
     "floods_the_pipe": (Outcome.PLAN_REJECTED, None, "answers with more than"),
     "forges_a_verdict": (Outcome.PLAN_REJECTED, None, "no variant"),
-    "forges_an_outcome": (Outcome.PLAN_REJECTED, None, "not its to claim"),
+    "forges_an_outcome": (Outcome.PLAN_REJECTED, None, "that a trace cannot have"),
     "forges_garbage": (Outcome.PLAN_REJECTED, None, "no plan"),
     "forgets_an_argument": (Outcome.TRACE_CRASHED, 20, "n_cols"),
     "forks": (Outcome.TRACE_CRASHED, 20, "BlockingIOError"),
@@ -96,7 +96,7 @@ EXPECTED = {
     "reaches_the_host": (Outcome.PLAN_REJECTED, None, "system scope"),
     "reads_an_item": (Outcome.HOST_READ, 19, "(item)"),
     "reads_its_callers": (Outcome.CORRECT, None, ""),
-    "reads_before_its_parameters": (Outcome.PLAN_REJECTED, None, "must name what it reads"),
+    "reads_before_its_parameters": (Outcome.PLAN_REJECTED, None, "must name its parameter"),
     "reads_the_clock": (Outcome.PLAN_REJECTED, None, "clock"),
     "recurses": (Outcome.TRACE_CRASHED, 19, "RecursionError"),
     "replaces_the_checks": (Outcome.PLAN_REJECTED, None, "memory of input 'x'"),
@@ -125,7 +125,7 @@ EXPECTED = {
     "unclosed_bracket": (Outcome.SYNTAX_ERROR, 7, "never closed"),
     "undefined_name": (Outcome.COMPILE_ERROR, 15, "weight is not defined"),
     "unknown_argument": (Outcome.UNSUPPORTED_LAUNCH, 20, "'EVEN'"),
-    "uploads_a_table": (Outcome.FORBIDDEN_OP, 19, "data of its own"),
+    "uploads_a_table": (Outcome.FORBIDDEN_OP, 19, "host data"),
     "uses_before_allocating": (Outcome.TRACE_CRASHED, None, "before it is allocated"),
     "waits_for_its_neighbours": (Outcome.PLAN_REJECTED, None, "programmatic dependent launch"),
     "walks_the_collector": (Outcome.CORRECT, None, ""),

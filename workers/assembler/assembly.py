@@ -6,38 +6,37 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
 
-from workers.assembler.amd.hsaco import assemble_amdgcn
+from workers.assembler.amd import assemble_amdgcn
+from workers.assembler.launch_checks import check_launch, check_precision
 from workers.assembler.machine import MachineCode
-from workers.assembler.precision import check_precision
 from workers.assembler.ptx.ptxas import assemble_ptx
 from workers.assembler.readings import read_plans, resident_of
 from workers.assembler.refusal import AssemblyRefused
-from workers.assembler.signature import check_launch
 from workers.errors import ToolMissing
 from workers.protocol import Bundle, Kernel, Launch, Operator, Outcome, Readings
 from workers.targets import TARGETS, Target
 
 _CACHED_KERNELS = 64
-"""Variants of one candidate share most kernels; 16 variants with four kernels each fit."""
+"""Maximum number of cached kernels: 16 variants with four kernels each fit, and variants share most kernels."""
 BUDGET_S = 60.0
-"""Seconds after which no further kernel of a bundle is assembled; honest bundles take a tenth of it."""
+"""Seconds after which no further kernel of a bundle is assembled; honest bundles take a tenth."""
 Assembler: TypeAlias = Callable[[Kernel], MachineCode]
-"""Lints and assembles one kernel; raises `AssemblyRefused` if it breaks a rule or does not assemble."""
+"""Function that lints and assembles one kernel; raises `AssemblyRefused` if it breaks a rule or does not assemble."""
 _GRID_LIMIT = {"nvidia": 65535, "amd": 2**31 - 1}
-# Most programs along y and z: CUDA programming guide, compute capabilities; HIP device limits.
+# Maximum programs along y and z: CUDA programming guide, compute capabilities; HIP device limits.
 
 
 @dataclass(frozen=True)
 class AssembledBundle:
-    """What assembling a bundle gave.
+    """Result of assembling a bundle.
 
     Attributes:
         bundle: The bundle with the kernels that it launches and their cubins' digests; None if it was refused.
-        readings: Trace-side readings, one a plan, in the bundle's order; empty if it was refused.
-        outcome: Why it was refused, or None.
+        readings: Trace-side readings, one per plan, in the bundle's order; empty if it was refused.
+        outcome: Outcome of the refusal, or None.
         reason: A sentence that a person or an LLM can act on; empty if it was not refused.
-        line: The candidate's line that the reason is about, where known.
-        seconds: Wall time of the whole.
+        line: The candidate's line for the reason, where known.
+        seconds: Total wall time.
         codes: Machine code of each kernel by its digest; empty if it was refused.
     """
 
@@ -51,21 +50,21 @@ class AssembledBundle:
 
 
 def assemble(bundle: Bundle, operator: Operator, assembler: Assembler | None = None) -> AssembledBundle:
-    """Lint and assemble a bundle's kernels and read what its plans will do.
+    """Lint and assemble a bundle's kernels, and derive the readings of its plans.
 
     Args:
-        bundle: As it was traced.
+        bundle: The traced bundle.
         operator: The contract.
-        assembler: What assembles one kernel as `assemble_kernel` does, which it is if None.
+        assembler: Assembler of one kernel; `assemble_kernel` if None.
 
     Raises:
         ToolMissing: If this machine cannot assemble for the bundle's target.
-        JailFailed: If the jail cannot be set up.
+        SandboxFailed: If the sandbox cannot be set up.
     """
     started = time.perf_counter()
     target = TARGETS.get(bundle.target)
     if target is None:
-        raise ToolMissing(f"there is no sheet for the target '{bundle.target}'; known: {', '.join(TARGETS)}")
+        raise ToolMissing(f"unknown target '{bundle.target}'; known: {', '.join(TARGETS)}")
     try:
         codes = _assemble_kernels(bundle, target, started + BUDGET_S, assembler or assemble_kernel)
         for launch in (launch for plan in bundle.plans for launch in plan.launches):
@@ -100,14 +99,16 @@ def _assemble_kernels(bundle: Bundle, target: Target, until: float, assembler: A
 
 def _assemble_fitting(kernel: Kernel, target: Target, launch: Launch, assembler: Assembler) -> MachineCode:
     if kernel.target != target.name:
-        raise AssemblyRefused(f"'{launch.function}' was compiled for {kernel.target}, the bundle is for {target.name}")
+        raise AssemblyRefused(
+            f"'{launch.function}' was compiled for {kernel.target}, but the bundle is for {target.name}"
+        )
     code = assembler(kernel)
     shared = code.shared_bytes
     if shared > target.shared_block_bytes or not resident_of(kernel, code, target):
         raise AssemblyRefused(
             f"'{launch.function}' does not fit on {target.name}: a program takes {shared} bytes of shared memory (of "
-            f"{target.shared_block_bytes}) and {kernel.num_warps} warps of {code.registers} registers a thread; use "
-            "smaller blocks, fewer stages or fewer warps",
+            f"{target.shared_block_bytes}) and {kernel.num_warps} warps of {code.registers} registers per thread; "
+            "use smaller blocks, fewer stages or fewer warps",
             launch.line,
             Outcome.COMPILE_ERROR,
         )
@@ -118,8 +119,8 @@ def _check_grid(launch: Launch, target: Target) -> None:
     limit = _GRID_LIMIT[target.vendor]
     if max(launch.grid[1:]) > limit:
         raise AssemblyRefused(
-            f"'{launch.function}' is launched on a grid of {launch.grid}; along the second and third axis {limit} is "
-            "the most",
+            f"'{launch.function}' is launched on a grid of {launch.grid}; the maximum along the second and third axis "
+            f"is {limit}",
             launch.line,
             Outcome.UNSUPPORTED_LAUNCH,
         )
@@ -127,16 +128,16 @@ def _check_grid(launch: Launch, target: Target) -> None:
 
 @lru_cache(maxsize=_CACHED_KERNELS)
 def assemble_kernel(kernel: Kernel) -> MachineCode:
-    """Lint and assemble one kernel; equal kernels are assembled once as long as they are remembered.
+    """Lint and assemble one kernel, with a cache for equal kernels.
 
     Raises:
-        Refused: If it breaks a rule or the assembler does not take it.
+        AssemblyRefused: If it breaks a rule or the assembler rejects it.
         ToolMissing: If this machine cannot assemble for the kernel's target.
-        JailFailed: If the jail cannot be set up.
+        SandboxFailed: If the sandbox cannot be set up.
     """
     target = TARGETS.get(kernel.target)
     if target is None:
-        raise ToolMissing(f"there is no sheet for the target '{kernel.target}'")
+        raise ToolMissing(f"unknown target '{kernel.target}'")
     if (target.vendor == "nvidia") != (kernel.language == "ptx"):
         raise AssemblyRefused(f"a kernel in {kernel.language} cannot run on {target.name}")
     return assemble_ptx(kernel, target) if kernel.language == "ptx" else assemble_amdgcn(kernel, target)

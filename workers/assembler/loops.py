@@ -1,4 +1,4 @@
-"""Which places of a kernel's text its innermost loops pass at every turn; any assembly's."""
+"""Innermost loops of a kernel's text: the places that every iteration passes. For any assembly language."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from workers.assembler.machine import ACCESSES
 
 @dataclass(frozen=True, slots=True)
 class LoopFlow:
-    """How a text goes on from place to place.
+    """Control flow of a text between numbered places.
 
     Attributes:
-        jumps: By the places of jumps, where they lead.
-        ends: Places after which the next one is not run: jumps without a condition, and returns.
+        jumps: Targets of jumps, by the places of the jumps.
+        ends: Places after which the next one does not run: unconditional jumps and returns.
     """
 
     jumps: Mapping[int, int]
@@ -20,17 +20,17 @@ class LoopFlow:
 
     @property
     def jumps_back(self) -> list[tuple[int, int]]:
-        """Where jumps lead that lead back, and the places of those jumps."""
+        """Backward jumps, each as its target and its place."""
         return [(target, place) for place, target in self.jumps.items() if target <= place]
 
     def turns(self, classes: Sequence[str]) -> list[int]:
-        """Places in innermost loops that access global memory, as one turn passes them.
+        """Return the places that one iteration passes, of innermost loops that access global memory.
 
-        A loop that turns and loads without what stores does so only now and then, as flattened loops over tiles do:
-        what leads to such stores is no part of its turns.
+        If a loop can iterate and load without its stores, it stores only occasionally, as flattened loops over tiles
+        do. The path to such stores does not count.
 
         Args:
-            classes: Of the instruction at each place; empty where there is none.
+            classes: Class of the instruction at each place; empty where there is none.
         """
         loads, stores = ({place for place, name in enumerate(classes) if name == wanted} for wanted in ACCESSES)
         return [
@@ -40,12 +40,12 @@ class LoopFlow:
     def _turn(self, loop: range, loads: set[int], stores: set[int]) -> list[int]:
         if loop.start in stores or stores.isdisjoint(loop):
             return list(loop)
-        ways = {place: self._after(place, loop, stores) for place in loop if place not in stores}
-        origins: dict[int, list[int]] = {place: [] for place in ways}
-        for place, found in ways.items():
+        paths = {place: self._after(place, loop, stores) for place in loop if place not in stores}
+        origins: dict[int, list[int]] = {place: [] for place in paths}
+        for place, found in paths.items():
             for after in found:
                 origins[after].append(place)
-        again = _reached(ways, loop.start) & _reached(origins, loop.start)
+        again = _reached(paths, loop.start) & _reached(origins, loop.start)
         return sorted(again) if len(again) > 1 and again & loads else list(loop)
 
     def _after(self, place: int, loop: range, without: Collection[int]) -> list[int]:
@@ -55,13 +55,13 @@ class LoopFlow:
 
 
 def innermost(jumps_back: Iterable[tuple[int, int]], accesses: Collection[int]) -> list[range]:
-    """Stretches that are run again and again and access global memory, and hold no other such stretch.
+    """Return the loops that access global memory and contain no other such loop.
 
-    Loops that access nothing, such as those that wait for a copy, are no loops here.
+    Loops without accesses, such as those that wait for a copy, do not count.
 
     Args:
-        jumps_back: Position of a label, and of a jump to it from below.
-        accesses: Positions of instructions that access global memory.
+        jumps_back: Place of a label, and of a jump to it from below.
+        accesses: Places of instructions that access global memory.
     """
     ends: dict[int, int] = {}
     for start, end in jumps_back:
@@ -75,11 +75,11 @@ def _holds(loop: range, other: range) -> bool:
     return loop.start <= other.start and other.stop <= loop.stop
 
 
-def _reached(ways: Mapping[int, Sequence[int]], start: int) -> set[int]:
-    """Places that ways lead to from one, itself among them."""
+def _reached(paths: Mapping[int, Sequence[int]], start: int) -> set[int]:
+    """Return the places that are reachable from one, including itself."""
     found, left = {start}, [start]
     while left:
-        for after in ways[left.pop()]:
+        for after in paths[left.pop()]:
             if after not in found:
                 found.add(after)
                 left.append(after)

@@ -1,4 +1,4 @@
-"""What assembling one kernel gives: machine code, what its entry takes, and readings. Vendor-neutral plain data."""
+"""Result of assembling one kernel: machine code, parameters and readings. Vendor-neutral plain data."""
 
 import hashlib
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Literal
 
 ENTRY = "kernel"
-"""The name of every entry, as `workers.protocol.plan.Kernel` promises."""
+"""Name of every entry, as `workers.protocol.plan.Kernel` promises."""
 
 CLASSES = (
     "load_global",
@@ -23,10 +23,10 @@ CLASSES = (
     "barrier",
     "other",
 )
-"""Classes of the reading `instructions`; the package's docstring says what counts as what."""
+"""Classes of the reading `instructions`; the package's docstring defines them."""
 
 ACCESSES = ("load_global", "store_global")
-"""Classes of what moves data to and from global memory."""
+"""Classes of instructions that move data to and from global memory."""
 
 MemoryPath = Literal["plain", "async", "bulk"]
 TensorCore = Literal["none", "mma", "wgmma"]
@@ -47,12 +47,12 @@ class EntryParameter:
 
 @dataclass(frozen=True, slots=True)
 class LoopIteration:
-    """One turn of a kernel's innermost loops that access global memory; of several loops, one turn of each.
+    """One iteration of a kernel's innermost loops that access global memory; with several loops, one of each.
 
     Attributes:
         instructions: Static counts by class; classes that do not occur may be left out.
         thread_bytes: Bytes that a thread loads from and stores to global memory.
-        program_bytes: Bytes that the copy engine brings a program.
+        program_bytes: Bytes that the copy engine brings per program.
     """
 
     instructions: dict[str, int]
@@ -61,26 +61,26 @@ class LoopIteration:
 
 
 STRAIGHT = LoopIteration({}, 0, 0)
-"""Of a kernel without such loops."""
+"""Iteration of a kernel without such loops."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstructionMix:
-    """What the instructions of a kernel say about how it works.
+    """Facts about a kernel from its instructions.
 
     Attributes:
         instructions: Static counts by class, every class present.
         load_width_bytes: Widest load from global memory that a thread issues; 0 if it loads nothing.
-        memory_path: How data comes from global memory: `plain` loads, `async` copies to shared memory, `bulk` copies
+        memory_path: Path of data from global memory: `plain` loads, `async` copies to shared memory, `bulk` copies
             by the copy engine.
         tensor_core: `mma` for the synchronous matrix instructions, `wgmma` for those of a whole warp group (and their
             successors).
-        loops: Whether any jump goes back.
-        turn: What its innermost loops do.
-        open_barriers: Barriers in shared memory that are initialised in more places than they are invalidated in. What
-            else lies there later is lost when the kernel is interrupted.
-        sums: Types in which its matrix instructions add up, as PTX names them, as far as the instructions tell.
-        factors: Types of what they multiply.
+        loops: True if any jump goes back.
+        turn: One iteration of its innermost loops.
+        open_barriers: Barriers in shared memory that are initialised in more places than they are invalidated in. Other
+            data that is stored there later is lost when the kernel is interrupted.
+        sums: Types in which its matrix instructions accumulate, under PTX names, as far as the instructions tell.
+        factors: Types of their factors.
     """
 
     instructions: dict[str, int]
@@ -100,11 +100,11 @@ class MachineCode:
 
     Attributes:
         code: The machine code, ready to load.
-        parameters: What the entry takes, in order.
-        registers: Registers a thread.
-        spill_bytes: Bytes of spilled registers that a thread stores and loads, counted once a spilling instruction.
-        shared_bytes: Shared memory a program, bytes.
-        mix: What its instructions say.
+        parameters: Parameters of the entry, in order.
+        registers: Registers per thread.
+        spill_bytes: Bytes of spilled registers that a thread stores and loads, counted once per spilling instruction.
+        shared_bytes: Bytes of shared memory per program.
+        mix: Its instruction mix.
     """
 
     code: bytes

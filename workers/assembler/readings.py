@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from workers.assembler.machine import MachineCode
-from workers.assembler.occupancy import occupancy, resident_programs
 from workers.protocol import DTYPE_BYTES, Bundle, Kernel, Launch, LaunchReadings, Operator, Plan, Readings
 from workers.targets import Target
 
@@ -13,13 +12,13 @@ from workers.targets import Target
 def read_plans(
     bundle: Bundle, operator: Operator, codes: Mapping[str, MachineCode], target: Target
 ) -> tuple[Readings, ...]:
-    """Readings of each plan of a bundle, in order.
+    """Derive the readings of each plan of a bundle, in order.
 
     Args:
         bundle: The plans and their kernels.
-        operator: What the plans compute; its inputs count towards `bytes_required`.
+        operator: The contract; its inputs count towards `bytes_required`.
         codes: Machine code by kernel digest, for every kernel of the bundle.
-        target: The sheet that occupancy is taken from.
+        target: The target, for occupancy.
     """
     return tuple(_read_plan(plan, bundle, operator, codes, target) for plan in bundle.plans)
 
@@ -75,17 +74,17 @@ def _read_launch(launch: Launch, kernel: Kernel, code: MachineCode, target: Targ
 
 
 def programs_of(launch: Launch) -> int:
-    """Programs that a launch starts."""
+    """Return the number of programs of a launch."""
     return prod(launch.grid)
 
 
 def main_launch(plan: Plan) -> Launch | None:
-    """The launch with the most programs, the first of equals; None if the plan launches nothing."""
+    """Return the launch with the most programs, the first of equals; None if the plan launches nothing."""
     return max(plan.launches, key=programs_of, default=None)
 
 
 def resident_of(kernel: Kernel, code: MachineCode, target: Target) -> int:
-    """Programs of an assembled kernel that one multiprocessor holds at a time."""
+    """Return how many programs of an assembled kernel one multiprocessor holds at a time."""
     return resident_programs(target, kernel.num_warps, code.registers, code.shared_bytes)
 
 
@@ -94,12 +93,12 @@ def _output_bytes(plan: Plan) -> int:
 
 
 def _is_persistent(plan: Plan, plans: Sequence[Plan], code: MachineCode, capacity: int, target: Target) -> bool:
-    """Whether the main launch's grid is sized by the device and its programs loop over the work.
+    """Return True if the main launch's grid is sized by the device and its programs loop over the work.
 
-    Three things must hold: the kernel loops; all of its programs are resident at once; and the count does not follow
-    the shape. The last is seen from the bundle: no plan that is larger or smaller in every dimension that varies has
-    another count, unless work ran short for it; where no plan can be compared, a whole number of programs on every
-    multiprocessor is taken for a grid sized by the device.
+    The kernel must loop, all of its programs must be resident at once, and their count must not depend on the shape.
+    The bundle shows the last: no plan that is larger or smaller in every varying dimension has another count, unless it
+    has too little work. If no plan is comparable, a multiple of the number of multiprocessors counts as sized by the
+    device.
     """
     main = main_launch(plan)
     if main is None or not code.mix.loops or programs_of(main) > capacity:
@@ -114,7 +113,7 @@ def _is_persistent(plan: Plan, plans: Sequence[Plan], code: MachineCode, capacit
 
 
 def _comparable(plan: Plan, main: Launch, plans: Sequence[Plan]) -> list[tuple[bool, int]]:
-    """Plans of the same kernel that are larger or smaller in every varying dimension: whether larger, and programs."""
+    """Return, for plans of the same kernel that differ equally in all varying dimensions, if larger, and programs."""
     sizes = plan.shape.dims
     varying = [name for name in sizes if len({other.shape.dims.get(name) for other in plans}) > 1]
     found = []
@@ -128,3 +127,42 @@ def _comparable(plan: Plan, main: Launch, plans: Sequence[Plan]) -> list[tuple[b
 
 def _sign(value: int) -> int:
     return (value > 0) - (value < 0)
+
+
+SHARED_RESERVED_BYTES = 1024
+"""Shared memory that the driver takes for each program on NVIDIA sm_80 and later (CUDA programming guide)."""
+
+_SHARED_GRANULE_BYTES = {"nvidia": 128, "amd": 512}
+# Shared memory is allocated in these steps: CUDA occupancy calculator; CDNA3 ISA guide, LDS allocation.
+_REGISTER_GRANULE = {"nvidia": 256, "amd": 512}
+# 32-bit registers are allocated to a warp in these steps: 8 per lane, of 32 or 64 lanes (the same sources).
+_SCHEDULERS = 4
+# Warps are spread over four schedulers with a quarter of the registers each, on all targets.
+
+
+def resident_programs(target: Target, num_warps: int, registers: int, shared_bytes: int) -> int:
+    """Return how many programs of a kernel one multiprocessor holds at a time; 0 if not even one fits.
+
+    The result is the smallest of four limits: threads, programs, registers (allocated per warp, in steps, within one of
+    four schedulers) and shared memory (in steps, with the driver's share). Clusters are ignored.
+    """
+    warps_sm = target.threads_sm // target.warp_size
+    limits = [warps_sm // num_warps, target.blocks_sm]
+    warp_registers = _round_up(registers * target.warp_size, _REGISTER_GRANULE[target.vendor])
+    if warp_registers:
+        warps = target.registers_sm // _SCHEDULERS // warp_registers * _SCHEDULERS
+        limits.append(warps // num_warps)
+    reserved = SHARED_RESERVED_BYTES if target.vendor == "nvidia" else 0
+    shared = _round_up(shared_bytes + reserved, _SHARED_GRANULE_BYTES[target.vendor])
+    if shared:
+        limits.append(target.shared_sm_bytes // shared)
+    return min(limits)
+
+
+def occupancy(target: Target, num_warps: int, programs: int) -> float:
+    """Return the share of a multiprocessor's warp slots that `programs` resident programs fill, 0 to 1."""
+    return min(1.0, programs * num_warps * target.warp_size / target.threads_sm)
+
+
+def _round_up(value: int, step: int) -> int:
+    return -(-value // step) * step

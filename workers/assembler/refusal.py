@@ -1,4 +1,4 @@
-"""How the assembler says no: one exception, private to the package, that `assembly` turns into an outcome."""
+"""Refusal by the assembler: one exception, which `assembly` turns into an outcome."""
 
 from workers.protocol import REASON_CHARS, Outcome, printable
 
@@ -7,10 +7,10 @@ class AssemblyRefused(Exception):
     """The assembly breaks a rule.
 
     Attributes:
-        reason: A sentence that a person or an LLM can act on; names out of the assembly make it no longer than
-            reports allow and steer no terminal.
+        reason: A sentence that a person or an LLM can act on. Names from the assembly cannot exceed the length that
+            reports allow, nor contain terminal escapes.
         outcome: `plan_rejected` for rules of the judge, `compile_error` for limits of the target.
-        line: Line of the candidate that the place came from, where the assembly says so.
+        line: The candidate's line, where the assembly names it.
     """
 
     def __init__(self, reason: str, line: int | None = None, outcome: Outcome = Outcome.PLAN_REJECTED) -> None:

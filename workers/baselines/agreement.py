@@ -1,4 +1,4 @@
-"""Whether a contender computes what eager PyTorch computes: a wrong function, however fast, is no baseline."""
+"""Comparison of a contender's outputs with those of eager PyTorch: a wrong function, however fast, is no baseline."""
 
 from collections.abc import Callable, Sequence
 from math import sqrt
@@ -17,7 +17,7 @@ checks allow a candidate's root mean square, for the worst element."""
 PART_ELEMENTS = 2**26
 """Elements of rows that are compared at a time: in float64, that takes twelve times their bytes."""
 TF32_SHARE = 1e-2
-"""What it may be where TF32 is allowed: as for the worst element of a candidate (`workers.checks.tolerance`)."""
+"""Tolerance where TF32 is allowed: as for the worst element of a candidate (`workers.checks.tolerance`)."""
 
 
 class Disagrees(Exception):
@@ -25,7 +25,7 @@ class Disagrees(Exception):
 
 
 def most_summands(inputs: Sequence[torch.Tensor]) -> int:
-    """How many terms one sum may have: the longest axis, or what a filter has for each of its longest.
+    """Count the most terms of one sum: the longest axis, or the elements of a filter per step of its longest axis.
 
     A filter is the smallest of the inputs with the most axes. In a product of two matrices it says no more than the
     longest axis does.
@@ -79,7 +79,7 @@ def check(
 
 
 def _share(operator: Operator, dtype: torch.dtype, summands: int) -> float:
-    """What an element may differ by, in units of its value plus the root mean square of its row."""
+    """Return the tolerance of an element, in units of its value plus the root mean square of its row."""
     share = ROUNDOFFS * torch.finfo(dtype).eps / 2
     share += SUM_ROUNDOFFS * torch.finfo(torch.float32).eps / 2 * sqrt(summands)
     return max(share, TF32_SHARE) if operator.precision.allow_tf32 else share

@@ -21,7 +21,7 @@ MAX_AGE_S = 24 * 3600.0
 
 
 class BaselineKey(WireModel):
-    """What a figure depends on."""
+    """Everything that a figure depends on."""
 
     operator: Digest
     shape: str
@@ -29,7 +29,7 @@ class BaselineKey(WireModel):
     pacer: Digest
     """Identity of the pacer's bundle with this shape's plan alone."""
     versions: dict[str, str]
-    """Of torch, triton, liger, driver and cuda, and the card's name."""
+    """Versions of torch, triton, liger, driver and cuda, and the card's name."""
     protocol_version: int = PROTOCOL_VERSION
 
     @property

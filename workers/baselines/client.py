@@ -26,7 +26,7 @@ START_S = 120.0
 SHAPE_S = 300.0
 """Seconds for one shape: no more than two contenders use up the 120 s that each is given to get ready."""
 LAST_WORDS_CHARS = 600
-"""Of the last line that a process wrote which failed."""
+"""Characters kept of the last line that a failed process wrote."""
 
 
 class BaselinesFailed(Transient):
@@ -151,7 +151,7 @@ def liger_version() -> str:
 
 
 def _keys(operator: Operator, pacer: Bundle, device: Device, versions: Mapping[str, str]) -> dict[str, BaselineKey]:
-    """What every figure that is wanted depends on, by shape key."""
+    """Return the cache keys of all wanted figures, by shape key."""
     return {
         plan.shape.key: BaselineKey(
             operator=operator.digest,

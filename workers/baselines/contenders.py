@@ -24,7 +24,7 @@ Maker = Callable[[], Function]
 def contenders_of(
     operator: Operator, graph: Graph, device: torch.device, turns: GpuLock
 ) -> tuple[dict[str, Maker], dict[str, str]]:
-    """What to time at a shape of all that the operator is to be compared with, eager first.
+    """Return the contenders to time at a shape, eager first.
 
     Args:
         operator: The contract.

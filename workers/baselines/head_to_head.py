@@ -15,7 +15,7 @@ import torch
 from workers.device_kernels import DeviceKernels
 
 SAMPLE_US = 200.0
-"""What a sample should last: events resolve 0.5 us, a quarter of a per cent of it (evaluation protocol 3.3, step 2)."""
+"""Target length of a sample: events resolve 0.5 us, a quarter of a per cent of it (evaluation protocol 3.3, step 2)."""
 GRAPHS = 4
 """Graphs of each contender, each over other sets in another order: addresses alone shift times by 0.3 %."""
 ROUNDS = 40
@@ -23,18 +23,18 @@ ROUNDS = 40
 FLUSHED_CACHES = 2
 """As much memory is read between samples as this many L2 caches hold (evaluation protocol 3.3, step 3)."""
 HOLD_US = 50.0
-"""How long the card is held before the start event; the host queues a graph of 100 nodes in less."""
+"""Microseconds that the card is held before the start event; the host queues a graph of 100 nodes in less."""
 WARM_ROUNDS, MOST_WARM_ROUNDS = 5, 60
 """Rounds that must agree before any counts, and how many are waited for at most."""
 STEADY = 0.02
-"""How far these may lie apart (evaluation protocol 3.3, step 5)."""
+"""Largest spread of the rounds that must agree (evaluation protocol 3.3, step 5)."""
 
 Call = Callable[[int], object]
 """Runs a contender on the set of a number, on torch's current stream; what it returns keeps its memory."""
 
 
 class Interlude:
-    """What happens between samples.
+    """The work between two samples: flush the cache, then hold the card.
 
     Args:
         support: Our kernels on the card.
@@ -144,7 +144,7 @@ def calls_for(single_us: float, sets: int) -> int:
 
 
 def is_steady(levels: Sequence[float]) -> bool:
-    """Whether the latest rounds, each given by the mean logarithm of its times, agree."""
+    """Return True if the latest rounds, each given by the mean logarithm of its times, agree."""
     latest = levels[-WARM_ROUNDS:]
     return len(latest) == WARM_ROUNDS and max(latest) - min(latest) < STEADY
 

@@ -44,7 +44,7 @@ class InputSet:
 
 
 def count_sets(operator: Operator, bundle: Bundle, plan: Plan, l2_bytes: int, free_bytes: int) -> int:
-    """How many sets a shape gets; zero if not even one fits.
+    """Count the sets that a shape gets; zero if not even one fits.
 
     Args:
         operator: The contract.

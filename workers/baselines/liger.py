@@ -32,11 +32,11 @@ DIFFERS = {
 }
 """Operators of the catalogue that it has something like, and why that is another function."""
 OVERWRITES = "its forward passes alone are compared: backward, its SwiGLU overwrites the inputs, which calls share here"
-"""Why nothing of it is run for an operator with gradients."""
+"""Reason why it is not compared on operators with gradients."""
 
 
 def liger_of(operator: Operator) -> Function | str:
-    """What the package runs for an operator, or why there is nothing to run."""
+    """Return the package's function for an operator, or the reason why there is none."""
     found = _FUNCTIONS.get(signature_of(operator))
     if found is None:
         return DIFFERS.get(operator.entry, "liger-kernel has no such operator")

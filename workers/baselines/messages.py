@@ -1,4 +1,4 @@
-"""What passes between the bench and the process that measures baselines, one JSON object each way."""
+"""Messages between the executor and the process that measures baselines, one JSON object each way."""
 
 from typing import Annotated
 
@@ -42,7 +42,7 @@ class BaselineFigure(WireModel):
 
 
 class Baseline(WireModel):
-    """How the pacer of one shape compares. Every contender ran as a CUDA graph, with a cold cache."""
+    """The figures of one shape relative to its pacer. Every contender ran as a CUDA graph, with a cold cache."""
 
     shape: str
     pacer_us: Microseconds
@@ -54,7 +54,7 @@ class Baseline(WireModel):
     pairs: int
     """Rounds that counted; in each every contender was timed once."""
     skipped: dict[str, str] = {}
-    """What was not timed, by name, and why."""
+    """Reason why a contender was not timed, by its name."""
     spent_s: dict[str, float] = {}
     """Seconds until each contender was ready, by name; of the `contest`; and of it all `waited` for turns."""
 
@@ -74,4 +74,4 @@ class BaselineReply(WireModel):
     baselines: tuple[Baseline, ...]
     """One for every plan of the request, in its order."""
     versions: dict[str, str]
-    """Of torch, triton, liger, driver and cuda as the process saw them, and the card's name."""
+    """Versions of torch, triton, liger, driver and cuda as the process saw them, and the card's name."""

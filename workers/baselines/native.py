@@ -1,4 +1,4 @@
-"""What PyTorch itself offers for an operator of the catalogue, in one call: what a user would write.
+"""PyTorch's own single call for an operator of the catalogue: what a user would write.
 
 The references of the catalogue spell every step out in float32, which is slow when it is run step by step. For
 attention the one call is known as SDPA, and that is the baseline's name; for others it is `native`. The
@@ -24,7 +24,7 @@ Signature: TypeAlias = tuple[str, tuple[str, ...]]
 
 
 def signature_of(operator: Operator) -> Signature:
-    """What an operator of the catalogue is known by, with gradients or without."""
+    """Return the signature of an operator, the same with gradients and without."""
     return operator.entry, (*(item.name for item in operator.inputs), *(item.name for item in operator.scalars))
 
 
@@ -43,7 +43,7 @@ def native_of(operator: Operator, dims: Mapping[str, int]) -> tuple[str, Functio
 
 
 def _band(q: torch.Tensor, window: int) -> torch.Tensor:
-    """Where a position sees another: not later, and less than a window before it."""
+    """Return the mask of positions that each position sees: not later, and less than a window before it."""
     positions = q.shape[-2]
     return torch.ones((positions, positions), dtype=torch.bool, device=q.device).tril().triu(1 - window)
 

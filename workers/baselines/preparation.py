@@ -30,7 +30,7 @@ FAILURES = (
     ValueError,
     TritonError,
 )
-"""How torch.compile, Triton and liger-kernel say that they cannot run something, memory that is too small included."""
+"""Exceptions of torch.compile, Triton and liger-kernel when they cannot run something, out of memory included."""
 READY_S = 60.0
 """Seconds for a contender to get ready, without what it waits for others on the card; torch.compile took 2 to 20 s on a
 host that did nothing else, and minutes where max-autotune tries kernels for float32 products of the whole attention
@@ -108,7 +108,7 @@ class ContenderPreparation:
         return outputs
 
     def _outputs_nudged(self, eager: Function) -> list[torch.Tensor]:
-        """What eager PyTorch makes of inputs a few roundoffs of float32 off; narrower ones stay as they are."""
+        """Run eager PyTorch on inputs a few roundoffs of float32 off; narrower inputs stay as they are."""
         generator = torch.Generator(self._inputs[0].device).manual_seed(0)
         step = NUDGE_ROUNDOFFS * torch.finfo(torch.float32).eps / 2
         for tensor in self._inputs:
@@ -130,6 +130,6 @@ class ContenderPreparation:
 
 
 def explain(error: BaseException) -> str:
-    """Why a contender is left out: the first line of what its library says."""
+    """Return the reason why a contender is left out: the first line of its library's error."""
     said = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {said}"[:REASON_CHARS]

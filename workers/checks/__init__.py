@@ -1,4 +1,4 @@
-"""Checks: properties of a correct kernel, one a file, cheap to dear."""
+"""Checks: one property of a correct kernel per file, cheap ones first."""
 
 from workers.checks.base import Check, CheckEvidence, CheckFinding
 from workers.checks.bias import Bias
@@ -14,6 +14,6 @@ CHECKS: dict[str, Check] = {
     check.name: check
     for check in (OutputTypes(), UntouchedInputs(), SpecialValues(), ExactIntegers(), ErrorRatio(), Bias())
 }
-"""Checks by name, in the order in which a case is held against them; the first failure ends it."""
+"""Checks by name, in the order in which they examine a case. The first failure ends it."""
 
 __all__ = ["CHECKS", "Check", "CheckEvidence", "CheckFinding", "CheckResults", "Expectation"]

@@ -1,8 +1,7 @@
-"""The check socket: one property of a correct kernel a file, ordered cheap to dear in the package's table.
+"""The check socket: one property of a correct kernel per file, ordered cheap to dear in the package's table.
 
-A check looks at the evidence of one case (one shape with one draw of inputs) and returns a finding when the
-property does not hold. Checks hold no state, launch nothing and never see the candidate. They take torch tensors
-on whatever device the evidence lives.
+A check examines the evidence of one case (one shape with one draw of inputs). It returns a finding that says if the
+property holds. Checks hold no state, launch nothing and never see the candidate. They take torch tensors on any device.
 """
 
 from abc import ABC, abstractmethod
@@ -17,16 +16,16 @@ from workers.protocol import Operator, Outcome, Shape
 
 @dataclass(frozen=True)
 class CheckEvidence:
-    """What the judge saw of one case.
+    """The observations of one case.
 
     Attributes:
         operator: The contract.
-        shape: The case's sizes.
+        shape: The sizes of the case.
         draw: Name of the input draw, such as `normal` or `planted`.
-        inputs: What the candidate was given, in the operator's order.
-        inputs_after: The same buffers after it ran.
-        outputs: What it returned, each in its declared dtype and shape.
-        reference: What the reference makes of the inputs; evaluated when a check first asks.
+        inputs: Inputs of the candidate, in the operator's order.
+        inputs_after: The same buffers after the run.
+        outputs: Results of the candidate, each in its declared dtype and shape.
+        reference: Results of the reference on these inputs; evaluated on first use.
     """
 
     operator: Operator
@@ -40,10 +39,10 @@ class CheckEvidence:
 
 @dataclass(frozen=True)
 class CheckFinding:
-    """What a check measured on one case. `outcome` is None when the property holds.
+    """The result of one check on one case. `outcome` is None if the property holds.
 
     Attributes:
-        worst: The check's own measure, 1.0 at the border of failing; larger is worse.
+        worst: The check's own measure; 1.0 is the border of failing, larger is worse.
         outcome: The verdict if the property does not hold.
         reason: A sentence that a person or an LLM can act on.
     """
@@ -57,11 +56,11 @@ class Check(ABC):
     """One property of a correct kernel.
 
     Attributes:
-        name: What reports call it; also its key in the table.
+        name: Name in reports; also the key in the table.
     """
 
     name: ClassVar[str]
 
     @abstractmethod
     def examine(self, evidence: CheckEvidence) -> CheckFinding:
-        """Hold one case against the property."""
+        """Examine one case."""

@@ -1,4 +1,4 @@
-"""Check: results are not all a little too large or too small."""
+"""Check: results are not systematically too large or too small."""
 
 from dataclasses import dataclass
 
@@ -10,35 +10,37 @@ from workers.float8 import carrier
 from workers.protocol import Outcome
 
 DRAWS = ("normal", "heavy", "shifted", "timed")
-"""Draws whose values differ enough for rounding errors to be independent of the values."""
+"""Draws whose values vary enough for rounding errors to be independent of the values."""
 ROWS = 16
-"""Fewest rows to judge by: errors of one row may share a cause, such as a rounded probability, without being biased."""
+"""Minimum number of rows for a verdict: errors of one row may share a cause, such as a rounded probability, without
+bias."""
 DEVIATIONS = 6.0
 """Standard errors by which the mean row must be off."""
 GAIN_ROUNDOFFS = 1 / 8
-"""Common factor, in roundoffs of the output, or of what a float8 is rounded from, below which a bias does not matter:
-0.05% for float8 and bfloat16."""
+"""Common factor below which a bias does not matter, in roundoffs of the output (of the dtype before the last rounding
+for float8): 0.05% for float8 and bfloat16."""
 NATIVE_GAINS = 3.0
-"""Times the native reference's own gain."""
+"""Factor on the native reference's own gain."""
 SPREAD = 8.0
-"""Times the limit of the mean by which rows may differ from each other (standard deviation): a roundoff, as a rule.
-What differs more is no rounding, and could hide a bias."""
+"""Factor on the limit of the mean up to which rows may differ from each other (standard deviation): usually one
+roundoff. A larger spread is not rounding and could hide a bias."""
 MOVED = 0.03
-"""Rows that nudged inputs move by more than this share of their scale say nothing: where one value of a row outweighs
-all others, its gradient is less than a roundoff of the terms that cancel in it, and what is left of it is zero in one
-order of summation and noise in another. One row in twenty is such in timed content of a softmax, and a correct kernel
-was refused."""
+"""Maximum share of its scale by which nudged inputs may move a row that counts.
+
+Where one value of a row outweighs all others, its gradient is less than a roundoff of the terms that cancel in it. The
+remainder is zero in one order of summation and noise in another. One row in twenty of a softmax's timed content is such
+a row, and a correct kernel was refused for it."""
 
 
 class Bias(Check):
-    """Errors do not grow with the values: catches factors, truncation and missing terms below the error bound."""
+    """Errors must not grow with the values: catches factors, truncation and missing terms below the error bound."""
 
     name = "bias"
 
     def examine(self, evidence: CheckEvidence) -> CheckFinding:
-        """Regress errors on expected values in every row; the mean slope must be near zero, or by chance.
+        """Regress errors on expected values in every row; the mean slope must be near zero or within chance.
 
-        Where it is not, or rows differ so much that they could hide it, those that nudged inputs move do not count.
+        If it is not, or if rows differ so much that they could hide a bias, rows that nudged inputs move do not count.
         """
         worst = 0.0
         for number, output in enumerate(evidence.operator.results):
@@ -46,29 +48,29 @@ class Bias(Check):
             if evidence.draw not in DRAWS or not got.is_floating_point() or got.numel() == 0:
                 continue
             errors = RowErrors.to_average(evidence, number)
-            lean = _Lean.of(evidence, errors)
-            if lean.doubt > 1:
-                lean = _Lean.of(evidence, errors, steady(errors, evidence.reference.sensitivity[number]))
-            if lean.measure > 1:
+            trend = _Trend.of(evidence, errors)
+            if trend.doubt > 1:
+                trend = _Trend.of(evidence, errors, steady(errors, evidence.reference.sensitivity[number]))
+            if trend.measure > 1:
                 reason = (
-                    f"output '{output.name}' is too {'large' if lean.gain > 0 else 'small'} by {abs(lean.gain):.2%} "
+                    f"output '{output.name}' is too {'large' if trend.gain > 0 else 'small'} by {abs(trend.gain):.2%} "
                     f"throughout ({evidence.shape.key}, {evidence.draw} inputs): look for a factor, a missing term, or "
                     "rounding by truncation, which tl.dot of float32 does unless input_precision is 'ieee' or 'tf32x3'"
                 )
-                return CheckFinding(lean.measure, Outcome.PRECISION, reason)
-            worst = max(worst, lean.measure)
+                return CheckFinding(trend.measure, Outcome.PRECISION, reason)
+            worst = max(worst, trend.measure)
         return CheckFinding(worst)
 
 
 @dataclass(frozen=True)
-class _Lean:
-    """Which way the errors of an output lean over some of its rows.
+class _Trend:
+    """The trend of an output's errors over some of its rows.
 
     Attributes:
         gain: Mean slope of errors over values.
-        limit: Slope up to which a bias is nobody's concern.
+        limit: Maximum slope that does not matter.
         spread: Standard deviation of the rows' slopes.
-        chance: Mean slope that rows which differ so much may come to without any bias.
+        chance: Maximum mean slope that rows with this spread have by chance.
     """
 
     gain: float
@@ -77,8 +79,8 @@ class _Lean:
     chance: float
 
     @classmethod
-    def of(cls, evidence: CheckEvidence, errors: RowErrors, rows: torch.Tensor | None = None) -> "_Lean":
-        """The lean of all rows or some; nothing where they are too few to say."""
+    def of(cls, evidence: CheckEvidence, errors: RowErrors, rows: torch.Tensor | None = None) -> "_Trend":
+        """Returns the trend of all rows or of some; zero if they are too few."""
         gains, limit = slopes(errors.error, errors.value, rows), gain_limit(evidence, errors, rows)
         if len(gains) < ROWS:
             return cls(0.0, limit, 0.0, 0.0)
@@ -87,20 +89,20 @@ class _Lean:
 
     @property
     def doubt(self) -> float:
-        """How near it is to a bias, or to rows that differ so much that they could hide one."""
+        """The trend, or a spread that could hide one, over the limit; above 1 it needs a closer look."""
         return max(abs(self.gain), self.spread / SPREAD) / self.limit
 
     @property
     def measure(self) -> float:
-        """How near it is to a bias: beyond 1 it is one."""
+        """The trend over its limit or chance; above 1 it is a bias."""
         return abs(self.gain) / max(self.limit, self.chance)
 
 
 def gain_limit(evidence: CheckEvidence, errors: RowErrors, rows: torch.Tensor | None = None) -> float:
-    """Mean slope up to which the bias of an output, by its errors, is nobody's concern.
+    """Return the maximum mean slope of an output's errors that does not matter.
 
-    Over some of its rows the native reference's own gain is allowed for. Over all of them it is not: those of which
-    only roundoff is left lean there as well.
+    Over some of its rows the native reference's own gain is allowed too. Over all of them it is not: rows that hold
+    only roundoff have a slope as well.
     """
     floor = _floor(evidence, errors.dtype)
     if rows is None:
@@ -109,7 +111,7 @@ def gain_limit(evidence: CheckEvidence, errors: RowErrors, rows: torch.Tensor | 
 
 
 def steady(errors: RowErrors, sensitivity: torch.Tensor) -> torch.Tensor:
-    """Which rows of an output keep nearly where they are when inputs are nudged, (rows,) bool."""
+    """Return which rows of an output stay nearly unchanged when inputs are nudged, (rows,) bool."""
     moved = moves_in_rows(sensitivity, len(errors.value))
     return (rms(moved) <= MOVED * rms(errors.value))[:, 0]
 
@@ -121,7 +123,7 @@ def _floor(evidence: CheckEvidence, dtype: torch.dtype) -> float:
 
 
 def slopes(errors: torch.Tensor, values: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
-    """Slope of errors over values in each row that has any, of some of the rows; zero is no bias."""
+    """Return the slope of errors over values in each row that has values, of all rows or some; zero is no bias."""
     power = rms(values)[:, 0].square() * values.shape[1]
     counted = power > 0 if rows is None else (power > 0) & rows
     return ((values * errors).sum(1) / power)[counted]

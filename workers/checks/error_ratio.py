@@ -21,17 +21,17 @@ from workers.checks.tolerance import (
 from workers.protocol import Outcome
 
 FRACTION = 1e-3
-"""Share of elements that may miss more than half of what the worst of their row may, and more than roundoffs of their
-own: in short rows one in a hundred honest elements, rounded twice, does the former."""
+"""Maximum share of elements whose error exceeds half of their row's worst bound and a few roundoffs of their own value.
+In short rows one in a hundred honest elements, rounded twice, does the former."""
 TYPICAL = 1 - 1e-6
-"""Share of its row's root mean square from which on an error is named; less than 1, since all may be equal."""
+"""Share of its row's root mean square from which an error is reported; less than 1, since all may be equal."""
 COARSE_HALF, COARSE_SINGLE = 0.03, 0.004
-"""Up to this error relative to the scale, in every row, the arithmetic is too coarse, beyond it the formula is wrong:
-eight roundoffs of bfloat16 for outputs narrower than float32, one for others."""
+"""Maximum error relative to the scale that counts as coarse arithmetic; a larger one is a wrong formula. Eight
+roundoffs of bfloat16 for outputs narrower than float32, one for others."""
 
 
 class ErrorRatio(Check):
-    """Root mean square error, worst element and their spread, row by row against what the contract allows."""
+    """Root mean square error, worst element and their spread, row by row against the contract's bounds."""
 
     name = "error_ratio"
 
@@ -49,7 +49,7 @@ class ErrorRatio(Check):
 
 @dataclass(frozen=True)
 class _Weighed:
-    """Errors over bounds: 1 is the border, for rows, (rows, 1), and elements; and which elements crowd near it."""
+    """Errors over bounds, where 1 is the border: of rows, (rows, 1), and elements; and the elements near it."""
 
     rows: torch.Tensor
     elements: torch.Tensor
@@ -62,14 +62,14 @@ class _Weighed:
         return max(float(self.rows.max()), float(self.elements.max()), 1.0 + FRACTION if crowded else 0.0)
 
     def forgiving(self, leeway: Leeway) -> "_Weighed":
-        """The same with what few may miss, if they are few."""
+        """Return the same with the leeway for few rows and elements, if they are few."""
         if not self.few:
             return self
         return replace(self, rows=self.rows / leeway.rms, elements=self.elements / leeway.worst)
 
     @cached_property
     def few(self) -> bool:
-        """Whether it is few elements that are near the border, and few rows that are beyond it."""
+        """True if few elements are near the border and few rows beyond it."""
         return self._crowd <= FRACTION * self.near.numel() and int((self.rows > 1).sum()) <= FRACTION * len(self.rows)
 
     @cached_property
@@ -83,7 +83,7 @@ def _examine_output(evidence: CheckEvidence, number: int) -> CheckFinding:
     weighed = _weigh(errors, bounds)
     if weighed.measure > 1:
         bounds, weighed = _weigh_widened(errors, bounds, reference.sensitivity[number], reference, number)
-    # Of many values there are a few that the first nudges hardly move, by luck.
+    # By chance the first nudges hardly move a few of many values.
     if weighed.measure > 1 and (weighed.few or _is_coarse(errors, bounds)):
         bounds, weighed = _weigh_widened(errors, bounds, reference.full_sensitivity[number], reference, number)
     if weighed.measure <= 1:
@@ -94,7 +94,7 @@ def _examine_output(evidence: CheckEvidence, number: int) -> CheckFinding:
 
 
 def _is_coarse(errors: RowErrors, bounds: ErrorBounds) -> bool:
-    """Whether no row is further off than arithmetic of too few bits would make it."""
+    """Return True if no row's error is larger than that of low-precision arithmetic."""
     limit = COARSE_HALF if errors.dtype.itemsize < 4 else COARSE_SINGLE
     return bool((rms(errors.error) <= torch.maximum(limit * rms(errors.value), bounds.rms)).all())
 
@@ -108,7 +108,7 @@ def _weigh(errors: RowErrors, bounds: ErrorBounds) -> _Weighed:
 def _weigh_widened(
     errors: RowErrors, bounds: ErrorBounds, sensitivity: torch.Tensor, reference: Expectation, number: int
 ) -> tuple[ErrorBounds, _Weighed]:
-    """Bounds that allow what nudged inputs do, and errors over them, with what few may miss as far as it matters."""
+    """Return bounds widened by the movement under nudged inputs, and errors over them, with leeway if needed."""
     bounds = widen_by_sensitivity(bounds, sensitivity)
     weighed = _weigh(errors, bounds)
     if weighed.measure > 1:

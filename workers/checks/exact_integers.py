@@ -8,7 +8,7 @@ from workers.protocol import Outcome
 
 
 class ExactIntegers(Check):
-    """Integers, booleans and indices are exact; ties go where the reference puts them."""
+    """Integers, booleans and indices are exact; ties are broken as in the reference."""
 
     name = "exact_integers"
 
@@ -19,7 +19,7 @@ class ExactIntegers(Check):
         ):
             if got.is_floating_point():
                 continue
-            if got.dtype is torch.bool:  # Torch takes any byte but zero for true, and poison is no answer.
+            if got.dtype is torch.bool:  # Torch reads any nonzero byte as true, and poison must not pass.
                 got, expected = got.view(torch.uint8), expected.view(torch.uint8)
             wrong = got != expected
             if wrong.any():

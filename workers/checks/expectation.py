@@ -1,4 +1,4 @@
-"""What the reference expects of one case: values, and how much an honest kernel may differ from them.
+"""The expected results of one case, and the maximum error of an honest kernel.
 
 Evaluated only after the candidate has run, in a process that runs no candidate code.
 """
@@ -14,51 +14,54 @@ from workers.protocol import Graph, Operator
 from workers.reference import evaluate, filters, is_product, origin
 
 NUDGE_ROUNDOFFS = 32.0
-"""Most roundoffs by which inputs are nudged to find the sensitivity: what a handful of operations may lose where matrix
-units keep two bits fewer of a sum than float32 has. The scores of attention over `heavy` inputs carry that into an
-exponential; with 8, a correct kernel was refused on an H200."""
+"""Maximum number of roundoffs by which inputs are nudged to find the sensitivity: the loss of a few operations where
+matrix units keep two bits fewer of a sum than float32. The scores of attention over `heavy` inputs carry that loss into
+an exponential; with 8, a correct kernel was refused on an H200."""
 ROW_ROUNDOFFS = 1.0
-"""Roundoffs, times the root of its length, by which every row is nudged as a whole: what a sum over it may lose in some
+"""Roundoffs, times the root of its length, by which each row is nudged as a whole: the loss of a sum over it in some
 order. Nudges of single elements average out in a sum, while its own rounding errors add up. A convolution sums over all
-axes of a filter but one: where its inputs are far from zero and what comes after subtracts a mean, PyTorch's own
-float32 came to nine tenths of the bounds by the last axis alone, and a correct kernel was refused on an H200."""
+axes of a filter but one. With inputs far from zero and a mean subtracted afterwards, PyTorch's own float32 reached nine
+tenths of the bounds by the last axis alone. A correct kernel was refused on an H200."""
 INTERMEDIATE_ROUNDOFFS = 8.0
-"""Most roundoffs by which intermediate values of gradients are moved: one call of the reference, such as the gradient
-of a softmax, is several operations of a kernel with a sum among them. Where one value outweighs its row, what is left
-of its gradient is the rounding of that sum; with 1, correct kernels were refused."""
+"""Maximum number of roundoffs by which intermediate values of gradients are moved. One call of the reference, such as
+the gradient of a softmax, is several operations of a kernel with a sum among them. Where one value outweighs its row,
+the remainder of its gradient is the rounding of that sum; with 1, correct kernels were refused."""
 HANDED_ROUNDOFFS = 1.0
-"""Roundoffs of its own dtype by which a result is moved that the gradient may be computed from: it is handed to it
-rounded. Where it cancels, as in a softmax whose upstream gradients are far from zero, PyTorch's own gradient misses by
-four roundoffs of a row, and correct kernels were refused."""
+"""Roundoffs of its own dtype by which a result is moved that a gradient may be computed from: the gradient gets it
+rounded. Where it cancels, as in a softmax with upstream gradients far from zero, PyTorch's own gradient is off by four
+roundoffs of a row, and correct kernels were refused."""
 TINY = 1e-30
-"""What exact zeros among the inputs of gradients are moved to, above or below: at a kink, such as that of an absolute
-value, the slope of either side is right, and so is whatever lies between."""
+"""Value, positive or negative, that replaces exact zeros in inputs of gradients. At a kink, such as that of an absolute
+value, the slope of either side is right, and so is any value between them."""
 SINGULAR = "structured"
-"""The draw in which whole rows cancel, so that intermediate values rounded to the inputs' dtype, as the probabilities
-of attention are, may change results beyond their scale. There, inputs are nudged by a roundoff of their own dtype. Not
-so where time counts: outliers tell timed content from what is checked, and int8 products would do for it. What few
-elements of it may miss is said by `coarse_sensitivity`."""
+"""The draw in which whole rows cancel. Intermediate values rounded to the inputs' dtype, such as the probabilities of
+attention, may change its results beyond their scale. So its inputs are nudged by a roundoff of their own dtype. Timed
+content is not: outliers tell it from checked content, and int8 products would pass on it. Its few exceptional elements
+are covered by `coarse_sensitivity`."""
 NUDGES = 4
-"""Independent nudges: the movements of two large terms can cancel by luck, and among 100,000 rows those of two nudges
-do."""
+"""Number of independent nudges. The movements of two large terms can cancel by chance, and do so for two nudges among
+100,000 rows."""
 FURTHER_NUDGES = 28
-"""More of them where errors are just beyond what the first allow, or those of few values are: of one value in ten
-thousand, all four may leave the factor that decides where it is. Correct kernels with two such values among 1,920 were
-refused on an H200, and so was a convolution whose clamp had left single values in rows, for four of 537 million."""
+"""Number of additional nudges, used where errors are just beyond the first bounds, or where few values are. For one
+value in ten thousand, all four may leave the decisive factor unmoved. Correct kernels with two such values among 1,920
+were refused on an H200. So was a convolution whose clamp had left single values in rows, because of four of 537
+million."""
 STAND_INS = (1.0, -0.5, 64.0, -64.0)
-"""Finite values put in place of planted ones; results that agree under all of them do not depend on them. Maxima,
-minima, clamps and pools may take no notice of values among those that are drawn, so two outweigh all others on either
-side: of a billion normals the largest is 6, and what has a distribution or bounds is never planted in. Not by more, as
-the product of 64 and one of those still has an exponential in float64: a reference may multiply that by zero."""
+"""Finite values in place of planted ones; results that agree under all of them do not depend on them.
+
+Maxima, minima, clamps and pools may ignore values inside the drawn range, so two stand-ins lie far outside on either
+side: the largest of a billion normals is 6, and inputs with a distribution or bounds are never planted in. They are not
+larger, because the product of 64 and a drawn value still has an exponential in float64, which a reference may multiply
+by zero."""
 
 Tensors = tuple[torch.Tensor, ...]
 
 
 class Expectation:
-    """The reference for one draw of inputs. Every property is evaluated once, when it is first asked for."""
+    """The reference for one draw of inputs. Every property is evaluated once, on first use."""
 
     def __init__(self, operator: Operator, graph: Graph, inputs: Sequence[torch.Tensor], draw: str) -> None:
-        """Remember what to evaluate; `draw` is the name of the draw that the inputs are from."""
+        """Keep the arguments; `draw` is the name of the inputs' draw."""
         self._operator = operator
         self._draw = draw
         self._graph = graph
@@ -76,7 +79,7 @@ class Expectation:
 
     @cached_property
     def largest_product(self) -> float:
-        """The largest finite magnitude among results of matrix products; 0 where there are none."""
+        """The largest finite magnitude among results of matrix products; 0 if there are none."""
         found = [0.0]
 
         def note(node: int, values: torch.Tensor) -> torch.Tensor:
@@ -90,9 +93,9 @@ class Expectation:
 
     @cached_property
     def sensitivity(self) -> Tensors:
-        """How far `expected` moves when float inputs move by a few roundoffs of the accumulator; zero for integers.
+        """Movement of `expected` when float inputs move by a few roundoffs of the accumulator; zero for integers.
 
-        Gradients are also moved by rounding every intermediate, and the results that they are handed: they are
+        Gradients are also moved by rounding every intermediate value and the results they are computed from: they are
         differences of large terms, which nudged inputs move together.
         """
         moved = self._movements(range(NUDGES), coarse=self._draw == SINGULAR)
@@ -100,16 +103,16 @@ class Expectation:
 
     @cached_property
     def full_sensitivity(self) -> Tensors:
-        """The same from many more nudges: dear, and for the few cases that turn on it."""
+        """The same from many more nudges: expensive, for the few cases that depend on it."""
         further = self._movements(range(NUDGES, NUDGES + FURTHER_NUDGES), coarse=self._draw == SINGULAR)
         return tuple(map(torch.maximum, self.sensitivity, further))
 
     @cached_property
     def coarse_sensitivity(self) -> Tensors:
-        """How far `expected` moves on timed content when float inputs move by a roundoff of their own dtype.
+        """Movement of `expected` on timed content when float inputs move by a roundoff of their own dtype.
 
-        Zero on other draws. Among millions of timed values there are a few that outliers make of large terms which
-        cancel; factors that are rounded to the inputs' dtype, as the probabilities of attention are, show there alone.
+        Zero on other draws. Among millions of timed values, outliers create a few from large terms that cancel. Factors
+        rounded to the inputs' dtype, such as the probabilities of attention, show only there.
         """
         if self._draw != TIMED:
             return tuple(value.new_zeros((), dtype=torch.float64).expand_as(value) for value in self.expected)
@@ -117,10 +120,11 @@ class Expectation:
 
     @cached_property
     def undecided(self) -> Tensors:
-        """Where `native` is NaN or infinite though the value does not depend on what was planted.
+        """Places where `native` is NaN or infinite though the value does not depend on the planted ones.
 
-        So it is when a reference multiplies by zero what a kernel never reads. Any answer is right there. The
-        stand-ins' results are dear: there are none where nothing can be undecided, and never more than two at once.
+        This happens when a reference multiplies a value by zero that a kernel never reads. Any answer is right there.
+        Results with stand-ins are expensive: none are made if nothing can be undecided, and never more than two are
+        held.
         """
         floats = [readable(tensor) for tensor in self._inputs if tensor.is_floating_point()]
         if all(bool(tensor.isfinite().all()) for tensor in floats):
@@ -133,16 +137,16 @@ class Expectation:
             result = evaluate(self._graph, self._stand_in(value), double=True)
             first = first or result
             still = tuple(map(_and_equal, still, first, result))
-            del result  # Not to be held beside the next one.
+            del result  # Free its memory before the next one.
         return still
 
     def _movements(self, seeds: Iterable[int], *, coarse: bool) -> Tensors:
-        """Largest distance from `expected` under the nudges of some seeds."""
+        """Return the largest distance from `expected` under the nudges of some seeds."""
         largest = tuple(torch.zeros_like(value, dtype=torch.float64) for value in self.expected)
         for seed in seeds:
             for moved in self._moved(seed, coarse):
                 largest = tuple(map(_further, largest, moved, self.expected))
-                del moved  # Not to be held beside the next ones.
+                del moved  # Free its memory before the next ones.
         return largest
 
     def _moved(self, seed: int, coarse: bool) -> Iterator[Tensors]:
@@ -157,10 +161,10 @@ class Expectation:
             yield self.expected[: self._results] + moved[self._results :]
 
     def _from_what_is_handed(self) -> Tensors:
-        """What is expected of a kernel whose gradients come from results as they are: `expected`, if there are none.
+        """Return results with gradients computed from rounded results; `expected` if there are no gradients.
 
-        Where inputs are of few values, so are results, and equal ones are rounded alike: what their roundings do to a
-        sum does not average out, as that of random ones does.
+        Inputs of few distinct values give results of few distinct values, and equal ones are rounded alike: the effect
+        on a sum does not average out as that of random roundings does.
         """
         if not self._operator.backward:
             return self.expected
@@ -169,27 +173,27 @@ class Expectation:
 
     @property
     def _results(self) -> int:
-        """How many results there are besides gradients."""
+        """Number of results besides gradients."""
         return len(self._operator.outputs)
 
     @cached_property
     def _handed(self) -> dict[int, float]:
-        """By which steps results are moved that gradients are handed, by the nodes that compute them."""
+        """Relative steps by which results that gradients are computed from are moved, by node."""
         return {
             node: HANDED_ROUNDOFFS * float(torch.finfo(dtype).eps / 2) for node, dtype in self._handed_dtypes.items()
         }
 
     @cached_property
     def _handed_dtypes(self) -> dict[int, torch.dtype]:
-        """Dtypes of the float results that gradients are handed, by the nodes that compute them."""
+        """Dtypes of the float results that gradients are computed from, by node."""
         found = zip(self._graph.outputs[: self._results], self._graph.output_dtypes, strict=False)
         dtypes = {origin(self._graph, value): getattr(torch, dtype) for value, dtype in found}
         return {node: dtype for node, dtype in dtypes.items() if node is not None and dtype.is_floating_point}
 
     def _nudge(self, seed: int, coarse: bool) -> list[torch.Tensor]:
-        """Every float input in float64, each element and each row moved up or down by at most a relative step.
+        """Return float inputs in float64, with each element and each row moved up or down by at most a relative step.
 
-        In place throughout: inputs of 5 GB take 18 GB in float64, of which there must not be five at once.
+        In place throughout: inputs of 5 GB take 18 GB in float64, and five copies at once would not fit.
         """
         roundoff, generator = self._roundoff, self._generator(seed)
         nudged = []
@@ -213,7 +217,7 @@ class Expectation:
 
     @cached_property
     def _filtered(self) -> int:
-        """Most terms that a convolution sums; 0 where there is none."""
+        """Maximum number of terms that a convolution sums; 0 if there is none."""
         found = ((self._inputs[number], axis) for number, axis in filters(self._graph))
         return max((tensor.numel() // max(1, tensor.shape[axis]) for tensor, axis in found), default=0)
 
@@ -231,7 +235,7 @@ class Expectation:
 def _rounded_at_random(
     steps: Mapping[int, float], generator: torch.Generator, node: int, values: torch.Tensor
 ) -> torch.Tensor:
-    """Moved up or down, by at least half of the node's step: no value that decides may stay where it is by luck."""
+    """Move values up or down by at least half of the node's step: no decisive value may stay unmoved by chance."""
     step = steps.get(node, 0.0)
     if not step:
         return values
@@ -241,21 +245,21 @@ def _rounded_at_random(
 
 
 def _rounded_to(dtypes: Mapping[int, torch.dtype], node: int, values: torch.Tensor) -> torch.Tensor:
-    """As who is handed a node's values gets them; float64."""
+    """Return a node's values as rounded for its gradient; float64."""
     return values.to(dtypes[node]).double() if node in dtypes else values
 
 
 def _moves(size: Sequence[int], generator: torch.Generator) -> torch.Tensor:
-    """Uniform between -1 and 1, float64."""
+    """Draw uniform values between -1 and 1, float64."""
     moves = torch.rand(tuple(size), generator=generator, dtype=torch.float64, device=generator.device)
     return moves.mul_(2).sub_(1)
 
 
 def _and_equal(places: torch.Tensor, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Those of the places where two results are the same number."""
+    """Return the places at which two results are also the same number."""
     return places & (one == other)
 
 
 def _further(distance: torch.Tensor, moved: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """The larger of a distance, which is overwritten, and that of a moved value; what is no float does not move."""
+    """Return the larger of a distance, overwritten in place, and that of a moved value; non-floats do not move."""
     return torch.maximum(distance, (moved - value).abs_(), out=distance) if value.is_floating_point() else distance

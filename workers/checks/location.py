@@ -1,23 +1,19 @@
-"""Where results are wrong, in words: the first thing that tells a missing mask from a wrong formula."""
+"""Descriptions of where results are wrong: the quickest way to tell a missing mask from a wrong formula."""
 
 import torch
 
 _SMALLEST_TILE = 16
-# From here on it may be a tile's end that what is right keeps to; before, only where it is most of the axis.
+# From this index on, the right part may end with a tile; before it, only if it covers most of the axis.
 
 
 def at(index: int, shape: torch.Size) -> str:
-    """A flat index as a subscript, such as `[3, 17]`."""
+    """Return a flat index as a subscript, such as `[3, 17]`."""
     place = torch.unravel_index(torch.tensor(index), shape) if len(shape) else ()
     return f"[{', '.join(str(int(axis)) for axis in place)}]"
 
 
 def cluster(wrong: torch.Tensor) -> str:
-    """How wrong elements are spread: their share, and the axes along which they keep to one end.
-
-    Args:
-        wrong: Boolean, in the output's shape.
-    """
+    """Describe the spread of wrong elements: their share, and the axes along which they are at one end."""
     count, total = int(wrong.sum()), wrong.numel()
     notes = [f"{count} of {total} elements"]
     for axis, size in enumerate(wrong.shape):

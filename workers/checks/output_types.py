@@ -1,4 +1,4 @@
-"""Check: outputs have the dtype and shape that the reference's have."""
+"""Check: outputs have the dtypes and shapes of the reference's."""
 
 from workers.checks.base import Check, CheckEvidence, CheckFinding
 from workers.protocol import Outcome

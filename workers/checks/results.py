@@ -1,4 +1,4 @@
-"""The ledger: holds case after case against the table of checks and keeps what a report says about each."""
+"""The results of a table of checks over case after case, as reports state them."""
 
 from collections.abc import Mapping
 
@@ -9,18 +9,17 @@ from workers.protocol import CheckResult, Outcome
 class CheckResults:
     """Results of a table of checks over the cases of one variant.
 
-    Attributes:
-        failure: The first finding with an outcome, if there was one; no case is examined after it.
+    No case is examined after `failure`, the first finding with an outcome.
     """
 
     def __init__(self, checks: Mapping[str, Check]) -> None:
-        """Open a ledger for a table, in whose order cases are examined."""
+        """Start without results; cases are examined in the order of the table."""
         self.failure: CheckFinding | None = None
         self._checks = checks
         self._findings: dict[str, CheckFinding] = {}
 
     def examine(self, evidence: CheckEvidence) -> Outcome | None:
-        """Hold one case against the table; returns why it fails, or None."""
+        """Examine one case with all checks. Returns the outcome if it fails, None otherwise."""
         for name, check in self._checks.items():
             finding = check.examine(evidence)
             worst = self._findings.get(name)
@@ -32,11 +31,7 @@ class CheckResults:
         return None
 
     def approve(self, worst: Mapping[str, float]) -> None:
-        """Enter a case that was seen to pass the whole table.
-
-        Args:
-            worst: What was measured on the way, by the name of the check whose measure it is.
-        """
+        """Record a case that passed the whole table elsewhere, with its measured values by name of check."""
         for name in self._checks:
             finding = CheckFinding(worst.get(name, 0.0))
             known = self._findings.get(name)
@@ -44,7 +39,7 @@ class CheckResults:
                 self._findings[name] = finding
 
     def results(self) -> tuple[CheckResult, ...]:
-        """One result a check, in the table's order."""
+        """Return one result per check, in the order of the table."""
         return tuple(self._result(name) for name in self._checks)
 
     def _result(self, name: str) -> CheckResult:

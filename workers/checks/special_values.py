@@ -1,4 +1,4 @@
-"""Check: NaN and infinities are where the reference has them, with the same signs."""
+"""Check: NaN and infinities are at the same places as in the reference, with the same signs."""
 
 from math import floor, log2
 
@@ -11,15 +11,15 @@ from workers.inputs import PLANTED
 from workers.protocol import Outcome
 
 OVERFLOW_ROUNDOFFS = 4.0
-"""How near to where rounding leaves the finite values, in roundoffs, a result may be rounded either way. Of float8 in
-roundoffs of what it is rounded from: the largest value itself ends quantised rows."""
+"""Distance from the overflow threshold, in roundoffs, within which a result may be rounded either way. For float8 in
+roundoffs of the dtype before the last rounding: quantised rows end with the largest value itself."""
 
 
 class SpecialValues(Check):
-    """NaN and infinities appear position by position as in the reference in the operator's own dtypes.
+    """NaN and infinities appear element by element as in the reference in the operator's own dtypes.
 
-    Where it overflows and float64 does not, a kernel may keep what float64 keeps: a softmax that subtracts the maximum
-    is no worse than a reference that does not.
+    Where the reference overflows and float64 does not, a kernel may keep the float64 value: a softmax that subtracts
+    the maximum is no worse than a reference that does not.
     """
 
     name = "special_values"
@@ -49,12 +49,12 @@ class SpecialValues(Check):
 
 
 def _kind(tensor: torch.Tensor) -> torch.Tensor:
-    """0 for finite, 1 for NaN, 2 for Inf, 3 for -Inf."""
+    """Return 0 for finite, 1 for NaN, 2 for Inf, 3 for -Inf."""
     return tensor.isnan() * 1 + tensor.isposinf() * 2 + tensor.isneginf() * 3
 
 
 def _overflows(expected: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Where rounding may or may not overflow the output's dtype."""
+    """Return the places where rounding may or may not overflow the output's dtype."""
     info = torch.finfo(dtype)
     half_step = info.eps * 2 ** floor(log2(info.max)) / 2
     near = OVERFLOW_ROUNDOFFS * torch.finfo(carrier(dtype)).eps

@@ -1,4 +1,4 @@
-"""How much results may differ from the reference in float64, by contract and conditioning."""
+"""Maximum errors of results against the reference in float64, by contract and conditioning."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,16 +15,16 @@ from workers.reference import is_finite
 
 @dataclass(frozen=True)
 class ErrorAllowance:
-    """What an output may miss, by the kind of contract.
+    """Maximum error of an output, by the kind of contract.
 
-    Root mean square and worst element are bounded separately, each by the largest of a multiple of the native
+    Root mean square and worst element are bounded separately. Each bound is the largest of a multiple of the native
     reference's own error, a multiple of the scale of the values, and a multiple of the inputs' sensitivity.
 
     Attributes:
-        native_rms: Times the native reference's error.
-        scale_rms: Times the scale.
-        native_worst: Times the native reference's worst error.
-        scale_worst: Times the scale.
+        native_rms: Factor on the native reference's error.
+        scale_rms: Factor on the scale.
+        native_worst: Factor on the native reference's worst error.
+        scale_worst: Factor on the scale.
     """
 
     native_rms: float
@@ -34,58 +34,59 @@ class ErrorAllowance:
 
 
 SINGLE = ErrorAllowance(3.0, 4.0, 8.0, 32.0)
-"""Float32 and float64 outputs; `scale_*` in roundoffs. Constants of this file: calibrated so that reference, compiled
+"""Float32 and float64 outputs; `scale_*` in roundoffs. The constants of this file are calibrated: reference, compiled
 reference and independent correct kernels pass, and the mutants of `tests/workers/checks` fail."""
 HALF = ErrorAllowance(1.5, 2.0, 4.0, 8.0)
-"""Narrower outputs with a float32 accumulator; `scale_*` in roundoffs, of float8 in those of what it is rounded from:
-its errors are what the last rounding does not explain. A factor that is rounded to the output's dtype,
-as the probabilities of attention are, may cost a whole row one roundoff and the result another: with 1.5, rows of one
-large score in a million were refused whose exponent is a fused multiply-add away from zero."""
+"""Narrower outputs with a float32 accumulator; `scale_*` in roundoffs, for float8 in those of the dtype before the last
+rounding. Errors of float8 are what the last rounding does not explain. A factor rounded to the output's dtype, such as
+the probabilities of attention, may cost a whole row one roundoff and the result another. With 1.5, rows of one large
+score in a million were refused whose exponent is a fused multiply-add away from zero."""
 TF32 = ErrorAllowance(3.0, 1.6e-3, 8.0, 1e-2)
 """Float32 outputs where TF32 is allowed; `scale_*` as they are: matrix units cut operands after 10 bits, which makes
 products too small by 7e-4 on average."""
 
 SENSITIVITY_RMS, SENSITIVITY_WORST = 4.0, 16.0
-"""Times the movement of the expected value under nudged inputs."""
+"""Factors on the movement of the expected value under nudged inputs."""
 SENSITIVITY_FEW = 4.0
-"""Times its movement under inputs that are rounded once more, for few elements and rows: of 16 million results of
+"""Factor on the movement under inputs that are rounded once more, for few elements and rows. Of 16 million results of
 attention a dozen are larger than four of their row, and lose a roundoff with a probability and another at the end. With
-the roundoffs of `HALF` alone attention was refused on an H200 on what is timed."""
+the roundoffs of `HALF` alone attention was refused on an H200 on timed content."""
 UNDERFLOWS = 256.0
-"""Smallest normal float32 values, times the largest input, that any element may miss: a factor that is flushed to zero
-on the way to it, a weight of a softmax for instance, takes its whole product away."""
+"""Error that any element may have, in smallest normal float32 values times the largest input. A factor that is flushed
+to zero on the way, such as a weight of a softmax, removes its whole product."""
 CANCELLED_ROUNDOFFS = 4.0
-"""Roundoffs of the accumulator, times the largest input or the largest result of a matrix product, that any element of
-an output as wide as it may miss where inputs are narrower: a small difference of terms as large as they are, such as a
-loss near zero, keeps no more of either, and the inputs' own rounding is thousands of times as large."""
+"""Error that any element may have if the output is as wide as the accumulator and inputs are narrower: roundoffs of the
+accumulator, times the largest input or the largest result of a matrix product. A small difference of such large terms,
+such as a loss near zero, keeps no more of either, and the inputs' own rounding is thousands of times as large."""
 STILL_WORST = 4.0
-"""Times what the median row moves under nudged inputs, that few elements of a row may miss which does not move at all:
-a clamp took it, whose terms are as large as those of other rows. One of ten million such results lies so near the
-border that rounding takes it across; a convolution with a clamp was refused for 52 of 537 million on an H200."""
+"""Factor on the movement of the median row under nudged inputs. Few elements may have this error in a row that does not
+move at all because a clamp took it: its terms are as large as those of other rows. One of ten million such results lies
+so near the border that rounding takes it across. A convolution with a clamp was refused because of 52 of 537 million on
+an H200."""
 OWN_ROUNDOFFS = 2.0
-"""Roundoffs of its own value that any element may miss: one unit in the last place, or a little more."""
+"""Roundoffs of its own value that any element may be off: one unit in the last place, or a little more."""
 SUM_ROUNDOFFS = 0.5
 """Roundoffs of the accumulator, times the root of the number of summands, that any order of summation may lose."""
 IN_A_ROW = 2**16
-"""Most terms that a kernel adds one after another where they are not of one axis: of longer sums programs and threads
-take parts, whose sums are few. Without it, a mean over 4096 rows of 32000 could be guessed from targets alone."""
+"""Maximum number of terms of several axes that a kernel adds one after another: programs and threads take parts of
+longer sums, and their sums are few. Without it, a mean over 4096 rows of 32000 could be guessed from targets alone."""
 GROUP = 32
-"""Fewest elements whose root mean square is a scale: with less, one cancellation makes a scale of nothing."""
+"""Minimum number of elements whose root mean square is a scale: with fewer, one cancellation can reduce it to zero."""
 
 
 @dataclass(frozen=True)
 class RowErrors:
-    """Errors of one output in rows that share a scale, float64; NaN and infinities left out as zeros.
+    """Errors of one output in rows that share a scale, float64; NaN and infinities are replaced by zeros.
 
-    Of float8, errors are what the last rounding does not explain: half a unit in the last place is 6 % of a value, and
-    where bounds allowed for it, small values could be zero and others lose a digit.
+    Errors of float8 are what the last rounding does not explain. Half a unit in the last place is 6 % of a value: if
+    bounds allowed it, small values could be zero and others lose a digit.
 
     Attributes:
-        dtype: Of the output.
-        error: Of the candidate.
-        native: Of the reference in the operator's own dtypes.
+        dtype: Dtype of the output.
+        error: Errors of the candidate.
+        native: Errors of the reference in the operator's own dtypes.
         value: Expected values.
-        complete: Whether nothing was left out.
+        complete: True if nothing was replaced.
     """
 
     dtype: torch.dtype
@@ -96,15 +97,15 @@ class RowErrors:
 
     @classmethod
     def of(cls, evidence: CheckEvidence, number: int) -> "RowErrors":
-        """The errors of an output, by its number."""
+        """Return the errors of an output, by its number."""
         return cls._of(evidence, number, _missed)
 
     @classmethod
     def to_average(cls, evidence: CheckEvidence, number: int) -> "RowErrors":
-        """The same for what counts on the mean only: of float8 whole errors, where no roundoff before explains them.
+        """Return the same for averages: of float8 whole errors, unless an earlier roundoff explains them.
 
-        What the last rounding makes alone leans: there are more small values than large ones. And where inputs take
-        few values, as in rows far from zero, a roundoff moves many results at once across a border, or none.
+        The last rounding alone has a bias: there are more small values than large ones. And if inputs have few distinct
+        values, as in rows far from zero, a roundoff moves many results at once across a border, or none.
         """
         return cls._of(evidence, number, _missed_on_average)
 
@@ -139,12 +140,12 @@ def _missed_on_average(got: torch.Tensor, expected: torch.Tensor) -> torch.Tenso
 
 @dataclass(frozen=True)
 class ErrorBounds:
-    """What the errors are held against.
+    """Maximum errors of an output.
 
     Attributes:
         rms: Root mean square of each row, (rows, 1).
         worst: Any element of each row, (rows, 1).
-        own: Share of its own value that any element may miss, if that is more.
+        own: Share of its own value that any element may be off, if that is more.
     """
 
     rms: torch.Tensor
@@ -152,25 +153,20 @@ class ErrorBounds:
     own: float
 
     def elements(self, values: torch.Tensor) -> torch.Tensor:
-        """What every element may miss, by the expected values in rows."""
+        """Return the maximum error of every element, by the expected values in rows."""
         return torch.maximum(self.worst, self.own * values.abs())
 
 
 @dataclass(frozen=True)
 class Leeway:
-    """How many times their bounds few rows and few elements may miss, 1 or more.
-
-    Attributes:
-        rms: Root mean square of each row, (rows, 1).
-        worst: Any element of each row, (rows, 1).
-    """
+    """Factors, 1 or more, on root mean square and worst bound of each row, (rows, 1), for few rows and elements."""
 
     rms: torch.Tensor
     worst: torch.Tensor
 
 
 def bounds_without_sensitivity(evidence: CheckEvidence, errors: RowErrors) -> ErrorBounds:
-    """Bounds by contract: what any honest kernel keeps on inputs that are not ill-conditioned."""
+    """Return the bounds by contract: any honest kernel meets them on inputs that are not ill-conditioned."""
     allowance, unit = _allowance(evidence.operator, errors.dtype)
     sums = SUM_ROUNDOFFS * summation_roundoff(evidence)
     scale = rms(errors.value)
@@ -189,7 +185,7 @@ def bounds_without_sensitivity(evidence: CheckEvidence, errors: RowErrors) -> Er
 
 
 def widen_by_sensitivity(bounds: ErrorBounds, sensitivity: torch.Tensor) -> ErrorBounds:
-    """Bounds that also allow what nudged inputs do to the result."""
+    """Return bounds that also allow the movement of the result under nudged inputs."""
     moved = moves_in_rows(sensitivity, len(bounds.worst))
     return ErrorBounds(
         torch.maximum(bounds.rms, SENSITIVITY_RMS * rms(moved)),
@@ -199,16 +195,16 @@ def widen_by_sensitivity(bounds: ErrorBounds, sensitivity: torch.Tensor) -> Erro
 
 
 def leeway(bounds: ErrorBounds, coarse_sensitivity: torch.Tensor) -> Leeway:
-    """What few may miss beyond their bounds: as much as inputs that are rounded once more do to the result."""
+    """Return the leeway of few elements and rows: the movement of the result if inputs are rounded once more."""
     moved = moves_in_rows(coarse_sensitivity, len(bounds.worst))
     return _beyond(bounds, SENSITIVITY_FEW * rms(moved), SENSITIVITY_FEW * _most(moved))
 
 
 def leeway_of_single_elements(bounds: ErrorBounds, sensitivity: torch.Tensor) -> Leeway:
-    """What few rows may miss where a clamp took all but a few of their elements, or all.
+    """Return the leeway of few rows of which a clamp took all elements or all but a few.
 
-    One element may miss alone what the worst of its row may: where no other moves, its share of the root mean square is
-    all. In rows that do not move at all it may miss what nudged inputs do to the median row that moves.
+    One element may have the error of its row's worst alone: if no other moves, its share of the root mean square is
+    all. In rows that do not move at all it may have the movement of the median row that moves.
     """
     moved = moves_in_rows(sensitivity, len(bounds.worst))
     most = _most(moved)
@@ -222,12 +218,12 @@ def _beyond(bounds: ErrorBounds, row_rms: torch.Tensor, row_worst: torch.Tensor)
 
 
 def moves_in_rows(sensitivity: torch.Tensor, rows: int) -> torch.Tensor:
-    """How far values move, (rows, columns); not at all where that is NaN or infinite."""
+    """Return the movement of values, (rows, columns); zero where it is NaN or infinite."""
     return sensitivity.nan_to_num(0.0, 0.0, 0.0).reshape(rows, -1)
 
 
 def group_size(shape: torch.Size) -> int:
-    """Elements that share a scale: the last axis, or as many last axes as make a group."""
+    """Return the number of elements that share a scale: the last axis, or as many last axes as make a group."""
     size = 1
     for extent in reversed(shape):
         size *= extent
@@ -237,7 +233,7 @@ def group_size(shape: torch.Size) -> int:
 
 
 def rms(rows: torch.Tensor) -> torch.Tensor:
-    """Root mean square of each row, (rows, 1); in one pass."""
+    """Return the root mean square of each row, (rows, 1); in one pass."""
     norms: torch.Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     return norms / sqrt(rows.shape[1])
 
@@ -251,15 +247,15 @@ def _allowance(operator: Operator, dtype: torch.dtype) -> tuple[ErrorAllowance, 
 
 
 def _roundoff(dtype: torch.dtype) -> float:
-    """Relative error that is made before results are rounded to float8, or by rounding them to another dtype."""
+    """Return the relative error of rounding results to a dtype; for float8, of the rounding before the last one."""
     return float(torch.finfo(carrier(dtype)).eps / 2)
 
 
 def summation_roundoff(evidence: CheckEvidence) -> float:
-    """What summing in another order may lose, relative to the sum, up to a factor near 1.
+    """Return the loss of summing in another order, relative to the sum, up to a factor near 1.
 
-    The number of summands is not known, but it is at most the longest axis, or what is reduced to one output element as
-    far as that is added up one after another.
+    The number of summands is not known. It is at most the longest axis, or the elements reduced to one output element,
+    as far as those are added one after another.
     """
     accumulator = _accumulator(evidence)
     elements = sum(tensor.numel() for tensor in evidence.inputs)
@@ -269,7 +265,7 @@ def summation_roundoff(evidence: CheckEvidence) -> float:
 
 
 def _cancellation(evidence: CheckEvidence, dtype: torch.dtype, largest: float) -> float:
-    """What terms as large as the largest input, or as products of inputs, may lose in an output of a dtype."""
+    """Return the loss of terms as large as the largest input, or as products of inputs, in an output of a dtype."""
     accumulator = _accumulator(evidence)
     widest = max((tensor.dtype.itemsize for tensor in evidence.inputs if tensor.is_floating_point()), default=8)
     narrowed = widest < accumulator.itemsize <= dtype.itemsize
@@ -284,7 +280,7 @@ def _accumulator(evidence: CheckEvidence) -> torch.dtype:
 
 
 def _largest_input(evidence: CheckEvidence) -> float:
-    """The largest finite magnitude among float inputs. Times a roundoff of float64, what the reference may cancel."""
+    """Return the largest finite magnitude among float inputs: times a roundoff of float64, cancellation may lose it."""
     floats = [readable(tensor) for tensor in evidence.inputs if tensor.is_floating_point() and tensor.numel()]
     return max((float(tensor.nan_to_num(0.0, 0.0, 0.0).abs().amax().double()) for tensor in floats), default=0.0)
 
@@ -295,6 +291,6 @@ def _most(rows: torch.Tensor) -> torch.Tensor:
 
 
 def _robust(error: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """The native error of each row, but at least the median row's relative error: a row can be lucky."""
+    """Return the native error of each row, but at least the median row's relative error: a row can be lucky."""
     relative = error / scale.clamp(min=torch.finfo(torch.float64).tiny)
     return torch.maximum(error, relative.median() * scale)

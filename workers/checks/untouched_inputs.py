@@ -1,4 +1,4 @@
-"""Check: inputs are, byte for byte, what they were before."""
+"""Check: inputs are unchanged, byte for byte."""
 
 import torch
 
@@ -8,12 +8,12 @@ from workers.protocol import Outcome
 
 
 class UntouchedInputs(Check):
-    """A kernel leaves its inputs alone, unless the operator declares one mutable."""
+    """A kernel does not change its inputs, unless the operator declares one mutable."""
 
     name = "untouched_inputs"
 
     def examine(self, evidence: CheckEvidence) -> CheckFinding:
-        """Compare every input that is not mutable with what was passed."""
+        """Compare every input that is not mutable with its content before the run."""
         for item, before, after in zip(evidence.operator.given, evidence.inputs, evidence.inputs_after, strict=True):
             if item.mutable:
                 continue

@@ -1,11 +1,11 @@
-"""Kernels of ours: what happens on a card between the runs of a candidate. Trusted, compiled ahead, without a card.
+"""Support kernels: everything that happens on a card between the runs of a candidate. Trusted, compiled without a card.
 
-contents      which values timed content has: specs and seeds, pure
+contents      values of timed content: specs and seeds, pure
 kernels       the Triton kernels
-compilation   `compile_support`: machine code for a target, made in the bench before it forks
+compilation   `compile_support`: machine code for a target, made in the executor before it forks
 enqueueing    `DeviceKernels`: the kernels loaded in a process that has opened a card
 
-Nothing in them looks at a candidate.
+They never look at a candidate.
 """
 
 from workers.device_kernels.compilation import SUPPORT, SupportKernel, compile_support
@@ -15,7 +15,6 @@ from workers.device_kernels.contents import (
     ContentSpec,
     assign_content,
     checksum_key,
-    content_jobs,
     stream_seed,
     timed_content,
     zone_seed,
@@ -34,7 +33,6 @@ __all__ = [
     "assign_content",
     "checksum_key",
     "compile_support",
-    "content_jobs",
     "float_bits",
     "stream_seed",
     "timed_content",

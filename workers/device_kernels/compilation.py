@@ -1,4 +1,4 @@
-"""Machine code of the kernels for a target, made by Triton without a card. In the bench, before it forks."""
+"""Machine code of the support kernels for a target, made by Triton without a card, in the executor before it forks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,17 +16,17 @@ from workers.errors import ToolMissing
 from workers.targets import TARGETS, Target
 
 CONTENT_BLOCK = 256
-"""Counters a program of the content kernels; eight values each."""
+"""Counters per program of the content kernels; eight values each."""
 BYTES_BLOCK = 8192
-"""Bytes a program of `poison`."""
+"""Bytes per program of `poison`."""
 WORDS_BLOCK = 1024
-"""Words of 64 bits a program of `count_unpoisoned`."""
+"""Words of 64 bits per program of `count_unpoisoned`."""
 ZONE_BLOCK = 1024
-"""Bytes a program of the kernels for red zones."""
+"""Bytes per program of the kernels for red zones."""
 SUM_BLOCK = 2048
-"""Words of 64 bits a program of `sum_up`."""
+"""Words of 64 bits per program of `sum_up`."""
 FLUSH_BLOCK = 4096
-"""Words of four bytes a program of `flush`."""
+"""Words of four bytes per program of `flush`."""
 
 FLOATS = {
     "float16": tl.float16,
@@ -45,19 +45,12 @@ INTEGERS = {
     "int64": tl.int64,
 }
 _NEWER = {"fill_float8_e4m3fn": (8, 9)}
-# Kernels that need a compute capability, to convert to a dtype.
+# Minimum compute capability of kernels that convert to a newer dtype.
 
 
 @dataclass(frozen=True)
 class SupportKernel:
-    """One compiled kernel.
-
-    Attributes:
-        code: Machine code.
-        entry: Name of its entry.
-        shared_bytes: Shared memory a program.
-        num_warps: Warps a program.
-    """
+    """One compiled kernel: machine code, the name of its entry, and shared memory and warps per program."""
 
     code: bytes
     entry: str
@@ -92,14 +85,14 @@ def _recipes() -> Iterator[_Recipe]:
 
 _RECIPES = tuple(_recipes())
 SUPPORT: tuple[str, ...] = tuple(recipe.name for recipe in _RECIPES)
-"""Names of the kernels: `fill_` and a dtype for contents, and what `kernels` calls the others."""
+"""Names of the kernels: `fill_` and a dtype for contents, the function names in `kernels` for the others."""
 
 
 def compile_support(target: str) -> dict[str, SupportKernel]:
-    """Compile every kernel for a target; those that it cannot run are left out.
+    """Compile every kernel for a target, except those that the target cannot run.
 
     Raises:
-        ToolMissing: If the target is none of NVIDIA's.
+        ToolMissing: If the target is not one of NVIDIA's.
     """
     sheet = sheet_of(target)
     return {
@@ -112,14 +105,14 @@ def compile_support(target: str) -> dict[str, SupportKernel]:
 
 
 def sheet_of(target: str) -> Target:
-    """The sheet of a target that our kernels can be compiled for.
+    """Return the specification of a target that support kernels can be compiled for.
 
     Raises:
-        ToolMissing: If the target is none of NVIDIA's.
+        ToolMissing: If the target is not one of NVIDIA's.
     """
     sheet = TARGETS.get(target)
     if sheet is None or sheet.vendor != "nvidia":
-        raise ToolMissing(f"there are no kernels of ours for '{target}'")
+        raise ToolMissing(f"there are no support kernels for target '{target}'; only NVIDIA targets are supported")
     return sheet
 
 
@@ -132,15 +125,15 @@ def compile_kernel(
     even: Sequence[str] = (),
     num_warps: int = 4,
 ) -> SupportKernel:
-    """Compile one kernel; all pointers, and the numbers named `even`, are multiples of 16.
+    """Compile one kernel. All pointers, and the numbers named `even`, are multiples of 16.
 
     Args:
-        sheet: Of the target.
-        function: A jit function, its constants last.
-        types: Triton's names of the types of its other parameters, in order, with spaces between.
+        sheet: Specification of the target.
+        function: A jit function whose constants come last.
+        types: Triton's type names of its other parameters, in order, separated by spaces.
         constants: Values of its constants, by name.
         even: Names of parameters.
-        num_warps: Warps a program.
+        num_warps: Warps per program.
     """
     names = function.arg_names
     kinds = dict(zip(names, [*types.split(), *("constexpr" for _ in constants)], strict=True))

@@ -1,7 +1,7 @@
-"""Which values timed content has: like the draw `normal` of `workers.inputs` with rare outliers, but counter-based.
+"""Values of timed content: like the draw `normal` of `workers.inputs` with rare outliers, but counter-based.
 
-The value of an element follows from its input's seed and its index alone, so that the runner can write it wherever a
-slot lies and the checker can make it again elsewhere.
+The value of an element follows from its input's seed and its index alone, so that the runner can write it into any slot
+and the oracle can make it again elsewhere.
 """
 
 import hashlib
@@ -16,18 +16,18 @@ from workers.inputs import HEADROOM
 from workers.protocol import DTYPE_BYTES, Distribution, Input, Operator, Shape
 
 MOST_INTEGERS = 2**32 - 1
-"""Different integers that an input can have: a random word chooses one."""
+"""Maximum number of different integers in an input: a random word chooses one."""
 
 
 class ContentKind(StrEnum):
-    """How values are drawn."""
+    """Distribution of values."""
 
     NORMAL = "normal"
     """Standard normal with rare outliers, clamped to [low, high]."""
     UNIFORM = "uniform"
-    """Even over [low, high]."""
+    """Uniform over [low, high]."""
     INTEGERS = "integers"
-    """Even over low, low + 1, ..., high - 1; booleans are 0 and 1."""
+    """Uniform over low, low + 1, ..., high - 1; booleans are 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class ContentSpec:
 
     Attributes:
         dtype: Torch's name.
-        elements: How many.
-        kind: How they are drawn.
+        elements: Number of elements.
+        kind: Distribution of values.
         low: Lower end.
         high: Upper end; one beyond the last for integers.
     """
@@ -56,12 +56,12 @@ class ContentSpec:
 
 @dataclass(frozen=True)
 class ContentJob:
-    """One input to be filled.
+    """One input to fill.
 
     Attributes:
         pointer: Address on the card, a multiple of 16.
-        spec: With what.
-        seed64: Of `stream_seed`. Equal seeds and equal specs give equal values everywhere.
+        spec: The content.
+        seed64: A result of `stream_seed`. Equal seeds and equal specs give equal values everywhere.
     """
 
     pointer: int
@@ -70,48 +70,32 @@ class ContentJob:
 
 
 def timed_content(operator: Operator, shape: Shape) -> tuple[ContentSpec, ...]:
-    """What each input of an operator is filled with, in order."""
+    """Return the content of each input of an operator, in order."""
     return tuple(_spec(item, prod(operator.input_shape(item, shape.dims)), shape) for item in operator.given)
 
 
 def stream_seed(seed: str, input_index: int, stream: int) -> int:
-    """64 bits that one input's values follow from.
+    """Return the 64 bits that one input's values follow from.
 
-    Args:
-        seed: The secret, hexadecimal.
-        input_index: Position of the input.
-        stream: Which of many contents under one secret.
+    They depend on the hexadecimal secret, the input's position, and one of many streams under the secret.
     """
     return _hashed(bytes.fromhex(seed), f"content {input_index} {stream}")
 
 
 def zone_seed(seed: str) -> int:
-    """64 bits that the pattern of red zones follows from; `seed` is a content's or a round's secret, hexadecimal."""
+    """Return the 64 bits that red zones follow from; `seed` is a content's or a round's secret, hexadecimal."""
     return _hashed(bytes.fromhex(seed), "zones")
 
 
 def checksum_key(seed: str) -> int:
-    """The odd number that seals follow from; `seed` is a round's secret, hexadecimal."""
+    """Return the odd number that checksums follow from; `seed` is a round's secret, hexadecimal."""
     return _hashed(bytes.fromhex(seed), "seals") >> 1 | 1
-
-
-def content_jobs(operator: Operator, shape: Shape, seed: str, stream: int, pointers: Sequence[int]) -> list[ContentJob]:
-    """Jobs that fill one set of inputs with timed content.
-
-    Args:
-        operator: Names the inputs.
-        shape: Sizes of the dimensions.
-        seed: The secret, hexadecimal.
-        stream: Which of many contents under one secret.
-        pointers: Address of each input, in the operator's order.
-    """
-    return assign_content(timed_content(operator, shape), seed, stream, pointers)
 
 
 def assign_content(
     contents: Sequence[ContentSpec], seed: str, stream: int, pointers: Sequence[int]
 ) -> list[ContentJob]:
-    """The same, for contents that are known already."""
+    """Return jobs that fill the inputs at addresses with a stream of timed content under a hexadecimal secret."""
     return [
         ContentJob(pointer, spec, stream_seed(seed, index, stream))
         for index, (pointer, spec) in enumerate(zip(pointers, contents, strict=True))

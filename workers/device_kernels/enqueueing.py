@@ -1,4 +1,4 @@
-"""The kernels in use: loaded in a process that has opened a card, enqueued on a stream."""
+"""The support kernels in use: loaded in a process that has opened a card, enqueued on a stream."""
 
 import ctypes
 import struct
@@ -21,16 +21,17 @@ from workers.device_kernels.contents import ContentJob, ContentKind, ContentSpec
 from workers.errors import ToolMissing
 
 ROWS = 1024
-"""Most rows of a table: the driver copies up to 64 KiB from host memory at once, so that the host need not wait."""
+"""Maximum number of rows of a table: the driver copies up to 64 KiB from host memory at once, so that the host need not
+wait."""
 ROW_WORDS = 3
 VALUES = 8
-"""Values that a counter of the content kernels gives."""
+"""Values per counter of the content kernels."""
 CACHES = 2
-"""The flushing buffer is this many times the L2 cache (evaluation protocol 3.3, step 3)."""
+"""Size of the flushing buffer in L2 caches (evaluation protocol 3.3, step 3)."""
 MOST_DELAYS = 256
-"""Delays that can be told apart."""
+"""Maximum number of delays whose readings are kept apart."""
 _HELD_WORDS = 4
-"""Of a delay's row; the last one is left, so that rows begin at multiples of 16 bytes."""
+"""Words of a delay's row; the last one is unused, so that rows begin at multiples of 16 bytes."""
 _DEFAULT_STREAM = 0
 _WARP = 32
 _WORD_BYTES = 8
@@ -40,11 +41,11 @@ Row = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ClockReading:
-    """What a wait of the card saw of its clocks.
+    """Readings of the card's clocks during a delay.
 
     Attributes:
-        clock_mhz: Cycles of its multiprocessor by the card's timer; 0 where none was waited.
-        ended_ns: When it was over, by the card's timer.
+        clock_mhz: Cycles of its multiprocessor by the card's timer; 0 if there was no delay.
+        ended_ns: End of the delay, by the card's timer.
     """
 
     clock_mhz: float
@@ -55,13 +56,10 @@ class DeviceKernels:
     """The kernels on the card that is open in this thread. Use one stream at a time: tables share their memory."""
 
     def __init__(self, kernels: Mapping[str, SupportKernel]) -> None:
-        """Load them.
-
-        Args:
-            kernels: From `compile_support` for the card's target.
+        """Load the results of `compile_support` for the card's target.
 
         Raises:
-            DriverError: If the card does not take them.
+            DriverError: If the card refuses them.
         """
         self._kernels = kernels
         self._functions = {
@@ -79,7 +77,7 @@ class DeviceKernels:
         driver.synchronise(_DEFAULT_STREAM)
 
     def fill_content(self, stream: int, jobs: Sequence[ContentJob]) -> None:
-        """Enqueue the filling of inputs; those with equal specs together.
+        """Enqueue the filling of inputs, those with equal specs together.
 
         Raises:
             ToolMissing: If the card cannot convert to one of the dtypes.
@@ -96,22 +94,18 @@ class DeviceKernels:
                 self._enqueue_rows(stream, name, batch, blocks, _content_arguments(spec))
 
     def poison(self, stream: int, ranges: Sequence[tuple[int, int]]) -> None:
-        """Enqueue the setting of every byte to 0xFF, which is NaN, or -1.
+        """Enqueue the setting of every byte of (address, bytes) ranges to 0xFF, which is NaN, or -1.
 
-        Args:
-            stream: Where.
-            ranges: (address, bytes) of each; addresses are multiples of 16.
+        Addresses are multiples of 16.
         """
         by_size = sorted((item for item in ranges if item[1]), key=lambda item: item[1])
         for batch in _batches(by_size):
             self._enqueue_rows(stream, "poison", batch, -(-batch[-1][1] // BYTES_BLOCK))
 
     def count_unpoisoned(self, stream: int, ranges: Sequence[tuple[int, int]]) -> int:
-        """How many words of 64 bits are not as `poison` leaves them. Waits for the card.
+        """Count the words of 64 bits in (address, bytes) ranges that differ from `poison`. Waits for the card.
 
-        Args:
-            stream: Where.
-            ranges: (address, bytes) of each; addresses are multiples of 16, sizes of 8.
+        Addresses are multiples of 16, sizes of 8.
         """
         driver.set_bytes(stream, self._counter, 0, _WORD_BYTES)
         by_size = sorted(((address, size // _WORD_BYTES) for address, size in ranges if size), key=lambda item: item[1])
@@ -120,12 +114,10 @@ class DeviceKernels:
         return int.from_bytes(driver.read(self._counter, _WORD_BYTES), "little")
 
     def sum_up(self, stream: int, ranges: Iterable[tuple[int, int, int]], key: int) -> None:
-        """Enqueue adding memory up; stretches of one size together, as each takes as many programs as any beside it.
+        """Enqueue the adding up of (address, bytes, address of the sum) ranges, those of one size together.
 
-        Args:
-            stream: Where.
-            ranges: (address, bytes, address of a sum that it is added to) of each; addresses are multiples of 8.
-            key: An odd number of 63 bits that sums follow from.
+        Every row of a launch gets equally many programs. Addresses are multiples of 8. The key is an odd number of 63
+        bits.
         """
         rows: dict[int, list[Row]] = {}
         for row in ranges:
@@ -138,35 +130,31 @@ class DeviceKernels:
 
     def flush(self, stream: int) -> None:
         """Enqueue reading so much memory that nothing else stays in the L2 cache."""
-        self._enqueue(stream, "flush", (self._flush_blocks, 1, 1), [self._flushed])
+        self.launch(stream, "flush", (self._flush_blocks, 1, 1), [self._flushed])
 
     def delay(self, stream: int, microseconds: float, number: int = 0) -> None:
-        """Enqueue a wait; what it saw of the clocks is told under a number below `MOST_DELAYS`."""
-        told = self._held + number * _HELD_WORDS * _WORD_BYTES
-        self._enqueue(stream, "delay", (1, 1, 1), [round(microseconds * 1e3), told])
+        """Enqueue a delay; its clock readings are kept under a number below `MOST_DELAYS`."""
+        readings = self._held + number * _HELD_WORDS * _WORD_BYTES
+        self.launch(stream, "delay", (1, 1, 1), [round(microseconds * 1e3), readings])
 
     def delays(self, count: int) -> tuple[ClockReading, ...]:
-        """What the latest delays of so many numbers saw, which are over."""
-        told = driver.read(self._held, count * _HELD_WORDS * _WORD_BYTES)
+        """Return the readings of the latest delays with the numbers below `count`, which must be over."""
+        readings = driver.read(self._held, count * _HELD_WORDS * _WORD_BYTES)
         return tuple(
             ClockReading(cycles / max(nanoseconds, 1) * 1e3, ended_ns)
-            for cycles, nanoseconds, ended_ns, _ in struct.iter_unpack(f"<{_HELD_WORDS}q", told)
+            for cycles, nanoseconds, ended_ns, _ in struct.iter_unpack(f"<{_HELD_WORDS}q", readings)
         )
 
     def zones_fill(self, stream: int, base: int, zones: Iterable[tuple[int, int]], seed64: int) -> None:
-        """Enqueue the writing of red zones.
+        """Enqueue the writing of red zones, (offset in the arena, bytes), in an arena at address `base`.
 
-        Args:
-            stream: Where.
-            base: Address of the arena here.
-            zones: (offset in the arena, bytes) of each.
-            seed64: Of `zone_seed`; a byte of the pattern follows from it and from the byte's offset in the arena.
+        A byte of the pattern follows from `seed64`, a result of `zone_seed`, and from the byte's offset in the arena.
         """
         for batch in _batches(_zone_rows(base, zones)):
             self._enqueue_rows(stream, "fill_zones", batch, _zone_blocks(batch), [seed64])
 
     def zones_count(self, stream: int, base: int, zones: Iterable[tuple[int, int]], seed64: int) -> int:
-        """How many bytes of red zones are not what `zones_fill` wrote. Waits for the card."""
+        """Count the bytes of red zones that differ from those that `zones_fill` wrote. Waits for the card."""
         driver.set_bytes(stream, self._counter, 0, _WORD_BYTES)
         for batch in _batches(_zone_rows(base, zones)):
             self._enqueue_rows(stream, "count_zones", batch, _zone_blocks(batch), [seed64, self._counter])
@@ -178,9 +166,10 @@ class DeviceKernels:
         """Enqueue a kernel over a table of at most `ROWS` rows."""
         words = (ctypes.c_uint64 * (len(rows) * len(rows[0])))(*chain.from_iterable(rows))
         driver.write(stream, self._table, ctypes.addressof(words), ctypes.sizeof(words))
-        self._enqueue(stream, name, (blocks, len(rows), 1), [self._table, *arguments])
+        self.launch(stream, name, (blocks, len(rows), 1), [self._table, *arguments])
 
-    def _enqueue(self, stream: int, name: str, grid: tuple[int, int, int], arguments: Sequence[int]) -> None:
+    def launch(self, stream: int, name: str, grid: tuple[int, int, int], arguments: Sequence[int]) -> None:
+        """Enqueue one kernel by its name."""
         kernel = self._kernels[name]
         no_scratch = (0, 0)
         parameters = driver.LaunchParameters([*arguments, *no_scratch])
@@ -189,14 +178,14 @@ class DeviceKernels:
 
 
 def _content_arguments(spec: ContentSpec) -> list[int]:
-    """What a content kernel takes after its table, as bits."""
+    """Return the arguments of a content kernel after its table, as bits."""
     if spec.dtype in INTEGERS:
         return [spec.elements, int(spec.low), int(spec.high) - int(spec.low)]
     return [spec.elements, int(spec.kind is ContentKind.NORMAL), float_bits(spec.low), float_bits(spec.high)]
 
 
 def float_bits(value: float) -> int:
-    """The bits of a float32, as a kernel takes it; what is larger than any becomes infinite."""
+    """Return the bits of a float32, as a kernel takes it; values beyond its range become infinite."""
     return int.from_bytes(bytes(ctypes.c_float(value)), "little")
 
 

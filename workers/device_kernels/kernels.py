@@ -1,6 +1,6 @@
-"""The Triton kernels. Jobs come in tables of 64-bit words in the card's memory, a row for each program along y.
+"""The Triton support kernels. Jobs come in tables of 64-bit words in the card's memory, one row per program along y.
 
-Random words are Philox 4x32 with seven rounds, the fewest that pass BigCrush (Salmon et al. 2011, table 2): the key is
+Random words are Philox 4x32 with seven rounds, the fewest that pass BigCrush (Salmon et al. 2011, table 2). The key is
 a row's seed, the counter follows from the position. Each word gives two values, the second with its halves swapped.
 """
 
@@ -16,34 +16,35 @@ ROUNDS = tl.constexpr(7)
 TWO_LOG_2 = tl.constexpr(1.3862943611198906)
 """Twice the natural logarithm of two."""
 RARE = tl.constexpr(4096)
-"""Of so many words, one each makes its first and its second value an outlier. Values that are all alike could be
-guessed from a few: the sum of a row's exponentials comes out right to a per mille if a quarter of the row is read."""
+"""One in this many words makes its first value an outlier, and one makes its second value one. Without outliers a few
+values would tell all: the sum of a row's exponentials is right to a per mille after reading a quarter of the row."""
 OUTLYING = tl.constexpr(16.0)
-"""How much farther from zero outliers are: one weighs more in a row's exponentials than 32000 others."""
+"""Factor on outliers: one weighs more in a row's exponentials than 32000 other values."""
 FARTHEST = tl.constexpr(112.0)
-"""No value is farther from zero: the root of twice the logarithm of 2^32 is 6.7, and outliers are 16 times as far."""
+"""Bound on the magnitude of values: the root of twice the logarithm of 2^32 is 6.7, and outliers are 16 times as
+large."""
 VECTOR = tl.constexpr(16)
-"""Elements whose stores are put together."""
+"""Elements that are stored together."""
 
 
 @_jit
 def share(word: tl.tensor) -> tl.tensor:
-    """23 of a word's bits as a number in [0, 1)."""
+    """Return 23 of a word's bits as a number in [0, 1)."""
     return ((word >> 9) | 0x3F800000).to(tl.float32, bitcast=True) - 1.0
 
 
 @_jit
 def swap(word: tl.tensor) -> tl.tensor:
-    """A word with its halves swapped."""
+    """Return a word with its halves swapped."""
     return (word >> 16) | (word << 16)
 
 
 @_jit
 def minus_log2(word: tl.tensor) -> tl.tensor:
-    """Minus the binary logarithm of a word as a number in (0, 1].
+    """Return minus the binary logarithm of a word as a number in (0, 1].
 
-    The bits of a float32 are its logarithm but for a bow over each octave; the bow is a fit over Chebyshev points, off
-    by 6e-5 at most.
+    The bits of a float32 are its logarithm except for a bow over each octave. The bow is a fit over Chebyshev points,
+    off by 6e-5 at most.
     """
     bits = (word | 1).to(tl.float32).to(tl.uint32, bitcast=True)
     part = ((bits & 0x7FFFFF) | 0x3F800000).to(tl.float32, bitcast=True) - 1.0
@@ -53,7 +54,7 @@ def minus_log2(word: tl.tensor) -> tl.tensor:
 
 @_jit
 def draw_normals(word: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
-    """Two normal values (Box and Muller 1958), rarely outliers: the word gives the radius, its swapped self the angle.
+    """Draw two normal values (Box and Muller 1958), rarely outliers: radius from the word, angle from its swapped self.
 
     Sine and cosine of pi x are fits over the Chebyshev points of [-1, 1], off by 5e-5 at most.
     """
@@ -69,7 +70,7 @@ def draw_normals(word: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
 
 @_jit
 def draw_floats(word: tl.tensor, normal: tl.tensor, low: tl.tensor, high: tl.tensor) -> tl.tensor:
-    """Two values of each word side by side, (block, 2)."""
+    """Draw two values per word side by side, (block, 2)."""
     if normal:
         one, other = draw_normals(word)
     else:
@@ -83,13 +84,13 @@ def draw_floats(word: tl.tensor, normal: tl.tensor, low: tl.tensor, high: tl.ten
 
 @_jit
 def draw_integers(word: tl.tensor, low: tl.tensor, span: tl.tensor) -> tl.tensor:
-    """Two values of each word side by side, (block, 2) int64."""
+    """Draw two values per word side by side, (block, 2) int64."""
     return low + tl.join(tl.umulhi(word, span), tl.umulhi(swap(word), span)).to(tl.int64)
 
 
 @_jit
 def draw_words(seed: tl.tensor, counter: tl.tensor) -> tl.tensor:
-    """Four random words for each counter (uint32)."""
+    """Draw four random words per counter (uint32)."""
     one_key, other_key = seed.to(tl.uint32), (seed.to(tl.uint64) >> 32).to(tl.uint32)
     one, two, three, four = counter, counter * 0, counter * 0, counter * 0
     for _ in tl.static_range(ROUNDS):
@@ -104,19 +105,19 @@ def draw_words(seed: tl.tensor, counter: tl.tensor) -> tl.tensor:
 
 @_jit
 def count_up(block: tl.constexpr) -> tl.tensor:
-    """Counters of this program."""
+    """Return the counters of this program."""
     return (tl.program_id(0) * block + tl.arange(0, block)).to(tl.uint32)
 
 
 @_jit
 def line_up(one: tl.tensor, two: tl.tensor, three: tl.tensor, four: tl.tensor) -> tl.tensor:
-    """Four blocks of pairs as one, the eight values of a counter side by side."""
+    """Join four blocks of pairs, the eight values of a counter side by side."""
     return tl.reshape(tl.join(tl.join(one, two), tl.join(three, four)), (8 * one.shape[0],))
 
 
 @_jit
 def put(target: tl.tensor, elements: tl.tensor, values: tl.tensor, block: tl.constexpr) -> None:
-    """Store a program's share of the elements: whole vectors, then what is left over at the end."""
+    """Store a program's share of the elements: whole vectors, then the remainder at the end."""
     start = tl.program_id(0).to(tl.int64) * block
     left = tl.maximum(tl.minimum(elements - start, block), 0).to(tl.int32)
     vectors = left // VECTOR * VECTOR
@@ -130,7 +131,7 @@ def put(target: tl.tensor, elements: tl.tensor, values: tl.tensor, block: tl.con
 def make_floats(
     seed: tl.tensor, normal: tl.tensor, low: tl.tensor, high: tl.tensor, dtype: tl.constexpr, block: tl.constexpr
 ) -> tl.tensor:
-    """This program's share of the values of a seed: normal ones clamped to [low, high], or even ones between them."""
+    """Make this program's share of a seed's values: normal ones clamped to [low, high], or uniform ones in between."""
     one, two, three, four = draw_words(seed, count_up(block))
     values = line_up(
         draw_floats(one, normal, low, high),
@@ -145,7 +146,7 @@ def make_floats(
 def make_integers(
     seed: tl.tensor, low: tl.tensor, span: tl.tensor, dtype: tl.constexpr, block: tl.constexpr
 ) -> tl.tensor:
-    """This program's share of the values of a seed: even over low, low + 1, ..., low + span - 1."""
+    """Make this program's share of the values of a seed: uniform over low, low + 1, ..., low + span - 1."""
     one, two, three, four = draw_words(seed, count_up(block))
     wide = tl.zeros((block,), tl.uint32) + span.to(tl.uint32)
     return line_up(
@@ -166,7 +167,7 @@ def fill_floats(
     dtype: tl.constexpr,
     block: tl.constexpr,
 ) -> None:
-    """Rows of (address, seed): writes values."""
+    """Write values. Rows are (address, seed)."""
     row = table + 2 * tl.program_id(1)
     target = tl.multiple_of(tl.load(row).to(tl.pointer_type(dtype)), 16)
     put(target, elements, make_floats(tl.load(row + 1), normal, low, high, dtype, block), 8 * block)
@@ -181,7 +182,7 @@ def fill_integers(
     dtype: tl.constexpr,
     block: tl.constexpr,
 ) -> None:
-    """Rows of (address, seed): writes values."""
+    """Write values. Rows are (address, seed)."""
     row = table + 2 * tl.program_id(1)
     target = tl.multiple_of(tl.load(row).to(tl.pointer_type(dtype)), 16)
     put(target, elements, make_integers(tl.load(row + 1), low, span, dtype, block), 8 * block)
@@ -189,7 +190,7 @@ def fill_integers(
 
 @_jit
 def poison(table: tl.tensor, block: tl.constexpr) -> None:
-    """Rows of (address, bytes): sets every byte to 0xFF."""
+    """Set every byte to 0xFF. Rows are (address, bytes)."""
     row = table + 2 * tl.program_id(1)
     target = tl.multiple_of(tl.load(row).to(tl.pointer_type(tl.int8)), 16)
     put(target, tl.load(row + 1), tl.full((block,), -1, tl.int8), block)
@@ -197,7 +198,7 @@ def poison(table: tl.tensor, block: tl.constexpr) -> None:
 
 @_jit
 def count_unpoisoned(table: tl.tensor, differing: tl.tensor, block: tl.constexpr) -> None:
-    """Rows of (address, words of 64 bits): adds the words in which a byte is not 0xFF to a 64-bit counter."""
+    """Add the words in which a byte is not 0xFF to a 64-bit counter. Rows are (address, words of 64 bits)."""
     row = table + 2 * tl.program_id(1)
     target = tl.multiple_of(tl.load(row).to(tl.pointer_type(tl.int64)), 16)
     start, lane = tl.program_id(0).to(tl.int64) * block, tl.arange(0, block)
@@ -213,7 +214,7 @@ def count_unpoisoned(table: tl.tensor, differing: tl.tensor, block: tl.constexpr
 
 @_jit
 def mix(word: tl.tensor, place: tl.tensor, key: tl.tensor) -> tl.tensor:
-    """64 bits that follow from a word, its place and the key (the finaliser of SplitMix64, Steele et al. 2014)."""
+    """Return 64 bits that follow from a word, its place and the key (finaliser of SplitMix64, Steele et al. 2014)."""
     bits = word.to(tl.uint64, bitcast=True) ^ (place.to(tl.uint64, bitcast=True) * key.to(tl.uint64))
     bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9
     bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB
@@ -222,10 +223,10 @@ def mix(word: tl.tensor, place: tl.tensor, key: tl.tensor) -> tl.tensor:
 
 @_jit
 def sum_up(table: tl.tensor, key: tl.tensor, block: tl.constexpr) -> None:
-    """Rows of (address, bytes, address of a sum), addresses multiples of 8: adds memory up to 64 bits.
+    """Add memory up to 64 bits. Rows are (address, bytes, address of a sum), addresses multiples of 8.
 
-    What is added are words of eight bytes, each mixed with its place, what is left over byte by byte; sums wrap. Who
-    does not know the key, an odd number, cannot change memory so that the sum stays. A program takes `block` words.
+    Words of eight bytes are mixed with their place and added, the remaining bytes one by one; sums wrap. Without the
+    key, an odd number, memory cannot be changed so that the sum stays. A program takes `block` words.
     """
     row = table + 3 * tl.program_id(1)
     source, size = tl.load(row), tl.load(row + 1)
@@ -243,14 +244,14 @@ def sum_up(table: tl.tensor, key: tl.tensor, block: tl.constexpr) -> None:
 
 @_jit
 def expect_zone(seed: tl.tensor, offsets: tl.tensor) -> tl.tensor:
-    """The byte that a red zone has at an offset in the arena."""
+    """Return the byte of a red zone at an offset in the arena."""
     word, _, _, _ = draw_words(seed, (offsets >> 2).to(tl.uint32))
     return (word >> ((offsets & 3) * 8).to(tl.uint32)).to(tl.uint8)
 
 
 @_jit
 def fill_zones(table: tl.tensor, seed: tl.tensor, block: tl.constexpr) -> None:
-    """Rows of (address, offset in the arena, bytes)."""
+    """Write red zones. Rows are (address, offset in the arena, bytes)."""
     row = table + 3 * tl.program_id(1)
     target = tl.load(row).to(tl.pointer_type(tl.uint8))
     lane = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
@@ -260,7 +261,7 @@ def fill_zones(table: tl.tensor, seed: tl.tensor, block: tl.constexpr) -> None:
 
 @_jit
 def count_zones(table: tl.tensor, seed: tl.tensor, differing: tl.tensor, block: tl.constexpr) -> None:
-    """Rows as above: adds the bytes that are not what `fill_zones` wrote to a 64-bit counter."""
+    """Add the bytes that `fill_zones` did not write to a 64-bit counter. Rows as in `fill_zones`."""
     row = table + 3 * tl.program_id(1)
     target = tl.load(row).to(tl.pointer_type(tl.uint8))
     lane = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
@@ -273,7 +274,7 @@ def count_zones(table: tl.tensor, seed: tl.tensor, differing: tl.tensor, block: 
 
 @_jit
 def flush(buffer: tl.tensor, block: tl.constexpr) -> None:
-    """Reads every word of a buffer of zeros; lines that were written would go back to memory while a sample runs."""
+    """Read every word of a buffer of zeros; written lines would go back to memory while a sample runs."""
     words = buffer + tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
     total = tl.sum(tl.load(words), axis=0)
     if total != 0:
@@ -282,19 +283,19 @@ def flush(buffer: tl.tensor, block: tl.constexpr) -> None:
 
 @_jit
 def read_timer() -> tl.tensor:
-    """Nanoseconds."""
+    """Read the card's timer in nanoseconds."""
     return tl.inline_asm_elementwise("mov.u64 $0, %globaltimer;", "=l", [], tl.int64, is_pure=False, pack=1)
 
 
 @_jit
 def read_clock() -> tl.tensor:
-    """Cycles of this multiprocessor."""
+    """Read the cycles of this multiprocessor."""
     return tl.inline_asm_elementwise("mov.u64 $0, %clock64;", "=l", [], tl.int64, is_pure=False, pack=1)
 
 
 @_jit
 def delay(nanoseconds: tl.tensor, held: tl.tensor) -> None:
-    """Spins from one tick of the timer to another, then writes cycles and nanoseconds in between, and the timer.
+    """Spin from one tick of the timer to another, then write the cycles and nanoseconds in between, and the timer.
 
     The timer need not count every nanosecond: on some cards it moves once in a microsecond.
     """

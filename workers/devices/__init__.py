@@ -1,4 +1,4 @@
-"""Devices: what judges a variant, one kind a file."""
+"""Devices: judges of variants, one kind per file."""
 
 from pathlib import Path
 
@@ -15,9 +15,9 @@ __all__ = ["DEVICES", "CudaDevice", "DeviceBench", "ModelDevice", "open_device"]
 
 
 def open_device(device: Device, worker: str, seat: CardShare = FIRST_CARD, folder: Path | None = None) -> DeviceBench:
-    """Open a device for a worker; `DeviceBench` says what `seat` and `folder` are.
+    """Open a device for a worker; `DeviceBench` explains `seat` and `folder`.
 
     Raises:
-        ToolMissing: If there is no such device here.
+        ToolMissing: If this machine has no such device.
     """
     return DEVICES[device.kind](device, worker, seat, folder)

@@ -1,4 +1,4 @@
-"""Assembling several kernels at once, in processes that are forked from the bench before it is busy."""
+"""Assembling several kernels at once, in processes that are forked from the executor before it is busy."""
 
 import os
 import signal
@@ -13,30 +13,31 @@ from workers.protocol import Bundle, Kernel
 from workers.sandbox.syscalls import die_with_parent
 
 MOST_PROCESSES = 12
-"""Assembling a kernel takes 0.1 s, and bundles of the catalogue have nine kernels on average."""
+"""Maximum number of processes. Assembling a kernel takes 0.1 s, and bundles of the catalogue have nine kernels on
+average."""
 KEPT_KERNELS = 512
-"""Kernels whose machine code is remembered, a few tens of kilobytes each: variants and incumbents share many."""
+"""Kernels whose machine code is kept, a few tens of kilobytes each: variants and incumbents share many."""
 
 
 class Assemblers:
-    """A few processes that assemble kernels, as many as there are cores for."""
+    """Processes that assemble kernels, one per core at most."""
 
     def __init__(self) -> None:
-        """Survey the jail, so that the processes need not, and start them.
+        """Probe the sandbox, so that the processes need not, and start them.
 
         Raises:
-            JailFailed: If no jail can be set up here.
+            SandboxFailed: If no sandbox can be set up here.
         """
         sandbox.probe()
         cores = len(os.sched_getaffinity(0))
         self._pool = ProcessPoolExecutor(
             min(cores, MOST_PROCESSES), get_context("fork"), initializer=die_with_parent, initargs=(signal.SIGKILL,)
         )
-        self._pool.submit(os.getpid).result()  # Starts all of them now, while the bench holds nothing they should not.
+        self._pool.submit(os.getpid).result()  # Forks all processes now, before the executor holds secrets.
         self._kept: OrderedDict[str, Future[MachineCode]] = OrderedDict()
 
     def start(self, bundle: Bundle) -> Assembler:
-        """Begin with all kernels of a bundle; what is returned waits for one of them."""
+        """Start assembling all kernels of a bundle. Returns a function that waits for one of them."""
         begun = {digest: self._begin(digest, kernel) for digest, kernel in bundle.kernels.items()}
 
         def wait(kernel: Kernel) -> MachineCode:
@@ -49,7 +50,7 @@ class Assemblers:
         return wait
 
     def is_done(self, bundle: Bundle) -> bool:
-        """Whether all kernels of a bundle are assembled, or refused."""
+        """Return True if all kernels of a bundle are assembled or refused."""
         known = (self._kept.get(digest) for digest in bundle.kernels)
         return all(found is not None and found.done() for found in known)
 
@@ -58,7 +59,7 @@ class Assemblers:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _begin(self, digest: str, kernel: Kernel) -> Future[MachineCode]:
-        """The machine code of a kernel, known or under way."""
+        """Return the machine code of a kernel, known or under way."""
         found = self._kept.get(digest)
         if found is None or found.cancelled():
             found = self._kept[digest] = self._pool.submit(assemble_kernel, kernel)

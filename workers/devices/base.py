@@ -1,8 +1,7 @@
 """The device socket: judges one variant on one kind of device.
 
-A device takes a job and returns a report. It owns everything between: inputs, execution, checks, times. It runs in
-the bench process, never in the lease loop. Whatever a candidate does wrong comes back as an outcome; an exception
-means that the machine failed.
+A device takes a job and returns a report. It owns everything between: inputs, execution, checks, times. It runs in the
+executor, never in the lease loop. A candidate's mistakes are outcomes; an exception means that the machine failed.
 """
 
 from abc import ABC, abstractmethod
@@ -29,12 +28,12 @@ from workers.protocol import (
 
 
 class DeviceBench(ABC):
-    """Judges variants on one device.
+    """A judge of variants on one device.
 
     Attributes:
         kind: The `Device.kind` it serves; also its key in the table.
-        provenance: Where its times come from.
-        confirms: Whether a promotion needs a second, interleaved measurement here.
+        provenance: Origin of its times.
+        confirms: True if a promotion needs a second, interleaved measurement here.
     """
 
     kind: ClassVar[str]
@@ -52,12 +51,12 @@ class DeviceBench(ABC):
         """Prepare the device.
 
         Args:
-            device: What it serves.
+            device: The device it serves.
             worker: The id that its reports carry.
-            seat: Which card of this machine, and who shares it, on devices that measure.
-            folder: Where it may keep what outlives it, such as figures of baselines; None keeps nothing.
-            checks: What it holds candidates against. Only tests pass another table: a rogue that a check stops
-                has to get through without it.
+            seat: Card of this machine, and number of sharers, on devices that measure.
+            folder: Folder for persistent data, such as times of baselines; None keeps nothing.
+            checks: Checks of candidates. Only tests pass another table: a rogue that a check stops must get through
+                without that check.
 
         Raises:
             ToolMissing: If this machine has no such device.
@@ -70,7 +69,7 @@ class DeviceBench(ABC):
 
     @property
     def spent_s(self) -> dict[str, float]:
-        """Seconds that were waited so far for processes that it employs, by kind of order."""
+        """Seconds of waiting for its processes so far, by kind of command."""
         return {}
 
     @abstractmethod
@@ -79,7 +78,7 @@ class DeviceBench(ABC):
 
     @abstractmethod
     def measure(self, job: MeasureJob) -> Report:
-        """Check the variant, cheap to dear, and time it if it is correct. The first failure ends the job.
+        """Check the variant, cheap checks first, and time it if it is correct. The first failure ends the job.
 
         Raises:
             Transient: If the machine failed and another try may succeed.
@@ -94,16 +93,16 @@ class DeviceBench(ABC):
         raise ToolMissing(f"{self.device.name} does not confirm {job.id}: its figures do not change between runs")
 
     def foresee(self, bundle: Bundle) -> None:
-        """Begin to prepare what a later job on this bundle needs. Most devices have nothing to prepare."""
+        """Start preparing for a later job on this bundle. Most devices have nothing to prepare."""
         return
 
     def is_prepared(self, bundle: Bundle) -> bool:
-        """Whether a job on a bundle that was foreseen would not have to wait for it."""
+        """Return True if a job on this foreseen bundle need not wait for its preparation."""
         return True
 
     @abstractmethod
     def examine(self, job: FinalJob) -> Report:
-        """Look at the holder of a cell as closely as this machine can; a check that it cannot make is `skipped`.
+        """Examine the holder of a cell as closely as this machine can; a check that it cannot make is `skipped`.
 
         Raises:
             Transient: If the machine failed and another try may succeed.
@@ -114,7 +113,7 @@ class DeviceBench(ABC):
         """Release what the device holds. Idempotent."""
 
     def _blank(self, job: MeasureJob | ConfirmJob | FinalJob, grounds: TrustGrounds | None = None) -> Report:
-        """A report on a job as it is before anything is found; without grounds there is nothing to trust it for."""
+        """Return a report without findings. Without grounds it has no trust either."""
         return Report(
             kind=job.kind,
             job=job.id,

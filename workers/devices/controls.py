@@ -1,7 +1,7 @@
-"""Controls: plans made from the pacer's own, of which it is known how they must come out.
+"""Controls: plans made from the pacer's own, with known results.
 
-They are judged like a candidate: the pacer against itself, the pacer done twice a call, and the pacer without its last
-launch. If one comes out otherwise, the card, its clocks or our judge cannot be believed just now.
+They are judged like a candidate: the pacer against itself, the pacer done twice per call, and the pacer without its
+last launch. If one has another result, the card, its clocks or the judge cannot be trusted now.
 """
 
 import time
@@ -20,18 +20,19 @@ from workers.protocol import Allocate, Bundle, Graph, Launch, Operator, Plan
 EQUAL_PAIRS, PAIRS = 16, 4
 """Pairs of equal plans, as many as a variant gets, and of the other controls, whose effects are large."""
 EQUAL_WITHIN = 0.015
-"""By how much equal plans may differ in time. A hundred such races of four pairs deviate by 0.5 % on H100s, so that
-sixteen are off by as much once in a hundred million; the protocol's 0.5 % (3.4) would void one batch in twenty."""
+"""Maximum relative difference of equal plans in time. A hundred such timings of four pairs deviate by 0.5 % on H100s,
+so that sixteen pairs are off by as much once in a hundred million. The protocol's 0.5 % (3.4) would void one batch in
+twenty."""
 JOBS_A_BATCH = 50
-"""Measurements on an operator between two trials of its controls, which take 0.2 s; every confirm has its own."""
+"""Measurements on an operator between two runs of its controls, which take 0.2 s; every confirm has its own."""
 BATCH_S = 600.0
-"""Seconds after which controls are tried again though there were fewer measurements: a card may have changed since."""
+"""Seconds after which controls run again even after fewer measurements: a card may have changed since."""
 HOST_FACTOR = 2.0
-"""How much longer than by the card's timer the quickest round may take by the host's clock, which also counts the
-filling before the first sample, and how long the host is kept waiting."""
+"""Maximum ratio of the quickest round by the host's clock to the card's timer. The host also counts the filling before
+the first sample, and its own waiting."""
 TWICE = (1.25, 4.0)
-"""How much longer a pacer takes that is done twice: less than double where the second time finds its data in the L2
-cache, more where it does not and the first did."""
+"""Bounds of the time ratio of a pacer that is done twice: below 2 if the second time finds its data in the L2 cache,
+above if it does not and the first did."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,9 @@ class TimingControls:
         processes: The processes that use the card.
         operator: The contract.
         graphs: The reference at every shape.
-        pacer: What controls are made from.
+        pacer: Source of the controls.
         codes: Machine code of its kernels, by digest.
-        call_time: The pacer's at its first shape that is timed.
+        call_time: Call time of the pacer at its first benchmark shape.
     """
 
     processes: CardProcesses
@@ -55,14 +56,14 @@ class TimingControls:
     call_time: CallTime
 
     def run(self) -> dict[str, float]:
-        """Judge them all; what was measured, by the control's name.
+        """Judge all controls. Returns the measured values by the control's name.
 
         Returns:
-            `equal` and `twice`, times over the pacer's; `host`, a round by the host's clock over what it takes by the
-            card's timer; and `idle`, which is 1.0 for a refusal.
+            `equal` and `twice`, times over the pacer's; `host`, a round by the host's clock over the card's timer; and
+            `idle`, which is 1.0 for a refusal.
 
         Raises:
-            CardFailed: If one comes out otherwise than it must.
+            CardFailed: If one has another result than it must have.
         """
         plan = self.pacer.benchmarks[0]
         timing = self._accepted(plan, EQUAL_PAIRS)
@@ -91,7 +92,7 @@ class TimingControls:
         raise CardFailed("a control failed: a plan that leaves out its last launch was not refused")
 
     def _time(self, plan: Plan, pairs: int) -> PairedTimes:
-        """A plan beside the pacer."""
+        """Time a plan beside the pacer."""
         pacer = self.pacer.restricted([self.pacer.benchmarks[0]])
         bundles = {PairSide.CANDIDATE: pacer.model_copy(update={"plans": (plan,)}), PairSide.PACER: pacer}
         trial = VariantTrial(self.processes, self.operator, self.graphs, bundles, self.codes)
@@ -100,7 +101,7 @@ class TimingControls:
 
 @dataclass
 class _Batch:
-    """Measurements that rest on the same controls: what these gave, how many there are so far, and when it ends."""
+    """Measurements that rest on the same controls: their values, its end, and the number of measurements."""
 
     controls: dict[str, float]
     until: float
@@ -114,14 +115,14 @@ class ControlBatches:
         self._batches: dict[str, _Batch] = {}
 
     def controls(self, operator: str) -> dict[str, float] | None:
-        """What the controls of the present batch of an operator, by its digest, gave; None if a batch begins."""
+        """Return the values of an operator's present controls, by its digest; None if a batch begins."""
         batch = self._batches.get(operator)
         if batch is None or batch.jobs >= JOBS_A_BATCH or time.monotonic() >= batch.until:
             return None
         return batch.controls
 
     def count(self, operator: str, controls: dict[str, float] | None) -> None:
-        """Count a measurement with the controls that it rests on; None where it ended before there were any."""
+        """Count a measurement with the controls that it rests on; None if it ended before there were any."""
         if controls is None:
             return
         batch = self._batches.get(operator)
@@ -131,12 +132,12 @@ class ControlBatches:
 
 
 def repeated(plan: Plan) -> Plan:
-    """The plan with everything that it does done twice."""
+    """Return the plan with all its work done twice."""
     again = tuple(step for step in plan.steps if not isinstance(step, Allocate))
     return plan.model_copy(update={"steps": (*plan.steps, *again)})
 
 
 def without_last_launch(plan: Plan) -> Plan:
-    """The plan with its last launch left out."""
+    """Return the plan without its last launch."""
     last = max(index for index, step in enumerate(plan.steps) if isinstance(step, Launch))
     return plan.model_copy(update={"steps": (*plan.steps[:last], *plan.steps[last + 1 :])})

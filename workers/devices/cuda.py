@@ -1,6 +1,6 @@
 """Device `cuda`: judges variants by replaying their plans on a card. Every figure is measured.
 
-The bench that holds this device never opens the card itself: the crew does, in processes of their own.
+The executor that holds this device never opens the card itself: its card processes do.
 """
 
 from collections.abc import Mapping
@@ -39,14 +39,18 @@ from workers.sanitizer import find_sanitizer
 from workers.targets import TARGETS
 
 PAIRS = 16
-"""Pairs a shape when a variant is judged: half a per cent at a per-pair deviation of 1 % (evaluation protocol 3.3)."""
+"""Pairs per shape for a variant: half a per cent at a per-pair deviation of 1 % (evaluation protocol 3.3)."""
 BRIEF_PAIRS = 4
-"""Pairs a shape of a brief measurement: the fewest that have an interval."""
+"""Pairs per shape of a brief measurement: the fewest that have an interval."""
 Job = MeasureJob | ConfirmJob | FinalJob
 
 
 class CudaDevice(DeviceBench):
-    """Judges variants on one card of this machine."""
+    """Judges variants on one card of this machine.
+
+    Every job raises `BadMessage` if its bundle is for another target, and `CardFailed` if the card or a process that
+    uses it failed.
+    """
 
     kind = "cuda"
     provenance = Provenance.MEASURED
@@ -60,10 +64,10 @@ class CudaDevice(DeviceBench):
         folder: Path | None = None,
         checks: Mapping[str, Check] = CHECKS,
     ) -> None:
-        """Start the crew. In `folder` baselines are remembered.
+        """Start the card processes. Baselines are kept in `folder`.
 
         Raises:
-            ToolMissing: If the card is not of the class.
+            ToolMissing: If the card is of another class.
             CardFailed: If it cannot be opened.
         """
         super().__init__(device, worker, seat, folder, checks)
@@ -76,48 +80,35 @@ class CudaDevice(DeviceBench):
         self._setting = MeasurementContext(self._processes, self._assemblers, self._target, self._baselines)
         if device_of_card(self._processes.opened.card) != device:
             self._processes.close()
-            raise ToolMissing(f"card {seat.card} is '{self._processes.opened.card}', which is no {device.name}")
+            raise ToolMissing(f"card {seat.card} is '{self._processes.opened.card}', not {device.name}")
 
     @property
     def spent_s(self) -> dict[str, float]:
-        """Seconds that were waited for the crew so far, by kind of order; of those for a turn by `turns`."""
+        """Seconds of waiting for the card processes so far, by kind of command; `turns` for the GPU lock."""
         return {**self._processes.spent_s, "turns": self._processes.gpu_lock.waited_s}
 
     def versions(self) -> dict[str, str]:
-        """Versions of everything that influences a figure."""
+        """Return versions of everything that influences a figure."""
         return {**self._versions, **self._processes.opened.versions}
 
     def measure(self, job: MeasureJob) -> Report:
-        """Check the variant and time it against the pacer.
-
-        Raises:
-            BadMessage: If the bundle is for another target.
-            CardFailed: If the card or a process that uses it failed.
-        """
+        """Check the variant and time it against the pacer."""
         return self._measured(job, PAIRS, CheckDepth.USUAL, related=job.related)
 
     def measure_briefly(self, job: MeasureJob) -> Report:
-        """The same as `measure` with as few pairs as there can be, for recording thousands of variants in minutes.
+        """Measure with the minimum number of pairs, to record thousands of variants in minutes.
 
         Benchmark plans are checked by every output of their timed runs, the others by runs of their own. The times are
-        those of the race alone; nothing that was measured so can hold a cell.
-
-        Raises:
-            BadMessage: If the bundle is for another target.
-            CardFailed: If the card or a process that uses it failed.
+        those of the timing alone; a variant measured this way cannot hold a cell.
         """
         return self._measured(job, BRIEF_PAIRS, CheckDepth.BRIEF, related=False)
 
     def confirm(self, job: ConfirmJob) -> Report:
-        """Check the challenger anew, time it against the pacer, and against the incumbent until it is clear who wins.
+        """Check the challenger again, time it against the pacer, then against the incumbent until it is clear who wins.
 
-        Large plans too are checked on all draws: whoever holds a cell has met them.
-        Both races run on content that nobody has met before: what the archive keeps cannot come out of a memory that
-        outlasts a job. The controls, whose plans are ours, get what they always get.
-
-        Raises:
-            BadMessage: If the bundle is for another target.
-            CardFailed: If the card or a process that uses it failed.
+        Large plans too are checked on all draws, so that every holder of a cell has passed them. Both timings run on
+        fresh content, so that no result in the archive can come from a memory that outlasts a job. The controls, whose
+        plans are trusted, get their usual content.
         """
         measurement = Measurement(
             job.operator,
@@ -131,12 +122,7 @@ class CudaDevice(DeviceBench):
         return self._judge(job, measurement, PAIRS, job.incumbent)
 
     def examine(self, job: FinalJob) -> Report:
-        """Run the finalist on random shapes and under the sanitizer.
-
-        Raises:
-            BadMessage: If the bundle is for another target.
-            CardFailed: If the card or a process that uses it failed.
-        """
+        """Run the finalist on random shapes and under the sanitizer."""
         examination = Examination(job, self._setting, find_sanitizer(), self.seat.card)
         report = self._report(job, job.bundle)
         found: dict[str, object] = {}
@@ -149,15 +135,15 @@ class CudaDevice(DeviceBench):
         return report.model_copy(update=found)
 
     def foresee(self, bundle: Bundle) -> None:
-        """Begin to assemble its kernels."""
+        """Start assembling its kernels."""
         self._assemblers.start(bundle)
 
     def is_prepared(self, bundle: Bundle) -> bool:
-        """Whether its kernels are assembled."""
+        """Return True if its kernels are assembled."""
         return self._assemblers.is_done(bundle)
 
     def close(self) -> None:
-        """End the crew, the assemblers and the process that measures baselines."""
+        """End the card processes, the assemblers and the process that measures baselines."""
         self._processes.close()
         self._baseline_process.close()
         self._assemblers.close()
@@ -183,18 +169,14 @@ class CudaDevice(DeviceBench):
         except JudgementEnded as ended:
             found |= ended.found
         self._batches.count(job.operator.digest, measurement.controls)
-        # A control that fails, and clocks that disagree, are failures of ours that no report comes from.
+        # A failed control, or clocks that disagree, are internal failures without a report.
         grounds = report.grounds.model_copy(update={"agreed": bool(measurement.controls)}) if report.grounds else None
         found |= {"grounds": grounds, "trust": label(grounds)[0] if grounds else None}
         found |= {"checks": measurement.checks, "stages_s": measurement.stages_s}
         return report.model_copy(update={**found, "controls": measurement.controls or {}})
 
     def _report(self, job: Job, bundle: Bundle) -> Report:
-        """A report on a job as it is before anything is found.
-
-        Raises:
-            BadMessage: If the bundle is for another target.
-        """
+        """Return a report without findings."""
         if bundle.target != self._target.name:
             raise BadMessage(f"{self.device.name} runs {self._target.name}; job {job.id} is for {bundle.target}")
         grounds = TrustGrounds(jail=sandbox.probe(), replayed=True, measured=True, agreed=False)

@@ -1,4 +1,4 @@
-"""How a judgement ends early, and where its time goes: shared by all devices."""
+"""Early ends of a judgement, and seconds by stage: shared by all devices."""
 
 import time
 from collections.abc import Iterator
@@ -8,14 +8,14 @@ from workers.protocol import REASON_CHARS, Outcome, Stage, printable
 
 
 class JudgementEnded(Exception):
-    """The verdict is in, and it is not `correct`.
+    """The verdict is known, and it is not `correct`.
 
     Attributes:
-        found: The fields of a report that say why.
+        found: Fields of a report that say why.
     """
 
     def __init__(self, stage: Stage, outcome: Outcome, reason: str, line: int | None = None) -> None:
-        """Remember why, in what prints."""
+        """Keep the reason, in printable characters."""
         reason = printable(reason)
         super().__init__(reason)
         self.found = {"stage": stage, "outcome": outcome, "reason": reason[:REASON_CHARS], "line": line}
@@ -23,7 +23,7 @@ class JudgementEnded(Exception):
 
 @contextmanager
 def timed(stages_s: dict[str, float], stage: str) -> Iterator[None]:
-    """Add the seconds of a block to a stage's."""
+    """Add the seconds of a block to a stage."""
     started = time.perf_counter()
     try:
         yield

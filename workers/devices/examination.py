@@ -19,22 +19,22 @@ from workers.sanitizer import TOOLS, Sanitizer
 from workers.sanitizer.messages import ReplayRequest
 
 ABSENT = "no compute-sanitizer on this machine; it comes with the CUDA toolkit"
-"""Why a card's finalists are not sanitised."""
+"""Reason why a card's finalists are not sanitised."""
 OUTCOMES = {
     "memcheck": Outcome.OUT_OF_BOUNDS,
     "initcheck": Outcome.NONDETERMINISTIC,
     "racecheck": Outcome.NONDETERMINISTIC,
 }
-"""What a finding of a tool makes of a finalist: what comes of a race, or of memory that nobody wrote, is left to
-chance."""
+"""Outcome of a finalist by the tool with a finding: a race, or a read of uninitialised memory, gives random results."""
 UNDECIDED = (Outcome.PLAN_REJECTED, Outcome.HANG)
-"""What says nothing against a plan at so large a shape: arenas may be too small for it, and its run may take long."""
-UNSEEN = "results have more than 2^31 elements, too, and nobody has seen the checker itself count so far on a card"
-"""Why a shape is not tried: were the checker wrong there, honest kernels would lose their cells."""
+"""Outcomes that say nothing against a plan at so large a shape: arenas may be too small for it, and its run may be
+slow."""
+UNSEEN = "results have more than 2^31 elements too, and the oracle itself is not tested at that size on a card"
+"""Reason for skipping a shape: if the oracle were wrong there, honest kernels would lose their cells."""
 REFERENCE_BYTES = 8
-"""Of an element in float64, which expected results are worked out in."""
+"""Bytes of an element in float64, the dtype of expected results."""
 SANITISED_BYTES = 2**30
-"""Bytes of inputs and results up to which a plan runs under the sanitizer, in memory beside the runner's."""
+"""Maximum bytes of inputs and results of a plan under the sanitizer, in memory beside the runner's."""
 
 
 @dataclass
@@ -42,11 +42,11 @@ class Examination:
     """One finalist.
 
     Attributes:
-        job: What is asked.
-        setting: What judgements on this card have in common.
+        job: The job.
+        setting: Context of all measurements on this card.
         sanitizer: The tool; None if this machine has none.
         card: Index of the card.
-        checks: What was found so far, by name.
+        checks: Results so far, by name.
         stages_s: Seconds by stage so far.
     """
 
@@ -58,30 +58,30 @@ class Examination:
     stages_s: dict[str, float] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Make all checks, quick ones first; what takes most of the card's memory comes last.
+        """Make all checks, quick ones first and those with the largest memory last.
 
         Raises:
-            Ended: At the first that fails.
+            JudgementEnded: At the first that fails.
             CardFailed: If the card or a process that uses it failed.
         """
         with timed(self.stages_s, "assemble"):
             codes = assemble_again(self.job.bundle, self.job.operator, self.setting.assemblers).codes
         with timed(self.stages_s, RANDOM_SHAPES):
             self._run_random_shapes(codes)
-        rehearsal = self._rehearsal(codes)
+        request = self._replay_request(codes)
         for tool in TOOLS:
             with timed(self.stages_s, tool):
-                self._sanitise(tool, rehearsal)
+                self._sanitise(tool, request)
         with timed(self.stages_s, FAR_INDICES):
             self._run_far(codes)
 
     @property
     def sanitised(self) -> bool:
-        """Whether every tool saw the end and found nothing."""
+        """True if every tool finished without a finding."""
         return all(tool in self.checks and self.checks[tool].verdict == "passed" for tool in TOOLS)
 
     def results(self) -> tuple[CheckResult, ...]:
-        """One result a check, those that were not reached among them."""
+        """Return one result per check, including those that were not reached."""
         return tuple(self.checks.get(name, skipped(name, "not reached")) for name in FINAL_CHECKS)
 
     def _run_random_shapes(self, codes: Mapping[str, MachineCode]) -> None:
@@ -107,10 +107,10 @@ class Examination:
         self.checks[RANDOM_SHAPES] = CheckResult(name=RANDOM_SHAPES, verdict="passed", detail=detail)
 
     def _run_far(self, codes: Mapping[str, MachineCode]) -> None:
-        """Run the shape with indices beyond 2^31. What the card has no memory or time for is nobody's failure."""
+        """Run the shape with indices beyond 2^31. It is skipped if the card has too little memory or time for it."""
         plan = far_plan(self.job.bundle, self.job.operator)
         if plan is None:
-            self.checks[FAR_INDICES] = skipped(FAR_INDICES, self.job.unreached or "no such shape was asked for")
+            self.checks[FAR_INDICES] = skipped(FAR_INDICES, self.job.unreached or "the job has no such shape")
             return
         key = plan.shape.key
         try:
@@ -126,12 +126,7 @@ class Examination:
         self.checks[FAR_INDICES] = result
 
     def _far_result(self, plan: Plan, codes: Mapping[str, MachineCode]) -> CheckResult:
-        """What comes of running a plan on one draw, alone in the arena.
-
-        Raises:
-            Ended: If it is not right, or the arena too small for it.
-            CardFailed: If the card failed; `CardMemoryShort` if it has too little memory.
-        """
+        """Run a plan on one draw, alone in the arena."""
         job, processes = self.job, self.setting.processes
         bundle = job.bundle.restricted([plan])
         (graph,) = (graph for graph in job.graphs if graph.shape.key == plan.shape.key)
@@ -139,28 +134,26 @@ class Examination:
             return skipped(FAR_INDICES, f"at {plan.shape.key} {UNSEEN}")
         needed = room_for(bundle, runs=1) + judging_bytes(job.operator, graph)
         if needed > processes.memory_bytes:
-            beside = (
-                f"with a reference in float64 it takes {needed / 1e9:.0f} GB, and {processes.memory_bytes / 1e9:.0f}"
-            )
-            return skipped(FAR_INDICES, f"{plan.shape.key} does not fit the card: {beside} are there")
+            sizes = f"it needs {needed / 1e9:.0f} GB with a float64 reference, of {processes.memory_bytes / 1e9:.0f} GB"
+            return skipped(FAR_INDICES, f"{plan.shape.key} does not fit the card: {sizes}")
         processes.provide(room_for(bundle, runs=1))
         trial = VariantTrial(processes, job.operator, (graph,), {PairSide.CANDIDATE: bundle}, codes, fresh=True)
         trial.run([CheckedRuns(0, "normal", 1)])
         trial.check_idle()
         return CheckResult(name=FAR_INDICES, verdict="passed", detail=f"{plan.shape.key}, one draw")
 
-    def _sanitise(self, tool: str, rehearsal: ReplayRequest) -> None:
+    def _sanitise(self, tool: str, request: ReplayRequest) -> None:
         if self.sanitizer is None:
             result = skipped(tool, ABSENT)
         else:
             with self.setting.processes.gpu_lock.shared():
-                result = self.sanitizer.run(tool, rehearsal)
+                result = self.sanitizer.run(tool, request)
         self.checks[tool] = result
         if result.verdict == "failed":
             raise JudgementEnded(Stage.FINAL, OUTCOMES[tool], result.detail)
 
-    def _rehearsal(self, codes: Mapping[str, MachineCode]) -> ReplayRequest:
-        """Boundary shapes, where buffers are small and tails are long, and the smallest benchmark shape."""
+    def _replay_request(self, codes: Mapping[str, MachineCode]) -> ReplayRequest:
+        """Return a request for boundary shapes, with small buffers and long tails, and the smallest benchmark shape."""
         bundle = self.job.bundle
         return ReplayRequest(
             card=self.card,
@@ -173,14 +166,14 @@ class Examination:
 
 
 def judging_bytes(operator: Operator, graph: Graph) -> int:
-    """Bytes that looking at a run takes at least: inputs made again, and inputs and results in float64."""
+    """Return the minimum size of a look at a run: inputs made again, and inputs and results in float64."""
     dims = graph.shape.dims
     sizes = [prod(operator.input_shape(item, dims)) for item in operator.given]
     return operator.input_bytes(dims) + REFERENCE_BYTES * sum([*sizes, *map(prod, graph.output_shapes)])
 
 
 def sanitised(bundle: Bundle, graphs: Sequence[Graph], operator: Operator) -> tuple[int, ...]:
-    """Positions of the plans that run under the sanitizer, the smallest first by inputs and results."""
+    """Return positions of the plans that run under the sanitizer, the smallest first by inputs and results."""
     sizes = {graph.shape.key: contract_bytes(operator, graph) for graph in graphs}
 
     def size(index: int) -> int:

@@ -1,4 +1,4 @@
-"""The interpreter, from outside: sends plans and inputs into the jail, and reads the hostile reply."""
+"""The interpreter's client: sends plans and inputs into the sandbox, and reads the untrusted reply."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ from workers.protocol import DTYPE_BYTES, FinalJob, MeasureJob, Operator, Plan
 from workers.protocol.job import BUSY
 
 MEMORY_BYTES = 4 * 2**30
-"""Memory that an interpretation may add to the warm process, sampled benchmark buffers included."""
+"""Maximum memory that an interpretation may add to the warm process, sampled benchmark buffers included."""
 
 
 class InterpretationUnusable(Exception):
-    """The interpreter gave no reply to judge by; the message says why, to a person or an LLM."""
+    """The interpreter gave no usable reply; the message says why, to a person or an LLM."""
 
 
 @dataclass(frozen=True)
 class InterpretedResult:
-    """What one plan made of one draw."""
+    """Results of one plan on one draw."""
 
     outputs: tuple[torch.Tensor, ...]
     inputs_after: tuple[torch.Tensor, ...]
@@ -31,12 +31,7 @@ class InterpretedResult:
 
 @dataclass(frozen=True)
 class Interpretation:
-    """What came back, checked for size and number only.
-
-    Attributes:
-        reply: The header.
-        results: By finished case and draw.
-    """
+    """The reply's header, and its results by finished case and draw; checked for size and number only."""
 
     reply: InterpretReply
     results: list[list[InterpretedResult]]
@@ -54,15 +49,15 @@ def interpret(
 
     Args:
         job: Names the source, the target and the operator.
-        cases: What to execute.
+        cases: Plans to execute.
         drawn: Inputs, by case and draw.
         sampled: Plans whose traffic is sampled.
-        limit_s: Seconds of a processor until the jail is closed; by the clock `BUSY` times as many.
-        interpreter_function: What runs in the jail.
+        limit_s: Maximum seconds of processor time in the sandbox; by the clock `BUSY` times as many.
+        interpreter_function: Function that runs in the sandbox.
 
     Raises:
-        Unusable: If no reply came back that makes sense.
-        JailFailed: If the jail cannot be set up.
+        InterpretationUnusable: If there is no valid reply.
+        SandboxFailed: If the sandbox cannot be set up.
     """
     launched = _launched(job, cases)
     request = InterpretRequest(
@@ -85,33 +80,33 @@ def interpret(
         reply, blobs = unpack(result.reply, InterpretReply)
         results = _read(job.operator, cases[: len(reply.finished)], blobs)
     except ValueError as error:
-        raise InterpretationUnusable(f"the interpreter's reply makes no sense: {error}") from error
+        raise InterpretationUnusable(f"the interpreter's reply is invalid: {error}") from error
     done = reply.outcome is not None or (len(reply.finished) == len(cases) and _fits(reply, sampled))
     if not done or (reply.outcome is not None and len(reply.finished) >= len(cases)):
-        raise InterpretationUnusable("the interpreter's reply makes no sense: its plans are not those of the request")
+        raise InterpretationUnusable("the interpreter's reply is invalid: its plans are not those of the request")
     return Interpretation(reply, results)
 
 
 def _sample_seed(job: MeasureJob | FinalJob) -> str:
-    """What decides about samples: nobody writes a kernel that knows its own hash, and it stays the same."""
+    """Return the seed of samples: no kernel knows its own hash, and it stays the same."""
     return job.bundle.identity
 
 
 def _tiles(job: MeasureJob | FinalJob, sampled: Sequence[Plan]) -> list[tuple[torch.Tensor, ...]]:
-    """What the inputs of each sampled plan repeat."""
+    """Return the tiles that the inputs of each sampled plan repeat."""
     return [draw_tiles(job.operator, plan.shape, TILE_BYTES, _sample_seed(job).encode()) for plan in sampled]
 
 
 def _fits(reply: InterpretReply, sampled: Sequence[Plan]) -> bool:
-    """Whether a reply has as many launches of each sampled plan as that has, if any."""
-    told = [None if launches is None else len(launches) for launches in reply.sampled]
-    return len(told) == len(sampled) and all(
-        count in (None, len(plan.launches)) for count, plan in zip(told, sampled, strict=True)
+    """Return True if the reply has as many launches per sampled plan as the plan, if any."""
+    counts = [None if launches is None else len(launches) for launches in reply.sampled]
+    return len(counts) == len(sampled) and all(
+        count in (None, len(plan.launches)) for count, plan in zip(counts, sampled, strict=True)
     )
 
 
 def _launched(job: MeasureJob | FinalJob, cases: Sequence[SelectedRun]) -> tuple[Plan, ...]:
-    """What is executed, and where a time is predicted, what that is of."""
+    """Return the executed plans, and for a measurement also the plans whose times are predicted."""
     executed = tuple(case.plan for case in cases)
     predicted = job.bundle.benchmarks if isinstance(job, MeasureJob) else ()
     return (*executed, *(plan for plan in predicted if plan not in executed))
@@ -120,8 +115,8 @@ def _launched(job: MeasureJob | FinalJob, cases: Sequence[SelectedRun]) -> tuple
 def _explain(result: sandbox.SandboxResult, limit_s: float) -> str:
     if result.ending is sandbox.SandboxEnding.TIMEOUT:
         return f"the kernel did not end within {limit_s:g} s in the interpreter: an endless loop, or too much work"
-    said = result.detail.strip().splitlines()
-    return f"the interpreter's process ended ({result.ending.value}): {said[-1] if said else 'it left no word'}"
+    lines = result.detail.strip().splitlines()
+    return f"the interpreter's process ended ({result.ending.value}): {lines[-1] if lines else 'no message'}"
 
 
 def _to_bytes(tensor: torch.Tensor) -> bytes:
@@ -131,11 +126,7 @@ def _to_bytes(tensor: torch.Tensor) -> bytes:
 def _read(
     operator: Operator, cases: Sequence[SelectedRun], blobs: Sequence[memoryview]
 ) -> list[list[InterpretedResult]]:
-    """Tensors of the reply, by case and draw.
-
-    Raises:
-        ValueError: If they are not as many or not of the size that the plans say.
-    """
+    """Return tensors of the reply, by case and draw."""
     remaining = chain(blobs, repeat(memoryview(b"")))
     expected = 0
     results: list[list[InterpretedResult]] = []

@@ -1,4 +1,4 @@
-"""One job on a card, from a bundle to the fields of a report: assemble, check, race, relate to the baselines."""
+"""One job on a card, from a bundle to the fields of a report: assemble, check, time, relate to the baselines."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -41,24 +41,25 @@ from workers.targets import Target
 from workers.timing import CONFIDENCE, Estimate, weighted
 
 RIVAL_PAIRS = 256
-"""Most pairs a shape against the incumbent, if it stays open who is faster (evaluation protocol 3.4)."""
+"""Maximum number of pairs per shape against the incumbent, if it stays open which is faster (evaluation protocol
+3.4)."""
 SAMPLE_DIGITS = 4
-"""Decimals of a microsecond that raw samples keep: thousands of times finer than events resolve."""
+"""Decimals of a microsecond in raw samples: thousands of times finer than events resolve."""
 CLOCK_DIGITS = 1
-"""Decimals of a megahertz that clocks keep."""
+"""Decimals of a megahertz in clocks."""
 _NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 
 @dataclass(frozen=True)
 class MeasurementContext:
-    """What measurements on a card have in common.
+    """Context of all measurements on a card.
 
     Attributes:
         processes: The processes that use the card.
         assemblers: The processes that assemble kernels.
-        target: Sheet of the card.
-        baselines: Figures of the baselines for a pacer, by shape key; may take minutes the first time.
-        call_times: Those of pacers at shapes, by the pacer's identity and the shape's key.
+        target: Specification of the card.
+        baselines: Times of the baselines for a pacer, by shape key; may take minutes the first time.
+        call_times: Call times of pacers, by the pacer's identity and the shape's key.
     """
 
     processes: CardProcesses
@@ -75,15 +76,15 @@ class Measurement:
     Attributes:
         operator: The contract.
         graphs: The reference at every shape.
-        bundle: What is judged.
-        pacer: What it is paired with: a bundle of benchmark plans; None if it paces itself.
-        setting: What measurements have in common.
-        related: Whether to relate the pacer to the baselines.
-        fresh: Whether the candidate gets content that nobody has met or will meet; the controls, whose plans are ours,
-            get what they always get.
-        scrutiny: How closely the candidate is looked at.
-        controls: What the controls gave; tried before the candidate is judged if they are None.
-        checks: What the checks found so far.
+        bundle: The bundle to judge.
+        pacer: The bundle of benchmark plans it is paired with; None if it paces itself.
+        setting: Context of all measurements.
+        related: True to relate the pacer to the baselines.
+        fresh: True if the candidate gets content that is used once; the controls, whose plans are trusted, get their
+            usual content.
+        scrutiny: Depth of the candidate's checks.
+        controls: Values of the controls; run before the candidate if None.
+        checks: Results of the checks so far.
         stages_s: Seconds by stage so far.
     """
 
@@ -101,14 +102,14 @@ class Measurement:
     _codes: dict[str, MachineCode] = field(default_factory=dict, init=False)
 
     def run(self, pairs: int, incumbent: Bundle | None = None) -> dict[str, object]:
-        """Judge; the fields of a report about a correct variant.
+        """Judge the bundle. Returns the fields of a report about a correct variant.
 
         Args:
-            pairs: Paired samples a shape against the pacer.
-            incumbent: What a challenger must beat, timed against it directly.
+            pairs: Paired samples per shape against the pacer.
+            incumbent: The bundle that a challenger must beat, timed against it directly.
 
         Raises:
-            Ended: If the variant is not correct.
+            JudgementEnded: If the variant is not correct.
             CardFailed: If the card or a process that uses it failed.
         """
         with timed(self.stages_s, "assemble"):
@@ -130,9 +131,8 @@ class Measurement:
             rivals = self._timings(incumbent.reduced(), RIVAL_PAIRS, head_to_head=True)
             for timing in rivals:
                 check_cycles(timing)
-            found["rival"] = _ratio(
-                weighted([inverse(timing.slowdown) for timing in rivals], self._weights()), LOOK_CONFIDENCE
-            )
+            speedups = [inverse(timing.slowdown) for timing in rivals]
+            found["rival"] = _ratio(weighted(speedups, self._weights()), LOOK_CONFIDENCE)
             of_rivals = {timing.shape: _samples(timing) for timing in rivals}
             found["shapes"] = tuple(
                 shape.model_copy(update={"rival_samples": of_rivals[shape.shape]}) for shape in shapes
@@ -140,33 +140,22 @@ class Measurement:
         return found
 
     def _assembled(self, bundle: Bundle) -> dict[str, Readings]:
-        """Lint and assemble again; readings by shape key.
-
-        Raises:
-            Ended: If it is refused, or gives other machine code than on the trace side.
-        """
+        """Lint and assemble again. Returns readings by shape key."""
         assembled = assemble_again(bundle, self.operator, self.setting.assemblers)
         self._codes.update(assembled.codes)
         return {plan.shape.key: found for plan, found in zip(bundle.plans, assembled.readings, strict=True)}
 
     def _assemble_judged(self, bundle: Bundle) -> None:
-        """Assemble what was judged before: that it does not come out the same is nothing that the candidate did.
-
-        Raises:
-            CardFailed: If it does not.
-        """
+        """Assemble a bundle that was judged before: a difference is not the candidate's fault."""
         try:
             self._assembled(bundle)
         except JudgementEnded as ended:
             raise CardFailed(f"a kernel to compare with cannot be assembled here: {ended}") from ended
 
     def _timings(self, against: Bundle, pairs: int, *, head_to_head: bool = False) -> list[PairedTimes]:
-        """Check the candidate and race it against another bundle, at every benchmark shape.
+        """Check the candidate and time it against another bundle, at every benchmark shape.
 
-        Args:
-            against: The pacer, or the incumbent.
-            pairs: Most paired samples a shape.
-            head_to_head: Whether it is the incumbent: the candidate is checked, and to know who is faster suffices.
+        Against the incumbent, `head_to_head`, it is already checked, and knowing the faster one is enough.
         """
         with timed(self.stages_s, "load"):
             bundles = {PairSide.CANDIDATE: self.bundle, PairSide.PACER: against}
@@ -177,10 +166,7 @@ class Measurement:
                 with timed(self.stages_s, "check"):
                     trial.check(self.scrutiny)
             with timed(self.stages_s, "time"):
-                suffices = PairedTimes.is_decided if head_to_head else PairedTimes.is_hopeless
-                time_shape = partial(
-                    self._time, trial, against.identity, pairs=pairs, suffices=suffices, untrusted=head_to_head
-                )
+                time_shape = partial(self._time, trial, against.identity, pairs=pairs, head_to_head=head_to_head)
                 timings = [time_shape(index, plan) for index, plan in benchmarks(self.bundle)]
                 trial.check_idle()
                 return timings
@@ -192,22 +178,13 @@ class Measurement:
         return TimingControls(self.setting.processes, self.operator, self.graphs, pacer, self._codes, call_time).run()
 
     def _time(
-        self,
-        trial: VariantTrial,
-        pacer: str,
-        index: int,
-        plan: Plan,
-        *,
-        pairs: int,
-        suffices: Callable[[PairedTimes], bool],
-        untrusted: bool,
+        self, trial: VariantTrial, pacer: str, index: int, plan: Plan, *, pairs: int, head_to_head: bool
     ) -> PairedTimes:
         key = plan.shape.key
         other = next(at for at, plan in benchmarks(trial.bundles[PairSide.PACER]) if plan.shape.key == key)
         plans = {PairSide.CANDIDATE: index, PairSide.PACER: other}
-        timing = PairedTimer(trial, plans, self.setting.call_times[pacer, key], untrusted=untrusted).time(
-            pairs, suffices
-        )
+        timer = PairedTimer(trial, plans, self.setting.call_times[pacer, key], untrusted=head_to_head)
+        timing = timer.time(pairs, PairedTimes.is_decided if head_to_head else PairedTimes.is_hopeless)
         graph = next(graph for graph in self.graphs if graph.shape.key == key)
         reject_below_floor(timing, median(timing.candidate_us), floor_us(self.operator, graph, self.setting.target))
         return timing
@@ -241,10 +218,10 @@ def _samples(timing: PairedTimes) -> Samples:
 
 
 def assemble_again(bundle: Bundle, operator: Operator, assemblers: Assemblers) -> AssembledBundle:
-    """Lint and assemble what a trace worker has assembled.
+    """Lint and assemble a bundle that a trace worker has assembled.
 
     Raises:
-        Ended: If it is refused, or gives other machine code than on the trace side.
+        JudgementEnded: If it is refused, or its machine code differs from the trace side's.
     """
     assembled = assemble(bundle, operator, assemblers.start(bundle))
     if assembled.outcome is not None or assembled.bundle is None:
@@ -260,12 +237,12 @@ def assemble_again(bundle: Bundle, operator: Operator, assemblers: Assemblers) -
 def joint_speedup(
     timings: Sequence[PairedTimes], baselines: Mapping[str, Baseline], weights: Sequence[float]
 ) -> Ratio | None:
-    """Best baseline over candidate: the weighted geometric mean over shapes, bounded jointly; None without baselines.
+    """Return the joint speedup over the best baselines, a weighted geometric mean; None without baselines.
 
     Args:
-        timings: One a benchmark shape.
-        baselines: By shape key.
-        weights: Of the shapes, in the order of the races.
+        timings: One per benchmark shape.
+        baselines: Baselines by shape key.
+        weights: Weights of the shapes, in the order of the timings.
     """
     parts = []
     for timing in timings:
@@ -280,7 +257,7 @@ def joint_speedup(
 
 
 def inverse(estimate: Estimate) -> Estimate:
-    """The same comparison the other way round."""
+    """Return the same comparison the other way round."""
     return Estimate(-estimate.mean, estimate.error, estimate.freedom)
 
 

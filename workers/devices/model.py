@@ -1,7 +1,7 @@
 """Device `model`: correctness by the interpreter, time by prediction. Needs no GPU.
 
-It judges what it can execute, on small shapes and secret inputs, and says `not_interpretable` where it cannot know.
-Nothing it reports was measured.
+It judges plans that it can execute, on small shapes and secret inputs, and reports `not_interpretable` if it cannot
+know. Nothing it reports was measured.
 """
 
 import secrets
@@ -45,25 +45,25 @@ from workers.protocol import (
     TrustGrounds,
 )
 from workers.targets import TARGETS
-from workers.tracer.compiler_warmup import rehearse
+from workers.tracer.compiler import rehearse
 
 SEED_BYTES = 32
-"""Bytes of the secret that input values are drawn from, new for every job."""
+"""Bytes of the secret that input values follow from, new for every job."""
 LIMIT_S = 30.0
-"""Seconds of a processor until the interpreter is given up on; honest kernels need under two."""
+"""Maximum seconds of processor time of the interpreter; honest kernels need under two."""
 NO_CARD = "predicted devices have no card to run a sanitizer on"
-"""Why finalists are not sanitised here."""
+"""Reason why finalists are not sanitised here."""
 SAMPLED_BYTES = 2 * 2**30
-"""Bytes of a plan's buffers up to which its traffic is sampled; what is not touched costs address space only."""
+"""Maximum bytes of a plan's buffers for sampling its traffic; untouched memory costs address space only."""
 
 
 @dataclass(frozen=True)
 class KnownTraffic:
-    """What the interpreter saw of a variant's traffic.
+    """Traffic of a variant that the interpreter saw.
 
     Attributes:
-        sampled: Of each launch at benchmark shapes, by shape key, where it could be sampled.
-        executed: What was done at the largest shape that was executed.
+        sampled: Work of each launch at benchmark shapes, by shape key, if it could be sampled.
+        executed: Work at the largest shape that was executed.
     """
 
     sampled: dict[str, tuple[MeteredTraffic, ...]]
@@ -71,7 +71,11 @@ class KnownTraffic:
 
 
 class ModelDevice(DeviceBench):
-    """Judges variants for a target on a machine that need not have it."""
+    """Judges variants for a target on a machine that need not have it.
+
+    Every job raises `BadMessage` if it is for another target or has no source, and `SandboxFailed` if the sandbox
+    cannot be set up.
+    """
 
     kind = "model"
     provenance = Provenance.PREDICTED
@@ -85,10 +89,10 @@ class ModelDevice(DeviceBench):
         folder: Path | None = None,
         checks: Mapping[str, Check] = CHECKS,
     ) -> None:
-        """Warm the interpreter and the compiler up, so that forked children start with it.
+        """Warm up the interpreter and the compiler, so that forked children start with them.
 
         Raises:
-            ToolMissing: If there is no sheet for the target.
+            ToolMissing: If the target is unknown.
         """
         super().__init__(device, worker, seat, folder, checks)
         if device.target not in TARGETS:
@@ -98,16 +102,11 @@ class ModelDevice(DeviceBench):
         rehearse(self._target)
 
     def versions(self) -> dict[str, str]:
-        """Versions of everything that influences a verdict or a prediction."""
+        """Return versions of everything that influences a verdict or a prediction."""
         return _versions(self.device.target)
 
     def measure(self, job: MeasureJob) -> Report:
-        """Execute the small plans, hold them against the checks, and predict the times of the benchmark shapes.
-
-        Raises:
-            BadMessage: If the job is for another target or carries no source.
-            JailFailed: If the jail cannot be set up.
-        """
+        """Execute the small plans, check them, and predict the times of the benchmark shapes."""
         check_results, stages_s = CheckResults(self.checks), dict[str, float]()
         report = self._report(job)
         found: dict[str, object] = {}
@@ -121,12 +120,7 @@ class ModelDevice(DeviceBench):
         return report.model_copy(update=found)
 
     def examine(self, job: FinalJob) -> Report:
-        """Execute the random shapes that are small enough. There is nothing here to sanitise.
-
-        Raises:
-            BadMessage: If the job is for another target or carries no source.
-            JailFailed: If the jail cannot be set up.
-        """
+        """Execute the random shapes that are small enough. Nothing can be sanitised here."""
         report, stages_s = self._report(job), dict[str, float]()
         results = {name: skipped(name, NO_CARD) for name in FINAL_CHECKS}
         results[FAR_INDICES] = skipped(FAR_INDICES, job.unreached or NO_CARD)
@@ -142,14 +136,10 @@ class ModelDevice(DeviceBench):
         return report.model_copy(update={**found, "checks": tuple(results.values()), "stages_s": stages_s})
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""
 
     def _report(self, job: MeasureJob | FinalJob) -> Report:
-        """A report on a job as it is before anything is found.
-
-        Raises:
-            BadMessage: If the job is for another target or carries no source.
-        """
+        """Return a report without findings."""
         if job.source is None or job.bundle.target != self.device.target:
             raise BadMessage(f"{self.device.name} needs a source and plans for {self.device.target}; job {job.id}")
         grounds = TrustGrounds(jail=sandbox.probe(), replayed=True, measured=False)
@@ -192,17 +182,13 @@ def _versions(target: str) -> dict[str, str]:
 
 
 def _judge(job: MeasureJob, seed: bytes, check_results: CheckResults, stages_s: dict[str, float]) -> KnownTraffic:
-    """Execute and check.
-
-    Raises:
-        Ended: If the variant is not correct, or cannot be judged.
-    """
+    """Execute and check."""
     cases = select_cases(job.bundle, job.graphs, job.operator)
     if not cases:
         reason = "every shape is too large to be executed on a CPU; widen the operator's ranges downwards"
         raise JudgementEnded(Stage.CHECK, Outcome.NOT_INTERPRETABLE, reason)
     if len(cases) == 1:
-        cases = [*cases, *cases]  # of two plans one finds its buffers near each other
+        cases = [*cases, *cases]  # One of two plans has its buffers close together.
     plans = [plan for plan in job.bundle.benchmarks if sum(b.bytes for b in plan.buffers) <= SAMPLED_BYTES]
     reply = _execute(job, cases, plans, seed, check_results, stages_s)
     sampled = {plan.shape.key: traffic for plan, traffic in zip(plans, reply.sampled, strict=True) if traffic}
@@ -212,11 +198,7 @@ def _judge(job: MeasureJob, seed: bytes, check_results: CheckResults, stages_s: 
 
 
 def _run_random_shapes(job: FinalJob, stages_s: dict[str, float]) -> CheckResult:
-    """The check of a finalist's random shapes, as many as the interpreter gets through in bounded time.
-
-    Raises:
-        Ended: If a result is not right, or cannot be known.
-    """
+    """Run a finalist's random shapes, as many as the interpreter can in bounded time."""
     graphs = {graph.shape.key: graph for graph in job.graphs}
     plans = list(random_plans(job.bundle, job.operator))
     costs = {key: cost(job.operator, graph) for key, graph in graphs.items()}
@@ -237,11 +219,7 @@ def _execute(
     check_results: CheckResults,
     stages_s: dict[str, float],
 ) -> InterpretReply:
-    """Execute cases on secret inputs, hold them against the checks, and sample the traffic of larger plans.
-
-    Raises:
-        Ended: If the variant is not correct, or cannot be judged.
-    """
+    """Execute cases on secret inputs, check them, and sample the traffic of larger plans."""
     drawn = [[draw(job.operator, case.plan.shape, name, seed) for name in case.draws] for case in cases]
     try:
         with timed(stages_s, "interpret"):
@@ -267,11 +245,7 @@ def _examine(
     result: InterpretedResult,
     check_results: CheckResults,
 ) -> None:
-    """Hold one draw against the checks.
-
-    Raises:
-        Ended: If it fails.
-    """
+    """Check one draw."""
     evidence = CheckEvidence(
         operator=operator,
         shape=case.plan.shape,

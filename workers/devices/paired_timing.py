@@ -1,10 +1,11 @@
-"""Timing a candidate's plan against the pacer's: rounds of paired samples, every output of which is looked at."""
+"""Timing a candidate's plan against the pacer's: rounds of paired samples, with every output inspected."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
 from math import ceil, exp, inf, log
 from random import Random
+from statistics import median
 
 from workers.commands import (
     ExamineRound,
@@ -19,7 +20,6 @@ from workers.commands import (
     TimingRound,
 )
 from workers.devices.card_processes import CardFailed
-from workers.devices.clocks import check_clocks, counts_of, punctual
 from workers.devices.ending import JudgementEnded
 from workers.devices.trial import VariantTrial
 from workers.errors import Transient
@@ -28,53 +28,58 @@ from workers.protocol import PRACTICAL_MARGIN, Outcome, Plan, Stage
 from workers.timing import CONFIDENCE, Estimate, estimate
 
 SAMPLE_US = 100.0
-"""What a sample should last: events resolve 0.5 us, so a tenth of this is lost to 5 %, all of it to 0.5 %."""
+"""Target duration of a sample: events resolve 0.5 us, 0.5 % of it, and still 5 % of a sample of a tenth."""
 MAX_CALLS = 64
-"""Most calls in one sample."""
+"""Maximum number of calls in one sample."""
 PAIRS_A_ROUND = 12
-"""Most pairs timed without a pause: what a measurement of 16 pairs lacks after its first look."""
+"""Maximum number of pairs without a pause: the remainder of a measurement of 16 pairs after its first look."""
 STAGES = (4, 16, 64, 256)
-"""Pairs after which a race is looked at (evaluation protocol 4.3)."""
+"""Numbers of pairs after which a timing is looked at (evaluation protocol 4.3)."""
 CONTEST_PAIRS = 64
-"""Pairs after which a contest goes on only for a challenger that seems to be faster by the margin."""
+"""Pairs after which a head-to-head timing goes on only if the challenger seems to be faster by the margin."""
 LOOK_CONFIDENCE = 1 - (1 - CONFIDENCE) / len(STAGES)
-"""Of the interval at each look: whoever looks at most so many times errs no more often than `CONFIDENCE` says."""
+"""Confidence of the interval at each look: over all looks an error is as rare as `CONFIDENCE` says."""
 WARM_PAIRS = 2
-"""Pairs at the start of a race that do not count: the clock is still rising."""
+"""Pairs at the start of a timing that do not count: the clock is still rising."""
 PACER_STREAM = 2**32
 """First of the pacer's streams of content, far from the candidate's."""
 PACER_STREAMS = 16
-"""Least different contents that the pacer's calls are given."""
+"""Minimum number of different contents of the pacer's calls."""
 STRANGER_STREAM = 2**33
-"""First of the streams of a pacer that is not ours: the holder of a cell gets contents that nobody has been given."""
+"""First of the streams of an untrusted pacer: the holder of a cell gets content that is used once."""
 CALLS_A_DECOY = 4
-"""For so many calls of a sample, or a part of them, one slot more is filled that a stranger is not called on."""
+"""Calls of an untrusted sample per decoy, rounded up: a decoy is a filled slot that is not called."""
 PAIRS_A_FEINT = 4
-"""For so many pairs of a round, or a part of them, a stranger has one sample more, which ends before all its calls."""
+"""Pairs of a round per truncated sample of an untrusted side, rounded up: it ends before all of its calls."""
 ROUND_S = 10.0
 """Seconds for a round; honest ones take milliseconds."""
 STEADY_WITHIN = 0.03
-"""How far apart the SM clocks of a pair's two samples may be for it to count (evaluation protocol 3.3, step 5)."""
+"""Maximum relative difference of the SM clocks of a pair's two samples (evaluation protocol 3.3, step 5)."""
 MOST_UNSTEADY = 64
-"""Pairs of a race that may not count; a clock that moves more often than that says nothing of either side."""
+"""Maximum number of pairs of a timing that do not count; a clock that moves more often tells nothing about either
+side."""
 FLOOR_SHARE = 0.95
-"""Share of the floor below which a time is not believed (evaluation protocol 3.3, step 7)."""
+"""Minimum share of the floor for a credible time (evaluation protocol 3.3, step 7)."""
 HOPELESS = 1.5
-"""A candidate that is surely slower than this times its pacer is not measured further."""
+"""Slowdown against the pacer beyond which a candidate is not measured further."""
+CLOCKS_WITHIN, CLOCKS_US = 0.01, 20.0
+"""Maximum difference of events and the card's timer over a round: a share, and the ends of two holds. On H100s and
+H200s whose hosts had more work than cores, one round in ten thousand had a first or last sample that began later than
+that, by up to 7 ms. A sample that the host does not queue while the card is held begins when it is queued."""
 
 
 @dataclass(frozen=True)
 class PairedTimes:
-    """What came out for one shape.
+    """Times at one shape.
 
     Attributes:
         shape: Its key.
-        candidate_us: Microseconds a call, pair by pair.
+        candidate_us: Microseconds per call, pair by pair.
         pacer_us: The same of the pacer.
         calls: Calls in each sample.
         candidate_mhz: SM clock before each of the candidate's samples.
         pacer_mhz: The same of the pacer's.
-        host_factor: Least time that a round took by the host's clock over what it took by the card's timer.
+        host_factor: Minimum ratio of a round's time by the host's clock to that by the card's timer.
     """
 
     shape: str
@@ -92,21 +97,21 @@ class PairedTimes:
 
     @property
     def slowdown_in_cycles(self) -> Estimate:
-        """The same in cycles in place of time."""
+        """The same in cycles instead of time."""
         clocks = zip(self.candidate_mhz, self.pacer_mhz, strict=True)
         times = zip(self.candidate_us, self.pacer_us, strict=True)
         pairs = zip(times, clocks, strict=True)
         return estimate([log(mine * my_mhz / (its * its_mhz)) for (mine, its), (my_mhz, its_mhz) in pairs])
 
     def is_hopeless(self) -> bool:
-        """Whether more pairs would be wasted on the candidate."""
+        """Return True if more pairs would be wasted on the candidate."""
         return self.slowdown.bounds(LOOK_CONFIDENCE)[0] > HOPELESS
 
     def is_decided(self) -> bool:
-        """Whether the candidate is faster by more than the practical margin for sure, or for sure is not.
+        """Return True if the candidate is surely faster by more than the practical margin, or surely is not.
 
-        So it also is where `CONTEST_PAIRS` do not even make it seem so: equal kernels would take all pairs that there
-        are. Who gives up early is never promoted for it.
+        Also True if it does not even seem faster after `CONTEST_PAIRS`: equal kernels would take all pairs. An early
+        end never promotes.
         """
         low, mid, high = self.slowdown.bounds(LOOK_CONFIDENCE)
         even = 1 / (1 + PRACTICAL_MARGIN)
@@ -115,18 +120,18 @@ class PairedTimes:
 
 @dataclass(frozen=True)
 class SamplePair:
-    """One sample of each side, one after the other: microseconds a call, and the SM clock before it."""
+    """One sample of each side, one after the other: microseconds per call, and the SM clock before it."""
 
     candidate_us: float
     pacer_us: float
     candidate_mhz: float
     pacer_mhz: float
     is_punctual: bool = True
-    """Whether both began when the card was held no longer."""
+    """True if both began as soon as the card was released."""
 
     @property
     def is_steady(self) -> bool:
-        """Whether both were taken at one clock, and nobody had to wait for the host."""
+        """True if both ran at one clock, and neither waited for the host."""
         if not self.is_punctual:
             return False
         slower, faster = sorted((self.candidate_mhz, self.pacer_mhz))
@@ -135,23 +140,19 @@ class SamplePair:
 
 @dataclass
 class CallTime:
-    """What one call of a pacer takes at a shape: it only decides how many calls make a sample, and is found out once.
-
-    Attributes:
-        single_us: Microseconds; None as long as nobody knows.
-    """
+    """Microseconds of a pacer's call at a shape, measured once; they only decide how many calls make a sample."""
 
     single_us: float | None = None
 
 
 class PairedTimer:
-    """One shape's two plans, ready to be raced.
+    """Timer of one shape's two plans.
 
     Args:
         trial: Holds both bundles.
         plans: Position of the shape's plan in each side's bundle.
-        call_time: The pacer's, found out before the race if nobody knows it yet.
-        untrusted: Whether the pacer is somebody's candidate, as the holder of a cell is.
+        call_time: Call time of the pacer, measured first if unknown.
+        untrusted: True if the pacer is a candidate too, such as the holder of a cell.
     """
 
     def __init__(
@@ -167,11 +168,11 @@ class PairedTimer:
         self._room = {side: slot_bytes(trial.bundles[side], self._plan(side), SMALL_ZONE_BYTES) for side in PairSide}
 
     def time(self, pairs: int, suffices: Callable[[PairedTimes], bool] = PairedTimes.is_hopeless) -> PairedTimes:
-        """Time until there are `pairs` pairs, or what came out at a look suffices.
+        """Time until there are `pairs` pairs, or the result of a look suffices.
 
         Raises:
-            Ended: If a timed output is wrong, or the candidate fails otherwise.
-            CardFailed: If clocks disagree, or the card's does not settle.
+            JudgementEnded: If a timed output is wrong, or the candidate fails otherwise.
+            CardFailed: If clocks disagree, or the card's clock does not settle.
         """
         calls = self._calls()
         most = self._pairs_that_fit(PAIRS_A_ROUND, calls)
@@ -196,7 +197,7 @@ class PairedTimer:
         return self._trial.bundles[side].plans[self._plans[side]]
 
     def _calls(self) -> int:
-        """Calls a sample, from how long single ones take."""
+        """Return the number of calls per sample, from the time of single ones."""
         if self._call_time.single_us is None:
             pairs = self._pairs_that_fit(2, 1)
             self._call_time.single_us = min(pair.pacer_us for pair in self._round(pairs, 1, self._lay_out(pairs, 1)))
@@ -210,7 +211,7 @@ class PairedTimer:
         return needed <= self._trial.processes.arena_bytes - 2**20
 
     def _slots_of(self, side: PairSide, pairs: int, calls: int) -> int:
-        """Slots of a side in a round."""
+        """Return the number of slots of a side in a round."""
         if side not in self._untrusted_sides:
             return pairs * calls
         return (pairs + truncated_of(pairs, calls)) * slots_of(calls)
@@ -221,11 +222,7 @@ class PairedTimer:
         return wanted
 
     def _lay_out(self, pairs: int, calls: int) -> dict[PairSide, tuple[RunSlot, ...]]:
-        """Places for the rounds of a race; all use the same.
-
-        Raises:
-            Ended: If the arena is too small for them, or something was written where they are to be.
-        """
+        """Place the slots of a timing's rounds; all rounds use the same."""
         slots, first = {}, self._trial.somewhere()
         end = first
         for side in self._trial.random.sample(list(PairSide), 2):
@@ -246,43 +243,38 @@ class PairedTimer:
         self._trial.processes.replay(PrepareRound(round=order), ROUND_S, Stage.TIME)
         reply = self._trial.processes.replay(TimeRound(), ROUND_S, Stage.TIME)
         if not isinstance(reply, TimedRound) or counts_of(reply) != {len(samples)}:
-            raise Transient("the runner did not time what it was asked to")
+            raise Transient("the figures of the runner do not match the round")
         plans = {side: self._plan(side) for side in PairSide}
         self._host_factor = min(self._host_factor, check_clocks(order, reply))
         examined = self._trial.processes.look(ExamineRound(plans=plans, round=order, checksums=reply.checksums))
         self._trial.settle(examined, Stage.TIME)
         if examined.pacer:
             self._blame(order, examined.pacer)
-        told: dict[PairSide, list[tuple[float, float, bool]]] = {side: [] for side in PairSide}
+        timed: dict[PairSide, list[tuple[float, float, bool]]] = {side: [] for side in PairSide}
         figures = zip(reply.samples_us, reply.clocks_mhz, punctual(reply), strict=True)
         for sample, each in zip(samples, figures, strict=True):
-            if len(sample.slots) == calls:  # What a feint takes counts for nothing.
-                told[sample.side].append(each)
-        both = zip(told[PairSide.CANDIDATE], told[PairSide.PACER], strict=True)
+            if len(sample.slots) == calls:  # Truncated samples do not count.
+                timed[sample.side].append(each)
+        both = zip(timed[PairSide.CANDIDATE], timed[PairSide.PACER], strict=True)
         return [
             SamplePair(mine_us, its_us, my_mhz, its_mhz, mine_is and its_is)
             for (mine_us, my_mhz, mine_is), (its_us, its_mhz, its_is) in both
         ]
 
     def _blame(self, order: TimingRound, wrong: str) -> None:
-        """Say whose fault it is that the pacer's runs, which are right alone, are wrong beside the candidate.
-
-        Raises:
-            Ended: If they are right alone.
-            CardFailed: If they are not.
-        """
+        """Decide why the pacer's runs are wrong beside the candidate, by running them alone."""
         cases = order.cases(PairSide.PACER)
         processes, plans = self._trial.processes, {self._plans[PairSide.PACER]: self._plan(PairSide.PACER)}
         self._trial.execute(ExecuteRuns(side=PairSide.PACER, cases=cases, zones=order.seed), ROUND_S, Stage.TIME)
         alone = processes.look(ExamineRuns(plans=plans, cases=cases, zones=order.seed))
         if alone.outcome is not None:
-            raise CardFailed(f"the pacer is wrong by itself: {alone.reason}")
-        reason = f"it writes to memory that is not its own: a kernel that runs beside it goes wrong, {wrong}"
+            raise CardFailed(f"the pacer is wrong on its own: {alone.reason}")
+        reason = f"it writes to memory that is not its own: a kernel beside it gives wrong results, {wrong}"
         raise JudgementEnded(Stage.TIME, Outcome.OUT_OF_BOUNDS, reason)
 
 
 def timing_of(shape: str, pairs: Sequence[SamplePair], calls: int, host_factor: float) -> PairedTimes:
-    """What pairs come to."""
+    """Return the times of pairs."""
     return PairedTimes(
         shape,
         tuple(pair.candidate_us for pair in pairs),
@@ -295,17 +287,17 @@ def timing_of(shape: str, pairs: Sequence[SamplePair], calls: int, host_factor: 
 
 
 def scatter(slots: Sequence[RunSlot], random: Random) -> tuple[RunSlot, ...]:
-    """Slots in no order: a call that knew where the next one works could fetch its inputs, or do its work."""
+    """Return slots in random order: a call that knew the next one's slot could fetch its inputs, or do its work."""
     return tuple(random.sample(slots, len(slots)))
 
 
 def slots_of(calls: int) -> int:
-    """Slots that a stranger's sample has, decoys among them: a lone call has nobody in its sample to work for."""
+    """Return the slots of an untrusted sample, decoys included: a lone call has no other call to work for."""
     return calls + (ceil(calls / CALLS_A_DECOY) if calls > 1 else 0)
 
 
 def truncated_of(pairs: int, calls: int) -> int:
-    """Samples of a stranger in a round that end before all of their calls: a lone call cannot."""
+    """Return the number of truncated samples of an untrusted side in a round: a lone call cannot be truncated."""
     return ceil(pairs / PAIRS_A_FEINT) if calls > 1 else 0
 
 
@@ -316,19 +308,19 @@ def pair_up(
     random: Random,
     untrusted_sides: Sequence[PairSide] = (PairSide.CANDIDATE,),
 ) -> tuple[TimedSample, ...]:
-    """Samples of a round: pair after pair, who goes first by lot, and feints of strangers somewhere between them.
+    """Return the samples of a round: pair after pair in random order within each, and truncated samples in between.
 
-    Which slots of a stranger are decoys, and where a feint ends, is drawn anew for every round: a call could remember
-    which ones nobody was called on, and leave its work to a call that is sure to come.
-    Its calls get contents that nobody has been given before: an answer that they find somewhere, their own of an
-    earlier call or the pacer's, is never the one that they are asked for. A pacer of ours may meet its contents again.
+    Decoys of an untrusted sample, and the end of a truncated one, are drawn anew for every round. Otherwise a call
+    could remember which slots were never called, and leave its work to a call that is sure to come. Its calls get
+    contents that are used once: an answer found somewhere, from its own earlier call or the pacer's, is never the right
+    one. A trusted pacer may get its contents again.
 
     Args:
-        pairs: How many.
-        calls: In each sample.
+        pairs: Number of pairs.
+        calls: Number of calls in each sample.
         first_stream: First stream that the candidate has not been given.
         random: Seeded with a secret.
-        untrusted_sides: Sides whose plans are not ours.
+        untrusted_sides: Sides whose plans are not trusted.
     """
     series = {
         side: iter(_series(side, pairs, calls, first_stream, random, side in untrusted_sides)) for side in PairSide
@@ -342,7 +334,7 @@ def pair_up(
 def _series(
     side: PairSide, pairs: int, calls: int, first_stream: int, random: Random, is_untrusted: bool
 ) -> Iterator[TimedSample]:
-    """A side's samples of a round: those of its pairs, then its feints."""
+    """Yield a side's samples of a round: those of its pairs, then its truncated ones."""
     own = slots_of(calls) if is_untrusted else calls
     for number in range(pairs + (truncated_of(pairs, calls) if is_untrusted else 0)):
         places = range(number * own, (number + 1) * own)
@@ -357,8 +349,53 @@ def _series(
         yield TimedSample(side=side, slots=tuple(mine[:called]), decoys=tuple(mine[called:]), streams=streams)
 
 
+def punctual(timed: TimedRound) -> list[bool]:
+    """Return which samples of a round began as soon as the card was released: as long after the hold as most did."""
+    lags = [start_us - hold_us for start_us, hold_us in zip(timed.starts_us, timed.holds_us, strict=True)]
+    usual = median(lags)
+    return [abs(lag - usual) <= CLOCKS_WITHIN * timed.holds_us[-1] + CLOCKS_US for lag in lags]
+
+
+def check_clocks(order: TimingRound, timed: TimedRound) -> float:
+    """Compare three clocks over a round: that of events, the card's timer, and the host's.
+
+    Events and timer measure the same interval, from the first sample that began in time to the last one. The host's
+    clock begins before it and ends after it, and a host may be delayed: the controls judge by how much.
+
+    Returns:
+        The round by the host's clock over the round by the timer, which leaves out one of its samples.
+
+    Raises:
+        CardFailed: If they disagree.
+    """
+    timer_us = timed.holds_us[-1]
+    if min(timed.clocks_mhz) <= 0 or timer_us <= 0:
+        raise CardFailed("the card's clock and its timer stand still")
+    sampled_us = sum(us * len(sample.slots) for sample, us in zip(order.samples, timed.samples_us, strict=True))
+    longest_us = max(sampled_us, timer_us)
+    if longest_us > timed.wall_us:
+        raise CardFailed(f"the card says {longest_us:.0f} us of a round that took {timed.wall_us:.0f} us in all")
+    counts = punctual(timed)
+    starts_us, holds_us = (_span_us(begun_us, counts) for begun_us in (timed.starts_us, timed.holds_us))
+    if abs(starts_us - holds_us) > CLOCKS_WITHIN * holds_us + CLOCKS_US:
+        raise CardFailed(f"events say {starts_us:.0f} us of what took {holds_us:.0f} us by the card's timer")
+    count = len(order.samples)
+    return timed.wall_us * (count - 1) / (count * timer_us)
+
+
+def counts_of(timed: TimedRound) -> set[int]:
+    """Return the number of samples of each figure."""
+    return {len(each) for each in (timed.samples_us, timed.clocks_mhz, timed.starts_us, timed.holds_us)}
+
+
+def _span_us(begun_us: Sequence[float], counts: Sequence[bool]) -> float:
+    """Return the time from the first counted sample to the last; from all samples if most do not count."""
+    counted = list(compress(begun_us, counts)) if 2 * sum(counts) >= len(counts) else begun_us
+    return counted[-1] - counted[0]
+
+
 def check_cycles(timing: PairedTimes) -> None:
-    """See that who is faster for sure in time is faster in cycles, too (evaluation protocol 3.3, step 8).
+    """Check that a surely faster side is faster in cycles as well (evaluation protocol 3.3, step 8).
 
     Raises:
         CardFailed: If it is not: the card ran faster for one side than for the other.
@@ -372,10 +409,10 @@ def check_cycles(timing: PairedTimes) -> None:
 
 
 def reject_below_floor(timing: PairedTimes, time_us: float, floor_us: float) -> None:
-    """Refuse a time that the card's memory, or its matrix units, cannot deliver.
+    """Refuse a time that the card's memory, or its matrix units, cannot reach.
 
     Raises:
-        Ended: If it is below 0.95 of the floor.
+        JudgementEnded: If it is below 0.95 of the floor.
     """
     if time_us < FLOOR_SHARE * floor_us:
         reason = (

@@ -1,6 +1,6 @@
-"""Device `recorded`: what kernels did earlier on hardware of a class, read from a recording. Needs no GPU.
+"""Device `recorded`: earlier results on hardware of a class, read from a recording. Needs no GPU.
 
-It answers for what was recorded, and says `not_recorded` of everything else: a missing record is never replaced by a
+It answers for recorded kernels, and reports `not_recorded` for all others: a missing record is never replaced by a
 guess. Times are the pacer's typical time in the recording times the kernel's ratio to it.
 """
 
@@ -26,26 +26,26 @@ from workers.recordings import Recordings
 
 
 class RecordedDevice(DeviceBench):
-    """Answers out of the recordings of one hardware class."""
+    """Answers from the recordings of one hardware class."""
 
     kind = "recorded"
     provenance = Provenance.RECORDED
     confirms = False
 
     def __init__(self, device: Device, worker: str, seat: CardShare = FIRST_CARD, folder: Path | None = None) -> None:
-        """Prepare; recordings are read when they are first asked for. In `folder` there may be others than ours."""
+        """Prepare; recordings are read on first use. `folder` may hold additional ones."""
         super().__init__(device, worker, seat, folder)
         self._recordings = Recordings(device, folder)
 
     def versions(self) -> dict[str, str]:
-        """Ours alone: with what was recorded, the recording says."""
+        """Return the own version; the recording has those of its measurement."""
         return {"kernelreef": version("kernelreef")}
 
     def measure(self, job: MeasureJob) -> Report:
-        """What the recording says of the bundle.
+        """Report the recording of the bundle.
 
         Raises:
-            ToolMissing: If the file is no recording.
+            ToolMissing: If the file is not a recording.
         """
         landscape = self._recordings.of(job.operator)
         bundle = None if landscape is None else landscape.bundles.get(job.bundle.recorded or "")
@@ -55,8 +55,8 @@ class RecordedDevice(DeviceBench):
         if landscape is None or bundle is None:
             return report
         if bundle.outcome is not Outcome.CORRECT:
-            told = {"outcome": bundle.outcome, "reason": bundle.reason, "stage": bundle.stage}
-            return report.model_copy(update=told)
+            found = {"outcome": bundle.outcome, "reason": bundle.reason, "stage": bundle.stage}
+            return report.model_copy(update=found)
         missing = [plan.shape.key for plan in job.bundle.benchmarks if plan.shape.key not in bundle.times]
         if missing:
             reason = f"{self.device.name} holds no time of this bundle at {', '.join(missing)}"
@@ -65,15 +65,15 @@ class RecordedDevice(DeviceBench):
         return report.model_copy(update={"outcome": Outcome.CORRECT, "reason": "", "stage": None, "shapes": shapes})
 
     def examine(self, job: FinalJob) -> Report:
-        """Nothing can be looked at more closely than it was when it was recorded.
+        """Refuse: a recording cannot be examined more closely.
 
         Raises:
-            ToolMissing: Always; no service asks for it.
+            ToolMissing: Always; no service requests it.
         """
         raise ToolMissing(f"{self.device.name} examines nothing: it knows {job.id} from a recording alone")
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""
 
 
 def _shape(landscape: Landscape, bundle: RecordedBundle, key: str) -> ShapeResult:

@@ -1,6 +1,6 @@
-"""Which plans of a bundle are executed, and on which draws: the smaller its inputs and results, the more.
+"""Selection of the plans of a bundle to execute, and their draws: the smaller the inputs and results, the more.
 
-What a plan needs besides is the candidate's doing, and decides about nothing here.
+A plan's other memory is the candidate's choice, and has no influence here.
 """
 
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from workers.inputs import DRAWS
 from workers.protocol import DTYPE_BYTES, Bundle, Graph, Operator, Plan
 
 LARGEST_BYTES = 4 * 2**20
-"""Bytes of inputs and results up to which a plan is executed: about half a second for five draws on one core."""
+"""Maximum bytes of inputs and results of an executed plan: about half a second for five draws on one core."""
 ALL_DRAWS_BYTES = 2**18
-"""Bytes of inputs and results up to which every draw is applied; larger plans get `normal` and one more in turn."""
+"""Maximum bytes of inputs and results for every draw; larger plans get `normal` and one more in turn."""
 TOTAL_BYTES = 16 * 2**20
-"""Bytes over all plans and draws: what one core executes in about a second."""
+"""Maximum bytes over all plans and draws: about a second on one core."""
 ROW_BYTES = 64
-"""Bytes that a row of results counts for: many a kernel has a program for each, which takes time of its own."""
+"""Bytes that a row of results counts for: many kernels have a program per row, which takes time of its own."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class SelectedRun:
         plan: The plan.
         graph: The reference for its shape.
         draws: Names of input draws.
-        cost: What executing it once should take, in bytes.
+        cost: Estimated cost of executing it once, in bytes.
     """
 
     plan: Plan
@@ -38,9 +38,9 @@ class SelectedRun:
 
 
 def select_cases(bundle: Bundle, graphs: Sequence[Graph], operator: Operator) -> list[SelectedRun]:
-    """Plans at shapes that are small enough to execute, the smallest first.
+    """Select plans at shapes that are small enough to execute, the smallest first.
 
-    Benchmark shapes are rarely among them. The smallest that is no larger than the limit always is.
+    Benchmark shapes are rarely among them. The smallest plan within the limit always is.
     """
     costs = {graph.shape.key: (cost(operator, graph), graph) for graph in graphs}
     known = [(*costs[plan.shape.key], plan) for plan in bundle.plans if plan.shape.key in costs]
@@ -57,7 +57,7 @@ def select_cases(bundle: Bundle, graphs: Sequence[Graph], operator: Operator) ->
 
 
 def within(cases: Sequence[SelectedRun], most_bytes: int) -> list[SelectedRun]:
-    """As many cases as come to no more than that together, the smallest first."""
+    """Return as many cases as fit into the total, the smallest first."""
     chosen: list[SelectedRun] = []
     for case in sorted(cases, key=lambda case: case.cost):
         most_bytes -= case.cost * len(case.draws)
@@ -68,11 +68,11 @@ def within(cases: Sequence[SelectedRun], most_bytes: int) -> list[SelectedRun]:
 
 
 def cost(operator: Operator, graph: Graph) -> int:
-    """What executing a plan at the graph's shape should take, in bytes of inputs and results."""
+    """Estimate the cost of executing a plan at the graph's shape, in bytes of inputs and results."""
     return contract_bytes(operator, graph) + ROW_BYTES * sum(prod(shape[:-1]) for shape in graph.output_shapes)
 
 
 def contract_bytes(operator: Operator, graph: Graph) -> int:
-    """Bytes of an operator's inputs, and of its results as the reference has them, at the graph's shape."""
+    """Return the bytes of an operator's inputs, and of its results in the reference, at the graph's shape."""
     results = zip(graph.output_shapes, graph.output_dtypes, strict=True)
     return operator.input_bytes(graph.shape.dims) + sum(prod(shape) * DTYPE_BYTES[dtype] for shape, dtype in results)

@@ -1,7 +1,7 @@
-"""What the launches of a plan do, for a prediction: as sampled, or executed at another shape, and no less than needed.
+"""Work of a plan's launches for a prediction: sampled, or extrapolated from another shape, and never below the floor.
 
-Whoever keeps the interpreter from seeing what a kernel does at a benchmark shape must not gain by it: what is not seen
-is taken to grow as the reference does, and what no kernel can leave out is added where it was not seen.
+A kernel must not gain by hiding its work at a benchmark shape from the interpreter. Unseen work grows as the reference
+does, and work that no kernel can avoid is added where it was not seen.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,11 +16,11 @@ from workers.targets import Target
 
 @dataclass(frozen=True)
 class ExecutedTraffic:
-    """What a variant did at a shape that was executed as a whole.
+    """Work of a variant at a shape that was executed completely.
 
     Attributes:
-        done: In all launches together.
-        required_bytes: Inputs once and outputs once.
+        done: Work of all launches together.
+        required_bytes: Bytes of the inputs and outputs, once each.
         graph: The reference at that shape.
     """
 
@@ -31,12 +31,12 @@ class ExecutedTraffic:
 
 @dataclass(frozen=True)
 class TrafficFloor:
-    """What every kernel does at a shape, whatever it is like.
+    """Work of every kernel at a shape.
 
     Attributes:
-        moved_bytes: Read and written.
-        launched_bytes: Those that fills and copies of this plan do not move.
-        flops: Of matrix products.
+        moved_bytes: Bytes read and written.
+        launched_bytes: Those of them that this plan's fills and copies do not move.
+        flops: Operations of matrix products.
     """
 
     moved_bytes: int
@@ -44,18 +44,18 @@ class TrafficFloor:
     flops: float
 
     def time_us(self, target: Target) -> float:
-        """What that takes at the peak rates of a target."""
+        """Return the time at the peak rates of a target, microseconds."""
         return max(self.moved_bytes / target.dram_bytes_per_s, self.flops / target.matrix_flops) * 1e6
 
 
 def floor_of(operator: Operator, graph: Graph, plan: Plan) -> TrafficFloor:
-    """The floor of a plan at its shape."""
+    """Return the floor of a plan at its shape."""
     moved = floor_bytes(operator, graph) + _written_bytes(plan)
     return TrafficFloor(moved, max(0, moved - sum(other_steps(plan))), floor_flops(operator, graph))
 
 
 def other_steps(plan: Plan) -> list[int]:
-    """Bytes that each fill and each copy of a plan moves."""
+    """Return the bytes that each fill and each copy of a plan moves."""
     moved = []
     for step in plan.steps:
         if isinstance(step, Fill):
@@ -66,7 +66,7 @@ def other_steps(plan: Plan) -> list[int]:
 
 
 def sampled(readings: Readings, metered: Sequence[MeteredTraffic]) -> Readings:
-    """Readings with what the interpreter metered of each launch."""
+    """Return readings with the interpreter's metered work of each launch."""
     launches = tuple(
         launch.model_copy(update={"bytes_moved": done.moved_bytes, "operations": _operations(done)})
         for launch, done in zip(readings.by_launch, metered, strict=True)
@@ -76,14 +76,14 @@ def sampled(readings: Readings, metered: Sequence[MeteredTraffic]) -> Readings:
 
 
 def extrapolated(readings: Readings, executed: ExecutedTraffic, graph: Graph) -> Readings:
-    """Readings with what a variant did at another shape, grown as the reference grows.
+    """Return readings with a variant's work at another shape, scaled by the growth of the reference.
 
-    Products are those of the launches that use a matrix unit. Where none were executed and the reference has some,
-    they are all of its own.
+    Products belong to the launches that use a matrix unit. If none were executed and the reference has some, all of the
+    reference's count.
 
     Args:
-        readings: Of the plan.
-        executed: At another shape.
+        readings: Readings of the plan.
+        executed: Work at another shape.
         graph: The reference at the plan's shape.
     """
     done, known = executed.done, executed.graph
@@ -100,10 +100,10 @@ def extrapolated(readings: Readings, executed: ExecutedTraffic, graph: Graph) ->
 
 
 def raised(readings: Readings, floor: TrafficFloor) -> Readings:
-    """Readings whose launches move no less and multiply no less than the floor says.
+    """Return readings whose launches move and multiply at least as much as the floor.
 
-    Products that are missing are added where the slowest of the matrix units is used. Where none is, an element that is
-    multiplied counts for two operations of a product, as sums are not counted.
+    Missing products are added where the slowest of the matrix units is used. If there is none, a multiplied element
+    counts for two operations of a product, as sums are not counted.
     """
     launches, known = readings.by_launch, readings.bytes_moved or 0
     missing_bytes = max(0, floor.launched_bytes - known)
@@ -122,7 +122,7 @@ def raised(readings: Readings, floor: TrafficFloor) -> Readings:
 
 
 def predicted_us(readings: Readings, plan: Plan, floor: TrafficFloor, target: Target) -> float:
-    """What a call of a plan takes by its readings, microseconds, and no less than the floor at peak rates."""
+    """Predict the time of a plan's call from its readings, microseconds, and no less than the floor at peak rates."""
     steps = other_steps(plan)
     return max(predict_us(readings, target, other_steps=len(steps), other_bytes=sum(steps)), floor.time_us(target))
 
@@ -130,7 +130,7 @@ def predicted_us(readings: Readings, plan: Plan, floor: TrafficFloor, target: Ta
 def _spread(
     launches: Sequence[LaunchReadings], operations: dict[str, float], chosen: Callable[[LaunchReadings], bool]
 ) -> tuple[LaunchReadings, ...]:
-    """Launches with more operations, by their threads."""
+    """Return launches with more operations, by their threads."""
     return tuple(
         launch.model_copy(
             update={
@@ -148,7 +148,7 @@ def _shares(launches: Sequence[LaunchReadings], chosen: Callable[[LaunchReadings
 
 
 def _units(launches: Sequence[LaunchReadings]) -> set[str | None]:
-    """With what products are done: the matrix units that any launch uses, or what there is if none does."""
+    """Return the matrix units that any launch uses; the launches' own values if none does."""
     found: set[str | None] = {launch.tensor_core for launch in launches}
     return found - {None, "none"} or found
 
@@ -162,7 +162,7 @@ def _operations(done: MeteredTraffic) -> dict[str, int]:
 
 
 def _written_bytes(plan: Plan) -> int:
-    """Bytes of the results, but for those that are in an input."""
+    """Return bytes of the results, except those in an input."""
     written: dict[int, int] = {}
     for view in plan.outputs:
         written[view.buffer] = written.get(view.buffer, 0) + _bytes(view)

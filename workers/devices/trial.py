@@ -1,7 +1,7 @@
-"""One trial of a variant on a card: which plans are run on which content, and what the checker says of it.
+"""One trial of a variant on a card: which plans run on which content, and the oracle's findings.
 
 Every number that decides about memory or content is drawn here from the system's randomness, after the bundle is
-frozen, in a process that no candidate's code runs in.
+frozen, in a process that runs no candidate code.
 """
 
 import secrets
@@ -39,34 +39,33 @@ from workers.memory_layout import ALIGNMENT, SMALL_ZONE_BYTES, ZONE_BYTES, Arena
 from workers.protocol import Bundle, CheckResult, Graph, Operator, Outcome, Plan, ShapeRole, Stage
 
 LARGE_PLAN_BYTES = 64 * 2**20
-"""Bytes of inputs and results from which a plan is run on `LARGE_DRAWS` only, as a rule: float64 references of larger
-ones take 10 ms. Of buffers, from which it is run apart from smaller ones."""
+"""Bytes of inputs and results above which a plan usually runs on `LARGE_DRAWS` only: float64 references of larger ones
+take 10 ms. Also the bytes of buffers above which it runs apart from smaller ones."""
 LARGE_DRAWS = ("normal", "heavy", "shifted")
 REPEATED = "normal"
 """The draw on which two runs are compared."""
 Choices: TypeAlias = tuple[int, ...]
 ZONES: Choices = (SMALL_ZONE_BYTES, ZONE_BYTES)
-"""Least bytes of red zones: those of timed slots, and wide ones. A kernel knows how far apart its buffers are. Were
-zones always wide where it is checked, it could leave out of timed calls what only the draws of checked runs need."""
+"""Minimum bytes of red zones: those of timed slots, and wide ones. A kernel knows how far apart its buffers are. If
+zones were always wide in checked runs, it could leave out of timed calls what only the draws of checked runs need."""
 POISONS: Choices = (POISON, 0x00, 0x3F)
-"""What runs find in memory that they are not given, byte by byte: NaN and minus one, as timed runs do, zeros, or
-positive numbers near one. A kernel that takes NaN in its output for the sign to write it would leave what it finds in
-use, and does so under the others. Which draw has which is drawn, so that none is known by it; plans that run thrice
-meet all."""
+"""Bytes of memory that runs are not given: NaN and minus one, as in timed runs, zeros, or positive numbers near one. A
+kernel could take NaN in its output for the sign to write, and leave other content in place; it does so under the other
+poisons. The choice per draw is random, so that no draw reveals it; plans that run three times meet all."""
 EXECUTE_S = 5.0
 """Seconds for all runs of small plans with the loading of their kernels, and for each run of a large one; the slowest
 honest one takes under one."""
 NOWHERE = (0, 0)
-"""The stretch of runs that have no place yet."""
+"""The range of runs without slots."""
 START_STEPS = 4096
-"""Most multiples of the alignment by which the first buffer is moved on."""
+"""Maximum offset of the first buffer, in multiples of the alignment."""
 
 
 class CheckDepth(StrEnum):
-    """How closely a candidate is looked at before it is timed."""
+    """Depth of a candidate's checks before it is timed."""
 
     BRIEF = "brief"
-    """Plans that will be timed are not run apart from that: of those, only what a race puts out is looked at."""
+    """Plans that will be timed get no other runs: only the results of timed runs are inspected."""
     USUAL = "usual"
     """Every plan is run, large ones on few draws."""
     THOROUGH = "thorough"
@@ -75,7 +74,7 @@ class CheckDepth(StrEnum):
 
 @dataclass(frozen=True)
 class CheckedRuns:
-    """Runs of one plan on one content: a position in the bundle, a draw, and two of them where they are compared."""
+    """Runs of one plan on one content: a position in the bundle, a draw, and a count of two if they are compared."""
 
     plan: int
     draw: str
@@ -85,8 +84,8 @@ class CheckedRuns:
 class VariantTrial:
     """A candidate's bundle on the card, and the pacer's beside it.
 
-    Attributes:
-        checks: What the checks found so far.
+    Methods raise `JudgementEnded` if the candidate fails, at the first batch with a wrong run, and `CardFailed` if the
+    card or its processes fail. `checks` has the results so far.
     """
 
     def __init__(
@@ -99,13 +98,9 @@ class VariantTrial:
         *,
         fresh: bool = False,
     ) -> None:
-        """Load the bundles, with the machine code of their kernels by digest, and tell the checker what is right.
+        """Load the bundles, with the machine code of their kernels by digest, and set the oracle's operator.
 
-        Where it is `fresh`, nobody meets its content again; else the checker may know what is right for it.
-
-        Raises:
-            Ended: If a plan does not fit the card.
-            CardFailed: If the card or its processes failed.
+        If `fresh`, content is used once; otherwise the oracle may have cached its answers.
         """
         self.processes = processes
         self.operator = operator
@@ -127,27 +122,21 @@ class VariantTrial:
             processes.replay(order, EXECUTE_S, Stage.CHECK)
 
     def seed(self, shape: str) -> str:
-        """A secret of content at a shape, by its key, hexadecimal."""
+        """Return a secret of content at a shape, by its key, hexadecimal."""
         if not self._secret:
             return secrets.token_hex(SECRET_BYTES)
         return sha256(f"{self._secret} {shape}".encode()).hexdigest()[: 2 * SECRET_BYTES]
 
     def check(self, scrutiny: CheckDepth = CheckDepth.USUAL) -> None:
-        """Run the candidate's plans, cheap to dear, each on several draws, and have every run looked at.
+        """Run the candidate's plans, cheap ones first, each on several draws, and inspect every run.
 
-        The cheapest plan and the first that is timed are run twice on equal content, once beside kernels of ours.
-
-        Args:
-            scrutiny: Which plans, and on which draws.
-
-        Raises:
-            Ended: At the first batch of runs in which one is not right.
+        The cheapest plan and the first benchmark run twice on equal content, once under concurrent load.
         """
         bundle = self.bundles[PairSide.CANDIDATE]
         timed = {index for index, _ in benchmarks(bundle)} if scrutiny is CheckDepth.BRIEF else set()
         checked = [index for index in range(len(bundle.plans)) if index not in timed]
         order = sorted(checked, key=lambda index: plan_bytes(bundle.plans[index]))
-        twice = {*order[:1], self._first_benchmark()}
+        twice = {*order[:1], next(index for index, _ in benchmarks(bundle))}
         self.run(
             CheckedRuns(index, name, 2 if index in twice and name == REPEATED else 1)
             for index in order
@@ -155,43 +144,19 @@ class VariantTrial:
         )
 
     def run(self, runs: Iterable[CheckedRuns]) -> None:
-        """Run plans of the candidate and have every run looked at, as many at a time as the arena has room for.
-
-        Args:
-            runs: Small plans before large ones.
-
-        Raises:
-            Ended: At the first batch of runs in which one is not right.
-        """
+        """Run plans of the candidate, small ones first, and inspect every run, as many at a time as fit the arena."""
         for batch in self._batches(runs):
             self._run_batch(batch)
 
     def execute(self, order: ExecuteRuns, timeout_s: float, stage: Stage) -> None:
-        """Run plans of a side; with nobody else on the card, if its kernels do not bear to be interrupted.
-
-        Args:
-            order: Which, where, on what.
-            timeout_s: Seconds after which the candidate counts as hanging.
-            stage: Where the candidate is.
-
-        Raises:
-            Ended: If the candidate fails.
-        """
+        """Run plans of a side; alone on the card if its kernels do not tolerate interruption."""
         self.processes.replay(order, timeout_s, stage, exclusive=self._uninterrupted[order.side])
 
     def take(self, start: int, end: int, stage: Stage) -> None:
-        """Give up the memory where runs had their places, for another stretch.
+        """Give up the memory of former slots for the range from `start` to `end` of the arena.
 
-        Memory that no run has a place in holds one pattern: it is overwritten when it is given up, and looked at before
-        it is taken, or when all is done. So a write to it is seen, whoever has a place there later.
-
-        Args:
-            start: First byte of the stretch in the arena.
-            end: Its end.
-            stage: Where the candidate is.
-
-        Raises:
-            Ended: If something was written to memory that is taken now.
+        Memory without slots holds one pattern: it is overwritten when it is given up, and inspected before it is taken,
+        or at the end. So a write to it is noticed, even if a slot takes its place later.
         """
         taken, former = (start, end), self._held
         self._held = taken
@@ -200,36 +165,23 @@ class VariantTrial:
             self.processes.replay(PoisonRanges(ranges=outside(former, taken)), EXECUTE_S, stage)
 
     def check_idle(self) -> None:
-        """Have all memory looked at that no run has a place in.
-
-        Raises:
-            Ended: If something was written there.
-        """
+        """Inspect all memory without slots."""
         self._look_at(outside((0, self.processes.arena_bytes), self._held), Stage.TIME)
 
     def slots(self, side: PairSide, plan: Plan, count: int, start: int, **options: int) -> tuple[RunSlot, ...]:
-        """Places for runs of a side's plan from a byte of the arena on.
-
-        Raises:
-            Ended: If the arena is too small for them.
-        """
+        """Place slots for runs of a side's plan from a byte of the arena on; the candidate fails if they do not fit."""
         limit = self.processes.arena_bytes
         try:
-            slots = place(self.bundles[side], plan, count, self.random, start=start, limit=limit, **options)
+            return place(self.bundles[side], plan, count, self.random, start=start, limit=limit, **options)
         except ArenaFull as error:
             raise JudgementEnded(Stage.CHECK, Outcome.PLAN_REJECTED, str(error)) from error
-        return slots
 
     def somewhere(self) -> int:
-        """A random offset near the arena's start."""
+        """Return a random offset near the arena's start."""
         return self.random.randrange(START_STEPS) * ALIGNMENT
 
     def settle(self, examined: ExaminedRuns, stage: Stage) -> None:
-        """Take in what the checker found.
-
-        Raises:
-            Ended: If it found something wrong.
-        """
+        """Record the oracle's findings; the candidate fails if there is a wrong run."""
         self.checks = examined.checks or self.checks
         if examined.outcome is not None:
             raise JudgementEnded(stage, examined.outcome, examined.reason)
@@ -287,39 +239,36 @@ class VariantTrial:
         self.settle(self.processes.look(look), Stage.CHECK)
 
     def _choose(self, plan: int, choices: Choices) -> int:
-        """A number for the next run of a plan, by lot: all of them before one comes again."""
+        """Choose a number at random for the next run of a plan: each comes once before one comes again."""
         left = self._choices.setdefault((plan, choices), [])
         if not left:
             left += self.random.sample(choices, len(choices))
         return left.pop()
 
-    def _first_benchmark(self) -> int:
-        return next(index for index, _ in benchmarks(self.bundles[PairSide.CANDIDATE]))
-
 
 def room_for(*bundles: Bundle, runs: int = 2) -> int:
-    """Bytes of an arena for so many runs at a time of any plan: of both sides, or of one on equal content."""
+    """Return bytes of an arena for `runs` runs at a time of any plan: of both sides, or of one on equal content."""
     largest = max((slot_bytes(bundle, plan) for bundle in bundles for plan in bundle.plans), default=0)
     return START_STEPS * ALIGNMENT + runs * largest
 
 
 def benchmarks(bundle: Bundle) -> Iterator[tuple[int, Plan]]:
-    """Plans whose time counts, with their positions."""
+    """Yield the plans whose time counts, with their positions."""
     for index, plan in enumerate(bundle.plans):
         if plan.shape.role is ShapeRole.BENCHMARK:
             yield index, plan
 
 
 def plan_bytes(plan: Plan) -> int:
-    """Bytes of a plan's buffers."""
+    """Return bytes of a plan's buffers."""
     return sum(buffer.bytes for buffer in plan.buffers)
 
 
 def draws_for(size: int, scrutiny: CheckDepth) -> tuple[str, ...]:
-    """Which draws a plan is run on, by the bytes of its inputs and results: what else it needs is its own doing."""
+    """Return the draws of a plan, by the bytes of its inputs and results: its other memory is its own choice."""
     return LARGE_DRAWS if size > LARGE_PLAN_BYTES and scrutiny is not CheckDepth.THOROUGH else tuple(DRAWS)
 
 
 def is_large(plan: Plan) -> bool:
-    """Whether runs of a plan are so dear that it has fewer of them."""
+    """Return True if runs of a plan are so expensive that it has fewer of them."""
     return plan_bytes(plan) > LARGE_PLAN_BYTES

@@ -1,8 +1,8 @@
 """The warm process that does the work: torch and triton imported, one job a line in, one answer a line out.
 
-`python -m workers bench KIND …` becomes `python -m workers.executor KIND …`, in the environment that it needs and with its
-standard output set aside for answers: whatever else writes there, be it a library at import, ends up on standard error.
-Candidates run in jails that it forks. Each kind is a module of its own, for neither needs what the other imports.
+`python -m workers bench KIND …` becomes `python -m workers.executor KIND …`, in the environment that it needs. Standard
+output carries answers alone: everything else written there, such as by a library at import, goes to standard error.
+Candidates run in sandboxes that it forks. Each kind is a module of its own, because neither needs the other's imports.
 """
 
 import argparse

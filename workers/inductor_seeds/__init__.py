@@ -1,8 +1,8 @@
-"""Seeds by TorchInductor: its Triton for an operator's reference, as a candidate that launches itself.
+"""Seeds by TorchInductor: its Triton kernels for an operator's reference, as a candidate that launches them.
 
-Runs inside the jail, in a process of its own, on machines with no card too. `lowering` has Inductor write,
-`spelling`, `tidying` and `naming` make its kernels readable, `writing` puts the candidate together. What comes out is a
-candidate like any other: the judge says whether it is right.
+Runs inside the sandbox, in its own process, also on machines without a card. `lowering` runs Inductor, `runtime`,
+`simplification` and `naming` make its kernels readable, `candidate` assembles the candidate. The seed is judged like
+any other candidate.
 """
 
 import warnings
@@ -18,10 +18,10 @@ __all__ = ["draft"]
 
 
 def draft(request: bytes) -> bytes:
-    """Write a seed for the operator of a `TraceJob` that has no source. Takes this process over for good.
+    """Write a seed for the operator of a `TraceJob` without a source. The process cannot be reused afterwards.
 
     Returns:
-        A `reply.Written` as JSON.
+        A `WrittenSeed` as JSON.
     """
     warnings.simplefilter("ignore")
     job = TraceJob.model_validate_json(request)

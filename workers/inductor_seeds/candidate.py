@@ -1,4 +1,4 @@
-"""A candidate out of what Inductor wrote: kernels without its runtime, and a function that launches them."""
+"""A candidate from Inductor's output: kernels without its runtime, and a function that launches them."""
 
 import ast
 import re
@@ -27,21 +27,21 @@ GRIDS: Mapping[str, str] = {
 """Grids by Inductor's rule, over the numbers of blocks along each axis. A grid's second axis ends at `LONGEST`."""
 
 LONGEST = 65535
-"""Programs along the second and the third axis of a grid: CUDA programming guide, compute capabilities table."""
+"""Maximum programs along the second and third axis of a grid (CUDA programming guide, compute capabilities)."""
 
 _EMPTY = "empty_strided_cuda"
 _FUNCTIONS: Mapping[str, Callable[..., int]] = {"max": max, "min": min}
-"""What code of sizes and strides calls."""
+"""Functions that code of sizes and strides calls."""
 _ASSERTED = "assert_size_stride"
 _SILENT = (_ASSERTED, "args.clear", "torch.cuda.set_device", "assert_alignment")
 _HEADER = "import torch\nimport triton\nimport triton.language as tl\n"
 
 
 def write(operator: Operator, lowered: LoweredReference) -> str:
-    """The candidate's text.
+    """Write the candidate's text.
 
     Raises:
-        Refused: If Inductor's host code or one of its kernels has no counterpart in a candidate.
+        TraceRefused: If Inductor's host code or one of its kernels has no counterpart in a candidate.
     """
     lines = _flat(ast.parse(lowered.host).body[0])
     host = _Host(operator, lowered.kernels, _results(lines, operator), _layouts(lines))
@@ -54,14 +54,14 @@ def write(operator: Operator, lowered: LoweredReference) -> str:
 
 
 def _needed(kernels: str) -> list[str]:
-    """The device functions that kernels bring along, those that these need included."""
+    """Return the device functions that kernels need, directly or indirectly."""
     used = {name for name in COMBINE if re.search(rf"\b{name}\b", kernels)}
     used |= {name for name in COMBINE for other in used if re.search(rf"\b{name}\b", COMBINE[other])}
     return [text for name, text in COMBINE.items() if name in used]
 
 
 def _results(lines: Sequence[ast.stmt], operator: Operator) -> dict[str, str]:
-    """The operator's names of outputs by Inductor's of the buffers that hold them."""
+    """Return the operator's names of outputs by Inductor's names of their buffers."""
     reused = {
         bound(line): line.value.id
         for line in lines
@@ -79,9 +79,9 @@ def _results(lines: Sequence[ast.stmt], operator: Operator) -> dict[str, str]:
 
 
 def _layouts(lines: Sequence[ast.stmt]) -> dict[str, tuple[ast.expr, ast.expr]]:
-    """Extents and strides of tensors, by Inductor's names."""
+    """Return extents and strides of tensors by Inductor's names."""
     found: dict[str, tuple[ast.expr, ast.expr]] = {}
-    for line in reversed(lines):  # What an operation of ours makes is told under another name, later.
+    for line in reversed(lines):  # Results of our own operations are asserted later, under another name.
         match line:
             case ast.Expr(value=ast.Call(func=func, args=[tensor, size, stride, *_])) if dotted(func) == _ASSERTED:
                 found[ast.unparse(tensor)] = (size, stride)
@@ -93,7 +93,7 @@ def _layouts(lines: Sequence[ast.stmt]) -> dict[str, tuple[ast.expr, ast.expr]]:
 
 
 def _flat(function: ast.stmt) -> list[ast.stmt]:
-    """The lines of a function, those under `with` included."""
+    """Return the lines of a function, including those under `with`."""
     lines: list[ast.stmt] = []
     for line in getattr(function, "body", []):
         lines += _flat(line) if isinstance(line, ast.With) else [line]
@@ -119,16 +119,16 @@ class _Host:
         self._extremes = Extremes(self.operator)
 
     def text(self) -> str:
-        """The whole function."""
+        """Return the whole function."""
         return f"def {self.operator.entry}({', '.join(self._given)}):\n" + "".join(
             f"    {line}\n" for line in self.lines
         )
 
     def add(self, line: ast.stmt) -> None:
-        """Take over one line of Inductor's.
+        """Translate one line of Inductor's.
 
         Raises:
-            Refused: If it is none that a candidate may have.
+            TraceRefused: If a candidate cannot have it.
         """
         match line:
             case ast.Delete() | ast.Expr(value=ast.Constant()):
@@ -142,7 +142,9 @@ class _Host:
             case ast.Return(value=ast.Tuple(elts=results)):
                 self.lines.append(f"return {', '.join(self._read(item) for item in results)}")
             case _:
-                raise TraceRefused(Outcome.FORBIDDEN_OP, f"TorchInductor's host code holds `{ast.unparse(line)[:200]}`")
+                raise TraceRefused(
+                    Outcome.FORBIDDEN_OP, f"TorchInductor's host code contains `{ast.unparse(line)[:200]}`"
+                )
 
     def _assign(self, name: str, value: ast.expr) -> None:
         match value:
@@ -177,7 +179,7 @@ class _Host:
                 self.lines.append(f"{self._known[name]} = {code}")
 
     def _size(self, symbol: str, tensor: str, axis: int) -> None:
-        """A size of an input, under the operator's own name for it."""
+        """Bind a size of an input, under the operator's name for it."""
         shape = next(item.shape for item in self.operator.inputs if item.name == tensor)
         if symbol not in self._known:
             self._known[symbol] = self._names.give(str(shape[axis]))
@@ -203,7 +205,7 @@ class _Host:
 
     def _launch(self, draft: InductorKernel, arguments: Sequence[str]) -> None:
         if draft.grid not in GRIDS:
-            raise TraceRefused(Outcome.UNSUPPORTED_LAUNCH, f"TorchInductor lays a kernel's grid out as {draft.grid}")
+            raise TraceRefused(Outcome.UNSUPPORTED_LAUNCH, f"TorchInductor uses the unknown grid {draft.grid}")
         function = ast.parse(draft.text).body[0]
         assert isinstance(function, ast.FunctionDef)
         tidy(respell(function))
@@ -234,11 +236,11 @@ class _Host:
         self.lines.append(f"{name}[{grid.format(**counts)}]({', '.join([*positional, *keywords, *options])})")
 
     def _convolve(self, name: str, call: ast.Call) -> None:
-        """Launch a kernel of ours for a convolution."""
+        """Launch our own kernel for a convolution."""
         layouts = [self._layout(item) for item in (*call.args[:2], ast.Name(name))]
         if not all(_is_contiguous(*layout) for layout in layouts):
             raise TraceRefused(
-                Outcome.FORBIDDEN_OP, "TorchInductor's convolution takes or makes a tensor that is not packed"
+                Outcome.FORBIDDEN_OP, "TorchInductor's convolution reads or writes a tensor that is not packed"
             )
         x, weight, y = ([*size.elts] for size, _ in layouts if isinstance(size, ast.Tuple))
         exactly = not self.operator.precision.allow_tf32 and any(i.dtype == "float32" for i in self.operator.inputs)
@@ -259,21 +261,21 @@ class _Host:
         self.lines.append(f"{function.name}[{convolution.grid(*extents)}]({', '.join(arguments)})")
 
     def _layout(self, tensor: ast.expr) -> tuple[ast.expr, ast.expr]:
-        """Extents and strides of a tensor."""
+        """Return extents and strides of a tensor."""
         match tensor:
             case ast.Name(id=name) if name in self.layouts:
                 return self.layouts[name]
             case ast.Call(func=ast.Name(id="reinterpret_tensor"), args=[_, size, stride, *_]):
                 return size, stride
         raise TraceRefused(
-            Outcome.FORBIDDEN_OP, f"nothing is known of `{ast.unparse(tensor)[:200]}`, which is convolved"
+            Outcome.FORBIDDEN_OP, f"the layout of `{ast.unparse(tensor)[:200]}`, which is convolved, is unknown"
         )
 
     def _keep(self, function: ast.FunctionDef) -> None:
         self.kernels.append(ast.unparse(ast.fix_missing_locations(function)) + "\n")
 
     def _helpers(self, draft: InductorKernel) -> dict[str, str]:
-        """Write the functions that a kernel folds or scans with; their names by Inductor's."""
+        """Write the functions of a kernel's reductions and scans. Returns their names by Inductor's."""
         found: dict[str, str] = {}
         for function in ast.parse(draft.helpers).body:
             assert isinstance(function, ast.FunctionDef)
@@ -287,14 +289,14 @@ class _Host:
         return found
 
     def _use(self, passed: Mapping[str, str]) -> ParameterUse:
-        """What a launch says about the parameters of a kernel with a matrix product."""
+        """Return a launch's facts about the parameters of a kernel with a matrix product."""
         most = self._extremes.most(passed["ynumel"]) if "ynumel" in passed else None
         dtypes = {name: self._extremes.dtypes[code] for name, code in passed.items() if code in self._extremes.dtypes}
         small = {name for name, code in passed.items() if self._extremes.is_small(code)}
         return ParameterUse(passed, dtypes, small, short=most is not None and most <= SHORTEST * LONGEST)
 
     def _parameters(self, function: ast.FunctionDef, passed: Mapping[str, str], *, plain: bool) -> dict[str, str]:
-        """Names of a kernel's parameters after what the host passes."""
+        """Name a kernel's parameters after the host's arguments."""
         names, found = UniqueNames(), dict[str, str]()
         for item in function.args.args:
             value = passed.get(item.arg, "")
@@ -311,7 +313,7 @@ class _Host:
 
 
 def _is_contiguous(size: ast.expr, stride: ast.expr) -> bool:
-    """Whether strides are those of a packed tensor, whatever the sizes are: tried with sizes that are large primes."""
+    """True if strides are those of a packed tensor of any size, tested with large primes as sizes."""
     read = {item.id for node in (size, stride) for item in ast.walk(node) if isinstance(item, ast.Name)}
     symbols = sorted(read - _FUNCTIONS.keys())
     primes = dict(zip(symbols, (10007, 10009, 10037, 10039, 10061, 10067, 10069, 10079), strict=False))

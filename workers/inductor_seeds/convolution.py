@@ -1,9 +1,9 @@
-"""Convolutions, which TorchInductor leaves to a library: kernels of ours, written for the one that is to be done.
+"""Convolutions, which TorchInductor leaves to a library: our own kernels, specialised for one convolution.
 
 A convolution is a product of two matrices. One has a row for every place of the output, with all inputs that the place
-depends on; the other has a column for every filter. The first is never written down: its tiles are gathered. Places of
-a transposed convolution that meet the same taps of a filter are done together (a *phase*), so that nothing is
-multiplied with zeros. Where every filter has channels of its own there is nothing to share, and no product.
+depends on; the other has a column for every filter. The first is never stored: its tiles are gathered. Places of a
+transposed convolution with the same taps of a filter are computed together (a *phase*), which avoids products with
+zeros. If every filter has its own channels, filters share no inputs, and a sum replaces the product.
 """
 
 import ast
@@ -20,11 +20,11 @@ from workers.protocol import Outcome
 from workers.tracer.refusal import TraceRefused
 
 LETTERS, EXTENTS = "DHW", ("depth", "height", "width")
-"""Spatial axes, the last ones first used: a convolution over one axis has a width. Those not used have one place."""
+"""Spatial axes. A convolution over one axis has only a width; unused axes have one place."""
 PRODUCT_OPTIONS: Mapping[str, int] = {"BLOCK_M": 128, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4, "num_stages": 2}
-"""Where a search begins: places, filters and taps of a program, warps and stages."""
+"""Initial configuration of products: places, filters and taps per program, warps and stages."""
 SUM_OPTIONS: Mapping[str, int] = {"BLOCK": 256, "num_warps": 4, "num_stages": 1}
-"""The same where every filter has channels of its own: numbers of the output."""
+"""Initial configuration if every filter has its own channels: outputs per program, warps and stages."""
 _PARTS = {
     "CUT": """\
 if MET_{0} * PHASES_{0} > TAPS_{0}:
@@ -36,8 +36,8 @@ if GAP_{0} > 1:
     {1} = {1} // GAP_{0}
 """,
 }
-"""What both kernels have in places of these names, once for each axis: a phase may meet fewer taps than another, and
-where inputs are spread with both steps and gaps, only some of the places have one."""
+"""Replacements of these names in both kernels, once per axis. A phase may have fewer taps than another. If inputs are
+spread with both steps and gaps, only some of the places have an input."""
 
 _PRODUCT = """
 @triton.jit
@@ -171,19 +171,19 @@ def add_up(x_ptr, weight_ptr, y_ptr, images, channels, depth, height, width, out
 def read_convolution(
     call: ast.Call, weight: Sequence[ast.expr], y: Sequence[ast.expr], *, precision: str | None
 ) -> "Convolution":
-    """What a call in Inductor's host code asks for.
+    """Parse a convolution from Inductor's host code.
 
     Args:
-        call: Of `operations.CONVOLUTION`.
+        call: Call of `operations.CONVOLUTION`.
         weight: Extents of the filters, as code.
         y: Extents of the output.
         precision: As in `Convolution`.
 
     Raises:
-        Refused: If extents of its filters are not fixed.
+        TraceRefused: If extents of its filters are not fixed.
     """
     if any(isinstance(item, ast.Name) for fixed in (*call.args[2:], *weight[2:]) for item in ast.walk(fixed)):
-        raise TraceRefused(Outcome.FORBIDDEN_OP, "it convolves with filters of any extent")
+        raise TraceRefused(Outcome.FORBIDDEN_OP, "its convolution has filters whose extents are not fixed")
     stride, padding, dilation, transposed, _, groups = (ast.literal_eval(item) for item in call.args[2:])
     taps = [ast.literal_eval(extent) for extent in weight[2:]]
     filters = _number(weight[1] if transposed else y[1])
@@ -195,13 +195,13 @@ def read_convolution(
 
 @dataclass(frozen=True)
 class ConvolutionAxis:
-    """A convolution along one spatial axis, as torch is told of it.
+    """A convolution along one spatial axis, with torch's arguments.
 
     Attributes:
         taps: Extent of a filter.
-        stride: Places of the input from one of the output to the next; the other way round if it is transposed.
+        stride: Input places per output place; output places per input place if it is transposed.
         padding: Places around the input.
-        dilation: Places from one tap to the next.
+        dilation: Distance between taps in places.
     """
 
     taps: int = 1
@@ -212,14 +212,14 @@ class ConvolutionAxis:
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution, apart from extents that are known at run time.
+    """A convolution, without extents that are known only at run time.
 
     Attributes:
         axes: Its spatial axes, one to three.
-        transposed: Whether inputs are spread over places, in place of places gathering inputs.
-        groups: Parts that share nothing.
-        filters: Filters of a group if that is fixed, otherwise None.
-        precision: What `tl.dot` is told of its products, such as `'ieee'`; None says nothing.
+        transposed: True if inputs are spread over places; otherwise places gather inputs.
+        groups: Number of independent parts.
+        filters: Filters per group; None if not fixed.
+        precision: Input precision of `tl.dot`, such as `'ieee'`; None for the default.
     """
 
     axes: tuple[ConvolutionAxis, ...]
@@ -230,12 +230,12 @@ class Convolution:
 
     @property
     def is_separate(self) -> bool:
-        """Whether every filter has channels of its own."""
+        """True if every filter has its own channels."""
         return self.filters == 1
 
     @property
     def options(self) -> dict[str, int]:
-        """Blocks, warps and stages of its launch."""
+        """Blocks, warps and stages of a launch."""
         if self.is_separate:
             return dict(SUM_OPTIONS)
         most = PRODUCT_OPTIONS["BLOCK_N"]
@@ -243,7 +243,7 @@ class Convolution:
         return {**PRODUCT_OPTIONS, "BLOCK_N": min(most, max(SHORTEST, columns))}
 
     def arguments(self, x: Sequence[str], weight: Sequence[str], y: Sequence[str]) -> list[str]:
-        """What the kernel is passed after its tensors, as code.
+        """Return the kernel's arguments after its tensors, as code.
 
         Args:
             x: Extents of the input, as code.
@@ -255,7 +255,7 @@ class Convolution:
         return [x[0], channels, *x[2:], *filters, *y[2:]]
 
     def grid(self, x: Sequence[str], weight: Sequence[str], y: Sequence[str]) -> str:
-        """The grid of a launch, as code. Extents are as for `arguments`."""
+        """Return the grid of a launch as code. Extents are as for `arguments`."""
         if self.is_separate:
             return f"({count_blocks(_product_of(y), self.options['BLOCK'])},)"
         phases = [self._phases(axis) for axis in self.axes]
@@ -266,31 +266,31 @@ class Convolution:
         return f"({rows}, {columns}{f', {parts}' if parts > 1 else ''})"
 
     def kernel(self) -> ast.FunctionDef:
-        """The kernel. Its first three parameters are pointers to the input, the filters and the output."""
+        """Return the kernel. Its first three parameters are pointers to the input, the filters and the output."""
         text = _complete(_SUM if self.is_separate else _PRODUCT)
-        told = "" if self.precision is None else f", input_precision={self.precision!r}"
-        function = ast.parse(text.replace(", PRECISION", told)).body[0]
+        precision = "" if self.precision is None else f", input_precision={self.precision!r}"
+        function = ast.parse(text.replace(", PRECISION", precision)).body[0]
         assert isinstance(function, ast.FunctionDef)
         fold(function, self._numbers())
         return function
 
     def _columns(self, weight: Sequence[str], y: Sequence[str]) -> str:
-        """Filters of a group, as code."""
+        """Return the filters per group as code."""
         return weight[1] if self.transposed else _part(y[1], self.groups)
 
     def _phases(self, axis: ConvolutionAxis) -> int:
-        """Kinds of places that meet different taps."""
+        """Return the number of phases along an axis."""
         return axis.stride if self.transposed and axis.dilation == 1 else 1
 
     def _numbers(self) -> dict[str, int]:
-        """What the kernel is written for."""
+        """Return the constants of the specialised kernel."""
         unused = len(LETTERS) - len(self.axes)
         numbers = {"GROUPS": self.groups, "TRANSPOSED": int(self.transposed)}
         for extent in EXTENTS[:unused]:
             numbers |= {extent: 1, f"out_{extent}": 1}
         for letter, axis in zip(LETTERS, (ConvolutionAxis(),) * unused + self.axes, strict=True):
             phases = self._phases(axis)
-            told = {
+            constants = {
                 "TAPS": axis.taps,
                 "STRIDE": axis.stride,
                 "PADDING": axis.padding,
@@ -299,12 +299,12 @@ class Convolution:
                 "MET": -(-axis.taps // phases),
                 "GAP": axis.stride // phases if self.transposed else 1,
             }
-            numbers |= {f"{name}_{letter}": number for name, number in told.items()}
+            numbers |= {f"{name}_{letter}": number for name, number in constants.items()}
         return numbers
 
 
 def _complete(text: str) -> str:
-    """A kernel's text with the parts that both have."""
+    """Insert the common parts into a kernel's text."""
 
     def part(found: re.Match[str]) -> str:
         return indent("".join(_PARTS[found[2]].format(letter, letter.lower()) for letter in LETTERS[::-1]), found[1])
@@ -319,7 +319,7 @@ def _part(extent: str, groups: int) -> str:
 
 
 def _product_of(factors: Sequence[str]) -> str:
-    """A product, as code, with its numbers multiplied."""
+    """Return a product as code, with its numbers multiplied."""
     number = prod(int(factor) for factor in factors if factor.isdecimal())
     code = [
         factor if factor.isidentifier() or factor.startswith("triton.cdiv(") else f"({factor})"
@@ -330,5 +330,5 @@ def _product_of(factors: Sequence[str]) -> str:
 
 
 def _number(extent: ast.expr) -> int | None:
-    """An extent that is fixed."""
+    """Return an extent if it is fixed."""
     return extent.value if isinstance(extent, ast.Constant) and isinstance(extent.value, int) else None

@@ -1,4 +1,4 @@
-"""How large the numbers and tensors of a candidate's host function can be, at the largest sizes of its operator."""
+"""Maximum numbers and tensor sizes in a candidate's host function, at the largest sizes of its operator."""
 
 import ast
 import math
@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from workers.protocol import Operator
 
 FAR = 2**31
-"""Elements from which on the number of an element needs more than 32 bits."""
+"""Minimum number of elements whose index needs more than 32 bits."""
 
 
 def values_of(operator: Operator, dimension: str) -> list[int]:
-    """Values of a dimension that an operator's shapes have, and the ends of its range."""
+    """Return a dimension's values in an operator's shapes, and the ends of its range."""
     return [*(shape.dims[dimension] for shape in operator.shapes), *operator.ranges.get(dimension, ())]
 
 
 class Extremes:
-    """What is known of the host's names, noted in the order of its lines."""
+    """Maximum values of the host's names, noted in the order of its lines."""
 
     def __init__(self, operator: Operator) -> None:
         self._largest = {name: max(values_of(operator, name)) for name in operator.dimensions}
@@ -28,25 +28,25 @@ class Extremes:
             self._note(item.name, extents, f"tl.{item.dtype}")
 
     def dimension(self, name: str, dimension: str | int) -> None:
-        """A number is one of the operator's sizes."""
+        """Note a number that is one of the operator's sizes."""
         self._numbers[name] = dimension if isinstance(dimension, int) else self._largest.get(dimension)
 
     def number(self, name: str, code: str) -> None:
-        """A number is computed from others."""
+        """Note a number that is computed from others."""
         self._numbers[name] = self.most(code)
 
     def tensor(self, name: str, size: str, dtype: str) -> None:
-        """A packed tensor is allocated, of a size such as `(M, 4 * N)`."""
+        """Note an allocated packed tensor, of a size such as `(M, 4 * N)`."""
         sizes = ast.parse(size, mode="eval").body
         extents = [self._most(item) for item in sizes.elts] if isinstance(sizes, ast.Tuple) else [None]
         self._note(name, extents, dtype.replace("torch.", "tl."))
 
     def is_small(self, name: str) -> bool:
-        """Whether the numbers of a tensor's elements surely fit 32 bits."""
+        """True if the indices of a tensor's elements certainly fit 32 bits."""
         return name in self._small
 
     def most(self, code: str) -> int | None:
-        """The largest that a host expression can be; None where that is not known."""
+        """Return the maximum of a host expression; None if unknown."""
         return self._most(ast.parse(code, mode="eval").body)
 
     def _note(self, name: str, extents: Sequence[int | None], dtype: str) -> None:
@@ -56,7 +56,7 @@ class Extremes:
             self._small.add(name)
 
     def _most(self, node: ast.expr) -> int | None:
-        """Goes through what only grows with its operands."""
+        """Return the maximum of an expression that is monotonic in its operands."""
         match node:
             case ast.Constant(value=int() as number) if number >= 0:
                 return number

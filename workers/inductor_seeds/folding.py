@@ -1,4 +1,4 @@
-"""A kernel written for fixed numbers: what they decide is decided, and what they make trivial goes."""
+"""Constant folding: specialises a kernel for fixed numbers and drops trivial operations and untaken branches."""
 
 import ast
 import operator
@@ -28,30 +28,30 @@ _UNITS: Mapping[type[ast.operator], Number] = {
     ast.FloorDiv: 1,
     ast.BitAnd: True,
 }
-"""What an operand on the right leaves as it is; on the left too where the operator does not care."""
+"""Neutral right operands; for the operators in `_SWAPS` also left ones."""
 _SWAPS = (ast.Add, ast.Mult, ast.BitAnd)
 
 
 def fold(function: ast.FunctionDef, numbers: Mapping[str, int]) -> None:
-    """Write a kernel for fixed numbers, in place: parameters among them go, branches are taken.
+    """Specialise a kernel for fixed numbers, in place: drop parameters among them and decide branches.
 
     Args:
-        function: What it reads are its parameters, `tl` and these numbers; each of its names is bound to a number at
+        function: The kernel. It reads only its parameters, `tl` and these numbers, and binds each name to a number at
             most once.
-        numbers: By name.
+        numbers: The numbers by name.
     """
     function.args.args = [item for item in function.args.args if item.arg not in numbers]
     function.body = _Folding(numbers).lines(function.body)
 
 
 class _Folding(ast.NodeTransformer):
-    """Goes through lines in their order, with the numbers known so far."""
+    """Transformer of lines in order, with the numbers known so far."""
 
     def __init__(self, numbers: Mapping[str, Number]) -> None:
         self._numbers = dict(numbers)
 
     def lines(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        """Lines as they are left."""
+        """Return the folded lines."""
         left: list[ast.stmt] = []
         for line in body:
             left += self._line(line)
@@ -97,7 +97,7 @@ class _Folding(ast.NodeTransformer):
         match line:
             case ast.If(test=test, body=body, orelse=other):
                 chosen = _number(self.visit(test))
-                assert chosen is not None, f"`{ast.unparse(test)}` is not decided by numbers"
+                assert chosen is not None, f"`{ast.unparse(test)}` depends on more than numbers"
                 return self.lines(body if chosen else other)
             case ast.For(target=ast.Name(id=name), iter=ast.Call() as turns):
                 line.iter = self.visit(turns)

@@ -1,7 +1,7 @@
-"""What TorchInductor makes of a reference, for a target that is not here: texts and numbers, nothing compiled.
+"""Lowering of a reference by TorchInductor for a target without its card: texts and numbers, nothing compiled.
 
-Sizes stay symbols, so that one text serves every shape. Matrix products become Triton too (Inductor's native matmul)
-in place of calls of a vendor's library.
+Sizes stay symbols, so that one text serves every shape. Matrix products become Triton kernels too (Inductor's native
+matmul) instead of calls of a vendor's library.
 """
 
 import re
@@ -20,9 +20,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from workers.inductor_seeds.decomposing import thin_products
 from workers.inductor_seeds.extremes import values_of
-from workers.inductor_seeds.operations import CONVOLUTION, DECOMPOSITIONS, NAMESPACE
+from workers.inductor_seeds.operations import CONVOLUTION, DECOMPOSITIONS, NAMESPACE, thin_products
 from workers.protocol import Operator, Outcome
 from workers.targets import Target
 from workers.tracer.fake_device import DEVICE, pretend
@@ -30,25 +29,25 @@ from workers.tracer.reference import load_entry
 from workers.tracer.refusal import TraceRefused
 
 SMALLEST_HINT = 2
-"""Sizes that Inductor is told to expect are at least this: it would treat a size of 1 as always 1."""
+"""Minimum size hint for Inductor, which would treat a size of 1 as always 1."""
 
 REGISTERS = 64
-"""Registers a thread, of the 255 that an instruction can address, that the sums of a kernel's products may take. For
-sm_90, Triton 3.7 spills at most 4 bytes with that, and up to 728 with 128 (tried with products of float32)."""
+"""Maximum registers per thread, of 255 addressable ones, for the accumulators of a kernel's products. For sm_90, Triton
+3.7 spills at most 4 bytes with 64, and up to 728 with 128 (measured with float32 products)."""
 
 WIDEST_BYTES = 4
-"""Of an element of a product's operands."""
+"""Maximum bytes of an element of a product's operands."""
 
 UNROLLED = 1024
-"""Multiplications a thread in one turn of a loop where no matrix unit does them. The compiler writes each of them out:
-with 2048 it takes most of the time that a trace may."""
+"""Maximum multiplications per thread in one loop iteration without a matrix unit. The compiler unrolls them: with 2048
+it takes most of a trace's time limit."""
 
 SMALLEST_TILE = 32
 """Extent of the smallest tiles in Inductor's list for products."""
 
 _KERNEL = re.compile(r"async_compile\.triton\('(?P<name>\w+)', '''(?P<text>.*?)'''", re.DOTALL)
 _FOREIGN = re.compile(rf"\bextern_kernels\.\w+|(?<!')\btorch\.ops\.(?!{NAMESPACE}\.)[\w.]+|\bcpp_fused\w*")
-"""Calls of what is no kernel. Names in quotes only tell where something is from."""
+"""Calls of other code than kernels. Names in quotes are only descriptions."""
 _BOUNDARY = "@triton.jit"
 _CACHED = type(cache(len))
 
@@ -58,11 +57,11 @@ class InductorKernel:
     """One kernel as Inductor wrote it.
 
     Attributes:
-        name: Of the jit function.
+        name: Name of the jit function.
         text: The jit function.
-        grid: How Inductor derives the grid from extents and blocks, by the name of its rule.
+        grid: Name of Inductor's rule for the grid.
         options: Blocks by parameter, and `num_warps` and `num_stages`: one choice of Inductor's heuristics.
-        helpers: Functions of two elements that the jit function folds or scans with, as text.
+        helpers: Text of the combine functions of the jit function's reductions and scans.
     """
 
     name: str
@@ -74,11 +73,11 @@ class InductorKernel:
 
 @dataclass(frozen=True)
 class LoweredReference:
-    """A reference after Inductor.
+    """A reference, lowered by Inductor.
 
     Attributes:
         host: Inductor's `call` function, as text.
-        kernels: By name.
+        kernels: Kernels by name.
     """
 
     host: str
@@ -86,10 +85,10 @@ class LoweredReference:
 
 
 def lower(operator: Operator, target: Target) -> LoweredReference:
-    """Have Inductor write Triton. Takes this process over: torch answers for the target from now on.
+    """Let Inductor generate Triton. Affects the whole process: torch answers for the target from now on.
 
     Raises:
-        Refused: If what Inductor wrote holds something else than Triton kernels.
+        TraceRefused: If Inductor's output contains something else than Triton kernels.
     """
     pretend(target)
     _forget()
@@ -97,9 +96,9 @@ def lower(operator: Operator, target: Target) -> LoweredReference:
     text = _generate(traced, inputs)
     found = re.search(r"^    def call\(self, args\):\n(?P<body>(?:^(?: {8}.*)?\n)+)", text, re.MULTILINE)
     if found is None:
-        raise TraceRefused(Outcome.TRACE_CRASHED, "TorchInductor's module has no function that launches")
+        raise TraceRefused(Outcome.TRACE_CRASHED, "TorchInductor's module has no function that launches kernels")
     if foreign := _FOREIGN.search(found["body"]):
-        raise TraceRefused(Outcome.FORBIDDEN_OP, f"TorchInductor calls {foreign[0]} for it, which is no Triton kernel")
+        raise TraceRefused(Outcome.FORBIDDEN_OP, f"TorchInductor calls {foreign[0]}, which is no Triton kernel")
     drafts = {match["name"]: _draft(match["name"], match["text"], target) for match in _KERNEL.finditer(text)}
     if not drafts and CONVOLUTION not in found["body"]:
         raise TraceRefused(Outcome.FORBIDDEN_OP, "TorchInductor needs no kernel for it")
@@ -107,9 +106,9 @@ def lower(operator: Operator, target: Target) -> LoweredReference:
 
 
 def _forget() -> None:
-    """Drop what torch remembers of the machine, in case the process that this one was forked from has asked before."""
-    # It notes functions of `torch.cuda` when it is imported. Those who imported names from it see the new answers too:
-    # a module keeps its namespace when it is reloaded.
+    """Clear torch's caches of facts about the machine, which the parent process may have filled."""
+    # This module copies functions of `torch.cuda` at its import. Reloading keeps the namespace, so importers of its
+    # names see the new answers too.
     reload(_late("torch._dynamo.device_interface"))
     _late("torch._inductor.runtime.hints").DeviceProperties.create.cache_clear()
     for module in ("torch.utils._triton", "torch._inductor.utils"):
@@ -119,18 +118,18 @@ def _forget() -> None:
 
 
 def _trace(operator: Operator) -> tuple[fx.GraphModule, list[FakeTensor]]:
-    """The reference as a graph over symbolic sizes, on the target's device.
+    """Trace the reference to a graph over symbolic sizes, on the target's device.
 
-    Traced as if on the CPU, since fake tensors of a device that torch was not built for fail at some operations.
+    It is traced on the CPU first: fake tensors of a device that torch was not built for fail at some operations.
     """
     if operator.backward:
         raise TraceRefused(
-            Outcome.FORBIDDEN_OP, "the operator has gradients, and TorchInductor is given its results alone"
+            Outcome.FORBIDDEN_OP, "the operator has gradients, and TorchInductor seeds compute results only"
         )
     if operator.dimensions != operator.extents:
         raise TraceRefused(Outcome.FORBIDDEN_OP, "a scalar of the operator is a size that no input has")
     named = _late("torch._dynamo.source").ConstantSource
-    _late("torch._inductor.lowering")  # Some decompositions, as that of max pooling, take for granted that it is there.
+    _late("torch._inductor.lowering")  # Some decompositions, such as that of max pooling, need it.
     known = _late("torch._inductor.decomposition").select_decomp_table()
     table = thin_products({**known, **DECOMPOSITIONS})
     entry, scalars = load_entry(operator), [scalar.value for scalar in operator.scalars]
@@ -154,7 +153,7 @@ def _trace(operator: Operator) -> tuple[fx.GraphModule, list[FakeTensor]]:
     for name in operator.dimensions:
         if dims[name].node.expr.is_number and len(set(values_of(operator, name))) > 1:
             reason = (
-                f"its reference computes with the size '{name}' as a number of Python's: a draft would hold for one"
+                f"its reference uses the size '{name}' as a Python number: a seed would be valid for one value only"
             )
             raise TraceRefused(Outcome.FORBIDDEN_OP, reason)
     _move(traced, inputs)
@@ -162,8 +161,8 @@ def _trace(operator: Operator) -> tuple[fx.GraphModule, list[FakeTensor]]:
 
 
 def _move(traced: fx.GraphModule, inputs: list[FakeTensor]) -> None:
-    """Say of every tensor of a graph that it lives on the target."""
-    # It puts a tensor on the card, which the jail keeps out of sight of builds of torch that could.
+    """Move every tensor of a graph to the target's device."""
+    # The original puts a tensor on a card, which the sandbox hides.
     vars(_late("torch._subclasses.fake_tensor"))["init_gpu_context"] = lambda _: None
     for node in traced.graph.nodes:
         if "device" in node.kwargs:
@@ -178,11 +177,11 @@ def _move(traced: fx.GraphModule, inputs: list[FakeTensor]) -> None:
 
 
 def _generate(traced: fx.GraphModule, inputs: list[FakeTensor]) -> str:
-    """The module that Inductor writes."""
+    """Return the module that Inductor generates."""
     virtualized = _late("torch._inductor.virtualized").V
-    # It is the key of a cache that is not used here, and would start a process, which the jail forbids.
+    # The original computes a key of an unused cache and would start a process, which the sandbox forbids.
     vars(_late("torch.utils._triton"))["triton_hash_with_backend"] = str
-    # A variance is always a mean, then the mean of squared deviations: plain sums, and no recurrence of three numbers.
+    # Compute a variance as the mean of squared deviations: plain sums instead of a recurrence of three numbers.
     vars(_late("torch._inductor.lowering"))["use_two_step_variance"] = lambda *_, **__: True
     mode = inputs[0].fake_mode
     settings = {"triton.native_matmul": True, "triton.autotune_at_compile_time": False, "compile_threads": 1}
@@ -201,7 +200,7 @@ def _generate(traced: fx.GraphModule, inputs: list[FakeTensor]) -> str:
 
 
 def _draft(name: str, text: str, target: Target) -> InductorKernel:
-    """A kernel out of the text that Inductor would hand to its own compiler."""
+    """Parse a kernel from the text for Inductor's own compiler."""
     before, _, after = text.partition("@triton_heuristics.")
     decorator, _, function = f"triton_heuristics.{after}".partition(_BOUNDARY)
     helpers = before[before.index(_BOUNDARY) :] if _BOUNDARY in before else ""
@@ -212,14 +211,14 @@ def _draft(name: str, text: str, target: Target) -> InductorKernel:
 
 @dataclass(frozen=True)
 class _Products:
-    """How many matrix products a kernel adds up, and whether of 16-bit operands, which Inductor casts right before."""
+    """Matrix products of a kernel: their number; `halves` is True for 16-bit operands, which Inductor casts first."""
 
     count: int
     halves: bool
 
 
 def _heuristics(decorator: str, products: _Products, target: Target) -> tuple[str, dict[str, int]]:
-    """What Inductor's heuristics choose: evaluates its decorator with its last step replaced."""
+    """Return the choice of Inductor's heuristics, by evaluating its decorator with the last step replaced."""
     heuristics = _late("torch._inductor.runtime.triton_heuristics")
     found: dict[str, Any] = {}
 
@@ -236,7 +235,7 @@ def _heuristics(decorator: str, products: _Products, target: Target) -> tuple[st
 
 
 class _Config(Protocol):
-    """Of Inductor's `Config` what is used here."""
+    """The used part of Inductor's `Config`."""
 
     kwargs: Mapping[str, int]
     num_warps: int
@@ -244,12 +243,11 @@ class _Config(Protocol):
 
 
 def _roomiest(configs: Sequence[_Config], hints: Mapping[str, int], products: _Products, target: Target) -> _Config:
-    """The configuration with the largest tile that surely fits; the first where none does.
+    """Return the configuration with the largest tile that certainly fits; the first one if none does.
 
-    Each element of a tile is loaded once for a row or a column of it: the larger the tile, the less is loaded. It fits
-    if its sums take no more than `REGISTERS`, all stages' operands at `WIDEST_BYTES` an element no more than the shared
-    memory of a program, its products of float32, if it has any, no more than `UNROLLED`, and no side reaches beyond the
-    extent that Inductor expects.
+    Larger tiles load less, because each element is loaded once for a row or a column. A tile fits if its accumulators
+    need at most `REGISTERS`, and the operands of all stages, at `WIDEST_BYTES` per element, fit a program's shared
+    memory. Float32 products must not exceed `UNROLLED`, and no side may exceed the extent that Inductor expects.
     """
 
     def fits(config: _Config) -> bool:
@@ -266,5 +264,5 @@ def _roomiest(configs: Sequence[_Config], hints: Mapping[str, int], products: _P
 
 
 def _late(module: str) -> ModuleType:
-    """A module around Inductor: they note what `torch.cuda` answers when they are imported, so after the pretence."""
+    """Import a module of torch that reads `torch.cuda` at its import, so only after `pretend`."""
     return import_module(module)

@@ -1,4 +1,4 @@
-"""Names that say what a thing is, in place of Inductor's numbers."""
+"""Descriptive names in place of Inductor's numbered ones."""
 
 import ast
 import keyword
@@ -31,11 +31,11 @@ KNOWN = {
     "inner": "inner",
     "z": "z",
 }
-"""What Inductor calls parts of an index: x, y and z for the axes of the grid, r for the axis that is folded. The last
-four are what `products` makes of them."""
+"""Names by Inductor's names for parts of an index: x, y and z for the axes of the grid, r for the reduced axis. The
+last four come from `products`."""
 
 TILED = {"YBLOCK": "BLOCK_M", "XBLOCK": "BLOCK_N", "R0_BLOCK": "BLOCK_K"}
-"""What blocks are called in a kernel that `products` wrote anew."""
+"""Names of blocks in a kernel that `products` rewrote."""
 
 _BY_CALL = {
     "tl.load": "value",
@@ -54,13 +54,13 @@ _BY_CALL = {
 
 
 class UniqueNames:
-    """Gives names, each once."""
+    """Source of unique names."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = {*taken, *COMBINE, "torch", "triton", "tl", "math", "libdevice"}
 
     def give(self, wish: str) -> str:
-        """The wish if it is free, else with the first free number."""
+        """Return the wish if it is free, otherwise with the first free number."""
         wish = f"{wish}_" if keyword.iskeyword(wish) else wish
         name, number = wish, 2
         while name in self._taken:
@@ -81,7 +81,7 @@ def rename(function: ast.AST, names: Mapping[str, str]) -> None:
 
 
 def name_locals(function: ast.FunctionDef, parameters: Mapping[str, str]) -> dict[str, str]:
-    """Names for all that a kernel binds, its parameters' given."""
+    """Name all variables of a kernel; the names of its parameters are given."""
     names, found = UniqueNames(parameters.values()), dict(parameters)
     for body in blocks(function):
         for line in body:
@@ -94,7 +94,7 @@ def name_locals(function: ast.FunctionDef, parameters: Mapping[str, str]) -> dic
 
 
 def _bound(line: ast.stmt) -> list[str]:
-    """The names that a line binds, a loop's variable included."""
+    """Return the names that a line binds, including a loop's variable."""
     match line:
         case ast.For(target=ast.Name(id=name)):
             return [name]
@@ -104,7 +104,7 @@ def _bound(line: ast.stmt) -> list[str]:
 
 
 def _meaning(value: ast.expr | None, known: Mapping[str, str]) -> str:
-    """What a value is called by how it is made; a load by what it loads from."""
+    """Name a value after its operation, a load after its pointer."""
     while isinstance(value, ast.Subscript):
         value = value.value
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "to":

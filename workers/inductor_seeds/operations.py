@@ -1,7 +1,7 @@
-"""Operations that a traced reference is given in place of torch's, so that Inductor leaves them to us.
+"""Operations and decompositions that replace torch's in a traced reference.
 
-What torch tells Inductor of a convolution depends on the libraries that this machine would choose for it, and fixes
-extents that should stay symbols. This one depends on nothing.
+Torch's information for Inductor about a convolution depends on this machine's libraries, and fixes extents that should
+stay symbols. Our operation depends on neither.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,18 +12,18 @@ import torch
 
 NAMESPACE = "kernelreef"
 CONVOLUTION = f"torch.ops.{NAMESPACE}.convolution.default"
-"""How Inductor's host code names it. Its arguments are those of `aten.convolution` without the bias."""
+"""Name of the operation in Inductor's host code. Its arguments are those of `aten.convolution` without the bias."""
 _SCHEMA = (
     "(Tensor x, Tensor weight, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed,"
     " SymInt[] output_padding, SymInt groups) -> Tensor"
 )
 
 _How = tuple[Sequence[int], Sequence[int], Sequence[int], bool, Sequence[int], int]
-"""The schema's arguments after the tensors."""
+"""Types of the schema's arguments after the tensors."""
 
 
 def _made(x: torch.Tensor, weight: torch.Tensor, *how: *_How) -> torch.Tensor:
-    """A tensor of the form that a convolution makes."""
+    """Return a tensor with the shape of a convolution's result."""
     stride, padding, dilation, transposed, output_padding, groups = how
     axes = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, output_padding, strict=True)
     if transposed:
@@ -35,7 +35,7 @@ def _made(x: torch.Tensor, weight: torch.Tensor, *how: *_How) -> torch.Tensor:
         channels = weight.shape[0]
         extents = [(size + 2 * pad - gap * (taps - 1) - 1) // step + 1 for size, taps, step, pad, gap, _ in axes]
     shape = (x.shape[0], channels, *extents)
-    # Packed. Torch's own strides would hold a maximum with 1 for every extent, and every index of a kernel with them.
+    # Packed, because torch's own strides contain a maximum with 1 for every extent, which enters every index.
     return x.new_empty_strided(shape, [prod(shape[axis + 1 :]) for axis in range(len(shape))])
 
 
@@ -49,4 +49,66 @@ def _convolve(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, 
 
 
 DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = {torch.ops.aten.convolution.default: _convolve}
-"""What to trace in place of torch's operations, by their overloads."""
+"""Replacements of torch's operations in a trace, by their overloads."""
+
+HALVES = (torch.float16, torch.bfloat16)
+
+Table = Mapping[torch._ops.OpOverload[..., Any], Callable[..., Any]]
+
+
+def thin_products(known: Table) -> Table:
+    """Extend a table of decompositions by matrix products with a side of size 1.
+
+    Args:
+        known: The table; it still handles products whose sides are all larger.
+    """
+    aten = torch.ops.aten
+    return {
+        **known,
+        aten.mm.default: _multiplied(known.get(aten.mm.default, _as_it_is)),
+        aten.bmm.default: _multiplied(known.get(aten.bmm.default, _as_it_is)),
+        aten.addmm.default: _added(known.get(aten.addmm.default, _as_it_is)),
+        aten.mv.default: _applied,
+    }
+
+
+def _as_it_is(*_: object, **__: object) -> torch.Tensor:
+    """Tell the tracer that there is no decomposition."""
+    none: torch.Tensor = NotImplemented
+    return none
+
+
+def _applied(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return _sums(a, b.unsqueeze(-1)).squeeze(-1)
+
+
+def _multiplied(known: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return _sums(a, b) if _is_thin(a, b) else known(a, b)
+
+    return product
+
+
+def _added(known: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def addmm(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: float = 1, alpha: float = 1) -> torch.Tensor:
+        if not _is_thin(a, b):
+            left: torch.Tensor = known(c, a, b, beta=beta, alpha=alpha)
+            return left
+        total = _sums(_wide(a), _wide(b)) * alpha
+        return (total + _wide(c) * beta if beta else total).to(a.dtype)
+
+    return addmm
+
+
+def _is_thin(a: torch.Tensor, b: torch.Tensor) -> bool:
+    sides: tuple[object, ...] = (a.shape[-2], a.shape[-1], b.shape[-1])
+    return a.dtype.is_floating_point and any(isinstance(side, int) and side == 1 for side in sides)
+
+
+def _sums(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Return the product; each element is a sum in at least float32."""
+    return (_wide(a).unsqueeze(-1) * _wide(b).unsqueeze(-3)).sum(-2).to(a.dtype)
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.float() if tensor.dtype in HALVES else tensor

@@ -1,9 +1,9 @@
-"""Matrix products as plain tiles of two axes, as a person writes them.
+"""Matrix products as plain two-dimensional tiles, as a person writes them.
 
-Inductor's kernels with a product lay three axes out: y and x of the result and r, over which products are added up; a
-fourth, z, counts matrices, one a program. Here a value's axes are found first (letters out of "yxr"). A value of one
-axis becomes one-dimensional, one of two axes a tile, and each expression is written anew for the axes of where it
-stands. All or nothing: where anything is not surely understood, the kernel stays as Inductor wrote it.
+Inductor's kernels with a product have three axes: y and x of the result and r, over which products are summed. A
+fourth, z, counts matrices, one per program. First each value's axes are found (letters from "yxr"). A value of one axis
+becomes one-dimensional, one of two axes a tile, and each expression is rewritten for the axes of its context. If any
+part is not understood with certainty, the whole kernel stays as Inductor wrote it.
 """
 
 import ast
@@ -12,39 +12,45 @@ from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
-from workers.inductor_seeds.axes import NATURAL, NONE, Axes, KnownValues, is_call, is_cast, receiver
 from workers.inductor_seeds.indexing import (
     EXTENTS,
     INDEX,
     MASKS,
+    NATURAL,
+    NONE,
     STARTS,
+    Axes,
+    KnownValues,
     UnclearError,
     conjuncts,
     factors,
     index_line,
+    is_call,
+    is_cast,
+    receiver,
     start_of,
     terms,
 )
 from workers.inductor_seeds.runtime import dotted
 
 TILES = {"y": "rows", "x": "cols", "r": "inner"}
-"""What the one-dimensional range along an axis is called."""
+"""Names of the one-dimensional ranges along the axes."""
 
 SHORTEST = 16
-"""The smallest extent of a tile of a product (`tl.dot` needs it)."""
+"""Minimum extent of a product's tile, required by `tl.dot`."""
 
 _FLOAT = "tl.float32"
 
 
 @dataclass(frozen=True)
 class ParameterUse:
-    """What a launch says about a kernel's parameters.
+    """A launch's facts about a kernel's parameters.
 
     Attributes:
         passed: Host code by parameter.
-        dtypes: What pointers point to, as `tl.float16`, where that is known.
-        small: Pointers to fewer than 2^31 elements, whatever the operator's sizes.
-        short: Whether the tiles along y are few enough for one axis of a grid.
+        dtypes: Known element dtypes of pointers, such as `tl.float16`.
+        small: Pointers to fewer than 2^31 elements at all of the operator's sizes.
+        short: True if the tiles along y fit one axis of a grid.
     """
 
     passed: Mapping[str, str]
@@ -54,7 +60,7 @@ class ParameterUse:
 
 
 def flatten(function: ast.FunctionDef, use: ParameterUse) -> bool:
-    """Write a kernel with a matrix product as one of plain tiles, in place; says whether it did."""
+    """Rewrite a kernel with a matrix product to plain tiles, in place. Returns True if it did."""
     if not any(isinstance(node, ast.Call) and dotted(node.func) == "tl.dot" for node in ast.walk(function)):
         return False
     try:
@@ -67,7 +73,7 @@ def flatten(function: ast.FunctionDef, use: ParameterUse) -> bool:
 
 @dataclass(frozen=True)
 class _Loaded:
-    """A name bound to what a load gave: the cast that its readers expect, and the axes along which it holds zeros."""
+    """A loaded value: its dtype, the cast that its readers expect, and the axes with zeros in masked elements."""
 
     dtype: str
     cast: str
@@ -75,7 +81,7 @@ class _Loaded:
 
 
 class _Writing(KnownValues):
-    """Expressions of one kernel, written anew for the axes of where they stand."""
+    """Rewriter of one kernel's expressions for the axes of their context."""
 
     def __init__(self, function: ast.FunctionDef, use: ParameterUse) -> None:
         super().__init__(function)
@@ -157,7 +163,7 @@ class _Writing(KnownValues):
         return ast.Call(call.func, operands, call.keywords)
 
     def _cast(self, call: ast.Call, wanted: str) -> ast.expr:
-        """A cast, but none of a sum to what it is, and none back to what was loaded."""
+        """Write a cast, unless it repeats the dtype of a sum or of a loaded value."""
         value, dtype = receiver(call), ast.unparse(call.args[0])
         inner = value.value if isinstance(value, ast.Subscript) else value
         if isinstance(inner, ast.Name):
@@ -170,7 +176,7 @@ class _Writing(KnownValues):
         return _cast(self._written(value, wanted), dtype)
 
     def _needless(self, call: ast.Call) -> ast.expr | None:
-        """What a choice chooses, if that is a load that holds zeros wherever it is not chosen."""
+        """Return the value of a choice that is needless, because a load has zeros wherever it is not chosen."""
         condition, value, other = call.args
         inner = value
         while is_cast(inner):
@@ -206,7 +212,7 @@ class _Writing(KnownValues):
         return ast.Call(call.func, [self._address(address, order), self._written(value, order)], keywords)
 
     def _address(self, address: ast.expr, order: str) -> ast.expr:
-        """A pointer, then what is the same for all of the tile, then the parts along its axes in their order."""
+        """Write an address: a pointer, then terms shared by the tile, then the terms along its axes in their order."""
         pointer, *parts = terms(address)
         if not isinstance(pointer, ast.Name) or "ptr" not in pointer.id:
             raise UnclearError
@@ -221,7 +227,7 @@ class _Writing(KnownValues):
         return written
 
     def _part(self, part: ast.expr, order: str, *, wide: bool) -> ast.expr:
-        """One term of an address: the index first, then what it is multiplied with, which may be a parameter."""
+        """Write one term of an address: the index first, then its factors, which may be parameters."""
         found = factors(part)
         found.sort(key=lambda item: ast.unparse(item) not in INDEX)
         product: ast.expr | None = None
@@ -235,9 +241,9 @@ class _Writing(KnownValues):
         return product
 
     def _masks(self, mask: Sequence[ast.expr], order: str, addressed: Axes) -> ast.expr | None:
-        """Bounds along all axes of a tile, rows first, then what else was asked for.
+        """Join the bounds along all axes of a tile, rows first, then the other conditions.
 
-        A bound that Inductor left out holds for all lanes that there are.
+        A bound that Inductor left out holds for all lanes.
         """
         asked = [item for part in mask for item in conjuncts(part)]
         named = [MASKS[item.id] for item in asked if isinstance(item, ast.Name) and item.id in MASKS]
@@ -257,10 +263,10 @@ class _Writing(KnownValues):
 
 
 class _Flattening(_Writing):
-    """Lines of one kernel, written anew in their order."""
+    """Rewriter of one kernel's lines in their order."""
 
     def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """Lines that compute the same.
+        """Rewrite lines.
 
         Raises:
             UnclearError: If one of them is not understood.
@@ -303,7 +309,7 @@ class _Flattening(_Writing):
         return self._value(name, value, after)
 
     def _check_mask(self, name: str, value: ast.expr) -> list[ast.stmt]:
-        """A mask is left out where it says nothing new: it is written where it is used."""
+        """Drop a mask that is a plain bound; it is written again at its uses."""
         extent, code = EXTENTS[MASKS[name]], ast.unparse(value)
         index = next(item for item in INDEX if INDEX[item] == MASKS[name])
         bounds = [f"{index} < {extent}", f"{index} < {self._use.passed.get(extent)}"]
@@ -340,14 +346,14 @@ class _Flattening(_Writing):
         return [_bind(name, written)]
 
     def _is_final(self, name: str, total: str, after: Sequence[ast.stmt]) -> bool:
-        """Whether a name is another for a sum that is complete."""
+        """True if a name is an alias of a complete sum."""
         stored = [
             node.id for line in after for node in ast.walk(line) if isinstance(node, ast.Name) and _is_bound(node)
         ]
         return total in self._totals and not self._loops and name not in stored and total not in stored
 
     def _moves(self, name: str, product: ast.Call, after: Sequence[ast.stmt]) -> bool:
-        """Whether a product may be written where it is read: once, later in the same lines, of the same operands."""
+        """True if a product may move to its reader: it is read once, later in these lines, with unchanged operands."""
         if self._names.count(name) != 2:
             return False
         operands = {node.id for node in ast.walk(product) if isinstance(node, ast.Name)}
@@ -361,7 +367,7 @@ class _Flattening(_Writing):
 
 
 def _spread(node: ast.expr, axes: str, wanted: str) -> ast.expr:
-    """A value of some axes as one that goes with values of the wanted axes."""
+    """Broadcast a value of some axes to the wanted axes."""
     if len(axes) != 1 or len(wanted) < 2:
         if len(axes) > 1 and set(axes) != set(wanted):
             raise UnclearError

@@ -1,4 +1,4 @@
-"""Inductor's own runtime in Triton's words: what its kernels call, as a candidate may write it."""
+"""Inductor's runtime in plain Triton: replacements for the functions that its kernels call."""
 
 import ast
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from workers.protocol import Outcome
 from workers.tracer.refusal import TraceRefused
 
 PLAIN = {"exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "erf", "floor", "ceil", "abs", "sigmoid"}
-"""Functions that Triton has itself; all else stays a call of libdevice."""
+"""Functions of Triton itself; others stay calls of libdevice."""
 
 COMBINE = {
     "larger": "@triton.jit\ndef larger(a, b):\n    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)\n",
@@ -47,13 +47,13 @@ def softmax_fold(peaks, totals, axis: tl.constexpr):
     return top, tl.sum(totals * tl.exp(tl.where(tops == float('-inf'), 0.0, peaks - tops)), axis)
 """,
 }
-"""Device functions that candidates bring along. torch's maximum and minimum pass NaN on, `tl.max` does not; those with
-a place take the first of equals. `quotient` and `remainder` round down, where Triton rounds to zero. The last two keep
-the largest value so far and the sum of exponentials of what is below it."""
+"""Device functions for candidates. torch's maximum and minimum propagate NaN, `tl.max` does not; those with a place
+take the first of equals. `quotient` and `remainder` round down, where Triton rounds to zero. The last two keep the
+largest value so far and the sum of exponentials relative to it."""
 
 ELEMENTWISE = {"larger", "smaller", "quotient", "remainder", *(f"tl.{name}" for name in PLAIN)}
 ELEMENTWISE |= {"tl.where", "tl.cast", "tl.sqrt_rn", "tl.div_rn", "tl.fma"}
-"""Functions, beside those of libdevice, that give each element from the same elements of their arguments."""
+"""Elementwise functions, apart from those of libdevice."""
 
 _CALLS: Mapping[str, str] = {
     "triton_helpers.maximum": "larger({0}, {1})",
@@ -75,24 +75,24 @@ _DIVISIONS = {
     "triton_helpers.div_floor_integer": ("({0}) // ({1})", "quotient({0}, {1})"),
     "triton_helpers.remainder_integer": ("({0}) % ({1})", "remainder({0}, {1})"),
 }
-"""How divisions that round down are written for sizes, which are never negative, and for all else."""
+"""Replacements of divisions that round down: for sizes, which are never negative, and for other numbers."""
 
 _NAMESPACES = ("triton_helpers.", "tl_math.", "libdevice.")
 
 
 def respell(function: ast.FunctionDef) -> ast.FunctionDef:
-    """A kernel without Inductor's runtime, in place.
+    """Replace Inductor's runtime in a kernel, in place.
 
     Raises:
-        Refused: If it calls what has no counterpart here.
+        TraceRefused: If it calls a function without a counterpart here.
     """
-    respelled = _Spelling().visit(function)
-    assert isinstance(respelled, ast.FunctionDef)
-    return respelled
+    replaced = _RuntimeCalls().visit(function)
+    assert isinstance(replaced, ast.FunctionDef)
+    return replaced
 
 
 def dotted(node: ast.AST) -> str:
-    """A name with its attributes, such as `tl.load`; empty for any other expression."""
+    """Return a name with its attributes, such as `tl.load`; empty for any other expression."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute) and (owner := dotted(node.value)):
@@ -101,23 +101,23 @@ def dotted(node: ast.AST) -> str:
 
 
 def count_blocks(extent: str, block: int) -> str:
-    """How many blocks an extent has, as host code. The block stays a number there that is one with the launch's."""
+    """Return the number of blocks of an extent as host code, with the block as a number equal to the launch's."""
     return extent if block == 1 else f"triton.cdiv({extent}, {block})"
 
 
-class _Spelling(ast.NodeTransformer):
+class _RuntimeCalls(ast.NodeTransformer):
     def __init__(self) -> None:
         self._sizes: set[str] = set()
-        # Locals that are made of sizes: a mean divides by one. Inductor assigns each of its locals once.
+        # Locals computed from sizes: a mean divides by one. Inductor assigns each of its locals once.
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-        """Assertions on the device are for those who debug."""
+        """Drop assertions on the device, which are for debugging."""
         if isinstance(node.value, ast.Call) and dotted(node.value.func) == "tl.device_assert":
             return None
         return self.generic_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        """A scan of one tensor needs no tuples."""
+        """Unwrap the tuples of a scan of one tensor."""
         self.generic_visit(node)
         match node:
             case ast.Assign(targets=[ast.Name() as name]) if self._is_made_of_sizes(node.value):
@@ -148,11 +148,11 @@ class _Spelling(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
         if dotted(node).startswith("triton_helpers."):
-            raise TraceRefused(Outcome.FORBIDDEN_OP, f"TorchInductor's kernel needs {dotted(node)} of its own runtime")
+            raise TraceRefused(Outcome.FORBIDDEN_OP, f"TorchInductor's kernel needs {dotted(node)} from its runtime")
         return node
 
     def _cast(self, value: ast.expr, node: ast.Call) -> ast.expr:
-        """Sizes may be constants of the compilation, which have no `to`, and which no tile is made of."""
+        """Write `tl.cast` for sizes: they may be compile-time constants, which have no `to`."""
         if self._is_made_of_sizes(value):
             return _expression(f"tl.cast({ast.unparse(value)}, {ast.unparse(node.args[0])})")
         return node
@@ -165,9 +165,7 @@ class _Spelling(ast.NodeTransformer):
     def _function(self, node: ast.Call, name: str) -> ast.expr:
         room, _, function = name.partition(".")
         if room == "triton_helpers":
-            raise TraceRefused(
-                Outcome.FORBIDDEN_OP, f"TorchInductor's kernel calls {name}, a function of its own runtime"
-            )
+            raise TraceRefused(Outcome.FORBIDDEN_OP, f"TorchInductor's kernel calls {name}, a function of its runtime")
         node.func = _expression(f"tl.{function}" if function in PLAIN else f"libdevice.{function}")
         return node
 

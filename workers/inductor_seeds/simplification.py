@@ -1,7 +1,8 @@
-"""A kernel made readable: nothing computed twice or for nothing, no needless casts, formulas instead of `tmp17`.
+"""Simplification of a kernel: no repeated or unused computation, no needless casts, formulas instead of `tmp17`.
 
 Lines of Inductor's kernels bind a name to an expression without side effects, in the kernel's body and in its loops;
-only stores act. So a line whose name nobody reads can go, and one that is read once can move to its reader.
+only stores have effects. So a line with an unused name can be dropped, and one that is read once can move to its
+reader.
 """
 
 import ast
@@ -12,7 +13,7 @@ from copy import deepcopy
 from workers.inductor_seeds.runtime import dotted
 
 FORMULA_CHARS = 88
-"""Longest expression that is written in one line with what it is part of."""
+"""Maximum length of a line into which an expression is inlined."""
 
 FLOAT = "tl.float32"
 _KEEPS_FLOAT = {"tl.sum", "tl.where", "tl.exp", "tl.log", "tl.sqrt", "tl.rsqrt", "larger", "smaller", "tl.reduce"}
@@ -23,7 +24,7 @@ _KEPT = {"tl.load", "tl.arange", "tl.sum", "tl.reduce", "tl.dot", "tl.full", "tl
 
 
 def tidy(function: ast.FunctionDef) -> None:
-    """Tidy a kernel in place until nothing more is to be done."""
+    """Simplify a kernel in place until nothing changes."""
     before = ""
     while before != (before := ast.unparse(function)):
         _drop_casts(function)
@@ -34,14 +35,14 @@ def tidy(function: ast.FunctionDef) -> None:
 
 
 def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    """The body of a function, then the bodies of its loops."""
+    """Yield the body of a function, then the bodies of its loops."""
     for item in ast.walk(node):
         if isinstance(item, ast.FunctionDef | ast.For):
             yield item.body
 
 
 def bound(line: ast.stmt) -> str:
-    """The name that a line binds, empty if it binds none."""
+    """Return the name that a line binds; empty if it binds none."""
     match line:
         case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
             return name
@@ -53,7 +54,7 @@ def _names(node: ast.AST, context: type[ast.expr_context]) -> Counter[str]:
 
 
 def _settled(function: ast.FunctionDef) -> dict[str, ast.expr]:
-    """Names that one line binds, with what it binds them to."""
+    """Return names that are bound once, with their values."""
     stored = _names(function, ast.Store)
     return {
         bound(line): line.value
@@ -70,9 +71,9 @@ def _drop_unread(function: ast.FunctionDef) -> None:
 
 
 def _inline_copies(function: ast.FunctionDef) -> None:
-    """`x0 = xindex`: write `xindex` where `x0` is read.
+    """Replace copies: after `x0 = xindex`, write `xindex` where `x0` is read.
 
-    In loops both are bound anew in every turn, the copy right after what it copies; then it always is that copy.
+    In a loop both are bound in every iteration, the copy right after its original, so they are always equal.
     """
     stored, copied = _names(function, ast.Store), dict[str, list[ast.expr]]()
     for body in blocks(function):
@@ -90,7 +91,7 @@ def _inline_copies(function: ast.FunctionDef) -> None:
 
 
 def _inline_constants(function: ast.FunctionDef) -> None:
-    """`tl.full([1, 1], 1e-06, tl.float32)` is written as its number where arithmetic takes it."""
+    """Replace `tl.full([1, 1], 1e-06, tl.float32)` by its number in arithmetic."""
     found: dict[str, ast.expr] = {}
     for name, value in _settled(function).items():
         match value:
@@ -102,7 +103,7 @@ def _inline_constants(function: ast.FunctionDef) -> None:
 
 
 def _is_arithmetic(function: ast.FunctionDef, name: str) -> bool:
-    """Whether a name is only ever an operand beside others, or a choice of `tl.where`."""
+    """True if a name is always an operand beside others, or a choice of `tl.where`."""
     good = 0
     for node in ast.walk(function):
         operands: list[ast.expr] = []
@@ -118,7 +119,7 @@ def _is_arithmetic(function: ast.FunctionDef, name: str) -> bool:
 
 
 def _inline_single_uses(function: ast.FunctionDef) -> None:
-    """Write what one line binds and one later line of the same block reads where it is read. Loads keep their lines."""
+    """Move an expression to its only reader, a later line of the same block. Loads keep their lines."""
     read, settled = _names(function, ast.Load), _settled(function)
     for body in blocks(function):
         for at, line in enumerate(body):
@@ -142,12 +143,12 @@ def _acts(value: ast.expr) -> bool:
 
 
 def _is_overwritten(value: ast.expr, between: list[ast.stmt]) -> bool:
-    """Whether lines bind anew what a value reads."""
+    """True if lines rebind a name that a value reads."""
     return any(_names(value, ast.Load).keys() & _names(line, ast.Store).keys() for line in between)
 
 
 def _drop_casts(function: ast.FunctionDef) -> None:
-    """Casts to float32 of what is float32 by its making."""
+    """Drop casts to float32 of values that are float32 already."""
     settled, known = _settled(function), set[str]()
     stored = _names(function, ast.Store)
     several = {name for name in stored if stored[name] > 1}

@@ -1,7 +1,7 @@
-"""The interpreter: executes a plan's steps with the source's jit functions on the CPU, inside the jail.
+"""The interpreter: executes a plan's steps with the source's jit functions on the CPU, inside the sandbox.
 
-What it executes is taken over from the source (`taking`) and must compile to the plan's kernels (`recompilation`).
-Read `execution` (steps), `launch` (programs), `builder` (instructions) and `memory`, in that order.
+The code that it executes is extracted from the source (`extract`) and must compile to the plan's kernels
+(`recompilation`). Read `execution` (steps), `launch` (programs), `builder` (instructions) and `memory`, in that order.
 """
 
 from workers.interpreter.execution import execute

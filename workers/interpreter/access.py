@@ -16,14 +16,14 @@ from workers.interpreter.sampling import LoopSample
 from workers.interpreter.undefined import UndefinedValues
 
 BULK_BYTES = 16
-"""What a tensor descriptor's address and strides are multiples of, by CUDA's `cuTensorMapEncodeTiled`."""
+"""Alignment in bytes of a tensor descriptor's address and strides, from CUDA's `cuTensorMapEncodeTiled`."""
 
 
 @dataclass(frozen=True)
 class BlockPointer:
-    """A window into a strided tensor: `tl.make_block_ptr`, or the place a tensor descriptor is used at.
+    """A window into a strided tensor: a `tl.make_block_ptr`, or a tensor descriptor with an offset.
 
-    Sizes, strides and offsets are in elements, one scalar a dimension.
+    Sizes, strides and offsets are in elements, one scalar per dimension.
     """
 
     base: TensorValue
@@ -33,7 +33,7 @@ class BlockPointer:
     block: tuple[int, ...]
 
     def place(self, checked: Sequence[int]) -> tuple[TensorValue, TensorValue]:
-        """Addresses of the block's elements, and which of them lie inside along the `checked` dimensions."""
+        """Return the addresses of the block's elements and a mask of those inside along the `checked` dimensions."""
         element = self.base.dtype.element_ty
         rank = len(self.block)
         address = _raise(self.base.data, rank)
@@ -49,7 +49,7 @@ class BlockPointer:
 
 @dataclass(frozen=True)
 class BlockDescriptor:
-    """What `tl.make_tensor_descriptor` makes: a tensor of which blocks are read and written by offset."""
+    """Result of `tl.make_tensor_descriptor`: a tensor whose blocks are read and written by offset."""
 
     base: TensorValue
     sizes: tuple[Array, ...]
@@ -58,7 +58,7 @@ class BlockDescriptor:
     padding: object
 
     def at(self, offsets: Sequence[TensorValue]) -> BlockPointer:
-        """The block at an offset, in elements."""
+        """Return the block at an offset in elements."""
         return BlockPointer(self.base, self.sizes, self.strides, _arrays(offsets), self.block)
 
 
@@ -73,7 +73,7 @@ def _raise(data: Array, rank: int) -> Array:
 
 
 def _pad(padding: object, element: TritonType) -> Array | None:
-    """What elements outside a tensor read as; None is zero."""
+    """Return the value of elements outside a tensor; None is zero."""
     if padding is not None and str(padding).endswith("NAN"):
         return np.full((1, 1), np.nan, dtype=format_of(element).held)
     return None
@@ -84,17 +84,9 @@ def _require_aligned(what: str, data: Array) -> None:
     if stray.any():
         shown = f" of {data[stray].reshape(-1)[0]} bytes" if what == "stride" else ""
         raise NotInterpretable(
-            f"a tensor descriptor has a {what}{shown} that is no multiple of {BULK_BYTES} bytes, which the hardware "
-            "does not take; use pointers and masks where rows are not aligned"
+            f"a tensor descriptor has a {what}{shown} that is no multiple of {BULK_BYTES} bytes, as the hardware "
+            "requires; use pointers and masks where rows are not aligned"
         )
-
-
-def _maximum(found: Array, operand: Array) -> Array:
-    return np.maximum(found, operand)
-
-
-def _minimum(found: Array, operand: Array) -> Array:
-    return np.minimum(found, operand)
 
 
 def _exchange(found: Array, operand: Array) -> Array:
@@ -102,31 +94,31 @@ def _exchange(found: Array, operand: Array) -> Array:
 
 
 def _compare_and_swap(dtype: TritonType, found: Array, expected: Array, operand: Array) -> Array:
-    """Bits are compared: a negative zero is not a zero, and a NaN may be found."""
+    """Compare bits: a negative zero differs from zero, and a NaN may equal a NaN."""
     bits, wanted = (encode(values, dtype).view(f"u{format_of(dtype).stored.itemsize}") for values in (found, expected))
     return np.where(bits == wanted, operand, found)
 
 
 UPDATES: dict[str, Callable[[Array, Array], Array]] = {
-    "ADD": np.add, "FADD": np.add, "MAX": _maximum, "UMAX": _maximum, "MIN": _minimum, "UMIN": _minimum,
+    "ADD": np.add, "FADD": np.add, "MAX": np.maximum, "UMAX": np.maximum, "MIN": np.minimum, "UMIN": np.minimum,
     "AND": np.bitwise_and, "OR": np.bitwise_or, "XOR": np.bitwise_xor, "XCHG": _exchange,
 }  # fmt: skip
-"""What an atomic instruction writes, from what it finds and its operand."""
+"""Functions from the stored value and the operand of an atomic instruction to the value that it writes."""
 
 
 class MemoryAccess:
-    """The half of the builder that touches memory.
+    """The part of the builder that accesses memory.
 
     Attributes:
         memory: The plan's buffers.
-        lanes: What runs now.
+        lanes: The lanes that run now.
         grid: Programs along the three axes of the launch.
-        widest: Most elements a lane has loaded or stored at once.
-        loop_sample: Draws turns that stand for a loop where only the traffic matters; None where all are taken.
-        patience: Turns of `while` that the lanes may take yet.
-        bulk: Whether the target has units of its own that move descriptors' blocks.
-        widest_bytes: Most that machine code of the kernel loads or stores at once.
-        chance: Draws what is undefined.
+        widest: Maximum number of elements that a lane has loaded or stored at once.
+        loop_sample: Chooses representative loop iterations when only the traffic matters; None if all are executed.
+        patience: Remaining iterations of `while` for the lanes.
+        bulk: True if the target has special units that move descriptors' blocks.
+        widest_bytes: Maximum number of bytes that the kernel's machine code loads or stores at once.
+        chance: Draws undefined values.
     """
 
     memory: DeviceMemory
@@ -154,7 +146,7 @@ class MemoryAccess:
         eviction: object,
         volatile: bool,
     ) -> TensorValue:
-        """Load where the mask is set; elsewhere `other`, or zero."""
+        """Load where the mask is set; elsewhere the result is `other`, or zero."""
         return self._load(pointer, mask, None if other is None else other.data)
 
     def create_store(self, pointer: TensorValue, value: TensorValue, cache: object, eviction: object) -> None:
@@ -184,7 +176,7 @@ class MemoryAccess:
         self.memory.store(pointer.data, data, None if mask is None else mask.data, element, self.lanes)
 
     def create_addptr(self, pointer: TensorValue, offset: TensorValue) -> TensorValue:
-        """Pointer arithmetic, in elements."""
+        """Advance a pointer by elements."""
         size = format_of(pointer.dtype.scalar.element_ty).stored.itemsize
         return apply(lambda base, steps: base + steps.astype(np.int64) * size, pointer.dtype, pointer, offset)
 
@@ -240,8 +232,8 @@ class MemoryAccess:
         """`tl.make_tensor_descriptor`.
 
         Raises:
-            NotInterpretable: If the target's unit that moves its blocks cannot: it wants addresses and strides that are
-                multiples of 16 bytes.
+            NotInterpretable: If the target's units cannot move its blocks: addresses and strides must be multiples of
+                16 bytes.
         """
         require_true([base])
         if self.bulk:
@@ -256,7 +248,7 @@ class MemoryAccess:
     def create_descriptor_load(
         self, descriptor: BlockDescriptor, offsets: Sequence[TensorValue], cache: object, eviction: object
     ) -> TensorValue:
-        """Load a block; elements outside the tensor read as its padding."""
+        """Load a block, with the descriptor's padding outside the tensor."""
         address, inside = descriptor.at(offsets).place(range(len(descriptor.block)))
         return self._load(address, inside, _pad(descriptor.padding, address.dtype.element_ty))
 
@@ -270,7 +262,7 @@ class MemoryAccess:
     def create_descriptor_reduce(
         self, kind: object, descriptor: BlockDescriptor, value: TensorValue, offsets: Sequence[TensorValue]
     ) -> None:
-        """Atomically combine a block with what is there; elements outside the tensor are dropped."""
+        """Atomically combine a block with the stored one; elements outside the tensor are dropped."""
         address, inside = descriptor.at(offsets).place(range(len(descriptor.block)))
         self.create_atomic_rmw(kind, address, value, inside, None, None)
 
@@ -279,10 +271,10 @@ class MemoryAccess:
     def create_atomic_rmw(
         self, kind: object, pointer: TensorValue, value: TensorValue, mask: TensorValue, order: object, scope: object
     ) -> TensorValue:
-        """Read, modify, write, one lane after another; returns what each lane found.
+        """Read, modify, write, one lane after another. Returns the value that each lane found.
 
         Raises:
-            NotInterpretable: If the kind of update is not in the table.
+            NotInterpretable: If `UPDATES` lacks the kind of update.
         """
         name = str(kind).rpartition(".")[2]
         if name not in UPDATES:
@@ -293,7 +285,7 @@ class MemoryAccess:
     def create_atomic_cas(
         self, pointer: TensorValue, expected: TensorValue, value: TensorValue, order: object, scope: object
     ) -> TensorValue:
-        """Write where the expected value is found; returns what each lane found."""
+        """Write where the expected value is found. Returns the value that each lane found."""
         swap = partial(_compare_and_swap, pointer.dtype.scalar.element_ty)
         return self._update(pointer, (expected.data, value.data), None, swap)
 

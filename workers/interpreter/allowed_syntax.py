@@ -1,6 +1,6 @@
-"""Plainness: what kernels may say, so that it is the same to Triton's compiler and to the interpreter.
+"""Syntax allowed in kernels: constructs with the same meaning for Triton's compiler and for the interpreter.
 
-Kernels are no host code. Whatever tells by whom it is read, or changes what others read, is refused, with the reason.
+Refused, with a reason, is all that could tell the two apart or change code that either reads.
 """
 
 import ast
@@ -20,9 +20,8 @@ _BUILTINS = {
     "range", "min", "max", "abs", "len", "float", "int", "bool", "tuple", "list", "print", "round", "sum", "pow",
     "divmod", "slice",
 }  # fmt: skip
-# Python's own functions that mean the same wherever they are called.
-_COUNTING = {"range", "list"}
-# Those of which only Python's make lists: to the interpreter a list is a tuple, and `range` counts tensors.
+_LISTING = {"range", "list"}
+# Builtins that make lists in Python only: in the interpreter a list is a tuple, and `range` yields tensors.
 _KERNEL = (
     ast.Assign, ast.AugAssign, ast.AnnAssign, ast.If, ast.For, ast.While, ast.Return, ast.Expr, ast.Pass, ast.Assert,
     ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Call, ast.Constant, ast.Attribute, ast.Subscript,
@@ -30,31 +29,31 @@ _KERNEL = (
     ast.JoinedStr, ast.FormattedValue,
     ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop,
 )  # fmt: skip
-# What kernels are made of, and the interpreter does as Triton's compiler does.
-_ASKED = (core.tensor, core.tensor_descriptor, core.tensor_descriptor_base)
-# Kinds that a kernel may ask for: what the answer is the interpreter is held to. Constants are not, as the compiler
-# takes them out before it asks, and says that nothing is one.
+
+_INSPECTABLE = (core.tensor, core.tensor_descriptor, core.tensor_descriptor_base)
+# Classes that a kernel may pass to `isinstance`. Constants are not among them: the compiler unwraps them before the
+# call, so its answer is always False.
 _CALCULATION = (
     *_KERNEL, ast.FunctionDef, ast.Lambda, ast.arguments, ast.arg, ast.Break, ast.Continue, ast.Raise, ast.Dict,
     ast.GeneratorExp, ast.DictComp, ast.NamedExpr,
 )  # fmt: skip
-# What functions are made of that Python runs at compile time, once in the compiler and once here.
+
 _MESSENGERS = (core.static_assert, core.static_print, core.device_assert, core.device_print, print)
-# What has texts that nobody reads.
+
 _TYPES = (core.tensor, core.dtype, core.block_type, core.pointer_type, core.tensor_descriptor)
 _MEMBERS = {name for kind in _TYPES for name in dir(kind) if name[0] != "_" and not name.isupper()} | {
     "T", "name", "primitive_bitwidth", "itemsize", "int_signedness", "int_bitwidth", "fp_mantissa_width", "element_ty",
     "shape", "numel", "strides", "value", "dtype", "type", "scalar", "is_floating_point",
 } - {"to_ir", "mangle", "cache_key_part"}  # fmt: skip
-# What may be asked of tensors, dtypes and constants.
+# Members of tensors, dtypes and constants that kernels may use.
 _MODULES = ("torch", "triton", "math", "triton.language")
-# Modules of which members may be used, the last with all that it holds.
+# Modules whose members kernels may use; of the last one, submodules too.
 _NUMBERS = (bool, int, float, str, type(None), tl.dtype, torch.dtype)
 _MISSING = object()
 
 
 def is_constant(value: object) -> bool:
-    """Whether a global is one that assignments may make: numbers, dtypes, tables of them, modules and functions."""
+    """True if an assignment may create this global: numbers, dtypes, tables of them, modules and functions."""
     if isinstance(value, tl.constexpr):
         return _is_number(value.value)
     if isinstance(value, list | dict):
@@ -63,9 +62,9 @@ def is_constant(value: object) -> bool:
 
 
 def resolve(expression: ast.expr, namespace: Mapping[str, object]) -> object:
-    """What a name or a dotted name stands for, in a module or in Python; an object of no use if it is anything else.
+    """Return the object of a name or a dotted name in a module or in Python; `_MISSING` for any other expression.
 
-    Of what is neither a module nor known, no member is looked at: it stands for all of them.
+    An object that is neither a module nor known stands for all of its members; none is read.
     """
     match expression:
         case ast.Name(id=name):
@@ -77,27 +76,27 @@ def resolve(expression: ast.expr, namespace: Mapping[str, object]) -> object:
 
 
 def is_plain_default(value: object) -> bool:
-    """Whether a parameter's default is the same in every call."""
+    """True if a parameter's default is the same in every call."""
     return _is_number(value) or _is_known(value)
 
 
 def require_plain(function: ast.FunctionDef, namespace: Mapping[str, object], is_kernel: bool = True) -> None:
-    """Hold a function that is compiled or interpreted against what kernels may say.
+    """Check that a function that is compiled or interpreted uses allowed syntax only.
 
     Args:
         function: The function.
         namespace: The module's globals.
-        is_kernel: Whether Triton's compiler reads it, and Python does not run it.
+        is_kernel: True if Triton's compiler reads it; False if Python runs it.
 
     Raises:
-        NotInterpretable: At the first thing that they may not.
+        NotInterpretable: At the first construct that is not allowed.
     """
     if is_kernel and (said := objection_to_parameters(function)):
         raise _stopped(function, function, said)
     shadow = shadowed(function, namespace, is_kernel)
     if shadow is not None:
         said = (
-            f"uses '{named(shadow)}' where it may not be bound yet, and stands for something else outside: bind it "
+            f"uses '{named(shadow)}' where it may not be bound yet, and the name has another meaning outside: bind it "
             "before in the same block, or rename it"
         )
         raise _stopped(function, shadow, said)
@@ -113,7 +112,7 @@ def require_plain(function: ast.FunctionDef, namespace: Mapping[str, object], is
         said = _misuse(node, _KERNEL if is_kernel else _CALCULATION, messages)
         said = said or _objection(node, local, namespace, node in inner)
         if is_kernel and node not in counting and _lists(node, local, namespace):
-            said = said or f"uses Python's '{ast.unparse(node)}' for something else than a loop"
+            said = said or f"uses Python's '{ast.unparse(node)}' outside a loop"
         if isinstance(node, ast.Name | ast.Attribute) and node not in called and _asserts(node, namespace):
             said = "uses 'static_assert' without calling it"
         if said:
@@ -122,14 +121,14 @@ def require_plain(function: ast.FunctionDef, namespace: Mapping[str, object], is
 
 def _stopped(function: ast.FunctionDef, node: ast.AST, said: str) -> NotInterpretable:
     stopped = NotInterpretable(
-        f"'{function.name}' {said}: a kernel may only calculate, for what is interpreted to be what is compiled"
+        f"'{function.name}' {said}: a kernel may only calculate, so that the interpreter runs what Triton compiles"
     )
     stopped.line = getattr(node, "lineno", function.lineno)
     return stopped
 
 
 def _require_plain_lists(function: ast.FunctionDef) -> None:
-    """Hold comprehensions of a kernel against what the compiler knows, which skips their conditions without a word."""
+    """Refuse comprehensions that the compiler reads differently: it silently skips their conditions."""
     for node in ast.walk(function):
         match node:
             case ast.ListComp(generators=[ast.comprehension(target=ast.Name(), ifs=[], is_async=0)]):
@@ -142,7 +141,7 @@ def _require_plain_lists(function: ast.FunctionDef) -> None:
 
 
 def texts_in(function: ast.FunctionDef, namespace: Mapping[str, object]) -> set[ast.AST]:
-    """Parts of a function that only make up texts for people."""
+    """Return the parts of a function that only form texts for people."""
     found: list[ast.expr | None] = []
     for node in ast.walk(function):
         if isinstance(node, ast.Call) and _messenger(node.func, namespace):
@@ -160,7 +159,7 @@ def _messenger(callee: ast.expr, namespace: Mapping[str, object]) -> bool:
 
 
 def _misuse(node: ast.AST, known: tuple[type[ast.AST], ...], messages: set[ast.AST]) -> str:
-    """What the compiler makes something else of than Python; empty if nothing is said about a part of a function."""
+    """Return the objection to a node that the compiler reads differently from Python; empty if there is none."""
     match node:
         case ast.JoinedStr() if node not in messages:
             return "makes a text of values"
@@ -168,9 +167,9 @@ def _misuse(node: ast.AST, known: tuple[type[ast.AST], ...], messages: set[ast.A
             return "makes a text of values"
         case ast.Compare(left=left, ops=ops, comparators=others):
             if any(isinstance(op, ast.Is | ast.IsNot) for op in ops) and not any(map(_is_single, [left, *others])):
-                return "asks with 'is' for something else than None, True or False"
+                return "compares with 'is' to something else than None, True or False"
         case ast.For(orelse=[_, *_]) | ast.While(orelse=[_, *_]):
-            return "has an 'else' behind a loop"
+            return "has an 'else' after a loop"
         case ast.AnnAssign(value=None):
             return "declares a name without a value"
     return "" if isinstance(node, known) else f"has a statement '{type(node).__name__.lower()}'"
@@ -187,17 +186,17 @@ def _is_single(expression: ast.expr) -> bool:
 
 
 def _kinds_asked_for(nodes: Sequence[ast.AST], local: set[str], namespace: Mapping[str, object]) -> Iterator[ast.AST]:
-    """Python's `isinstance`, where it asks whether something is of a kind that a kernel may ask for."""
+    """Yield names of Python's `isinstance` in calls with a class that kernels may ask for."""
     for node in nodes:
         match node:
             case ast.Call(func=ast.Name("isinstance") as asking, args=[_, kind], keywords=[]):
                 is_own = "isinstance" in local or "isinstance" in namespace or _root(kind) in local
-                if not is_own and any(resolve(kind, namespace) is asked for asked in _ASKED):
+                if not is_own and any(resolve(kind, namespace) is asked for asked in _INSPECTABLE):
                     yield asking
 
 
 def _annotations(nodes: Sequence[ast.AST], local: set[str], namespace: Mapping[str, object]) -> Iterator[ast.AST]:
-    """`torch.Tensor` as an annotation, which means nothing to the compiler."""
+    """Yield annotations `torch.Tensor`, which the compiler ignores."""
     for node in nodes:
         match node:
             case ast.AnnAssign(annotation=ast.Attribute(value=owner, attr="Tensor") as kind):
@@ -206,7 +205,7 @@ def _annotations(nodes: Sequence[ast.AST], local: set[str], namespace: Mapping[s
 
 
 def _objection(node: ast.AST, local: set[str], namespace: Mapping[str, object], is_owner: bool) -> str:
-    """What a part of a function names that is not plain; empty if nothing is."""
+    """Return the objection to a name in a function; empty if there is none."""
     if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
         return "assigns to a part of something"
     if isinstance(node, ast.Call) and _asserts(node.func, namespace):
@@ -218,7 +217,7 @@ def _objection(node: ast.AST, local: set[str], namespace: Mapping[str, object], 
     if name.startswith("__"):
         return f"uses '{name}'"
     if is_member and name not in _MEMBERS:
-        return f"uses '{name}', which is no member that kernels may ask for; write tuples in place of structures"
+        return f"uses '{name}', which is no member that kernels may use; write tuples in place of structures"
     if is_owner or root in local or not isinstance(node.ctx, ast.Load):
         return ""
     if not _is_near(node, namespace):
@@ -227,7 +226,7 @@ def _objection(node: ast.AST, local: set[str], namespace: Mapping[str, object], 
 
 
 def _lists(node: ast.AST, local: set[str], namespace: Mapping[str, object]) -> bool:
-    return isinstance(node, ast.Name) and node.id in _COUNTING - local - namespace.keys()
+    return isinstance(node, ast.Name) and node.id in _LISTING - local - namespace.keys()
 
 
 def _asserts(callee: ast.expr, namespace: Mapping[str, object]) -> bool:
@@ -239,7 +238,7 @@ def _calls(expression: ast.expr) -> bool:
 
 
 def _is_near(expression: ast.AST, namespace: Mapping[str, object]) -> bool:
-    """Whether a dotted name passes through no other modules than those of the language."""
+    """True if a dotted name passes only through the language's modules."""
     while isinstance(expression, ast.Attribute):
         expression = expression.value
         owner = resolve(expression, namespace)
@@ -258,7 +257,7 @@ def _unplain(said: str, value: object, is_builtin: bool) -> str:
 
 
 def _is_known(value: object) -> bool:
-    """Whether something is part of the language that kernels are written in."""
+    """True if an object is part of the language of kernels."""
     origin, kind = getattr(value, "__module__", None) or "", type(value)
     if isinstance(value, type):
         return origin.startswith(("triton.language", "triton._C"))

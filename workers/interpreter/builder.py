@@ -1,8 +1,8 @@
-"""The builder: what Triton's front end calls instead of emitting instructions, computed with numpy for many lanes.
+"""The builder: computes with numpy, for many lanes, the instructions that Triton's front end asks it to emit.
 
-Arrays have the axes (draws, programs, *block). A leading axis of 1 means that all lanes agree, so what does not depend
-on the draw or the program, such as offsets and masks, is computed once. Method names are those that
-`triton.language.semantic` calls; one that is missing here makes the kernel not interpretable, never wrong.
+Arrays have the axes (draws, programs, *block). A leading axis of 1 means that all lanes agree: values that do not
+depend on the draw or the program, such as offsets and masks, are computed once. Method names are those that
+`triton.language.semantic` calls; a missing one makes the kernel not interpretable, never wrong.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,22 +18,16 @@ from workers.interpreter import inline
 from workers.interpreter.casts import Casts, as_unsigned
 from workers.interpreter.elementwise import require_outside
 from workers.interpreter.faults import Array, NotInterpretable, OutOfBounds
-from workers.interpreter.formats import (
-    TensorValue,
-    TritonType,
-    as_tensor,
-    constant,
-    round_to,
-)
+from workers.interpreter.formats import TensorValue, TritonType, constant, round_to
 from workers.interpreter.hints import apply
-from workers.interpreter.libdevice import FUNCTIONS, OF_FLOAT_BITS
+from workers.interpreter.libdevice import FUNCTIONS, OF_FLOAT_BITS, reciprocal_root, through_torch
 from workers.interpreter.products import multiply, unit_work
 from workers.interpreter.undefined import UNDEFINED
 
 
 @dataclass(frozen=True)
 class BuilderOptions:
-    """What the front end asks about the target, and `bulk`: whether units of its own move descriptors' blocks."""
+    """Options of the target that the front end reads. `bulk` is True if special units move descriptors' blocks."""
 
     bulk: bool = False
     debug: bool = False
@@ -52,18 +46,15 @@ def _signed(data: Array) -> Array:
 
 
 def _divide_toward_zero(left: Array, right: Array) -> Array:
-    result: Array = (left - np.fmod(left, right)) // right
-    return result
+    return np.asarray((left - np.fmod(left, right)) // right)
 
 
 def _shift_right_logical(left: Array, right: Array) -> Array:
-    result: Array = (as_unsigned(left) >> as_unsigned(right)).view(left.dtype)
-    return result
+    return np.asarray((as_unsigned(left) >> as_unsigned(right)).view(left.dtype))
 
 
 def _shift_right_arithmetic(left: Array, right: Array) -> Array:
-    result: Array = (_signed(left) >> _signed(right)).view(left.dtype)
-    return result
+    return np.asarray((_signed(left) >> _signed(right)).view(left.dtype))
 
 
 def _high_product(left: Array, right: Array) -> Array:
@@ -74,17 +65,7 @@ def _high_product(left: Array, right: Array) -> Array:
     (low_a, high_a), (low_b, high_b) = halves
     middle = high_a * low_b + ((low_a * low_b) >> 32)
     crossed = low_a * high_b + (middle & 0xFFFFFFFF)
-    result: Array = (high_a * high_b + (middle >> 32) + (crossed >> 32)).view(left.dtype)
-    return result
-
-
-def _erf(data: Array) -> Array:
-    return np.asarray(torch.special.erf(as_tensor(data)).numpy())
-
-
-def _reciprocal_root(data: Array) -> Array:
-    result: Array = 1 / np.sqrt(data)
-    return result
+    return np.asarray((high_a * high_b + (middle >> 32) + (crossed >> 32)).view(left.dtype))
 
 
 ARITHMETIC: dict[str, Callable[[Array, Array], Array]] = {
@@ -95,12 +76,12 @@ ARITHMETIC: dict[str, Callable[[Array, Array], Array]] = {
     "or": np.bitwise_or, "xor": np.bitwise_xor, "minsi": np.minimum, "minui": np.minimum, "maxsi": np.maximum,
     "maxui": np.maximum, "minimumf": np.minimum, "maximumf": np.maximum, "minnumf": np.fmin, "maxnumf": np.fmax,
 }  # fmt: skip
-"""Two operands of one type, a result of that type. `minnumf` and `maxnumf` drop a NaN, as the instructions do."""
+"""Instructions with two operands and a result of one type. `minnumf` and `maxnumf` drop a NaN, as on the card."""
 
 OF_BITS: dict[Callable[..., Array], Callable[..., Array]] = {
     np.add: np.bitwise_xor, np.subtract: np.bitwise_xor, np.multiply: np.bitwise_and,
 }  # fmt: skip
-"""What arithmetic is of integers of one bit, which wraps; numpy's of booleans does not."""
+"""Arithmetic of one-bit integers, which wraps; numpy's of booleans does not."""
 
 COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
     "icmpSLE": np.less_equal, "icmpSLT": np.less, "icmpSGE": np.greater_equal, "icmpSGT": np.greater,
@@ -108,21 +89,21 @@ COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
     "icmpEQ": np.equal, "icmpNE": np.not_equal, "fcmpOLT": np.less, "fcmpOGT": np.greater, "fcmpOLE": np.less_equal,
     "fcmpOGE": np.greater_equal, "fcmpOEQ": np.equal, "fcmpUNE": np.not_equal,
 }  # fmt: skip
-"""Two operands of one type, a boolean result."""
+"""Instructions with two operands of one type and a boolean result."""
 
 FUNCTIONS_OF_ONE: dict[str, Callable[[Array], Array]] = {
     "fabs": np.abs, "iabs": np.abs, "cos": np.cos, "sin": np.sin, "exp": np.exp, "exp2": np.exp2, "log": np.log,
-    "log2": np.log2, "sqrt": np.sqrt, "precise_sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil, "erf": _erf,
-    "rsqrt": _reciprocal_root,
+    "log2": np.log2, "sqrt": np.sqrt, "precise_sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil,
+    "erf": through_torch(torch.special.erf), "rsqrt": reciprocal_root,
 }  # fmt: skip
-"""One operand, a result of its type."""
+"""Instructions with one operand and a result of its type."""
 
 SPECIAL = frozenset((*FUNCTIONS_OF_ONE, "fdiv", "precise_divf", "frem")) - {"fabs", "iabs", "floor", "ceil"}
-"""What takes a special unit, or several instructions."""
+"""Instructions that need a special unit or expand to several instructions."""
 
 
 class Builder(Casts):
-    """Executes one instruction after another for the lanes that are current."""
+    """Executor of one instruction after another for the current lanes."""
 
     def __init__(self, options: BuilderOptions) -> None:
         super().__init__()
@@ -131,7 +112,7 @@ class Builder(Casts):
         self.codegen_fns = {"min_dot_size": lambda left, right: (1, 1, 1)}
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """Instructions from the tables, by the name that the front end uses."""
+        """Return an instruction from the tables by the front end's name."""
         kind = name.removeprefix("create_")
         if kind in ARITHMETIC:
             return partial(self._compute, ARITHMETIC[kind], special=kind in SPECIAL, undefined=UNDEFINED.get(kind))
@@ -158,7 +139,7 @@ class Builder(Casts):
             result = round_to(function(*data), dtype)
             return result if undefined is None else self.chance.settle(result, undefined(*data), draws)
 
-        if dtype.scalar.is_floating():  # of which the compiler believes nothing
+        if dtype.scalar.is_floating():  # No hint applies to floats.
             return self._counted(TensorValue(computed(*(operand.data for operand in operands)), dtype), special)
         return self._counted(apply(computed, dtype, *operands), special)
 
@@ -168,24 +149,24 @@ class Builder(Casts):
     # Constants and the grid.
 
     def get_int64_ty(self) -> TritonType:
-        """The type of block pointers' sizes and strides."""
+        """Return the type of block pointers' sizes and strides."""
         return tl.int64
 
     def get_null_value(self, dtype: TritonType) -> TensorValue:
-        """Zero."""
+        """Return zero."""
         return constant(0, dtype.scalar)
 
     def get_all_ones_value(self, dtype: TritonType) -> TensorValue:
-        """All bits set."""
+        """Return a value with all bits set."""
         return constant(True if dtype.scalar == tl.int1 else -1, dtype.scalar)
 
     def create_get_program_id(self, axis: int) -> TensorValue:
-        """The program's place in the grid."""
+        """Return the program's place in the grid."""
         require_outside("the program's place")
         return TensorValue(self.lanes.programs[None, :, axis].astype(np.int32), tl.int32)
 
     def create_get_num_programs(self, axis: int) -> TensorValue:
-        """The grid's size."""
+        """Return the grid's size."""
         return constant(self.grid[axis], tl.int32)
 
     def create_make_range(self, dtype: TritonType, start: int, stop: int) -> TensorValue:
@@ -199,12 +180,12 @@ class Builder(Casts):
         return self._counted(apply(np.where, left.dtype, condition, left, right))
 
     def create_fma(self, left: TensorValue, right: TensorValue, addend: TensorValue) -> TensorValue:
-        """One rounding for product and sum."""
+        """Multiply and add with a single rounding."""
         exact = left.data.astype(np.float64) * right.data + addend.data
         return self._counted(TensorValue(round_to(exact, addend.dtype), addend.dtype))
 
     def create_clampf(self, value: TensorValue, low: TensorValue, high: TensorValue, propagate: object) -> TensorValue:
-        """Clamp; undefined where the bounds are turned around. A NaN goes through only where the kernel asks for it."""
+        """Clamp; undefined where the bounds are in the wrong order. A NaN passes only if the kernel asks for it."""
         data = np.fmin(np.fmax(value.data, low.data), high.data)
         if str(propagate).endswith("ALL"):
             data = np.where(np.isnan(value.data), value.data, data)
@@ -214,7 +195,7 @@ class Builder(Casts):
     def create_dot(
         self, left: TensorValue, right: TensorValue, addend: TensorValue, precision: object, imprecise: int
     ) -> TensorValue:
-        """Matrix product in the accumulator's precision; float32 operands in parts where `precision` says so."""
+        """Multiply matrices in the accumulator's precision; `precision` may split float32 operands into parts."""
         single = addend.data.dtype == np.float32 and left.dtype == tl.float32
         parts = str(precision).rpartition(".")[2] if single else ""
         held = addend.data.dtype
@@ -224,15 +205,15 @@ class Builder(Casts):
         return TensorValue(round_to(total, addend.dtype), addend.dtype)
 
     def create_histogram(self, value: TensorValue, bins: int, mask: TensorValue | None) -> TensorValue:
-        """Counts of 0 to bins - 1.
+        """Count the values 0 to bins - 1.
 
         Raises:
-            OutOfBounds: If a value that counts is negative or too large.
+            OutOfBounds: If an unmasked value is negative or too large.
         """
         values, counted = np.broadcast_arrays(value.data, np.True_ if mask is None else mask.data)
         stray = counted & ((values < 0) | (values >= bins))
         if stray.any():
-            reason = f"counts {values[stray][0]} in {bins} bins, and where tl.histogram counts that is undefined"
+            reason = f"counts {values[stray][0]} in {bins} bins, and the result of tl.histogram is undefined then"
             raise OutOfBounds(reason)
         hits = counted[..., None] & (values[..., None] == np.arange(bins, dtype=values.dtype))
         return TensorValue(hits.sum(axis=2, dtype=np.int32), tl.int32)
@@ -247,7 +228,7 @@ class Builder(Casts):
         stray = (index.data < 0) | (index.data >= size)
         if stray.any():
             found = index.data[stray].reshape(-1)[0]
-            raise OutOfBounds(f"gathers element {found} of {size}, and what tl.gather does with that is undefined")
+            raise OutOfBounds(f"gathers element {found} of {size}, and the result of tl.gather is undefined then")
         leading = np.broadcast_shapes(source.data.shape[:2], index.data.shape[:2])
         data, places = (np.broadcast_to(v.data, leading + v.data.shape[2:]) for v in (source, index))
         return TensorValue(np.take_along_axis(data, places.astype(np.int64), axis=axis + 2), source.dtype)
@@ -255,10 +236,10 @@ class Builder(Casts):
     def create_extern_elementwise(
         self, library: str, path: str, symbol: str, operands: Sequence[TensorValue], dtype: TritonType, pure: bool
     ) -> TensorValue:
-        """A function of libdevice.
+        """Call a function of libdevice.
 
         Raises:
-            NotInterpretable: If the function is not in the table.
+            NotInterpretable: If `FUNCTIONS` lacks it.
         """
         if symbol not in FUNCTIONS:
             raise NotInterpretable(f"the interpreter does not know the libdevice function {symbol}")
@@ -277,10 +258,10 @@ class Builder(Casts):
         pure: bool,
         pack: int,
     ) -> inline.InlineResults:
-        """A known instruction of PTX.
+        """Execute a known PTX instruction.
 
         Raises:
-            NotInterpretable: If it is none, or the target takes no PTX.
+            NotInterpretable: If the instruction is unknown, or the target has no PTX.
         """
         if not self.options.takes_ptx:
             raise NotInterpretable("the interpreter does not know this target's inline assembly")
@@ -290,12 +271,12 @@ class Builder(Casts):
     # Shapes.
 
     def create_splat(self, dtype: TritonType, value: TensorValue) -> TensorValue:
-        """A block of one value."""
+        """Fill a block with one value."""
         raised = apply(lambda data: data.reshape(data.shape[:2] + (1,) * len(dtype.shape)), value.dtype, value)
         return self.create_broadcast(raised, dtype.shape)
 
     def create_unsplat(self, value: TensorValue) -> TensorValue:
-        """The only element of a block."""
+        """Return the only element of a block."""
         return apply(lambda data: data.reshape(data.shape[:2]), value.dtype, value)
 
     def create_broadcast(self, value: TensorValue, shape: Sequence[int]) -> TensorValue:
@@ -307,7 +288,7 @@ class Builder(Casts):
         return apply(lambda data: np.expand_dims(data, axis + 2), value.dtype, value)
 
     def create_reshape(self, value: TensorValue, shape: Sequence[int], reorder: bool) -> TensorValue:
-        """The same elements in another shape, and in any order where the kernel says that it does not matter."""
+        """Change the shape; also shuffle the elements if the kernel declares that their order does not matter."""
 
         def reshaped(data: Array) -> Array:
             ordered = self.chance.shuffle(data, self.lanes.draws) if reorder else data
@@ -329,31 +310,31 @@ class Builder(Casts):
         return TensorValue(np.stack(_level(left.data, right.data), axis=-1), left.dtype)
 
     def create_split(self, value: TensorValue) -> tuple[TensorValue, TensorValue]:
-        """Take the last axis, of size 2, apart."""
+        """Split the last axis, of size 2."""
         return TensorValue(value.data[..., 0], value.dtype), TensorValue(value.data[..., 1], value.dtype)
 
-    # What has no effect on results.
+    # Instructions without an effect on results.
 
     def create_assume(self, condition: TensorValue) -> None:
-        """`tl.assume`: compiled code is made for the case that it holds.
+        """Check a `tl.assume`: compiled code is correct only if it holds.
 
         Raises:
-            NotInterpretable: If it does not.
+            NotInterpretable: If it does not hold.
         """
         if not condition.data.all():
             raise NotInterpretable(
-                "the kernel assumes something that does not hold, so what it compiles to is undefined; remove the "
-                "tl.assume, or assume only what is so at every shape"
+                "the kernel assumes something that does not hold, so its compiled code is undefined; remove the "
+                "tl.assume, or assume only facts that hold at every shape"
             )
 
     def create_print(self, *ignored: object) -> None:
-        """Nothing to see."""
+        """Do nothing."""
 
     create_assert = create_barrier = create_print
 
 
 def _level(left: Array, right: Array) -> list[Array]:
-    """Both arrays with the same leading axes."""
+    """Broadcast both arrays to the same leading axes."""
     leading = np.broadcast_shapes(left.shape[:2], right.shape[:2])
     return [np.broadcast_to(data, leading + data.shape[2:]) for data in (left, right)]
 
@@ -362,4 +343,4 @@ _CONSTANTS = {f"get_{name}": name for name in ("int8", "uint8", "int16", "uint16
     "get_int1": "int1", "get_uint64": "uint64", "get_fp16": "float16", "get_bf16": "bfloat16", "get_fp32": "float32",
     "get_fp64": "float64",
 }  # fmt: skip
-"""Triton's names of scalar types, by the method that makes a constant of them."""
+"""Triton's names of scalar types, by the method that makes such a constant."""

@@ -1,4 +1,4 @@
-"""Conditions: what a kernel does where it decides something. The compiler decides, or the device does for all lanes."""
+"""Conditions in kernels: decided by the compiler, or by the device for all lanes together."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -11,10 +11,10 @@ from workers.interpreter.formats import TritonType
 
 
 def agreed(tensor: TritonType) -> int | bool:
-    """The value of a scalar that decides where a kernel goes on.
+    """Return the value of a scalar that decides control flow.
 
     Raises:
-        Divergence: If the lanes disagree about it.
+        Divergence: If the lanes disagree.
         NotInterpretable: If it is a block.
     """
     data = tensor.handle.data
@@ -31,30 +31,29 @@ Names = Callable[[], Sequence[str]]
 
 
 def decide(condition: object, bound: Mapping[str, object] | None = None, names: Names = tuple) -> bool:
-    """What `if` does with a condition.
+    """Evaluate the condition of an `if`.
 
-    Where it is the device's, the compiler forgets what the branches assign to `names` that were bound to anything else
-    than tensors.
+    If the device decides, the compiler forgets assignments of the branches to `names` that were not bound to tensors.
     """
     plain = core._unwrap_if_constexpr(condition)
     if not isinstance(plain, tl.tensor):
         return bool(plain)
     for name in sorted(names()):
         if bound and name in bound and not is_carried(bound[name]):
-            raise NotInterpretable(f"'{name}' is no tensor, and assigned where the device decides whether it is")
+            raise NotInterpretable(f"'{name}' is no tensor, and is assigned in a branch that the device decides")
     return bool(agreed(plain))
 
 
 def bound_there(
     reads: Callable[[], Sequence[object]], condition: Callable[[], object], yes: Names, no: Names
 ) -> Sequence[str]:
-    """What a condition inside of a branch binds: what one of its own branches does, or both if the device decides.
+    """Return names that a nested condition binds: those of one branch, or of both if the device decides.
 
     Args:
-        reads: Values that the condition rests on.
-        condition: What decides.
-        yes: Names that are bound where it holds.
-        no: Names that are bound where it does not.
+        reads: Values that the condition depends on.
+        condition: The condition.
+        yes: Names bound if it holds.
+        no: Names bound if it does not.
     """
     if any(isinstance(value, tl.tensor) for value in reads()):
         return [*yes(), *no()]
@@ -62,17 +61,17 @@ def bound_there(
 
 
 def is_carried(value: object) -> bool:
-    """Whether a value lives on the device, as a whole."""
+    """True if a value lives entirely on the device."""
     if isinstance(value, tuple | core.tuple):
         return all(map(is_carried, value))
     return isinstance(value, core.base_value) and not isinstance(value, core.constexpr)
 
 
 def go_on(builder: Builder, condition: object) -> bool:
-    """What `while` does with a condition.
+    """Evaluate the condition of a `while`.
 
     Raises:
-        Waiting: If the lanes' patience is at its end.
+        SpinLimitReached: If the lanes have no iterations left.
     """
     if not decide(condition):
         return False
@@ -83,7 +82,7 @@ def go_on(builder: Builder, condition: object) -> bool:
 
 
 def connect(method: str, decided: bool, *operands: Callable[[], object]) -> object:
-    """`and` and `or`: compile-time operands decide or drop out, the others are connected element by element."""
+    """Evaluate `and` or `or`: compile-time operands decide or drop out, others are combined elementwise."""
     result: object = None
     for operand in operands:
         value = core._unwrap_if_constexpr(operand())
@@ -97,6 +96,6 @@ def connect(method: str, decided: bool, *operands: Callable[[], object]) -> obje
 
 
 def negate(value: object) -> object:
-    """`not`, element by element."""
+    """Evaluate `not` elementwise."""
     plain = core._unwrap_if_constexpr(value)
     return plain.__not__() if isinstance(plain, tl.tensor) else not plain

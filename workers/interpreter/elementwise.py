@@ -1,6 +1,6 @@
-"""Single elements: what the compiler has a function do for each of them, done here for whole blocks at once.
+"""Elementwise calls: functions that the compiler applies to single elements, applied here to whole blocks at once.
 
-Such a function is given scalars, by their types, so whatever it asks of them is answered as in the compiler.
+Such a function receives values with scalar types, so its questions about them are answered as in the compiler.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,11 +12,11 @@ from workers.interpreter.faults import NotInterpretable
 from workers.interpreter.formats import TensorValue, TritonType
 
 _called: list[Callable[..., object]] = []
-# Functions that are being called.
+# The stack of functions that are being called.
 
 
 def call_singly(function: Callable[..., object], operands: Sequence[TensorValue]) -> object:
-    """What a function of scalars makes of blocks."""
+    """Apply a function of scalars to blocks."""
     _called.append(function)
     try:
         return function(*(tl.tensor(operand, operand.dtype.scalar) for operand in operands))
@@ -25,7 +25,7 @@ def call_singly(function: Callable[..., object], operands: Sequence[TensorValue]
 
 
 def call_elementwise(function: Callable[..., object], tensors: Sequence[TritonType]) -> object:
-    """`tl.map_elementwise` of tensors of one shape: a tensor, or several."""
+    """Evaluate `tl.map_elementwise` of tensors of one shape. Returns a tensor, or several."""
     results = call_singly(function, [tensor.handle for tensor in tensors])
     kind = tensors[0].type
     if not kind.is_block():
@@ -41,10 +41,10 @@ def call_elementwise(function: Callable[..., object], tensors: Sequence[TritonTy
 
 
 def require_outside(what: str) -> None:
-    """Refuse what is one number a program where a function is told of single elements.
+    """Refuse a value that exists once per program inside a function of single elements.
 
     Raises:
-        NotInterpretable: If it is.
+        NotInterpretable: If such a function is being called.
     """
     if _called:
         raise NotInterpretable(f"a function of single elements asks for {what}: hand it over as an argument")

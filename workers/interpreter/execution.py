@@ -1,4 +1,4 @@
-"""Execution of plans: allocate, fill, copy and launch, step by step. Runs inside the jail."""
+"""Execution of plans: allocate, fill, copy and launch, step by step. Runs inside the sandbox."""
 
 import hashlib
 import re
@@ -34,38 +34,38 @@ KERNEL_ERRORS = (
     ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError,
     IncompatibleTypeErrorImpl,
 )  # fmt: skip
-"""What Python code raises that the compiler took and the interpreter does not understand."""
+"""Exceptions of code that the compiler accepts and the interpreter does not understand."""
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """What runs.
+    """A translated candidate.
 
     Attributes:
         language: The bound front end.
-        functions: The candidate's, translated.
-        codes: What machine code of its kernels does, by their digests.
-        guide: Holds what runs to what the compiler had.
-        records: That, by `name_of` a launch; nothing if no kernel was compiled anew.
+        functions: The candidate's functions, translated.
+        codes: Memory instructions of its kernels, by digest.
+        trace: Compares the interpreter's values with the compiler's.
+        records: The compiler's values, by `name_of` a launch; empty if no kernel was recompiled.
     """
 
     language: FrontEnd
     functions: Functions
     codes: Mapping[str, MemoryInstructions]
-    guide: TypeTrace
+    trace: TypeTrace
     records: Mapping[str, Record]
 
     def prepare(self, launch: Launch) -> None:
-        """Make ready for a launch."""
+        """Prepare for a launch."""
         self.language.builder.widest_bytes = _code(launch, self).widest_bytes
         if self.records:
-            self.guide.follow(self.records.get(name_of(launch), {}))
+            self.trace.follow(self.records.get(name_of(launch), {}))
 
 
 def execute(request: bytes) -> bytes:
-    """Execute an `InterpretRequest`; returns an `InterpretReply`.
+    """Execute an `InterpretRequest`. Returns an `InterpretReply`.
 
-    The process is spent afterwards: Triton's front end stays bound to the interpreter.
+    The process cannot be reused: Triton's front end stays bound to the interpreter.
     """
     warnings.simplefilter("ignore")
     order, parts = unpack(request, InterpretRequest)
@@ -75,12 +75,12 @@ def execute(request: bytes) -> bytes:
         records = recompile(taken, order.target, order.launched, order.kernels)
         for plan in (plan for plan in order.launched if plan not in order.plans):
             require_written(plan, codes)
-        language, guide = bind(_options(order.target)), TypeTrace()
-        provided = {**language.provided, **guide.provided}
+        language, trace = bind(_options(order.target)), TypeTrace()
+        provided = {**language.provided, **trace.provided}
         functions = translate_candidate(taken, FILENAME, provided, language.replaced, is_recorded=bool(records))
     except InterpreterFault as caught:
         return pack(_stopped(caught, InterpretReply()), [])
-    candidate = _Candidate(language, functions, codes, guide, records)
+    candidate = _Candidate(language, functions, codes, trace, records)
     inputs = len(order.input_names)
     finished: list[MeteredTraffic] = []
     results: list[bytes] = []
@@ -121,9 +121,9 @@ def _read(meter: TrafficMeter) -> MeteredTraffic:
 
 
 def _options(target: str) -> BuilderOptions:
-    """Precisions of float32 products as Triton's backends have them. Where TF32 is one, it is the default.
+    """Return precisions of float32 products as in Triton's backends. TF32 is the default where it exists.
 
-    Blocks of descriptors are moved by units of their own from sm_90 on; elsewhere they become plain addresses.
+    From sm_90 on special units move blocks of descriptors; elsewhere they become plain addresses.
     """
     takes_ptx = TARGETS[target].vendor == "nvidia"
     own = ("tf32", "tf32x3") if takes_ptx else ("tf32",) if target == "gfx942" else ()
@@ -149,7 +149,7 @@ def _make_memory(
 
 
 def _draw_order(parts: Sequence[memoryview]) -> np.random.Generator:
-    """What draws the order of programs: secret, since the inputs are, and the same for the same inputs."""
+    """Seed the order of programs by the inputs: as secret as they are, and the same for the same inputs."""
     digest = hashlib.blake2b()
     for part in parts:
         digest.update(part)
@@ -160,7 +160,7 @@ def _run_plan(plan: Plan, candidate: _Candidate, memory: DeviceMemory, draws: in
     candidate.language.builder.chance = UndefinedValues(order, draws)
     for step in plan.steps:
         match step:
-            case Allocate():  # poisoned already
+            case Allocate():  # Buffers are poisoned already.
                 pass
             case Fill():
                 for draw in range(draws):
@@ -175,13 +175,13 @@ def _run_plan(plan: Plan, candidate: _Candidate, memory: DeviceMemory, draws: in
 def _sample(
     plan: Plan, candidate: _Candidate, tiles: Sequence[memoryview], sample_seed: str
 ) -> tuple[MeteredTraffic, ...] | None:
-    """What each launch of a plan does, from a few programs; None if programs may wait for each other.
+    """Estimate the traffic of each launch of a plan from a few programs; None if programs may wait for each other.
 
     Args:
         plan: The plan.
-        candidate: What runs.
-        tiles: What each input repeats.
-        sample_seed: Decides which programs.
+        candidate: The candidate.
+        tiles: The tile that each input repeats.
+        sample_seed: Seed for the choice of programs.
     """
     builder, functions = candidate.language.builder, candidate.functions
     if any(may_wait(functions, launch) for launch in plan.launches):
@@ -215,7 +215,7 @@ def _code(step: Launch, candidate: _Candidate) -> MemoryInstructions:
 
 
 def _launch(step: Launch, candidate: _Candidate, memory: DeviceMemory, draws: int, order: np.random.Generator) -> None:
-    """Execute a launch, unless its machine code writes nothing: what it leaves is what was there."""
+    """Execute a launch, unless its machine code writes nothing: then memory stays as it is."""
     builder, code = candidate.language.builder, _code(step, candidate)
     if not code.writes:
         return
@@ -237,11 +237,11 @@ def _explain(error: BaseException) -> str:
     unbound = re.match(r"cannot access (local|free) variable ('\w+')", str(error))
     if unbound is not None and isinstance(error, NameError):
         return (
-            f"{unbound[2]} has no value here: what counts a loop has none behind it, nor has what only a branch "
-            "binds that is not taken; bind it before"
+            f"{unbound[2]} has no value here: a loop variable has none after its loop, nor has a name that only a "
+            "branch binds that is not taken; bind it before"
         )
     if isinstance(error, NameError):
-        return f"'{error.name}' is made by host code, and the interpreter runs kernels only; make it a constant"
+        return f"host code computes '{error.name}', and the interpreter runs kernels only; make it a constant"
     text = (str(error) or getattr(error, "message", "")).splitlines()
     return f"the interpreter stopped with {type(error).__name__}: {text[0] if text else ''}"
 

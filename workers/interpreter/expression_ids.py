@@ -1,4 +1,4 @@
-"""Sites: a kernel's expressions, numbered alike in the tree that is compiled and in the one that is interpreted."""
+"""Expression ids: the same number for an expression in the compiled and in the interpreted syntax tree."""
 
 import ast
 from collections.abc import Collection, Iterator, Mapping
@@ -6,20 +6,20 @@ from collections.abc import Collection, Iterator, Mapping
 from workers.interpreter.allowed_syntax import texts_in
 
 SITE = "site"
-"""The attribute of an expression that says which one it is, or of a name that `+=` binds."""
+"""Attribute with the id of an expression, or of a name that `+=` binds."""
 READ = "read"
-"""The same of an assignment such as `+=`, for the name as it was before."""
+"""Attribute of an assignment such as `+=` with the id of the name's value before it."""
 LOOP = "loop"
-"""The same of a loop, or a list's comprehension."""
+"""Attribute with the id of a loop or a list comprehension."""
 
 _COMPUTING = (ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Call, ast.UnaryOp)
 
 
 def number(function: ast.FunctionDef, namespace: Mapping[str, object]) -> None:
-    """Number what a function's body computes, and its loops.
+    """Number the computed expressions and the loops of a function's body.
 
-    Left out is what cannot differ, such as literals, and what nobody asks for. A name counts if it is bound anywhere
-    but in the outermost block, where its value has been looked at already.
+    Expressions that cannot differ, such as literals, and those whose value is not used get no number. A name gets one
+    if it is bound inside a block; in the outermost block its value has been compared already.
 
     Args:
         function: The function.
@@ -40,12 +40,12 @@ def number(function: ast.FunctionDef, namespace: Mapping[str, object]) -> None:
 
 
 def bound_in(loop: ast.For | ast.While) -> list[str]:
-    """Names that a loop's body binds."""
+    """Return the names that a loop's body binds."""
     return sorted({_stored(node) for part in loop.body for node in ast.walk(part)} - {""})
 
 
 def _silent(node: ast.AST) -> Iterator[ast.AST]:
-    """Parts of which no value is asked for."""
+    """Yield parts whose value is not used."""
     match node:
         case ast.Call(func=callee):
             yield callee
@@ -60,7 +60,7 @@ def _stored(node: ast.AST) -> str:
 
 
 def _unsteady(statement: ast.stmt) -> Iterator[str]:
-    """Names that may stand for something else than what was looked at where they were bound."""
+    """Yield names that may differ from the value that was compared where they were bound."""
     if not isinstance(statement, ast.Assign):
         yield from map(_stored, ast.walk(statement))
 

@@ -1,7 +1,7 @@
-"""Taking over: of a candidate's module only imports, plain constants and functions, from its text.
+"""Extraction of imports, plain constants and functions from a candidate's text, without its host code.
 
-Host code has said all it had to say: it is in the plan. What is taken over is compiled again and held against the plan,
-and then interpreted. It can do nothing but calculate, so that it is the same for the compiler and the interpreter.
+The plan contains all effects of host code. The extracted module is recompiled, compared with the plan and interpreted.
+It can only calculate, so it means the same to the compiler and the interpreter.
 """
 
 import ast
@@ -21,16 +21,16 @@ from workers.interpreter.allowed_syntax import is_constant, is_plain_default, re
 from workers.interpreter.faults import NotInterpretable
 
 IMPORTS = {"torch", "triton", "math", "typing", "__future__"}
-"""Packages whose imports are taken over; a candidate may use no others."""
+"""Packages whose imports are extracted; a candidate may use no others."""
 MODULE_NAME = "candidate"
-"""What the module is called, as while it was traced: the names of its functions are in the machine code."""
+"""Name of the module, as during tracing: machine code contains the names of its functions."""
 
 _CALLS = (
     tl.constexpr, triton.cdiv, tl.cdiv, triton.next_power_of_2, torch.finfo, torch.iinfo,
     float, int, bool, min, max, abs, len, tuple, round, sum, pow, divmod,
     *(value for name, value in vars(math).items() if not name.startswith("_") and callable(value)),
 )  # fmt: skip
-# What the value of a constant may call.
+# Functions that the value of a constant may call.
 _PURE = (
     ast.Constant, ast.Name, ast.Attribute, ast.UnaryOp, ast.BinOp, ast.Compare, ast.BoolOp, ast.IfExp, ast.Tuple,
     ast.List, ast.Dict, ast.Subscript, ast.Slice, ast.keyword, ast.expr_context, ast.operator, ast.unaryop,
@@ -43,12 +43,12 @@ _WRAPPERS = ("jit", "autotune", "heuristics")
 
 @dataclass(frozen=True)
 class ExtractedModule:
-    """What is taken over of a candidate.
+    """The extracted part of a candidate's module.
 
     Attributes:
         namespace: The module's globals, with functions as Triton's compiler sees them.
-        definitions: How each of its functions is defined, without what host code decorates it with.
-        left_out: Names that are bound by what is not taken over, with the first such line.
+        definitions: Definitions of its functions, without host code's decorators.
+        left_out: Names bound by statements that were not extracted, with the first such line.
     """
 
     namespace: dict[str, object]
@@ -57,7 +57,7 @@ class ExtractedModule:
 
 
 def take_over(source: str) -> ExtractedModule:
-    """The candidate's module without its host code.
+    """Extract the candidate's module without its host code.
 
     Raises:
         NotInterpretable: If a kernel could mean something else to the compiler than to the interpreter.
@@ -80,7 +80,7 @@ def take_over(source: str) -> ExtractedModule:
 
 
 def _require_single(known: JITCallable, value: JITCallable) -> None:
-    """Triton's compiler knows functions by their names alone. One may be made a kernel of several times."""
+    """Require unique names, by which Triton's compiler knows functions. One function may become several kernels."""
     if known.fn is not value.fn:
         raise NotInterpretable(
             f"two functions that the compiler reads are called '{value.fn.__name__}', and it knows them by their names "
@@ -89,7 +89,7 @@ def _require_single(known: JITCallable, value: JITCallable) -> None:
 
 
 def _require_plain_defaults(value: JITCallable, taken: ExtractedModule) -> None:
-    """What a default holds is the same in every call, and no function that has lost its name."""
+    """Require defaults that are the same in every call and no function without a name in the module."""
     for default in (*(value.fn.__defaults__ or ()), *(value.fn.__kwdefaults__ or {}).values()):
         is_lost = isinstance(default, JITCallable) and default.fn in taken.definitions
         is_lost = is_lost and not any(default is known for known in taken.namespace.values())
@@ -100,14 +100,14 @@ def _require_plain_defaults(value: JITCallable, taken: ExtractedModule) -> None:
 
 
 def _take(statement: ast.stmt, filename: str, taken: ExtractedModule) -> set[str]:
-    """Execute a statement if it is one to take over; returns the names that it bound."""
+    """Execute a statement if it is to be extracted. Returns the names that it bound."""
     prepared = _prepare(statement, taken.namespace)
     if prepared is None:
         return set()
     bound: dict[str, object] = {}
     try:
         exec(_compile(prepared, filename), taken.namespace, bound)
-    except _UNDEFINED:  # it needs what host code made; a kernel that uses it will say so
+    except _UNDEFINED:  # It needs host code's values; a kernel that uses the name is refused later.
         return set()
     for name, value in list(bound.items()):
         if name.startswith("__") or not is_constant(value):
@@ -121,14 +121,14 @@ def _take(statement: ast.stmt, filename: str, taken: ExtractedModule) -> set[str
 
 
 def _compile(statement: ast.stmt, filename: str) -> CodeType:
-    """Code of a statement whose text Triton can find, and is the same syntax tree that is interpreted."""
+    """Compile a statement from a text that Triton can find and that has the interpreted syntax tree."""
     text = ast.unparse(ast.fix_missing_locations(statement)) + "\n"
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     return compile(text, filename, "exec", dont_inherit=True)
 
 
 def _names(statement: ast.stmt) -> set[str]:
-    """Names that a statement may bind in the module."""
+    """Return the names that a statement may bind in the module."""
     if isinstance(statement, ast.If) and ast.unparse(statement.test) == "__name__ == '__main__'":
         return set()
     binder = _Binder()
@@ -137,10 +137,17 @@ def _names(statement: ast.stmt) -> set[str]:
 
 
 class _Binder(ast.NodeVisitor):
-    """Collects what is bound in the scope of what it visits."""
+    """Collector of the names that are bound in the visited scope."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
+
+    def visit(self, node: ast.AST) -> None:
+        """Collect the name of a definition, without its body."""
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            self.names.add(node.name)
+        else:
+            super().visit(node)
 
     def visit_Name(self, node: ast.Name) -> None:
         if not isinstance(node.ctx, ast.Load):
@@ -149,22 +156,13 @@ class _Binder(ast.NodeVisitor):
     def visit_alias(self, node: ast.alias) -> None:
         self.names.add(node.asname or node.name.partition(".")[0])
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        self.names.add(node.name)
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
-        self.names.add(node.name)
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self.names.add(node.name)
-
     def visit_comprehension(self, node: ast.comprehension) -> None:
-        """What it binds is its own."""
+        """Skip the counter, which is local to the comprehension."""
         self.visit(node.iter)
 
 
 def _prepare(statement: ast.stmt, namespace: Mapping[str, object]) -> ast.stmt | None:
-    """A statement without what only host code needs; None if it is not to be taken over."""
+    """Return a statement without its host code; None if it is not to be extracted."""
     match statement:
         case ast.Import(names=names):
             return statement if all(name.name.partition(".")[0] in IMPORTS for name in names) else None
@@ -186,7 +184,7 @@ def _prepare(statement: ast.stmt, namespace: Mapping[str, object]) -> ast.stmt |
 
 
 def _is_simple(statement: ast.stmt, namespace: Mapping[str, object]) -> bool:
-    """Whether a statement may stand within `try`, where imports do."""
+    """True if a statement may stand within `try`, as imports do."""
     match statement:
         case ast.Import() | ast.ImportFrom():
             return _prepare(statement, namespace) is not None
@@ -200,7 +198,7 @@ def _is_name(target: ast.expr) -> bool:
 
 
 def is_pure(expression: ast.expr, namespace: Mapping[str, object]) -> bool:
-    """Whether an expression only names, calculates and calls what cannot surprise."""
+    """True if an expression has only names, arithmetic and calls without side effects."""
     for node in ast.walk(expression):
         if isinstance(node, ast.Call):
             if not any(resolve(node.func, namespace) is known for known in _CALLS):
@@ -211,9 +209,9 @@ def is_pure(expression: ast.expr, namespace: Mapping[str, object]) -> bool:
 
 
 def _bare(function: ast.FunctionDef, namespace: Mapping[str, object]) -> ast.FunctionDef:
-    """A function with no other decorators than those that make it a kernel, and without what host code computes.
+    """Strip a function of all decorators except those that make it a kernel, and of expressions of host code.
 
-    A launch brings all its arguments along, so defaults that are not plain are not missed.
+    A launch contains all arguments, so defaults that are not plain are not needed.
     """
     arguments = function.args
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
@@ -232,7 +230,7 @@ def _default(value: ast.expr, namespace: Mapping[str, object]) -> ast.expr:
 
 
 def _decorator(expression: ast.expr, namespace: Mapping[str, object]) -> Iterator[ast.expr]:
-    """What is left of a decorator: `triton.jit` with its plain options, `triton.constexpr_function`, or nothing."""
+    """Yield the extracted decorator: `triton.jit` with its plain options, `triton.constexpr_function`, or nothing."""
     called = expression if isinstance(expression, ast.Call) else None
     function = called.func if called else expression
     if any(resolve(function, namespace) is known for known in _DECORATORS):
@@ -241,7 +239,7 @@ def _decorator(expression: ast.expr, namespace: Mapping[str, object]) -> Iterato
 
 
 def _unwrapped(value: ast.expr, namespace: Mapping[str, object]) -> ast.expr | None:
-    """`triton.jit(function)` of that and of `triton.autotune(...)(triton.jit(function))`."""
+    """Reduce `triton.autotune(...)(triton.jit(function))` to `triton.jit(function)`."""
     if not isinstance(value, ast.Call) or _last_name(value.func) not in _WRAPPERS or len(value.args) != 1:
         return None
     (inner,) = value.args
@@ -251,7 +249,7 @@ def _unwrapped(value: ast.expr, namespace: Mapping[str, object]) -> ast.expr | N
 
 
 def _last_name(expression: ast.expr) -> str:
-    """`jit` for `jit`, `triton.jit` and `triton.jit(...)`."""
+    """Return `jit` for `jit`, `triton.jit` and `triton.jit(...)`."""
     function = expression.func if isinstance(expression, ast.Call) else expression
     return (
         function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""

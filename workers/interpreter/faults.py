@@ -1,4 +1,4 @@
-"""How interpretation can stop: with the kernel's fault, with our limits, or because lanes disagree on a branch."""
+"""Reasons to stop interpretation: a fault of the kernel, a limit of the interpreter, or lanes that diverge."""
 
 from typing import Any
 
@@ -9,16 +9,16 @@ from workers.protocol import Outcome
 Array = NDArray[Any]
 """A numpy array of any dtype."""
 FILENAME = "<candidate>"
-"""Name the candidate's lines carry in tracebacks."""
+"""File name of the candidate's lines in tracebacks."""
 
 
 class InterpreterFault(Exception):
     """The kernel cannot be executed to its end.
 
     Attributes:
-        outcome: What that says about the candidate.
+        outcome: The candidate's outcome.
         reason: A sentence that a person or an LLM can act on.
-        line: The candidate's line, once it is known.
+        line: The candidate's line; None if unknown.
     """
 
     outcome = Outcome.NOT_INTERPRETABLE
@@ -30,7 +30,7 @@ class InterpreterFault(Exception):
 
 
 class NotInterpretable(InterpreterFault):
-    """The interpreter does not know this construct; nothing follows about the kernel."""
+    """The interpreter does not know this construct; the kernel may be correct."""
 
 
 class OutOfBounds(InterpreterFault):
@@ -40,7 +40,7 @@ class OutOfBounds(InterpreterFault):
 
 
 class Divergence(Exception):
-    """Lanes that run together disagree on a value that decides where the kernel goes on.
+    """Lanes that run together disagree on a value that decides control flow.
 
     Attributes:
         values: The deciding value, (draws or 1, programs or 1).
@@ -52,4 +52,4 @@ class Divergence(Exception):
 
 
 class SpinLimitReached(Exception):
-    """Lanes have taken as many turns of `while` as they may: perhaps they wait for programs that have yet to run."""
+    """Lanes used up their iterations of `while`: they may wait for programs that have not run yet."""

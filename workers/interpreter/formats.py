@@ -1,7 +1,7 @@
-"""Number formats: how each Triton dtype is held in arrays, and how it is rounded, loaded and stored.
+"""Number formats: array dtype, rounding, loading and storing of each Triton dtype.
 
 Floats narrower than float32 are held as float32 and rounded to nearest even after every operation that can leave
-their format, as the hardware does. Everything else is held as numpy's own dtype.
+their format, as the hardware does. All other dtypes are held as numpy's own.
 """
 
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ TritonType: TypeAlias = Any
 
 @dataclass(frozen=True)
 class ScalarFormat:
-    """How one scalar type is held.
+    """Representation of one scalar type.
 
     Attributes:
         held: Dtype of arrays in registers.
         stored: Dtype of the same values in memory.
-        torch_name: Set for floats narrower than float32: torch's name of the dtype, which rounds for us.
+        torch_name: Torch's name of the dtype for floats narrower than float32, which torch rounds.
     """
 
     held: np.dtype[Any]
@@ -49,11 +49,11 @@ FORMATS = {
 """Formats by Triton's name of the scalar type."""
 
 ADDRESS = ScalarFormat(np.dtype("int64"), np.dtype("int64"))
-"""Pointers are addresses of `workers.interpreter.memory`."""
+"""Format of pointers: addresses of `workers.interpreter.memory`."""
 
 
 def format_of(dtype: TritonType) -> ScalarFormat:
-    """The format of a scalar type, or of the elements of a block type.
+    """Return the format of a scalar type, or of the elements of a block type.
 
     Raises:
         NotInterpretable: If the type has no format here.
@@ -67,7 +67,7 @@ def format_of(dtype: TritonType) -> ScalarFormat:
 
 
 def round_to(data: Array, dtype: TritonType) -> Array:
-    """Bring computed values back into a format: narrow floats are rounded, everything else gets its numpy dtype."""
+    """Bring computed values back into a format: narrow floats are rounded, others get their numpy dtype."""
     form = format_of(dtype)
     if data.dtype != form.held:
         data = data.astype(form.held)
@@ -101,23 +101,23 @@ def truncate_to(data: Array, dtype: TritonType) -> Array:
 
 
 def truncate_to_tf32(data: Array) -> Array:
-    """What the matrix unit reads of a float32 operand in TF32 mode: the upper 19 bits."""
+    """Keep the upper 19 bits, which the matrix unit reads of a float32 operand in TF32 mode."""
     return (np.ascontiguousarray(data).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 def round_to_tf32(data: Array) -> Array:
-    """What `cvt.rna.tf32.f32` makes of a float32: 10 bits of the mantissa, to nearest, ties away from zero."""
+    """Round as `cvt.rna.tf32.f32` does: to 10 bits of the mantissa, to nearest, ties away from zero."""
     rounded = (np.ascontiguousarray(data).view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
     return np.where(np.isnan(data), data, rounded.view(np.float32))
 
 
 def as_tensor(data: Array) -> torch.Tensor:
-    """The array as a torch tensor; copied where torch could not use its memory."""
+    """Return the array as a torch tensor; it is copied if torch cannot use its memory."""
     return torch.from_numpy(np.require(data, requirements=["C", "W"]))
 
 
 def encode(data: Array, dtype: TritonType) -> Array:
-    """Values as they lie in memory. Float8 saturates, as the conversion instructions do."""
+    """Convert values from registers to memory. Float8 saturates, as the conversion instructions do."""
     form = format_of(dtype)
     if form.torch_name == "bfloat16":
         return (_round_bfloat16(data).view(np.uint32) >> 16).astype(np.uint16)
@@ -132,7 +132,7 @@ def encode(data: Array, dtype: TritonType) -> Array:
 
 
 def decode(raw: Array, dtype: TritonType) -> Array:
-    """Values as they are held in registers."""
+    """Convert values from memory to registers."""
     form = format_of(dtype)
     if form.torch_name == "bfloat16":
         return (raw.astype(np.uint32) << 16).view(np.float32)
@@ -145,11 +145,10 @@ def decode(raw: Array, dtype: TritonType) -> Array:
 
 
 def truncate_to_integer(data: Array, dtype: TritonType) -> Array:
-    """Floats as integers: toward zero, saturating.
+    """Convert floats to integers: toward zero, saturating.
 
-    No instruction gives a byte: they saturate to 16 bits, and the upper ones are dropped. Read off what Triton 3.7
-    makes for sm_90. NaN becomes 0, but where source or result have 64 bits only the highest bit of the result is set
-    (PTX ISA, `cvt`).
+    No instruction yields a byte: it saturates to 16 bits, and the upper 8 are dropped (observed in the output of Triton
+    3.7 for sm_90). NaN becomes 0. If source or result has 64 bits, it becomes the highest bit alone (PTX ISA, `cvt`).
     """
     held = format_of(dtype).held
     given = np.dtype(f"{held.kind}2") if held.itemsize == 1 else held
@@ -166,11 +165,11 @@ def truncate_to_integer(data: Array, dtype: TritonType) -> Array:
 
 @dataclass(frozen=True)
 class FalseHint:
-    """What the compiler takes a value for because of a hint that is false.
+    """The value that the compiler assumes because of a false hint.
 
     Attributes:
-        data: As of a value.
-        hint: Which hint, and where it is given.
+        data: The assumed data.
+        hint: The hint and its line.
     """
 
     data: Array
@@ -179,14 +178,14 @@ class FalseHint:
 
 @dataclass
 class TensorValue:
-    """What stands behind a `tl.tensor`: an array of (draws or 1, programs or 1, *block) and its scalar type.
+    """The value of a `tl.tensor`: an array of (draws or 1, programs or 1, *block) and its scalar type.
 
     Attributes:
         data: The array.
         dtype: The type.
-        belief: Set where hints are false that it depends on.
-        hints: Those that are given about it, by their names.
-        is_used: Whether others were made of it.
+        belief: Assumed value if it depends on a false hint.
+        hints: Hints about it, by name.
+        is_used: True if other values were computed from it.
     """
 
     data: Array
@@ -197,12 +196,12 @@ class TensorValue:
 
     @property
     def believed(self) -> Array:
-        """What the compiler takes the data for."""
+        """The data that the compiler assumes."""
         return self.data if self.belief is None else self.belief.data
 
 
 def constant(number: float, dtype: TritonType) -> TensorValue:
-    """A scalar that is the same in every draw and program."""
+    """Return a scalar that is the same in every draw and program."""
     return TensorValue(round_to(np.array([[number]]).astype(format_of(dtype).held), dtype), dtype)
 
 
@@ -211,11 +210,11 @@ POINTER_DTYPES = {
     "float16": tl.float16, "bfloat16": tl.bfloat16, "float32": tl.float32, "float64": tl.float64,
     "float8_e4m3fn": tl.float8e4nv, "float8_e5m2": tl.float8e5,
 }  # fmt: skip
-"""What a pointer to a tensor of torch's dtype points at."""
+"""Triton's element dtype of a pointer, by torch's dtype."""
 
 NUMBER_DTYPES = {
     "i1": tl.int1, "i8": tl.int8, "i16": tl.int16, "i32": tl.int32, "i64": tl.int64, "u1": tl.int1, "u8": tl.uint8,
     "u16": tl.uint16, "u32": tl.uint32, "u64": tl.uint64, "fp16": tl.float16, "bf16": tl.bfloat16, "fp32": tl.float32,
     "fp64": tl.float64,
 }  # fmt: skip
-"""Triton's dtype for the type names of plan arguments."""
+"""Triton's dtypes by the type names of plan arguments."""

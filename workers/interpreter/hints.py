@@ -1,24 +1,35 @@
-"""`tl.multiple_of`, `tl.max_contiguous` and `tl.max_constancy`: what the compiler takes for granted.
+"""`tl.multiple_of`, `tl.max_contiguous` and `tl.max_constancy`: assumptions of the compiler.
 
-It reads and writes several elements at once where it takes addresses for contiguous and aligned. So wherever a hint is
-false, a value carries along what it would be if the hint were true, and an access is refused if elements that are moved
-together then do not lie together, or not all of them are wanted. A false hint that no access depends on does no harm:
-columns that wrap around, `(start + tl.arange(0, B)) % N`, are contiguous nowhere but where N lets them be.
+The compiler moves several elements at once if it assumes contiguous and aligned addresses. So a value with a false hint
+also carries the value that the hint implies. An access is refused if elements moved together are not adjacent, or not
+all wanted. A false hint without such an access is harmless: columns that wrap around, `(start + tl.arange(0, B)) % N`,
+are contiguous only for some N.
+
+The compiler applies a hint to its value everywhere, even if the hint stands in a branch that no program takes or after
+a `return`. Execution cannot reveal such hints. So a hint must stand where its value is made: in the same branch and in
+the same loop iteration. Parameters and loop variables are exempt: the compiler ignores their hints.
 """
 
-from collections.abc import Callable, Sequence
+import ast
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from triton import language as tl
+from triton._C.libtriton import ir
+from triton.compiler.code_generator import CodeGenerator
 
 from workers.interpreter.faults import Array, NotInterpretable
 from workers.interpreter.formats import FalseHint, TensorValue, TritonType, format_of
 
 WIDEST_BYTES = 16
-"""Most that one thread loads or stores at once."""
+"""Maximum number of bytes that one thread loads or stores at once."""
+_HINTS = (tl.multiple_of, tl.max_contiguous, tl.max_constancy)
+_COUNTER = "ub.poison"
+# Placeholder of a loop variable until the loop is emitted.
 
 
 def apply(function: Callable[..., Array], dtype: TritonType, *operands: TensorValue) -> TensorValue:
-    """What a function makes of some values, and of what they are believed to be."""
+    """Apply a function to values, and to the values that the compiler assumes."""
     result = TensorValue(function(*(operand.data for operand in operands)), dtype)
     for operand in operands:
         operand.is_used = True
@@ -29,20 +40,19 @@ def apply(function: Callable[..., Array], dtype: TritonType, *operands: TensorVa
 
 
 def give(value: TensorValue, kind: str, numbers: Sequence[int], line: int) -> None:
-    """Take a hint for granted.
+    """Apply a hint to a value.
 
     Args:
-        value: What it is about.
+        value: The value.
         kind: `multiple_of`, `max_contiguous` or `max_constancy`.
-        numbers: One for each axis of the block.
-        line: Where the candidate gives it.
+        numbers: One number per axis of the block.
+        line: The candidate's line.
 
     Raises:
-        NotInterpretable: If it is false, and comes after something was made of the value: for the compiler it was so
-            from the start.
+        NotInterpretable: If it is false and the value has been used: the compiler applies it from the start.
     """
     rank = value.data.ndim - 2
-    if len(numbers) != max(rank, 1):  # the compiler does not take that
+    if len(numbers) != max(rank, 1):  # The compiler refuses it.
         return
     value.hints[kind] = tuple(numbers)
     believed = value.data.view(np.uint8) if value.data.dtype == np.bool_ else value.data
@@ -52,18 +62,18 @@ def give(value: TensorValue, kind: str, numbers: Sequence[int], line: int) -> No
     _believe(value, believed.astype(value.data.dtype), f"tl.{kind} in line {line}")
     if value.belief is not None and value.is_used:
         raise NotInterpretable(
-            f"{value.belief.hint} does not hold, and comes after the value was used, for which compiled code heeds it "
+            f"{value.belief.hint} does not hold, and comes after a use of the value, to which the compiler applies it "
             "too; give it where the value is made"
         )
 
 
 def require_access(pointer: TensorValue, mask: TensorValue | None, widest_bytes: int = WIDEST_BYTES) -> None:
-    """Hold an access against the hints that its addresses and its mask are made with.
+    """Check an access against the hints on its addresses and its mask.
 
     Args:
-        pointer: Where.
-        mask: Which elements; None is all.
-        widest_bytes: Most that the compiled kernel moves at once anywhere.
+        pointer: The addresses.
+        mask: The active elements; None is all.
+        widest_bytes: Maximum number of bytes that the compiled kernel moves at once.
 
     Raises:
         NotInterpretable: If compiled code would move other elements.
@@ -97,7 +107,7 @@ def require_access(pointer: TensorValue, mask: TensorValue | None, widest_bytes:
 
 
 def require_true(values: Sequence[TensorValue]) -> None:
-    """Take no value that a false hint is about.
+    """Refuse values with a false hint.
 
     Raises:
         NotInterpretable: If there is one.
@@ -115,13 +125,13 @@ def _believe(value: TensorValue, believed: Array, hint: str) -> None:
 
 
 def _numbers(value: TensorValue, rank: int) -> tuple[Sequence[int | None], ...]:
-    """Divisor, length of runs and length of constant stretches by axis; None where no hint says so."""
+    """Return divisor, length of runs and length of constant runs by axis; None without a hint."""
     nothing = (None,) * max(rank, 1)
     return tuple(value.hints.get(kind, nothing) for kind in ("multiple_of", "max_contiguous", "max_constancy"))
 
 
 def _suppose(data: Array, axis: int | None, multiple: int | None, lengths: Sequence[int | None], step: int) -> Array:
-    """Values along an axis as hints about it would have them: runs, each of which begins with a multiple."""
+    """Return the values along an axis that its hints imply: runs that begin with a multiple."""
     if axis is None:
         return data - data % multiple if multiple else data
     run, same = lengths
@@ -133,12 +143,11 @@ def _suppose(data: Array, axis: int | None, multiple: int | None, lengths: Seque
     if multiple:
         starts = starts - starts % multiple
     risen = (place % length * rise).reshape((-1,) + (1,) * (data.ndim - 1 - axis))
-    result: Array = starts + risen.astype(data.dtype)
-    return result
+    return np.asarray(starts + risen.astype(data.dtype))
 
 
 def _longest_run(data: Array, axis: int, step: int) -> int:
-    """Elements of the longest runs that an axis is all made of; a power of two."""
+    """Return the greatest length, a power of two, of runs that make up the whole axis."""
     length: int = data.shape[axis] & -data.shape[axis]
     while length > 1 and not (np.diff(_grouped(data, axis, length), axis=axis + 1) == step).all():
         length //= 2
@@ -146,12 +155,12 @@ def _longest_run(data: Array, axis: int, step: int) -> int:
 
 
 def _grouped(data: Array, axis: int, count: int) -> Array:
-    """An axis as two, of which the second has `count` elements."""
+    """Split an axis in two, the second with `count` elements."""
     return data.reshape((*data.shape[:axis], -1, count, *data.shape[axis + 1 :]))
 
 
 def _together(address: Array, mask: Array, axis: int, count: int, size: int) -> Array:
-    """Which groups of elements along an axis can be moved at once."""
+    """Return a mask of the groups of elements along an axis that can be moved at once."""
     if address.shape[axis] % count:
         return np.zeros(1, dtype=np.bool_)
     places, wanted = _grouped(address, axis, count), _grouped(mask, axis, count)
@@ -159,10 +168,41 @@ def _together(address: Array, mask: Array, axis: int, count: int, size: int) -> 
     alike = wanted.min(axis=axis + 1) == wanted.max(axis=axis + 1)
     steps = np.diff(places, axis=axis + 1)
     rising = (steps.min(axis=axis + 1) == size) & (steps.max(axis=axis + 1) == size)
-    result: Array = rising & aligned & alike
-    return result
+    return np.asarray(rising & aligned & alike)
 
 
 def _any(mask: Array, axis: int, count: int) -> Array:
-    result: Array = _grouped(mask, axis, count).max(axis=axis + 1)
-    return result
+    return np.asarray(_grouped(mask, axis, count).max(axis=axis + 1))
+
+
+def watch_hints() -> list[str]:
+    """Make the compiler check hints. Returns the list to which it appends objections."""
+    found: list[str] = []
+    call = CodeGenerator.call_Function
+
+    def watched(
+        self: CodeGenerator, node: ast.Call, fn: object, args: Sequence[object], kws: Mapping[str, object]
+    ) -> object:
+        about = args[0] if args else kws.get("input")
+        if any(fn is hint for hint in _HINTS) and isinstance(about, tl.tensor) and not _is_made_here(self, about):
+            found.append(
+                f"`{ast.unparse(node)}` is a hint about a value that is made outside the branch or the loop of the "
+                "hint, and the compiler applies it even if it is not reached: give hints where the value is made"
+            )
+        return call(self, node, fn, args, kws)
+
+    CodeGenerator.call_Function = watched
+    return found
+
+
+def _is_made_here(generator: CodeGenerator, value: tl.tensor) -> bool:
+    """True if a value is made in the block that is being emitted, or by no instruction."""
+    sought, blocks = value.handle.id(), set[int]()
+
+    def look(operation: ir.operation) -> None:
+        results = (operation.get_result(index).id() for index in range(operation.get_num_results()))
+        if sought in results and operation.get_name() != _COUNTER:
+            blocks.add(operation.get_block().id())
+
+    generator.module.walk(look)
+    return blocks <= {generator.builder.get_insertion_block().id()}

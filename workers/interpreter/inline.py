@@ -1,7 +1,7 @@
-"""Inline assembly: single PTX instructions that calculate, each element by itself. No other text is known.
+"""Inline assembly: single elementwise PTX instructions. No other text is known.
 
-A text counts only in the one form that the table gives its instruction, with the constraints that belong to it. So
-there is nothing that it could do besides: no second statement, other operand, memory, predicate or comment.
+A text must have exactly the form and the constraints that the table gives its instruction. So it can have no second
+statement, other operand, memory access, predicate or comment.
 """
 
 import re
@@ -13,13 +13,14 @@ from triton import language as tl
 
 from workers.interpreter.faults import Array, NotInterpretable
 from workers.interpreter.formats import TensorValue, TritonType, round_to, round_to_tf32
+from workers.interpreter.libdevice import fma, reciprocal_root
 
 _TEXT = re.compile(
     r"[ \t\n]*(?P<name>[a-z0-9]+(?:\.[a-zA-Z0-9]+)*)[ \t]+(?P<operands>\$[0-9](?:,[ \t]*\$[0-9])*);[ \t\n]*"
 )
 _COMMA = re.compile(r",[ \t]*")
 _EXCERPT_CHARS = 100
-# Longest part of a text that a reason quotes.
+# Maximum length of a quotation in a reason.
 _TINY = np.finfo(np.float32).tiny
 _TURNS = np.float32(1 / (2 * np.pi))
 
@@ -29,11 +30,11 @@ class InlineInstruction:
     """One instruction of PTX.
 
     Attributes:
-        function: What it computes, of float32 arrays.
-        operands: How many it reads.
-        special: Whether a special unit does it.
-        dtype: What it reads and writes.
-        pack: Elements in a register.
+        function: Its function of float32 arrays.
+        operands: Number of operands that it reads.
+        special: True if a special unit computes it.
+        dtype: Dtype of operands and result.
+        pack: Elements per register.
     """
 
     function: Callable[..., Array]
@@ -44,43 +45,34 @@ class InlineInstruction:
 
     @property
     def constraints(self) -> tuple[str, ...]:
-        """The only ones that are known: registers that are written, then those that are read.
-
-        Those of 32 bits without a type hold float32 as well.
-        """
+        """The known constraints: the written register, then those read. Untyped 32-bit registers hold float32 too."""
         registers = ("f", "r") if self.dtype == tl.float32 else ("r",)
         return tuple(",".join([f"={register}", *[register] * self.operands]) for register in registers)
 
 
 @dataclass(frozen=True)
 class InlineResults:
-    """What the front end gets of an instruction with several results."""
+    """Results of an instruction, as the front end expects them."""
 
     values: tuple[TensorValue, ...]
 
     def get_result(self, index: int) -> TensorValue:
-        """One of them."""
+        """Return one of them."""
         return self.values[index]
 
 
 def _tanh(data: Array) -> Array:
-    """As coarse as PTX allows: 2^-11 of the result."""
+    """Compute tanh as coarsely as PTX allows: 2^-11 of the result."""
     return round_to_tf32(np.tanh(data))
 
 
 def _of_turns(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """Sine and cosine as the unit takes them, in turns: what float32 loses of large angles is lost."""
+    """Compute sine or cosine of an angle in turns, as the unit does: large angles lose float32 precision."""
 
     def call(data: Array) -> Array:
-        result: Array = function((data * _TURNS).astype(np.float64) * (2 * np.pi))
-        return result
+        return np.asarray(function((data * _TURNS).astype(np.float64) * (2 * np.pi)))
 
     return call
-
-
-def _fma(left: Array, right: Array, addend: Array) -> Array:
-    result: Array = left.astype(np.float64) * right + addend
-    return result
 
 
 def _flush(data: Array) -> Array:
@@ -88,7 +80,7 @@ def _flush(data: Array) -> Array:
 
 
 def _flushing(instruction: InlineInstruction) -> InlineInstruction:
-    """The same with `.ftz`: numbers below the normal ones are zeros, read or written."""
+    """Return the variant with `.ftz`: subnormal operands and results are zeros."""
 
     def call(*operands: Array) -> Array:
         return _flush(round_to(instruction.function(*map(_flush, operands)), tl.float32))
@@ -97,15 +89,21 @@ def _flushing(instruction: InlineInstruction) -> InlineInstruction:
 
 
 _BOTH = {
-    "ex2.approx.f32": InlineInstruction(np.exp2), "lg2.approx.f32": InlineInstruction(np.log2),
-    "rsqrt.approx.f32": InlineInstruction(lambda x: 1 / np.sqrt(x)), "rcp.approx.f32": InlineInstruction(lambda x: 1 / x),
-    "sqrt.approx.f32": InlineInstruction(np.sqrt), "sin.approx.f32": InlineInstruction(_of_turns(np.sin)),
-    "cos.approx.f32": InlineInstruction(_of_turns(np.cos)), "fma.rn.f32": InlineInstruction(_fma, 3, special=False),
-    "add.f32": InlineInstruction(np.add, 2, special=False), "sub.f32": InlineInstruction(np.subtract, 2, special=False),
-    "mul.f32": InlineInstruction(np.multiply, 2, special=False), "max.f32": InlineInstruction(np.fmax, 2, special=False),
+    "ex2.approx.f32": InlineInstruction(np.exp2),
+    "lg2.approx.f32": InlineInstruction(np.log2),
+    "rsqrt.approx.f32": InlineInstruction(reciprocal_root),
+    "rcp.approx.f32": InlineInstruction(lambda x: 1 / x),
+    "sqrt.approx.f32": InlineInstruction(np.sqrt),
+    "sin.approx.f32": InlineInstruction(_of_turns(np.sin)),
+    "cos.approx.f32": InlineInstruction(_of_turns(np.cos)),
+    "fma.rn.f32": InlineInstruction(fma, 3, special=False),
+    "add.f32": InlineInstruction(np.add, 2, special=False),
+    "sub.f32": InlineInstruction(np.subtract, 2, special=False),
+    "mul.f32": InlineInstruction(np.multiply, 2, special=False),
+    "max.f32": InlineInstruction(np.fmax, 2, special=False),
     "min.f32": InlineInstruction(np.fmin, 2, special=False),
-}  # fmt: skip
-# Those that there are with `.ftz`, too.
+}
+# Instructions that also exist with `.ftz`.
 INSTRUCTIONS: dict[str, InlineInstruction] = {
     **_BOTH,
     **{name.replace(".f32", ".ftz.f32"): _flushing(instruction) for name, instruction in _BOTH.items()},
@@ -113,19 +111,18 @@ INSTRUCTIONS: dict[str, InlineInstruction] = {
     "tanh.approx.f16x2": InlineInstruction(np.tanh, dtype=tl.float16, pack=2),
     "tanh.approx.bf16x2": InlineInstruction(np.tanh, dtype=tl.bfloat16, pack=2),
 }
-"""Instructions by name (PTX ISA 8, floating-point instructions). Approximations are computed exactly
-where their error is about that of float32, as the interpreter does elsewhere."""
+"""Instructions by name (PTX ISA 8, floating-point instructions). Approximations are computed exactly if their error is
+about that of float32, as elsewhere in the interpreter."""
 
 _KNOWN = (
     f"{', '.join(_BOTH)}, these with .ftz, and {', '.join(name for name in INSTRUCTIONS if name.startswith('tanh'))}"
 )
-# What a reason tells of the table.
 
 
 def compute(
     text: object, constraints: object, operands: Sequence[TensorValue], results: Sequence[TritonType], pack: object
 ) -> tuple[TensorValue, bool]:
-    """The result of a text of inline assembly, and whether a special unit computes it.
+    """Evaluate inline assembly. Returns the result, and True if a special unit computes it.
 
     Raises:
         NotInterpretable: If the text is not one known instruction in its own form.
@@ -134,7 +131,7 @@ def compute(
     name = parts["name"] if parts else ""
     if parts is None or name not in INSTRUCTIONS:
         raise NotInterpretable(
-            f"the interpreter does not know the inline assembly `{_excerpt(text)}`; it knows texts of one instruction "
+            f"the interpreter does not know the inline assembly `{_excerpt(text)}`; it knows single instructions "
             f"only: {_KNOWN}"
         )
     instruction = INSTRUCTIONS[name]

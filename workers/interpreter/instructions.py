@@ -1,6 +1,6 @@
-"""What the machine code of a kernel does to global memory, read off its text.
+"""Accesses to global memory in a kernel's machine code, found in its text.
 
-The interpreter knows what a kernel says, and the compiler may have left out what it took for unreachable, or undefined.
+The interpreter knows the source only; the compiler may have dropped code that it considers unreachable or undefined.
 """
 
 import re
@@ -13,7 +13,7 @@ from workers.protocol import Copy, Fill, Kernel, Plan, Pointer
 
 _ACCESS = re.compile(r"(?<![\w.$%])(ld|st|atom|red|multimem|cp)((?:\.[\w:]+)+)([^;\n]*)")
 _ELSEWHERE = ("shared", "local", "param", "const")
-# State spaces that are not global memory; an access without any may be one of that.
+# State spaces other than global memory; an access without a state space may be global.
 _WRITES = {"st", "atom", "red", "multimem"}
 _TO_GLOBAL = re.compile(r"\.global(?:\.tile)?\.shared\b")
 _COUNT = re.compile(r"\.v([248])\b")
@@ -24,11 +24,11 @@ _COPIED = re.compile(r"\],\s*(0x[0-9a-fA-F]+|\d+)")
 
 @dataclass(frozen=True)
 class MemoryInstructions:
-    """What matters of a kernel's machine code.
+    """Global memory accesses of a kernel's machine code.
 
     Attributes:
-        writes: Whether anything in it writes to global memory.
-        widest_bytes: Most that one thread loads or stores there at once; 0 if it does neither.
+        writes: True if an instruction writes to global memory.
+        widest_bytes: Maximum number of bytes that one thread loads or stores at once; 0 without accesses.
     """
 
     writes: bool = True
@@ -36,7 +36,7 @@ class MemoryInstructions:
 
 
 def read(kernel: Kernel) -> MemoryInstructions:
-    """Look through a kernel's text. Of other languages than PTX nothing is known."""
+    """Parse a kernel's text. Languages other than PTX yield the defaults."""
     if kernel.language != "ptx":
         return MemoryInstructions()
     writes, widest = False, 0
@@ -51,14 +51,14 @@ def read(kernel: Kernel) -> MemoryInstructions:
 
 
 def require_written(plan: Plan, codes: Mapping[str, MemoryInstructions]) -> None:
-    """Hold a plan that is not executed against whether anything could write its outputs.
+    """Check that a plan that is not executed could write its outputs.
 
     Args:
         plan: The plan.
-        codes: What its kernels do, by digest.
+        codes: Accesses of its kernels, by digest.
 
     Raises:
-        NotInterpretable: If no step of the plan can.
+        NotInterpretable: If no step of the plan can write an output.
     """
     written = {step.target.buffer for step in plan.steps if isinstance(step, Fill | Copy)}
     for launch in plan.launches:
@@ -68,18 +68,18 @@ def require_written(plan: Plan, codes: Mapping[str, MemoryInstructions]) -> None
         if output.elements and output.buffer not in written and plan.buffers[output.buffer].input is None:
             raise NotInterpretable(
                 f"at {plan.shape.key} no kernel that gets output {place} has an instruction that writes to global "
-                "memory: the compiler took all that does for unreachable, as it may where a condition is undefined"
+                "memory: the compiler considers its stores unreachable, as it may if a condition is undefined"
             )
 
 
 def _moved_bytes(modifiers: str) -> int:
-    """Bytes of a load, a store or an atomic."""
+    """Return the bytes of a load, a store or an atomic."""
     bits, count = _BITS.findall(modifiers), _COUNT.search(modifiers)
     return int(bits[-1]) // 8 * int(count[1] if count else 1) if bits else WIDEST_BYTES
 
 
 def _copied_bytes(modifiers: str, operands: str) -> int:
-    """Bytes that a thread copies to shared memory; none where a unit of its own does, or nothing is copied."""
+    """Return the bytes that a thread copies to shared memory; 0 if a special unit does it, or nothing is copied."""
     if not modifiers.startswith((".async.ca.", ".async.cg.")):
         return 0
     size = _COPIED.search(operands)

@@ -1,7 +1,7 @@
-"""The front end: binds `triton.language` to the builder, for good, in a process that does nothing else.
+"""The front end: binds `triton.language` to the builder, permanently, in a process that does nothing else.
 
 Triton's builtins take the builder as a hidden argument that only its compiler passes; here they get ours. Jit
-functions of Triton's standard library become plain Python functions by the same translation as the candidate's.
+functions of Triton's standard library are translated to Python functions like the candidate's.
 """
 
 import inspect
@@ -32,7 +32,7 @@ from workers.interpreter.hints import give
 from workers.interpreter.translation import library_codes, translate_library
 
 LIBRARIES = (triton.language.standard, triton.language.math, triton.language.random)
-"""Modules of Triton that are written in Triton."""
+"""Triton's modules that are written in Triton."""
 _BINARY = (
     "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift",
     "lt", "le", "gt", "ge", "eq", "ne",
@@ -42,7 +42,7 @@ _OPERATORS = {f"__{side}{name}__" for name in _BINARY for side in ("", "r")}
 
 
 def warm_up() -> None:
-    """Do what does not depend on the candidate, so that children forked later need not."""
+    """Do the work that does not depend on the candidate, before children are forked."""
     for library in LIBRARIES:
         library_codes(library)
 
@@ -52,9 +52,9 @@ class FrontEnd:
     """The bound front end.
 
     Attributes:
-        builder: Executes what kernels call.
+        builder: Executes the instructions of kernels.
         provided: Names that translated functions see in place of Python's own.
-        replaced: What stands for objects of Triton's now, by identity of those.
+        replaced: Replacements of Triton's objects, by `id`.
     """
 
     builder: Builder
@@ -102,7 +102,7 @@ def bind(options: BuilderOptions) -> FrontEnd:
 
 
 def _takes_semantic(member: object) -> bool:
-    """Whether the compiler passes its own argument, as to builtins and to what `triton.language.math` makes methods."""
+    """True if the compiler passes its hidden argument: to builtins and to methods from `triton.language.math`."""
     if core.is_builtin(member):
         return True
     return inspect.isfunction(member) and "_semantic" in inspect.signature(member).parameters
@@ -123,7 +123,7 @@ def _bound(builtin: Callable[..., object], semantic: TritonSemantic) -> Callable
 
 
 def _substitute(replaced: dict[int, object]) -> None:
-    """Whatever named the old function in Triton's modules names the new one."""
+    """Replace the old functions in Triton's modules by the new ones."""
     for module in (tl, core, libdevice, *LIBRARIES):
         for name, value in list(vars(module).items()):
             if id(value) in replaced:
@@ -131,7 +131,7 @@ def _substitute(replaced: dict[int, object]) -> None:
 
 
 def _replace_tensor_members() -> None:
-    core.tensor.__bool__ = lambda self: True  # the front end asks whether an argument was given
+    core.tensor.__bool__ = lambda self: True  # The front end tests so if an argument was given.
     core.tensor.__index__ = lambda self: int(agreed(self))
     core.tensor.T = property(lambda self: tl.trans(self))
     core.tensor.reduce = reductions.reduce
@@ -139,7 +139,7 @@ def _replace_tensor_members() -> None:
 
 
 def _yield_to_tensors() -> None:
-    """Compile-time numbers leave operations with tensors to these, as in compiled kernels; they would wrap them."""
+    """Let tensors handle operations with compile-time numbers, which would wrap them; so do compiled kernels."""
     for name in _OPERATORS & vars(core.constexpr).keys():
         setattr(core.constexpr, name, _yielding(getattr(core.constexpr, name)))
 
@@ -153,15 +153,15 @@ def _yielding(method: Callable[[object, object], object]) -> Callable[[object, o
 
 
 def _choose(semantic: TritonSemantic, condition: object, yes: Callable[[], object], no: Callable[[], object]) -> object:
-    """`yes if condition else no`: a scalar of the device if that is what decides."""
+    """Evaluate `yes if condition else no`: a scalar of the device if the device decides."""
     value = yes() if decide(condition) else no()
     return _carry(semantic, value) if isinstance(core._unwrap_if_constexpr(condition), tl.tensor) else value
 
 
 def _annotate(semantic: TritonSemantic, annotation: object, value: Callable[[], object]) -> object:
-    """`name: annotation = value`. The compiler evaluates the value twice and takes the second, unless it is constant.
+    """Evaluate `name: annotation = value`. The compiler evaluates it twice and takes the second, unless it is constant.
 
-    What that moves is counted once, as of equal loads one is left in the end.
+    Its traffic is counted once, because the compiler merges equal loads.
     """
     first = value()
     if core._unwrap_if_constexpr(annotation) is not core.constexpr:
@@ -172,7 +172,7 @@ def _annotate(semantic: TritonSemantic, annotation: object, value: Callable[[], 
         return second
     plain = core._unwrap_if_constexpr(first)
     if isinstance(plain, tl.tensor):
-        raise NotInterpretable("tl.constexpr is said of a value that is not known while the kernel is compiled")
+        raise NotInterpretable("tl.constexpr annotates a value that is unknown at compile time; remove the annotation")
     return plain
 
 
@@ -190,10 +190,10 @@ def _apply(function: Callable[..., object], named: Mapping[str, object], values:
 
 
 def _result(value: object) -> object:
-    """One of several results of a function, of which the compiler makes scalars of one type."""
+    """Check one of several results of a function, which the compiler makes scalars of one type."""
     if not is_carried(value):
         raise NotInterpretable(
-            "a function that returns in several places gives back something else than tensors, such as a number, or a "
+            "a function that returns in several places returns something else than tensors, such as a number, or a "
             "size of 1, which is a constant: assign in the branches, and return once at the end"
         )
     return value
@@ -204,15 +204,15 @@ def _plain_range(semantic: TritonSemantic, *bounds: object) -> Iterator[TritonTy
 
 
 def _only_bound(counting: object, bound: Callable[[], object]) -> object:
-    """The bound of a loop by the name `range`, which a module may give to `tl.range`, too."""
+    """Evaluate the bound of a loop by the name `range`, which a module may give to `tl.range`, too."""
     first = bound()
     return bound() if getattr(counting, "func", None) is _plain_range else first
 
 
 def _range(semantic: TritonSemantic, *bounds: object, **hints: object) -> Iterator[TritonType]:
-    """`range` and `tl.range`: the induction variable is a tensor, as it is in compiled kernels.
+    """Iterate over `range` or `tl.range`: the induction variable is a tensor, as in compiled kernels.
 
-    Where only the traffic matters, a long loop takes turns that are drawn by lot, each of which counts for several.
+    If only the traffic matters, a long loop takes a random choice of iterations, each of which counts for several.
     """
     loop = _RANGE(*bounds, **hints)
     turns, dtype = _turns(semantic, [core._unwrap_if_constexpr(each) for each in (loop.start, loop.end, loop.step)])
@@ -229,10 +229,10 @@ def _range(semantic: TritonSemantic, *bounds: object, **hints: object) -> Iterat
 
 
 def _turns(semantic: TritonSemantic, bounds: Sequence[TritonType]) -> tuple[Sequence[int], TritonType]:
-    """Values of an induction variable, and its dtype.
+    """Return the values of an induction variable, and its dtype.
 
     Raises:
-        NotInterpretable: If a compiled loop would take other turns: it counts up, as signed numbers of that dtype.
+        NotInterpretable: If a compiled loop would differ: it counts up, in signed numbers of that dtype.
     """
     given = [semantic.to_tensor(bound) for bound in bounds]
     dtype = reduce(semantic.integer_promote_impl, (number.dtype for number in given))
@@ -251,7 +251,7 @@ def _turns(semantic: TritonSemantic, bounds: Sequence[TritonType]) -> tuple[Sequ
 
 
 def _extended(number: TritonType, dtype: TritonType) -> int:
-    """A number of a loop, extended to the loop's type as if it had a sign if that has one."""
+    """Extend a loop's bound to the loop's type, as signed if that type is."""
     width = number.dtype.primitive_bitwidth
     bits: int = operator.index(number) & ((1 << width) - 1)
     return bits - (1 << width) if dtype.is_int_signed() and bits >> (width - 1) else bits
@@ -263,12 +263,12 @@ def _static_range(*bounds: object, **step: object) -> Iterable[int]:
 
 
 def _is_lost(counting: object) -> bool:
-    """Whether what counts a loop is of no value behind it: it is the device's."""
+    """True if the loop variable is undefined after the loop, because the device counts it."""
     return not isinstance(counting, range)
 
 
 def _fold(name: str, plain: Callable[..., object], *values: object) -> object:
-    """Python's `min` and `max` inside a kernel."""
+    """Evaluate Python's `min` and `max` inside a kernel."""
     numbers = [core._unwrap_if_constexpr(value) for value in values]
     if not any(isinstance(number, tl.tensor) for number in numbers):
         return plain(*numbers)
@@ -276,7 +276,7 @@ def _fold(name: str, plain: Callable[..., object], *values: object) -> object:
 
 
 def _carry(semantic: TritonSemantic, value: object) -> object:
-    """What an assignment does to a value: numbers become scalars of the device, as in compiled kernels."""
+    """Convert an assigned value: numbers become scalars of the device, as in compiled kernels."""
     if type(value) is tuple or isinstance(value, core.tuple):
         return tuple(_carry(semantic, item) for item in value)
     plain = core._unwrap_if_constexpr(value)
@@ -295,7 +295,7 @@ def _map_elementwise(
 
 def _unknown(name: str) -> Callable[..., NoReturn]:
     def refuse(*args: object, **options: object) -> NoReturn:
-        raise NotInterpretable(f"the interpreter does not know {name}; on a card it is judged like everything else")
+        raise NotInterpretable(f"the interpreter does not know {name}; judge the candidate on a card instead")
 
     return refuse
 
@@ -319,7 +319,7 @@ _SEVERAL = (list, tuple, tl.tuple)
 
 
 def _ignore(*args: object, **kwargs: object) -> None:
-    """What prints or asserts at compile time has done so already."""
+    """Ignore prints and assertions; the compiler has executed those at compile time."""
 
 
 _REPLACED: dict[str, object] = {
@@ -331,7 +331,7 @@ _REPLACED: dict[str, object] = {
     **{name: _hint(name) for name in ("multiple_of", "max_contiguous", "max_constancy")},
     **dict.fromkeys(("static_assert", "static_print", "device_print", "device_assert"), _ignore),
 }
-"""Members of `triton.language.core` that need more than our builder."""
+"""Replacements for members of `triton.language.core` that need more than our builder."""
 _PROVIDED: dict[str, object] = {
     "__locals__": locals,
     "__same__": _same,
@@ -350,4 +350,4 @@ _PROVIDED: dict[str, object] = {
     "max": partial(_fold, "maximum", max),
     "print": _ignore,
 }
-"""What translated functions see in place of Python's own and needs no builder."""
+"""Names that translated functions see in place of Python's own and that need no builder."""

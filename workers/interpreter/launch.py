@@ -1,10 +1,10 @@
 """One launch: runs a kernel for all its programs and draws together, and splits them where they disagree.
 
-Programs run in an order that nobody can know beforehand, as on a card: what is right only if the first program comes
-first is wrong here. Those that wait for others are taken back and run again after them.
+Programs run in an unpredictable order, as on a card: a kernel that needs the first program to come first fails here.
+Programs that wait for others are undone and run again after them.
 
-Lanes that disagree about a branch or a loop bound are taken back and run again in groups that agree. So every
-program takes its own way, while the usual kernel, whose control flow does not depend on the program, runs once.
+Lanes that disagree about a branch or a loop bound are undone and run again in groups that agree. So every program
+takes its own path, while the usual kernel, whose control flow does not depend on the program, runs once.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,25 +26,24 @@ from workers.protocol import Launch, Number, Pointer
 from workers.protocol.tags import untagged
 
 GROUP_ELEMENTS = 1 << 18
-"""Elements of one array over all lanes of a group: 1 MiB of float32, about what a core's cache holds."""
+"""Elements of one array over all lanes of a group: 1 MiB of float32, about the size of a core's cache."""
 LEAST_TOGETHER = 4
-"""Programs of a group however wide their blocks are: two neighbours, and one more of each."""
+"""Minimum number of programs in a group, for blocks of any width: two neighbours, and a neighbour of each."""
 MOST_ELEMENTS = 1 << 24
-"""Elements of one array up to which they are as many: 64 MiB of float32. Beyond it there are two."""
+"""Maximum elements of one array for `LEAST_TOGETHER`: 64 MiB of float32. Beyond it the minimum is two programs."""
 LEAST_WIDTH = 1024
-"""Elements of a block that are assumed where constants do not show it."""
+"""Assumed elements of a block if the constants do not show more."""
 PATIENCE = 64
-"""Turns of `while` after which programs have to wait for others; four times as many once nobody gets any further."""
+"""Iterations of `while` after which programs must wait for others; multiplied by 4 whenever no program advances."""
 APART = 0.5
-"""How often programs that could all run together do not: those of one group are at one instruction at a time, and who
-does not wait for what another program stores would find it nevertheless."""
+"""Probability that programs run in two groups though they fit in one. Programs of one group execute the same
+instruction at the same time, so a missing wait for another program's store would go unnoticed."""
 LITTLE_BYTES = 4 << 20
-"""Memory of a launch that is executed as a whole where it is sampled: lists by which later launches find their work are
-small."""
+"""Maximum memory of a sampled launch that is executed as a whole: lists of work for later launches are small."""
 ALIKE = 1.25
-"""What one pair of programs may do over what another does until more are drawn."""
+"""Maximum ratio between the traffic of two pairs of programs; beyond it more pairs are drawn."""
 Amounts = tuple[float, ...]
-"""Of what a meter counts."""
+"""Amounts that a meter counts."""
 
 
 def run_launch(
@@ -57,11 +56,11 @@ def run_launch(
         functions: The candidate's functions, translated.
         launch: Function, grid, arguments and constants.
         memory: The plan's buffers.
-        draws: Copies of the buffers.
+        draws: Number of copies of the buffers.
         order: Draws the order of programs.
 
     Raises:
-        Fault: If the kernel cannot be executed to its end.
+        InterpreterFault: If the kernel cannot be executed to its end.
     """
     count, together = prod(launch.grid), _together(_width(launch), draws)
     most = (count + 1) // 2 if count <= together and order.random() < APART else inf
@@ -71,16 +70,16 @@ def run_launch(
 
 
 def _strides(grid: Sequence[int]) -> list[int]:
-    """How far numbers of programs are apart that are neighbours along an axis, other than the innermost one."""
+    """Return the distances between numbers of programs that are neighbours along the axes, except the innermost."""
     lengths = [length for length in grid if length > 1]
     return [prod(lengths[axis + 1 :]) for axis in range(len(lengths) - 1)]
 
 
 def _shuffled(count: int, near: int, order: np.random.Generator, strides: Sequence[int] = ()) -> Array:
-    """Numbers below `count` in any order, but neighbours stay together: they take the same way more often.
+    """Shuffle the numbers below `count`, but keep neighbours together: they take the same path more often.
 
-    Of `near` that run together half are neighbours, and the others theirs: along another axis, or some way off. So who
-    races with another program meets it now and then, wherever that is.
+    Of `near` programs that run together, half are neighbours, and the others their neighbours along another axis or at
+    a random distance. So programs that race sometimes run together, wherever they are.
     """
     apart = int(order.choice(np.array([*strides, int(order.integers(1, max(count, 2)))])))
     shifted = np.arange(count) + order.integers(2 * apart)
@@ -90,25 +89,25 @@ def _shuffled(count: int, near: int, order: np.random.Generator, strides: Sequen
 
 
 def _together(width: int, draws: int) -> int:
-    """How many programs run together: several, however wide their blocks are, as nobody is to run by himself."""
+    """Return the number of programs that run together: at least two, for blocks of any width."""
     least = LEAST_TOGETHER if width * draws * LEAST_TOGETHER <= MOST_ELEMENTS else 2
     return max(least, GROUP_ELEMENTS // (width * draws))
 
 
 def sample_launch(builder: Builder, functions: Functions, launch: Launch, memory: SampledMemory, seed: str) -> None:
-    """Execute some programs of a launch and some turns of their loops, metered as if it were all of them.
+    """Execute some programs of a launch and some iterations of their loops, metered as if it were all of them.
 
-    All of them are, where they and their memory are few. Where programs do not do the same, more of them are drawn.
+    A small launch with little memory is executed as a whole. If programs differ, more of them are drawn.
 
     Args:
         builder: The bound builder.
         functions: The candidate's functions, translated.
-        launch: What to sample.
+        launch: The launch to sample.
         memory: The plan's buffers; its meter is new.
-        seed: What decides which programs and turns.
+        seed: Seed for the choice of programs and iterations.
 
     Raises:
-        Fault: If the kernel cannot be executed.
+        InterpreterFault: If the kernel cannot be executed.
     """
     programs = prod(launch.grid)
     touched = {argument.buffer for argument in launch.arguments if isinstance(argument, Pointer)}
@@ -128,7 +127,7 @@ def sample_launch(builder: Builder, functions: Functions, launch: Launch, memory
 def _sample(
     run: Callable[[str, Drawn, int], Sequence[Amounts]], programs: int, memory: DeviceMemory, seed: str
 ) -> None:
-    """Execute a few pairs and then many programs in fewer turns, and pairs again, and more of them, if they differ."""
+    """Execute a few pairs, then many programs with fewer iterations; if they differ, execute more pairs."""
     pairs = min(PAIRS, (programs + 1) // 2)
     amounts = run(seed, draw_pairs(seed, programs, pairs), TURNS * (PAIRS // pairs))
     if programs <= 2 * PAIRS:
@@ -149,7 +148,7 @@ def _are_alike(amounts: Sequence[float]) -> bool:
 def _run_drawn(
     builder: Builder, functions: Functions, launch: Launch, memory: DeviceMemory, seed: str, drawn: Drawn, turns: int
 ) -> Sequence[Amounts]:
-    """Execute groups of programs; returns what one of those that each program stands for does, by group."""
+    """Execute groups of programs. Returns the amounts per represented program, by group."""
     found = []
     for programs, share in drawn:
         before, memory.meter.weight = memory.meter.done, share
@@ -163,7 +162,7 @@ def _run_drawn(
 
 
 def _places(launch: Launch, programs: Array) -> Array:
-    """Places of programs along the three axes of the grid, (P, 3)."""
+    """Return the places of programs along the three axes of the grid, (P, 3)."""
     return np.stack(np.unravel_index(programs, launch.grid), axis=1)
 
 
@@ -180,7 +179,7 @@ def _run(
     function = launchable(functions, launch.function)
 
     def kernel() -> None:
-        function(**bind_arguments(launch, functions, memory))  # anew, as a run gives hints about them
+        function(**bind_arguments(launch, functions, memory))  # Bound again, because a run adds hints to them.
 
     width, done = _width(launch), 0
     waiting: list[LaneGroup] = []
@@ -201,16 +200,16 @@ def _size(lanes: LaneGroup) -> int:
 
 
 def _width(launch: Launch) -> int:
-    """A guess at the elements of a kernel's blocks, from the constants it is launched with."""
+    """Guess the elements of a kernel's blocks from its launch constants."""
     sizes = sorted(value for value in launch.constants.values() if type(value) is int and value > 1)
     return max(LEAST_WIDTH, prod(sizes[-2:]))
 
 
 def bind_arguments(launch: Launch, functions: Functions, memory: DeviceMemory) -> dict[str, object]:
-    """What the kernel's parameters receive, by name.
+    """Return the kernel's arguments by parameter name.
 
     Raises:
-        NotInterpretable: If the launch does not say which parameter receives which argument.
+        NotInterpretable: If the launch does not tell which parameter receives which argument.
     """
     if len(launch.parameters) != len(launch.arguments):
         raise NotInterpretable(
@@ -238,11 +237,11 @@ def _scalar(argument: Pointer | Number, memory: DeviceMemory) -> TritonType:
 
 
 def constant_of(value: object, named: Callable[[str], object]) -> object:
-    """A compile-time constant. Dtypes and functions travel as texts with a tag.
+    """Decode a compile-time constant. Dtypes and functions are sent as texts with a tag.
 
     Args:
-        value: As the launch has it.
-        named: Gives the function of a name.
+        value: The launch's value.
+        named: Returns the function of a name.
 
     Raises:
         NotInterpretable: If there is no such dtype or function.
@@ -261,7 +260,7 @@ def constant_of(value: object, named: Callable[[str], object]) -> object:
 
 
 def _run_group(builder: Builder, kernel: Callable[[], object], lanes: LaneGroup, patience: float) -> list[LaneGroup]:
-    """Run lanes together as far as they agree; returns those that have not ended, as if they had not begun."""
+    """Run lanes together as far as they agree. Returns those that have not ended, with all their work undone."""
     remaining, waiting = [lanes], []
     while remaining:
         builder.lanes, builder.patience = remaining.pop(), patience
@@ -281,7 +280,7 @@ def _run_group(builder: Builder, kernel: Callable[[], object], lanes: LaneGroup,
 
 
 def _split(lanes: LaneGroup, values: Array) -> Sequence[LaneGroup]:
-    """Groups of lanes for which the value, (draws or 1, programs or 1), is the same, in order of first appearance."""
+    """Group lanes with the same value, (draws or 1, programs or 1), in order of first appearance."""
     rows, labels = np.unique(values, axis=0, return_inverse=True)
     if len(rows) > 1:
         groups = _groups(labels.reshape(-1))
@@ -290,6 +289,6 @@ def _split(lanes: LaneGroup, values: Array) -> Sequence[LaneGroup]:
 
 
 def _groups(labels: Array) -> list[Array]:
-    """Positions of equal labels, by first appearance."""
+    """Return the positions of equal labels, by first appearance."""
     found, first = np.unique(labels, return_index=True)
     return [np.flatnonzero(labels == found[index]) for index in np.argsort(first)]

@@ -11,45 +11,37 @@ from workers.interpreter.faults import Array
 from workers.interpreter.formats import TritonType, as_tensor, truncate_to_integer
 
 
-def _through_torch(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Array], Array]:
+def through_torch(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Array], Array]:
+    """Make a function of arrays from one of tensors."""
+
     def call(data: Array) -> Array:
         return np.asarray(function(as_tensor(data)).numpy())
 
     return call
 
 
-def _reciprocal_root(data: Array) -> Array:
-    result: Array = 1 / np.sqrt(data)
-    return result
+def reciprocal_root(data: Array) -> Array:
+    """Return 1 / sqrt(x)."""
+    return np.asarray(1 / np.sqrt(data))
 
 
 def _reciprocal_cube_root(data: Array) -> Array:
-    result: Array = 1 / np.cbrt(data)
-    return result
+    return np.asarray(1 / np.cbrt(data))
 
 
 def _saturate(data: Array) -> Array:
-    result: Array = np.fmin(np.fmax(data, data.dtype.type(0)), data.dtype.type(1))
-    return result
+    return np.asarray(np.fmin(np.fmax(data, data.dtype.type(0)), data.dtype.type(1)))
 
 
-def _fma(left: Array, right: Array, addend: Array) -> Array:
-    result: Array = left.astype(np.float64) * right + addend
-    return result
-
-
-def _normal_cdf(data: Array) -> Array:
-    return np.asarray(torch.special.ndtr(as_tensor(data)).numpy())
-
-
-def _divide(left: Array, right: Array) -> Array:
-    return np.divide(left, right)
+def fma(left: Array, right: Array, addend: Array) -> Array:
+    """Multiply and add in float64."""
+    return np.asarray(left.astype(np.float64) * right + addend)
 
 
 def _round(data: Array) -> Array:
-    """To the nearest integer, halves away from zero; a half is added to the size where it cannot round up."""
+    """Round to the nearest integer, halves away from zero; a half is added only where the sum does not round up."""
     size = np.abs(data)
-    far = size >= 1 / np.finfo(data.dtype).eps  # an integer
+    far = size >= 1 / np.finfo(data.dtype).eps  # These are integers.
     result: Array = np.copysign(
         np.where((size < 0.5) | far, np.trunc(size), np.floor(size + data.dtype.type(0.5))), data
     )
@@ -57,28 +49,25 @@ def _round(data: Array) -> Array:
 
 
 def _quantile(data: Array) -> Array:
-    """Where the normal distribution function is the given number."""
+    """Invert the normal distribution function."""
     return np.asarray(torch.special.ndtri(as_tensor(data.astype(np.float64))).numpy()).astype(data.dtype)
 
 
 def _inverse_of_erfc(data: Array) -> Array:
-    """By way of the normal distribution, which is exact near 0, where `erfc` has its tail."""
-    result: Array = (-_quantile(data.astype(np.float64) / 2) / np.sqrt(2.0)).astype(data.dtype)
-    return result
+    """Invert `erfc` through the normal distribution, which is exact near 0, in the tail of `erfc`."""
+    return np.asarray((-_quantile(data.astype(np.float64) / 2) / np.sqrt(2.0)).astype(data.dtype))
 
 
 def _sine_of_half_turns(data: Array) -> Array:
-    """sin(pi x): whole turns are left out first, so that it is exactly zero at integers."""
+    """Compute sin(pi x), reduced by whole turns first: it is exactly zero at integers."""
     rest = data - 2 * np.rint(data / 2)
     near = np.where(np.abs(rest) > 0.5, np.copysign(1, rest) - rest, rest)
-    result: Array = np.sin(np.pi * near.astype(np.float64)).astype(data.dtype)
-    return result
+    return np.asarray(np.sin(np.pi * near.astype(np.float64)).astype(data.dtype))
 
 
 def _cosine_of_half_turns(data: Array) -> Array:
     rest = np.abs(data - 2 * np.rint(data / 2))
-    result: Array = np.sin(np.pi * (0.5 - rest.astype(np.float64))).astype(data.dtype)
-    return result
+    return np.asarray(np.sin(np.pi * (0.5 - rest.astype(np.float64))).astype(data.dtype))
 
 
 def _positive_difference(left: Array, right: Array) -> Array:
@@ -86,7 +75,7 @@ def _positive_difference(left: Array, right: Array) -> Array:
 
 
 def _exponent(data: Array) -> Array:
-    """The binary exponent, as a float: minus infinity of zero, infinity of infinities."""
+    """Return the binary exponent as a float: minus infinity for zero, infinity for infinities."""
     found = np.frexp(data)[1].astype(data.dtype) - 1
     return np.where(np.isfinite(data), np.where(data == 0, -np.inf, found), np.abs(data)).astype(data.dtype)
 
@@ -100,7 +89,7 @@ def _count_ones(data: Array) -> Array:
 
 
 def _leading_zeros(data: Array) -> Array:
-    """Bits above the highest one that is set."""
+    """Count the bits above the highest one that is set."""
     filled, bits = _unsigned(data), 8 * data.itemsize
     for shift in (1, 2, 4, 8, 16, 32)[: bits.bit_length() - 1]:
         filled = filled | filled >> filled.dtype.type(shift)
@@ -108,7 +97,7 @@ def _leading_zeros(data: Array) -> Array:
 
 
 def _first_set(data: Array) -> Array:
-    """Number of the lowest bit that is set, from 1; 0 if none is."""
+    """Return the number of the lowest bit that is set, from 1; 0 if none is."""
     return np.where(data == 0, 0, np.bitwise_count(_unsigned(data ^ (data - 1))))
 
 
@@ -117,14 +106,12 @@ def _bits_as(name: str) -> Callable[[Array], Array]:
 
 
 def _average(left: Array, right: Array) -> Array:
-    """Of integers of 32 bits, rounded down."""
-    result: Array = (left.astype(np.int64) + right) >> 1
-    return result
+    """Average 32-bit integers, rounded down."""
+    return np.asarray((left.astype(np.int64) + right) >> 1)
 
 
 def _average_up(left: Array, right: Array) -> Array:
-    result: Array = (left.astype(np.int64) + right + 1) >> 1
-    return result
+    return np.asarray((left.astype(np.int64) + right + 1) >> 1)
 
 
 def _to_float(held: type[np.floating[Any]], is_unsigned: bool) -> Callable[[Array], Array]:
@@ -145,21 +132,22 @@ def _is_set(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
 _REAL: dict[str, Callable[..., Array]] = {
     "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan,
     "atan2": np.arctan2, "atanh": np.arctanh, "cbrt": np.cbrt, "ceil": np.ceil, "copysign": np.copysign, "cos": np.cos,
-    "cosh": np.cosh, "erf": _through_torch(torch.special.erf), "erfc": _through_torch(torch.special.erfc),
-    "erfcinv": _inverse_of_erfc, "erfinv": _through_torch(torch.special.erfinv),
+    "cosh": np.cosh, "erf": through_torch(torch.special.erf), "erfc": through_torch(torch.special.erfc),
+    "erfcinv": _inverse_of_erfc, "erfinv": through_torch(torch.special.erfinv),
     "exp": np.exp, "exp10": lambda x: np.power(x.dtype.type(10), x), "exp2": np.exp2, "expm1": np.expm1,
-    "fabs": np.abs, "floor": np.floor, "fma": _fma, "fmax": np.fmax, "fmin": np.fmin, "fmod": np.fmod,
-    "hypot": np.hypot, "lgamma": _through_torch(torch.lgamma), "log": np.log, "log10": np.log10, "log1p": np.log1p,
-    "log2": np.log2, "nearbyint": np.rint, "normcdf": _normal_cdf, "pow": np.power, "rcbrt": _reciprocal_cube_root,
-    "remainder": lambda x, y: x - y * np.rint(x / y), "rint": np.rint, "rsqrt": _reciprocal_root, "sin": np.sin,
+    "fabs": np.abs, "floor": np.floor, "fma": fma, "fmax": np.fmax, "fmin": np.fmin, "fmod": np.fmod,
+    "hypot": np.hypot, "lgamma": through_torch(torch.lgamma), "log": np.log, "log10": np.log10, "log1p": np.log1p,
+    "log2": np.log2, "nearbyint": np.rint, "normcdf": through_torch(torch.special.ndtr), "pow": np.power,
+    "rcbrt": _reciprocal_cube_root,
+    "remainder": lambda x, y: x - y * np.rint(x / y), "rint": np.rint, "rsqrt": reciprocal_root, "sin": np.sin,
     "sinh": np.sinh, "sqrt": np.sqrt, "tan": np.tan, "tanh": np.tanh, "trunc": np.trunc,
     "round": _round, "powi": np.power, "sinpi": _sine_of_half_turns, "cospi": _cosine_of_half_turns,
     "fdim": _positive_difference, "ldexp": np.ldexp, "scalbn": np.ldexp, "logb": _exponent, "nextafter": np.nextafter,
     "rhypot": lambda x, y: 1 / np.hypot(x, y), "norm3d": lambda x, y, z: np.hypot(np.hypot(x, y), z),
-    "normcdfinv": _quantile, "erfcx": _through_torch(torch.special.erfcx),
-    "cyl_bessel_i0": _through_torch(torch.special.i0), "cyl_bessel_i1": _through_torch(torch.special.i1),
-    "j0": _through_torch(torch.special.bessel_j0), "j1": _through_torch(torch.special.bessel_j1),
-    "y0": _through_torch(torch.special.bessel_y0), "y1": _through_torch(torch.special.bessel_y1),
+    "normcdfinv": _quantile, "erfcx": through_torch(torch.special.erfcx),
+    "cyl_bessel_i0": through_torch(torch.special.i0), "cyl_bessel_i1": through_torch(torch.special.i1),
+    "j0": through_torch(torch.special.bessel_j0), "j1": through_torch(torch.special.bessel_j1),
+    "y0": through_torch(torch.special.bessel_y0), "y1": through_torch(torch.special.bessel_y1),
     "llrint": _to_integer(np.rint, tl.int64), "llround": _to_integer(_round, tl.int64),
 }  # fmt: skip
 """Functions that exist for float64 under this name and for float32 with an `f` appended."""
@@ -173,14 +161,14 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
     # Approximations of float32: computed exactly, since their error is not specified.
     "__nv_fast_expf": np.exp, "__nv_fast_exp10f": _REAL["exp10"], "__nv_fast_logf": np.log, "__nv_fast_log2f": np.log2,
     "__nv_fast_log10f": np.log10, "__nv_fast_sinf": np.sin, "__nv_fast_cosf": np.cos, "__nv_fast_tanf": np.tan,
-    "__nv_fast_powf": np.power, "__nv_fast_fdividef": _divide, "__nv_saturatef": _saturate,
-    # Explicit rounding modes, to nearest only.
+    "__nv_fast_powf": np.power, "__nv_fast_fdividef": np.divide, "__nv_saturatef": _saturate,
+    # Explicit rounding to nearest; the other modes are missing.
     "__nv_fadd_rn": np.add, "__nv_fmul_rn": np.multiply, "__nv_fsub_rn": np.subtract, "__nv_fdiv_rn": np.divide,
-    "__nv_fsqrt_rn": np.sqrt, "__nv_frsqrt_rn": _reciprocal_root, "__nv_fmaf_rn": _fma,
+    "__nv_fsqrt_rn": np.sqrt, "__nv_frsqrt_rn": reciprocal_root, "__nv_fmaf_rn": fma,
     "__nv_frcp_rn": lambda x: 1 / x,
     "__nv_dadd_rn": np.add, "__nv_dmul_rn": np.multiply, "__nv_ddiv_rn": np.divide, "__nv_dsqrt_rn": np.sqrt,
     "__nv_dsub_rn": np.subtract, "__nv_drcp_rn": lambda x: 1 / x,
-    # Conversions, which saturate as the instruction does.
+    # Conversions saturate, as the instruction does.
     **{
         f"__nv_{source}2{name}_{mode}": _to_integer(function, dtype)
         for source in ("float", "double")
@@ -204,7 +192,7 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
     "__nv_clzll": _leading_zeros, "__nv_ffs": _first_set, "__nv_ffsll": _first_set, "__nv_hadd": _average,
     "__nv_rhadd": _average_up, "__nv_uhadd": _average, "__nv_urhadd": _average_up,
 }  # fmt: skip
-"""Functions by symbol. What is missing makes a kernel not interpretable."""
+"""Functions by symbol. A missing one makes the kernel not interpretable."""
 
 OF_FLOAT_BITS = frozenset(
     f"__nv_{name}"
@@ -212,4 +200,4 @@ OF_FLOAT_BITS = frozenset(
         "signbitf", "signbitd", "copysign", "copysignf", "float_as_int", "float_as_uint", "double_as_longlong",
     )
 )  # fmt: skip
-"""Those that look at the bits of floats, of a NaN as well."""
+"""Functions that read the bits of floats, those of a NaN too."""

@@ -1,9 +1,8 @@
-"""Device memory of an interpreted plan: buffers in as many copies as there are draws of inputs.
+"""Device memory of an interpreted plan: one copy of its buffers per draw of inputs.
 
-An address is a number, never a machine pointer, and looks like one of a card's: buffers lie where nobody can tell
-beforehand, far from each other or, in every other plan, near. Every access is checked, a stray one is a fault with a
-name, and addresses are the same in every draw. Which draw a lane works on is the first axis of its arrays, which
-program it is the second.
+An address is a number, never a machine pointer, and looks like one of a card's. Buffers lie at unpredictable addresses,
+far from each other or, in every other plan, near. Every access is checked, and a stray one is a fault that names the
+buffer. Addresses are the same in every draw. The first axis of a lane's arrays is its draw, the second its program.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,28 +17,26 @@ from workers.interpreter.formats import TritonType, decode, encode, format_of
 from workers.protocol import DTYPE_BYTES, View
 
 FIRST_ADDRESS = 0x7F << 40
-"""Where the buffers' addresses start, as far up as CUDA's do."""
+"""Lowest address of a buffer, as high as CUDA's addresses."""
 ADDRESS_BYTES = 1 << 40
-"""How far they reach: `FIRST_ADDRESS` and this are what 47 bits can hold."""
+"""Size of the address range: with `FIRST_ADDRESS` it fills 47 bits."""
 LEAST_GAP_BYTES = 1 << 31
-"""Bytes between two buffers, at least, so that overruns stay recognisable: 256 buffers of 64 GiB leave as many."""
+"""Minimum bytes between two buffers, so that overruns stay recognisable: 256 buffers of 64 GiB leave that much."""
 NEAR_GAP_BYTES = (1 << 12, 2 << 20)
-"""Bytes between two buffers that are near each other: as in an allocator's segment, and enough for short overruns."""
+"""Range of bytes between two near buffers: as in an allocator's segment, and enough for short overruns."""
 ALIGNMENTS = (256, 2 << 20)
-"""Bytes to which buffers are aligned, one as often as the other: what allocators promise, and what they do."""
+"""Alignments of buffers in bytes, equally likely: the one that allocators promise, and the one that they use."""
 POISONS = (0xFF, 0x00, 0x3F)
-"""Every byte of a buffer before it is written, draw after draw: NaN in all float formats and -1 in signed integers,
-then zeros, then positive numbers near one; in the last draw of several anything. Who knows by one of them what was
-never written is found out by the next."""
-
-
+"""Byte that fills unwritten buffers, by draw: NaN in all float formats and -1 in signed integers, then zeros, then
+positive numbers near one. The last of several draws has random bytes. A kernel that recognises unwritten memory by one
+poison fails with the next."""
 TILE_BYTES = 8 * 8191
-"""Bytes of a tile: elements of any dtype, and no power of two, so that rows and columns of matrices are not alike."""
+"""Bytes of a tile: elements of any dtype, and no power of two, so that rows and columns of matrices differ."""
 
 
 @dataclass(frozen=True)
 class LaneGroup:
-    """What runs together.
+    """Lanes that run together.
 
     Attributes:
         draws: Indices of the draws, (D,).
@@ -60,15 +57,15 @@ class _Write:
 
 @dataclass
 class TrafficMeter:
-    """What one draw has done so far.
+    """Work that one draw has done.
 
     Attributes:
         moved_bytes: Bytes that active lanes have loaded and stored.
-        dot_operations: Floating-point operations of matrix products; where float32 is multiplied as TF32 or in parts,
-            as many as the matrix unit could do of bfloat16 in that time.
-        float_operations: Operations on single floats, reductions left out.
-        special_operations: Those of them that a special unit does, or several instructions: exponentials, quotients.
-        weight: How often what comes next is counted.
+        dot_operations: Floating-point operations of matrix products. Float32 products as TF32 or in parts count as the
+            bfloat16 operations that the matrix unit could do in that time.
+        float_operations: Operations on single floats, without reductions.
+        special_operations: Those of them that need a special unit or several instructions: exponentials, quotients.
+        weight: Factor for the next operations.
     """
 
     moved_bytes: float = 0.0
@@ -79,7 +76,7 @@ class TrafficMeter:
 
     @property
     def done(self) -> tuple[float, float, float]:
-        """Bytes, operations of products and operations on floats."""
+        """Bytes moved, operations of products and operations on floats."""
         return self.moved_bytes, self.dot_operations, self.float_operations
 
 
@@ -87,7 +84,7 @@ class DeviceMemory:
     """Buffers, with an undo log and a meter.
 
     Attributes:
-        meter: What has been done, undone work left out.
+        meter: Work done, without undone work.
     """
 
     def __init__(
@@ -101,12 +98,12 @@ class DeviceMemory:
         """Make buffers, filled with poison.
 
         Args:
-            draws: Copies of each.
-            sizes: Bytes of each.
-            names: What faults call them.
-            tiles: If not None, buffers are not filled but zero, and those named here seem to be full of repetitions of
-                a tile of `TILE_BYTES` wherever they are zero; they cost nothing until they are touched.
-            is_near: Whether buffers lie near each other.
+            draws: Number of copies.
+            sizes: Bytes of each buffer.
+            names: Names of the buffers in faults.
+            tiles: If not None, buffers are zero instead, and those named here read as repetitions of a tile of
+                `TILE_BYTES` wherever they are zero; they cost no memory until they are touched.
+            is_near: True if buffers lie near each other.
         """
         self._sizes = np.asarray(sizes, dtype=np.int64)
         padded = -(-self._sizes // ALIGNMENTS[0]) * ALIGNMENTS[0]
@@ -115,7 +112,7 @@ class DeviceMemory:
         self._numbers, self._lows = _scatter_buffers(padded, is_near)
         self._bases = np.zeros(len(padded), dtype=np.int64)
         self._bases[self._numbers] = self._lows
-        self._space = np.zeros((draws, int(padded.sum())), dtype=np.uint8)  # costs nothing until it is touched
+        self._space = np.zeros((draws, int(padded.sum())), dtype=np.uint8)  # Costs no memory until it is touched.
         self._tiles = np.stack([np.zeros(TILE_BYTES, np.uint8), *(tiles or {}).values()])
         self._turns = np.zeros(int(self._sizes.max(initial=0)) // TILE_BYTES + 1, dtype=np.int64)
         self._tile_of = np.zeros(len(self._sizes), dtype=np.int64)
@@ -130,20 +127,20 @@ class DeviceMemory:
         self._kept = TrafficMeter()
 
     def address(self, buffer: int, offset_bytes: int) -> int:
-        """Address of a byte of a buffer."""
+        """Return the address of a byte of a buffer."""
         return int(self._bases[buffer]) + offset_bytes
 
     def size(self, buffers: Iterable[int]) -> int:
-        """Bytes of some buffers."""
+        """Return the bytes of some buffers."""
         return int(self._sizes[list(buffers)].sum())
 
     def bytes_of(self, draw: int, buffer: int) -> Array:
-        """One draw's copy of a buffer, as writable bytes."""
+        """Return one draw's copy of a buffer as writable bytes."""
         start = self._starts[buffer]
         return self._space[draw, start : start + self._sizes[buffer]]
 
     def tensor(self, draw: int, view: View) -> torch.Tensor:
-        """One draw's strided tensor in a buffer; it shares the memory."""
+        """Return one draw's strided tensor in a buffer; it shares the memory."""
         start = int(self._starts[view.buffer]) + view.offset_bytes
         size = DTYPE_BYTES[view.dtype]
         usable = (self._space.shape[1] - start) // size * size
@@ -151,7 +148,7 @@ class DeviceMemory:
         return flat.as_strided(view.shape, view.strides)
 
     def load(self, address: Array, mask: Array | None, dtype: TritonType, lanes: LaneGroup) -> Array:
-        """Load as registers hold it; lanes that are masked off read zero, as the compiled code does."""
+        """Load values in register format; masked lanes read zero, as in compiled code."""
         stored = format_of(dtype).stored
         address, mask = _together(address, mask)
         self._count(address, mask, stored, lanes)
@@ -166,7 +163,7 @@ class DeviceMemory:
         return decode(raw, dtype)
 
     def store(self, address: Array, data: Array, mask: Array | None, dtype: TritonType, lanes: LaneGroup) -> None:
-        """Store what registers hold. Where lanes store to one address, the last program wins."""
+        """Store values in register format. If several lanes store to one address, the last program wins."""
         raw = encode(data, dtype)
         address, mask = _together(address, mask)
         self._count(address, mask, raw.dtype, lanes)
@@ -191,9 +188,9 @@ class DeviceMemory:
         lanes: LaneGroup,
         function: Callable[..., Array],
     ) -> Array:
-        """Read, modify and write one lane after another; returns what each lane found there.
+        """Read, modify and write one lane after another. Returns the value that each lane found.
 
-        `function` gets what is there and the lane's operands, as registers hold them, and returns what to write.
+        `function` maps the stored value and the lane's operands, in register format, to the value to write.
         """
         block = np.broadcast_shapes(address.shape[2:], *(operand.shape[2:] for operand in operands))
         shape = (len(lanes.draws), len(lanes.programs), *block)
@@ -201,7 +198,7 @@ class DeviceMemory:
         found = np.zeros(shape, dtype=format_of(dtype).held)
         stored = format_of(dtype).stored
         whole = np.broadcast_to(address, shape)
-        for _ in range(2):  # read and written
+        for _ in range(2):  # One read, one write.
             self._count(whole, active, stored, lanes)
         for row, draw in enumerate(lanes.draws):
             index = self._locate(whole[row][active[row]], stored.itemsize)
@@ -215,19 +212,19 @@ class DeviceMemory:
         return found
 
     def forget(self) -> None:
-        """Keep what was done since the last `forget` or `undo`."""
+        """Commit all work since the last `forget` or `undo`."""
         self._writes.clear()
         self._kept = replace(self.meter)
 
     def undo(self) -> None:
-        """Take back everything that was done since the last `forget` or `undo`."""
+        """Undo all work since the last `forget` or `undo`."""
         for write in reversed(self._writes):
             self._space.view(write.dtype)[write.draws[:, None], write.index] = write.old
         self._writes.clear()
         self.meter = replace(self._kept)
 
     def _count(self, address: Array, mask: Array | None, stored: np.dtype[np.generic], lanes: LaneGroup) -> None:
-        """Meter an access of one draw; what is alike in all programs is moved by each of them."""
+        """Meter an access of one draw; every program performs an access that all share."""
         active = address.size if mask is None else int(np.count_nonzero(mask))
         repeats = len(lanes.programs) / address.shape[1] / len(address) * self.meter.weight
         self.meter.moved_bytes += active * repeats * stored.itemsize
@@ -253,20 +250,19 @@ class DeviceMemory:
         return raw if len(self._tiles) == 1 else np.where(raw == 0, self._tiled(stored, index), raw)
 
     def _tiled(self, stored: np.dtype[np.generic], index: Array) -> Array:
-        """What buffers with a tile hold at element indices, and zeros where others lie."""
+        """Return the content of buffers with a tile at element indices; zeros for other buffers."""
         place = index.astype(np.int64) * stored.itemsize
         buffer = np.searchsorted(self._starts, place, side="right") - 1
         offset = place - self._starts[buffer]
         within = (offset + self._turns[offset // TILE_BYTES]) % TILE_BYTES // stored.itemsize
-        tiled: Array = self._tiles.view(stored)[self._tile_of[buffer], within]
-        return tiled
+        return np.asarray(self._tiles.view(stored)[self._tile_of[buffer], within])
 
     def _write(self, stored: np.dtype[np.generic], draws: Array, index: Array, values: Array) -> None:
         self._writes.append(_Write(stored, draws, index, self._read(stored, draws, index)))
         self._space.view(stored)[draws[:, None], index] = values
 
     def _locate(self, address: Array, size: int) -> Array:
-        """Element indices of checked addresses."""
+        """Check addresses and return their element indices."""
         if address.size == 0:
             return address
         low, high = int(address.min()), int(address.max())
@@ -287,11 +283,10 @@ class DeviceMemory:
         stray = (position < 0) | (offset + size > self._sizes[number])
         if stray.any():
             raise OutOfBounds(self._describe(int(address[stray].reshape(-1)[0]), size))
-        place: Array = offset + self._starts[number]
-        return place
+        return np.asarray(offset + self._starts[number])
 
     def _describe(self, address: int, size: int) -> str:
-        """A stray access, told by the buffer that is next."""
+        """Describe a stray access by the nearest buffer."""
         far = np.maximum(self._bases - address, address - self._bases - self._sizes)
         number = int(far.argmin())
         if far[number] > ADDRESS_BYTES:
@@ -301,7 +296,7 @@ class DeviceMemory:
 
 
 def _scatter_buffers(sizes: Array, is_near: bool) -> tuple[Array, Array]:
-    """Buffers in the order in which they lie, and where: both as chance has it."""
+    """Draw the order of buffers and their addresses at random."""
     secret = SystemRandom()
     numbers = np.array(secret.sample(range(len(sizes)), len(sizes)), dtype=np.int64)
     room = (ADDRESS_BYTES - int(sizes.sum())) // max(1, len(sizes))
@@ -316,7 +311,7 @@ def _scatter_buffers(sizes: Array, is_near: bool) -> tuple[Array, Array]:
 
 
 def _together(address: Array, mask: Array | None) -> tuple[Array, Array | None]:
-    """Address and mask in one shape."""
+    """Broadcast address and mask to one shape."""
     if mask is None:
         return address, None
     shape = np.broadcast_shapes(address.shape, mask.shape)
@@ -324,7 +319,7 @@ def _together(address: Array, mask: Array | None) -> tuple[Array, Array | None]:
 
 
 def _turns(index: Array) -> list[Array]:
-    """Positions in turns, so that no turn touches a place twice and equal places keep their order."""
+    """Split positions into turns: no turn touches a place twice, and equal places keep their order."""
     if len(np.unique(index)) == len(index):
         return [np.arange(len(index))]
     order = np.argsort(index, kind="stable")

@@ -1,4 +1,4 @@
-"""What crosses the jail's border: a request with inputs, a reply with outputs; a JSON header, then raw bytes."""
+"""Messages into and out of the sandbox: a request with inputs, a reply with outputs; a JSON header, then raw bytes."""
 
 import struct
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from workers.protocol.report import Reason
 Header = TypeVar("Header", bound=WireModel)
 
 MAX_PARTS = 4096
-"""Parts of a message: draws x (inputs + outputs) x plans of the largest honest request stay far below."""
+"""Maximum parts of a message, far above draws x (inputs + outputs) x plans of the largest honest request."""
 
 Amount = Annotated[int, Field(ge=0, le=2**60)]
 
@@ -22,20 +22,20 @@ _LENGTH = struct.Struct("<Q")
 
 
 class InterpretRequest(WireModel):
-    """Execute these plans. The parts are the inputs: for each plan, for each draw, each input of the operator.
+    """Request to execute plans. Its parts are the inputs: for each plan, for each draw, each input of the operator.
 
-    Behind them, for each sampled plan, come `TILE_BYTES` of each input, which it seems to repeat.
+    They are followed, for each sampled plan, by a tile of `TILE_BYTES` for each input, which the input repeats.
 
     Attributes:
         source: The candidate.
-        target: What it was compiled for; decides what `tl.dot` does by default.
-        input_names: What faults call the inputs.
+        target: The target that it was compiled for; it decides the default precision of `tl.dot`.
+        input_names: Names of the inputs in faults.
         plans: Plans of one variant, executed in this order until one fails.
-        draws: Copies of the inputs, by plan.
-        sampled: Plans that are too large to execute; a few programs tell how many bytes they move.
-        sample_seed: Decides which programs and turns do.
-        launched: Plans whose kernels must be those that the source gives when it is compiled again.
-        kernels: What these launch, by digest.
+        draws: Number of copies of the inputs, by plan.
+        sampled: Plans that are too large to execute; their traffic is estimated from a few programs.
+        sample_seed: Seed for the choice of programs and iterations.
+        launched: Plans whose kernels must equal those of the recompiled source.
+        kernels: Kernels of these plans, by digest.
     """
 
     source: str
@@ -50,14 +50,14 @@ class InterpretRequest(WireModel):
 
 
 class MeteredTraffic(WireModel):
-    """What a launch does, or all launches of a plan.
+    """Work of a launch, or of all launches of a plan.
 
     Attributes:
         moved_bytes: Bytes that active lanes load and store.
-        dot_operations: Floating-point operations of matrix products; where float32 is multiplied as TF32 or in parts,
-            as many as the matrix unit could do of bfloat16 in that time.
-        float_operations: Operations on single floats, reductions left out.
-        special_operations: Those of them that a special unit does, or several instructions: exponentials, quotients.
+        dot_operations: Floating-point operations of matrix products. Float32 products as TF32 or in parts count as the
+            bfloat16 operations that the matrix unit could do in that time.
+        float_operations: Operations on single floats, without reductions.
+        special_operations: Those of them that need a special unit or several instructions: exponentials, quotients.
     """
 
     moved_bytes: Amount
@@ -67,14 +67,14 @@ class MeteredTraffic(WireModel):
 
 
 class InterpretReply(WireModel):
-    """What happened. The parts, for each finished plan, for each draw: every output, then every input buffer after.
+    """Result. Its parts are, for each finished plan, for each draw: every output, then every input buffer afterwards.
 
     Attributes:
-        outcome: Why the plan after the finished ones did not finish, if one did not.
+        outcome: Outcome of the first plan that did not finish; None if all did.
         reason: A sentence that a person or an LLM can act on.
         line: The candidate's line.
-        finished: What each plan did that ran to its end.
-        sampled: What each launch of each sampled plan would do, extrapolated; None where that cannot be sampled.
+        finished: Work of each plan that ran to its end.
+        sampled: Extrapolated work of each launch of each sampled plan; None if it cannot be sampled.
     """
 
     outcome: Literal[Outcome.OUT_OF_BOUNDS, Outcome.NOT_INTERPRETABLE] | None = None
@@ -95,11 +95,11 @@ def unpack(message: bytes, kind: type[Header]) -> tuple[Header, list[memoryview]
     """Take a message apart.
 
     Raises:
-        ValueError: If the frame does not add up or the header is not of that kind.
+        ValueError: If the lengths do not match the message or the header is not of that kind.
     """
     view = memoryview(message)
     if len(view) < _COUNT.size:
-        raise ValueError("the message is cut off")
+        raise ValueError("the message is truncated")
     (count,) = _COUNT.unpack_from(view)
     start = _COUNT.size + count * _LENGTH.size
     if not 1 <= count <= MAX_PARTS or len(view) < start:
@@ -110,5 +110,5 @@ def unpack(message: bytes, kind: type[Header]) -> tuple[Header, list[memoryview]
         parts.append(view[start : start + length])
         start += length
     if start != len(view):
-        raise ValueError("the message's parts do not add up to its length")
+        raise ValueError("the lengths of the message's parts do not match its length")
     return kind.model_validate_json(bytes(parts[0])), parts[1:]

@@ -1,9 +1,8 @@
-"""Matrix products of float32 operands by the precision asked for: one of what the matrix unit reads, or several.
+"""Matrix products of float32 operands by requested precision: one product of rounded operands, or several of parts.
 
-Triton splits operands into parts that the unit can hold and adds their products up, the smallest first, from zero; NaN
-that an infinity left in the smaller ones is dropped before the largest is added, and the accumulator is added last, in
-float32. Read off what Triton 3.7 makes of each precision for sm_90; what the unit itself drops while it sums is not
-imitated.
+Triton splits operands into parts for the matrix unit and adds their products, the smallest first, from zero. NaN that
+an infinity left in the smaller products is dropped before the largest is added. The accumulator is added last, in
+float32. All this was observed in the output of Triton 3.7 for sm_90. The unit's own rounding of sums is not imitated.
 """
 
 import numpy as np
@@ -19,14 +18,14 @@ ORDERS: dict[str, tuple[tuple[int, int], ...]] = {
     "BF16x3": ((1, 0), (0, 1), (0, 0)),
     "BF16x6": ((1, 1), (2, 0), (0, 2), (1, 0), (0, 1), (0, 0)),
 }
-"""Products by precision, in their order: which part of the left operand times which of the right, 0 the largest."""
+"""Products by precision, in order: the part of the left operand and the part of the right, 0 the largest."""
 
 TF32_TIME = 2
-"""Time of a product of TF32 over that of one of bfloat16, by the data sheets of all targets that have both."""
+"""Time of a TF32 product relative to a bfloat16 product, from the data sheets of all targets that have both."""
 
 
 def multiply(left: Array, right: Array, addend: Array, precision: str) -> Array:
-    """The product of float32 tiles, plus an accumulator, in float32; precisions without parts multiply as they are."""
+    """Multiply float32 tiles and add an accumulator, in float32; unknown precisions multiply unrounded operands."""
     if precision not in ORDERS:
         return _product(left, right) + addend
     *smaller, largest = ORDERS[precision]
@@ -40,7 +39,7 @@ def multiply(left: Array, right: Array, addend: Array, precision: str) -> Array:
 
 
 def unit_work(precision: str) -> int:
-    """How many products of bfloat16 the matrix unit could do in the time that one takes at a precision."""
+    """Return the bfloat16 products that the matrix unit could do in the time of one product at a precision."""
     return len(ORDERS.get(precision, [()])) * (TF32_TIME if precision.startswith("TF32") else 1)
 
 
@@ -49,7 +48,7 @@ def _product(left: Array, right: Array) -> Array:
 
 
 def _parts(data: Array, count: int, precision: str) -> list[Array]:
-    """Parts of an operand as the unit reads them, the largest first; they add up to it but for the last rounding."""
+    """Split an operand into parts for the unit, the largest first; their sum is the operand up to the last rounding."""
     if precision == "TF32":
         return [truncate_to_tf32(data)]
     if precision == "TF32x3":

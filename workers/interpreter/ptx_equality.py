@@ -1,7 +1,7 @@
-"""Likeness: whether two texts of PTX are one program, but for names of registers and the order of pure instructions.
+"""Equality of PTX programs up to names of registers and the order of pure instructions.
 
-Triton 3.7 writes kernels that run in clusters down in one order or another, by chance. What touches memory, waits or
-branches stays in its order, everything else in its block, and no instruction crosses one that writes what it reads.
+Triton 3.7 emits kernels that run in clusters in a random order. Instructions that access memory, wait or branch keep
+their order, others stay in their block, and no instruction crosses one that writes its operands.
 """
 
 import re
@@ -14,19 +14,19 @@ _PURE = {
     "fma", "fns", "lg2", "lop3", "mad", "max", "min", "mul", "neg", "not", "or", "popc", "prmt", "rcp", "rem",
     "rsqrt", "sad", "selp", "set", "setp", "shf", "shl", "shr", "sin", "slct", "sqrt", "sub", "tanh", "xor",
 }  # fmt: skip
-# Instructions whose order says nothing, as long as they stand in one block. `mov` is none: loops carry values by it.
+# Instructions whose order within one block does not matter. `mov` is not among them: loops carry values with it.
 _REGISTER = re.compile(r"%[a-z]{1,3}\d+\b")
 _BRANCH = re.compile(r"(@\S+\s+)?(bra|brx|call|ret)\b")
 _COMMENT = re.compile(r"//[^\n]*")
 _TARGET = re.compile(r"(?:@\S+\s+)?[a-z][\w.:]*\s+(\{[^}]*\}|[^\[{,;]+)")
-# The first operand of an instruction, which it writes if that is no address.
+# The first operand of an instruction, which it writes unless that is an address.
 
 
 def are_alike(first: str, second: str) -> bool:
-    """Whether two texts are one program.
+    """True if two texts are one program.
 
-    Each register is told by the instructions that it stands in, and these by their other registers, as far as that
-    tells more of them apart.
+    Each register is identified by its instructions, and these by their other registers, until no more registers can be
+    distinguished.
     """
     one, other = _Text(first), _Text(second)
     while True:
@@ -40,7 +40,7 @@ def are_alike(first: str, second: str) -> bool:
 
 
 class _Text:
-    """A program: instructions without their registers, and what is known of each register."""
+    """A program: instructions without their registers, and the identity of each register."""
 
     def __init__(self, text: str) -> None:
         lines = [line.strip() for line in _COMMENT.sub("", text).splitlines()]
@@ -52,15 +52,15 @@ class _Text:
         self._known: Mapping[str, bytes] = {name: b"" for names in self._registers for name in names}
 
     def described(self) -> Counter[bytes]:
-        """The instructions, with what is known of their registers."""
+        """Return the instructions with the identities of their registers."""
         return Counter(self._each())
 
     def told_apart(self) -> int:
-        """How many registers are told apart."""
+        """Return the number of registers that can be distinguished."""
         return len(set(self._known.values()))
 
     def refine(self) -> None:
-        """Know each register by the instructions that it stands in, and where in them."""
+        """Identify each register by its instructions and its positions in them."""
         found: dict[str, list[bytes]] = {name: [] for name in self._known}
         for described, names in zip(self._each(), self._registers, strict=True):
             for position, name in enumerate(names):
@@ -73,7 +73,7 @@ class _Text:
 
 
 def _placed(shapes: Sequence[str]) -> list[str]:
-    """Instructions with their place: of those whose order says something their number, of others their block's."""
+    """Prefix instructions with their place: the block, and a number if their order matters."""
     block, ordered, placed = 0, 0, []
     for shape in shapes:
         opcode = re.split(r"[.\s;]", shape, maxsplit=1)[0]
@@ -85,7 +85,7 @@ def _placed(shapes: Sequence[str]) -> list[str]:
 
 
 def _versions(lines: Sequence[str], registers: Sequence[Sequence[str]]) -> list[str]:
-    """How often the registers of each line were written before it, in the order in which they stand there."""
+    """Count, for each line's registers in order, the writes to them before that line."""
     written: Counter[str] = Counter()
     found = []
     for line, names in zip(lines, registers, strict=True):

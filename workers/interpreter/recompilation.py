@@ -1,7 +1,7 @@
-"""Recompilation: what is interpreted is compiled again, as the plan launches it, and must give the plan's kernels.
+"""Recompilation: the interpreted source is compiled again for the plan's launches, and must yield the plan's kernels.
 
-Without it a candidate could show the interpreter another kernel than the compiler: host code can change what a kernel
-means after its text was written, and the compiler with it. Here nothing of it has run.
+Without it a candidate could show the interpreter another kernel than the compiler: host code can change the meaning of
+a kernel's text, and the compiler itself. Here no host code has run.
 """
 
 import ast
@@ -20,7 +20,7 @@ from triton.runtime.jit import JITCallable, JITFunction
 from workers.interpreter.expression_ids import number
 from workers.interpreter.extract import MODULE_NAME, ExtractedModule
 from workers.interpreter.faults import NotInterpretable
-from workers.interpreter.hinting import watch_hints
+from workers.interpreter.hints import watch_hints
 from workers.interpreter.launch import constant_of
 from workers.interpreter.ptx_equality import are_alike
 from workers.interpreter.record import Record, RecordingGenerator, write_down
@@ -31,19 +31,19 @@ from workers.tracer.fake_device import drive
 from workers.tracer.refusal import TraceRefused
 
 _BUFFER_BITS = 40
-# Buffers pretend to start 2**40 bytes apart, as while they were traced.
+# Buffers have fake addresses 2**40 bytes apart, as during tracing.
 _OPTIONS = {"num_stages": "num_stages", "num_ctas": "num_ctas", "maxnreg": "max_registers"}
-# Options of a launch, and what a compiled kernel calls them.
+# Options of a launch, and their names in a compiled kernel.
 _WARPS = (32, 16, 8, 4, 2, 1)
-# What a launch may ask for. Warps with a task of their own come on top, and a compiled kernel counts them all.
+# Possible requests of a launch. A compiled kernel's count also includes specialised warps.
 _TRIES = 8
-# Times that a kernel is compiled while nothing but its text differs: where warps have tasks of their own, Triton 3.7
-# places some barriers one way or another, by chance.
+# Maximum compilations of a kernel while only its text differs: with specialised warps, Triton 3.7 places some barriers
+# at random.
 _ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
 
 
 class _Pointer:
-    """A pointer as Triton's specialisation sees it: a dtype, an address, and how far it reaches."""
+    """A pointer as Triton's specialisation sees it: a dtype, an address and a size."""
 
     def __init__(self, pointer: Pointer, plan: Plan) -> None:
         self.dtype = getattr(torch, pointer.dtype)
@@ -59,7 +59,7 @@ class _Pointer:
 
 @dataclass(frozen=True)
 class _Recorded(Compiled):
-    """A compiled kernel, and what the compiler had for it."""
+    """A compiled kernel, and the compiler's record of it."""
 
     record: Record
 
@@ -75,19 +75,19 @@ class _Recorder(Compiler):
 def recompile(
     taken: ExtractedModule, target: str, plans: Sequence[Plan], kernels: Mapping[str, Kernel]
 ) -> Mapping[str, Record]:
-    """Compile every kernel that the plans launch, and hold it against theirs.
+    """Compile every kernel that the plans launch, and compare it with theirs.
 
     Args:
         taken: The candidate.
-        target: What the plans are for.
+        target: The plans' target.
         plans: The plans.
-        kernels: What they launch, by digest.
+        kernels: Their kernels, by digest.
 
     Returns:
-        What the compiler had, by `name_of` a launch. Definitions are numbered as it is.
+        The compiler's records, by `name_of` a launch. Definitions get the same numbers.
 
     Raises:
-        NotInterpretable: If a kernel does not come out as it is, or has hints that only the compiler would heed.
+        NotInterpretable: If a kernel differs, or has hints that only the compiler would apply.
     """
     _Recorder(TARGETS[target]).install()
     write_down(MODULE_NAME)
@@ -111,7 +111,7 @@ def recompile(
 
 
 def _number(taken: ExtractedModule, kernel: JITFunction) -> None:
-    """Number what is interpreted as what was compiled, while members of Triton's modules are what they were then."""
+    """Number the interpreted tree like the compiled one, while Triton's modules are still unchanged."""
     definition, (compiled,) = taken.definitions[kernel.fn], kernel.parse().body
     if list(map(ast.dump, compiled.body)) != list(map(ast.dump, definition.body)):
         raise NotInterpretable(f"Triton's compiler reads another text of '{definition.name}'")
@@ -119,12 +119,12 @@ def _number(taken: ExtractedModule, kernel: JITFunction) -> None:
 
 
 def name_of(launch: Launch) -> str:
-    """What tells launches apart whose kernels are compiled in another way."""
+    """Return a key that distinguishes launches whose kernels are compiled differently."""
     return launch.model_dump_json(exclude={"grid", "line"})
 
 
 def _hold(taken: ExtractedModule, launch: Launch, plan: Plan, expected: Kernel) -> Record:
-    """Compile a launch's kernel in every way that may have given the expected one, until one does."""
+    """Compile a launch's kernel with all possible options until the result is the expected one."""
     kernel, failure = _kernel(taken, launch.function), ""
     for warps in (warps for warps in _WARPS if warps <= expected.num_warps):
         for again in range(_TRIES):
@@ -136,7 +136,7 @@ def _hold(taken: ExtractedModule, launch: Launch, plan: Plan, expected: Kernel) 
                 said = str(error).partition("\n")[0]
                 failure = f"{launch.function} does not compile without host code: {said}{_hint(taken)}"
                 if expected.num_ctas > 1:
-                    continue  # Triton 3.7 fails by chance, and writes what it does not in one order or another
+                    continue  # Triton 3.7 fails at random here, and emits code in a random order.
                 break
             _require_named(launch, compiled)
             if compiled.digest == launch.kernel:
@@ -150,7 +150,7 @@ def _hold(taken: ExtractedModule, launch: Launch, plan: Plan, expected: Kernel) 
 
 
 def _require_named(launch: Launch, compiled: Compiled) -> None:
-    """Hold which arguments are compile-time constants, and the others' types, against what the plan says."""
+    """Compare the compile-time constants and the types of other arguments with the plan."""
     signature: Mapping[str, str] = compiled.source.signature
     claimed = dict.fromkeys(launch.constants, "constexpr")
     for name, argument in zip(launch.parameters, launch.arguments, strict=False):
@@ -161,13 +161,13 @@ def _require_named(launch: Launch, compiled: Compiled) -> None:
 
 
 def watch_names() -> None:
-    """Have the compiler refuse to take one function for another, whose names and types it writes alike."""
+    """Make the compiler refuse to confuse functions whose mangled names are equal."""
     known: dict[str, object] = {}
     mangle = code_generator.mangle_fn
 
     def watched(name: str, types: Sequence[object], *more: object) -> str:
         mangled: str = mangle(name, types, *more)
-        apart = more[0] if more and isinstance(more[0], Mapping) else {}  # In Triton 3.6, constants are.
+        apart = more[0] if more and isinstance(more[0], Mapping) else {}  # Triton 3.6 passes constants separately.
         constants = (core.constexpr_type(core._unwrap_if_constexpr(value)) for value in apart.values())
         if known.setdefault(mangled, (meant := (*map(_told, (*types, *constants)), *map(str, apart)))) != meant:
             raise NotInterpretable(f"Triton takes two specialisations of {name} for one: pass it other constants")
@@ -177,7 +177,7 @@ def watch_names() -> None:
 
 
 def _told(kind: object) -> object:
-    """A type, so that equal ones are the same."""
+    """Convert a type to a comparable value."""
     if isinstance(kind, core.tuple_type):
         return (kind.fields and tuple(kind.fields), *map(_told, kind.types))
     if not isinstance(kind, core.constexpr_type):
@@ -191,7 +191,7 @@ def _told(kind: object) -> object:
 def _compile(
     kernel: JITFunction, taken: ExtractedModule, launch: Launch, plan: Plan, expected: Kernel, warps: int
 ) -> _Recorded:
-    """A launch's kernel, as Triton specialises it for the launch's own arguments and options."""
+    """Compile a launch's kernel, specialised by Triton for the launch's arguments and options."""
     constants = {name: constant_of(value, partial(_kernel, taken)) for name, value in launch.constants.items()}
     passed = {
         name: argument.value if isinstance(argument, Number) else _Pointer(argument, plan)
@@ -207,7 +207,7 @@ def _kernel(taken: ExtractedModule, name: str) -> JITFunction:
     kernel = taken.namespace.get(name.rpartition(".")[2])
     if isinstance(kernel, FunctionType):
         raise NotInterpretable(
-            f"the launched kernel '{name}' is a plain function without the host code that decorates it; write "
+            f"the launched kernel '{name}' is a plain function without host code's decorators; write "
             "`@triton.jit` right above it, and `@triton.autotune(...)` above that, to have it interpreted"
         )
     if not isinstance(kernel, JITFunction):
@@ -226,19 +226,19 @@ def _explain(taken: ExtractedModule, launch: Launch) -> str:
 
 
 def _hint(taken: ExtractedModule) -> str:
-    """What a kernel may use and does not find, because host code binds it."""
+    """Name the values that kernels use but host code binds, for a message."""
     used = {name for item in taken.definitions.values() for name in _free(item)}
     lines = [f"'{name}' in line {line}" for name, line in taken.left_out.items() if name in used]
     if not lines:
         return ""
     return (
-        f"; left out is what only host code can work out: {', '.join(lines)}. Bind what kernels use once, at the top "
-        "level, to a literal or to arithmetic of constants"
+        f"; values that only host code computes are missing: {', '.join(lines)}. Bind each name that kernels use once, "
+        "at the top level, to a literal or to arithmetic of constants"
     )
 
 
 def _free(function: ast.FunctionDef) -> set[str]:
-    """Names that a function's body reads and does not bind."""
+    """Return names that a function's body reads and does not bind."""
     names = [node for statement in function.body for node in ast.walk(statement) if isinstance(node, ast.Name)]
     bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
     return {node.id for node in names} - bound - {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}

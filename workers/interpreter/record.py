@@ -1,7 +1,7 @@
-"""The record: what Triton's compiler had for every expression of a kernel while that was compiled anew.
+"""The record: type or constant of every expression of a kernel in Triton's compiler, written during recompilation.
 
-Much of a kernel is decided while it is compiled: which branch of `if` there is, how often `tl.static_range` goes round,
-what a loop carries. Where the interpreter read the text in another way, it would judge another kernel.
+The compiler decides much of a kernel: branches of `if`, iterations of `tl.static_range`, names that a loop carries. If
+the interpreter decided otherwise, it would judge another kernel.
 """
 
 import ast
@@ -16,19 +16,19 @@ from triton.runtime.jit import JITCallable
 from workers.interpreter.expression_ids import LOOP, READ, SITE, number
 
 Told: TypeAlias = str | tuple["Told", ...]
-"""What a value is: the name of a tensor's type, or a constant."""
+"""Description of a value: the name of a tensor's type, or a constant."""
 Page = dict[object, object]
-"""By expression, what it is; and by loop, the names that are in it what they were before it, in every turn."""
+"""Descriptions by expression; and, by loop, the names that have their earlier value again in every iteration."""
 Sheet = dict[tuple[object, ...], Page]
-"""Pages of one specialisation of a function, by the turns of loops that the compiler unrolls."""
+"""Pages of one specialisation of a function, by the iterations of unrolled loops."""
 Record = dict[tuple[str, Told], Sheet | None]
-"""Sheets by a function's name and what its arguments are. None where that does not tell which one it is."""
+"""Sheets by a function's name and the descriptions of its arguments. None if these are ambiguous."""
 
 _PLAIN = (bool, int, float, str, type(None))
 
 
 def told(value: object) -> Told:
-    """What a value is, the same for the compiler's and for the interpreter's."""
+    """Describe a value, in the same way for the compiler and for the interpreter."""
     if isinstance(value, core.tensor):
         return _without_const(value.type.name)
     if isinstance(value, core.constexpr):
@@ -48,23 +48,23 @@ def told(value: object) -> Told:
 
 
 def _without_const(name: str) -> str:
-    """`tl.const` of a parameter forbids stores to it, and the plan does not tell of it."""
+    """Drop a parameter's `tl.const`, which forbids stores to it and is not in the plan."""
     return name.replace("const_pointer<", "pointer<")
 
 
 def in_words(what: object) -> str:
-    """The same for a reason."""
+    """Format a description for a reason."""
     if isinstance(what, tuple) and what[:1] == ("a tuple",):
         return f"({', '.join(map(in_words, what[1:]))})"
     return " ".join(map(in_words, what)) if isinstance(what, tuple) else str(what)
 
 
 class RecordingGenerator(code_generator.CodeGenerator):  # type: ignore[misc]
-    """Triton's own, which writes down what it has for the candidate's functions.
+    """Triton's code generator, which also records the candidate's functions.
 
     Attributes:
-        module_name: Whose functions are written down.
-        record: Of the kernel that is being compiled.
+        module_name: Module of the recorded functions.
+        record: Record of the kernel that is being compiled.
     """
 
     module_name = ""
@@ -82,12 +82,12 @@ class RecordingGenerator(code_generator.CodeGenerator):  # type: ignore[misc]
         self._key: tuple[str, Told] = ("", ())
 
     def visit(self, node: ast.AST | None) -> object:
-        """Write down what an expression is. What was tried out first is written over."""
+        """Record an expression. Values of an earlier trial are overwritten."""
         if isinstance(node, ast.FunctionDef) and self.jit_fn.fn.__module__ == self.module_name:
             self._visit_function(node)
             return None
         if isinstance(node, ast.AugAssign) and hasattr(node, READ) and isinstance(node.target, ast.Name):
-            # Of numbers that are added to only the type is seen afterwards.
+            # After `+=` only the type of the earlier number is known.
             self._page()[getattr(node, READ)] = told(self.dereference_name(node.target.id))
         outer = self._turns
         if isinstance(node, ast.ListComp):
@@ -102,7 +102,7 @@ class RecordingGenerator(code_generator.CodeGenerator):  # type: ignore[misc]
         return found
 
     def _visit_function(self, node: ast.FunctionDef) -> None:
-        """Number what is to be written down, and file it."""
+        """Number a function's expressions, and record it."""
         number(node, self.jit_fn.fn.__globals__)
         self._bodies = {id(loop.body): loop for loop in ast.walk(node) if isinstance(loop, ast.For)}
         self._function = node
@@ -112,7 +112,7 @@ class RecordingGenerator(code_generator.CodeGenerator):  # type: ignore[misc]
             self.record[self._key] = None
 
     def visit_compound_statement(self, stmts: Sequence[ast.stmt]) -> None:
-        """Know the arguments, and which turn of an unrolled loop it is."""
+        """Note the arguments, and the iteration of an unrolled loop."""
         if self._function is not None and stmts is self._function.body:
             arguments = [self.lscope[argument.arg] for argument in self._function.args.args]
             self._key = (self._function.name, tuple(map(told, arguments)))
@@ -124,7 +124,7 @@ class RecordingGenerator(code_generator.CodeGenerator):  # type: ignore[misc]
         self._turns = outer
 
     def _find_carries(self, node: ast.stmt, liveins: Mapping[str, object], *more: object, **named: object) -> object:
-        """Write down which names a loop does not carry from turn to turn."""
+        """Record the names that a loop does not carry between iterations."""
         carries = super()._find_carries(node, liveins, *more, **named)
         loop = getattr(node, LOOP, None)
         if loop is not None:
@@ -136,6 +136,6 @@ class RecordingGenerator(code_generator.CodeGenerator):  # type: ignore[misc]
 
 
 def write_down(module_name: str) -> None:
-    """Have the compiler write down what it has for the functions of a module, from now on."""
+    """Make the compiler record the functions of a module from now on."""
     RecordingGenerator.module_name = module_name
     code_generator.CodeGenerator = RecordingGenerator

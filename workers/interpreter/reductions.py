@@ -1,4 +1,4 @@
-"""`tl.reduce` and `tl.associative_scan`: numpy where it computes the same, else a tree of the combine function."""
+"""`tl.reduce` and `tl.associative_scan`: numpy if its result is the same, otherwise a tree of the combine function."""
 
 from collections.abc import Callable, Sequence
 from typing import SupportsIndex
@@ -14,7 +14,7 @@ Combine = Callable[..., object]
 """A jit function of two tuples of elements, translated to Python."""
 
 Pair = Callable[[Array, int], Sequence[Array]]
-"""What is combined with what: two arrays, each half as long along an axis."""
+"""Function that pairs elements for combination: it splits an array into two, each half as long along an axis."""
 
 DIRECT: dict[str, Callable[..., Array]] = {
     "_elementwise_max": np.fmax.reduce,
@@ -32,7 +32,7 @@ _STANDARD = "triton.language.standard"
 
 
 def reduce(input: object, axis: object, combine_fn: Combine, keep_dims: object = False, **ignored: object) -> object:
-    """`tl.reduce`: over one axis, or over all elements.
+    """Evaluate `tl.reduce` over one axis, or over all elements.
 
     Narrow floats are summed as a tree that rounds after every addition, as the hardware does.
     """
@@ -60,7 +60,7 @@ def reduce(input: object, axis: object, combine_fn: Combine, keep_dims: object =
 
 
 def scan(input: object, axis: object, combine_fn: Combine, reverse: object = False, **ignored: object) -> object:
-    """`tl.associative_scan` along one axis."""
+    """Evaluate `tl.associative_scan` along one axis."""
     tensors = _tensors(input)
     position = int(_plain(axis) or 0) % len(tensors[0].type.shape) + 2
     dtypes = [tensor.type.scalar for tensor in tensors]
@@ -79,9 +79,9 @@ def scan(input: object, axis: object, combine_fn: Combine, reverse: object = Fal
 def _direct(
     table: dict[str, Callable[..., Array]], combine_fn: Combine, dtypes: Sequence[TritonType]
 ) -> Callable[..., Array] | None:
-    """The numpy function that computes the same, if there is one."""
+    """Return the numpy function with the same result, if there is one."""
     name = getattr(combine_fn, "__name__", "")
-    if len(dtypes) == 1 and dtypes[0] == tl.int1:  # sums of bits wrap, and numpy's of booleans do not
+    if len(dtypes) == 1 and dtypes[0] == tl.int1:  # Sums of bits wrap; numpy's of booleans do not.
         return None
     if len(dtypes) != 1 or not _is_standard(combine_fn) or name not in table:
         return None
@@ -90,15 +90,15 @@ def _direct(
 
 
 def _is_standard(combine_fn: Combine) -> bool:
-    """Whether it is one of Triton's own."""
+    """True if it is one of Triton's own."""
     return bool(getattr(combine_fn, "__module__", "") == _STANDARD)
 
 
 def _tree(arrays: list[Array], dtypes: Sequence[TritonType], axis: int, combine_fn: Combine, pair: Pair) -> list[Array]:
     """Combine pairs until one element is left.
 
-    Threads combine what lies far apart, in an order that follows from the layout: a function of the candidate's must be
-    commutative, too, and is given the halves of what is left, as threads of a warp are.
+    Threads combine distant elements in an order that depends on the layout. So a candidate's function must be
+    commutative too, and gets the two halves of the rest, as threads of a warp do.
     """
     while arrays[0].shape[axis] > 1:
         left, right = zip(*(pair(array, axis) for array in arrays), strict=True)
@@ -115,7 +115,7 @@ def _halves(array: Array, axis: int) -> Sequence[Array]:
 
 
 def _doubling(arrays: list[Array], dtypes: Sequence[TritonType], axis: int, combine_fn: Combine) -> list[Array]:
-    """Inclusive scan in log2(n) steps: after each, an element covers twice as many of its predecessors."""
+    """Scan inclusively in log2(n) steps; each doubles the number of predecessors that an element covers."""
     count, distance = arrays[0].shape[axis], 1
     positions = np.arange(count).reshape((-1,) + (1,) * (arrays[0].ndim - 1 - axis))
     while distance < count:
@@ -140,7 +140,7 @@ def _tensors(input: object) -> tuple[TritonType, ...]:
 
 
 def _plain(value: object) -> int | None:
-    """The number in a constexpr or a scalar."""
+    """Return the number in a constexpr or a scalar."""
     inner = getattr(value, "value", value)
     return int(inner) if isinstance(inner, SupportsIndex) else None
 

@@ -1,6 +1,6 @@
-"""Rewriting: syntax trees of kernels, changed where Triton's compiler makes something else of them than Python.
+"""Rewriting of kernels' syntax trees where Triton's compiler differs from Python.
 
-What they call instead, by names in double underscores, is provided by `workers.interpreter.language`.
+Rewritten code calls names in double underscores, which `workers.interpreter.language` provides.
 """
 
 import ast
@@ -15,32 +15,32 @@ _COMPILERS = (
     ast.Name, ast.Constant, ast.UnaryOp, ast.BoolOp, ast.Compare,
     ast.expr_context, ast.unaryop, ast.boolop, ast.cmpop,
 )  # fmt: skip
-"""What a condition is made of that can be asked at any time what it is."""
+"""Nodes of conditions that can be evaluated at any time, without side effects."""
 
 
 class DeviceCode(ast.NodeTransformer):
-    """Rewrites what means something else on the device than in Python.
+    """Transformer of constructs that differ between the device and Python.
 
     Assignments turn numbers into scalars, conditions are decided for all lanes at once, `and`, `or` and `not` work
-    element by element, lists are tuples, and keyword arguments are evaluated before the others.
+    elementwise, lists become tuples, and keyword arguments are evaluated before the others.
     """
 
     _loops = 0
 
     def visit(self, node: ast.AST) -> ast.AST:
-        """Where an expression is numbered, its value is held against the compiler's."""
+        """Compare the value of a numbered expression with the compiler's."""
         made: ast.AST = super().visit(node)
         site = getattr(node, SITE, None)
         return made if site is None or not isinstance(made, ast.expr) else _held(site, made)
 
     def visit_Assign(self, node: ast.Assign) -> ast.Assign:
-        """Numbers become scalars."""
+        """Turn numbers into scalars."""
         self.generic_visit(node)
         node.value = _call("__carry__", node.value)
         return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        """An assignment like any other."""
+        """Rewrite it as an assignment."""
         site = vars(node.target).pop(SITE, None)
         read = deepcopy(node.target)
         read.ctx = ast.Load()
@@ -53,14 +53,14 @@ class DeviceCode(ast.NodeTransformer):
         return made
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        """What is annotated as a compile-time value stays one."""
+        """Keep a value that is annotated as compile-time one."""
         assert node.value is not None
         self.generic_visit(node)
         value = _call("__annotated__", node.annotation, _later(node.value))
         return ast.copy_location(ast.Assign([node.target], value), node)
 
     def visit_If(self, node: ast.If) -> ast.If:
-        """A condition that the device decides may not bind what only the compiler knows."""
+        """Check that a condition on the device binds no compile-time values."""
         names = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
         bound = _bound([*node.body, *node.orelse], {name.id for name in names if isinstance(name.ctx, ast.Store)})
         self.generic_visit(node)
@@ -69,7 +69,7 @@ class DeviceCode(ast.NodeTransformer):
         return node
 
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
-        """The condition is decided in every turn."""
+        """Decide the condition in every iteration."""
         before = _keep(node)
         self.generic_visit(node)
         node.test = _call("__continue__", node.test)
@@ -77,10 +77,10 @@ class DeviceCode(ast.NodeTransformer):
         return [*before, node]
 
     def visit_For(self, node: ast.For) -> list[ast.stmt]:
-        """What counts a loop on the device is of no value behind it; the only bound of a range is evaluated twice."""
+        """Delete the variable after a loop on the device; evaluate the only bound of a range twice."""
         before = _keep(node)
         if isinstance(node.iter, ast.Call) and node.iter.keywords:
-            call = node.iter  # of which the keywords come last, here alone
+            call = node.iter  # Only here are keywords evaluated last.
             parts = [call.func, *call.args, *(item.value for item in call.keywords)]
             func, *values = [self._value(part) for part in parts]
             count = len(call.args)
@@ -105,23 +105,23 @@ class DeviceCode(ast.NodeTransformer):
         return made
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        """Both values become scalars where the device chooses."""
+        """Turn both values into scalars if the device chooses."""
         self.generic_visit(node)
         return _call("__choose__", node.test, _later(node.body), _later(node.orelse))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
-        """Element by element."""
+        """Combine operands elementwise."""
         self.generic_visit(node)
         name = "__both__" if isinstance(node.op, ast.And) else "__either__"
         return _call(name, *map(_later, node.values))
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
-        """`not` works element by element."""
+        """Apply `not` elementwise."""
         self.generic_visit(node)
         return _call("__not__", node.operand) if isinstance(node.op, ast.Not) else node
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        """`is` compares plain values."""
+        """Let `is` compare unwrapped values."""
         self.generic_visit(node)
         if len(node.ops) != 1 or not isinstance(node.ops[0], ast.Is | ast.IsNot):
             return node
@@ -129,17 +129,17 @@ class DeviceCode(ast.NodeTransformer):
         return ast.UnaryOp(ast.Not(), same) if isinstance(node.ops[0], ast.IsNot) else same
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """Plain values are their own `value`."""
+        """Let unwrapped values be their own `value`."""
         self.generic_visit(node)
         return _call("__value__", node.value) if node.attr == "value" else node
 
     def visit_List(self, node: ast.List) -> ast.expr:
-        """A tuple."""
+        """Turn a list into a tuple."""
         self.generic_visit(node)
         return ast.Tuple(node.elts, node.ctx)
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
-        """A tuple of parts, each made of one of another tuple's."""
+        """Turn a list comprehension into a tuple made from another tuple."""
         self.generic_visit(node)
         (loop,) = node.generators
         assert isinstance(loop.target, ast.Name)
@@ -148,7 +148,7 @@ class DeviceCode(ast.NodeTransformer):
         return _call("__parts__", here, loop.iter, ast.Lambda(counter, node.elt))
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """Keyword arguments are evaluated first."""
+        """Evaluate keyword arguments first."""
         parts = [*node.args, *(item.value for item in node.keywords)]
         matters = node.keywords and any(isinstance(each, ast.Call) for part in parts for each in ast.walk(part))
         self.generic_visit(node)
@@ -158,13 +158,13 @@ class DeviceCode(ast.NodeTransformer):
         return ast.copy_location(_call("__apply__", node.func, named, ast.Tuple(node.args, ast.Load())), node)
 
     def visit_Assert(self, node: ast.Assert) -> ast.Expr:
-        """What is asserted is evaluated, and that is all."""
+        """Evaluate the assertion's operands, without a check."""
         self.generic_visit(node)
         return ast.Expr(_call("__ignore__", node.test, *([node.msg] if node.msg else [])))
 
 
 def _lost(target: ast.expr, counting: str) -> ast.If:
-    """Behind a loop: what counted it is gone, unless the compiler unrolled it."""
+    """Build the statement after a loop: it deletes the loop variable, unless the compiler unrolled the loop."""
     names = [item.id for item in ast.walk(target) if isinstance(item, ast.Name)]
     nothing = [ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None)) for name in names]
     gone = ast.Delete([ast.Name(name, ast.Del()) for name in names])
@@ -172,7 +172,7 @@ def _lost(target: ast.expr, counting: str) -> ast.If:
 
 
 def guided(function: ast.FunctionDef) -> None:
-    """Have a function, whose parts are numbered, know where the record speaks of it."""
+    """Insert a lookup of the function's sheet in the record at its start."""
     arguments = ast.Tuple([ast.Name(argument.arg, ast.Load()) for argument in function.args.args], ast.Load())
     entered = _call("__enter__", ast.Constant(function.name), arguments)
     function.body.insert(0, ast.copy_location(ast.Assign([ast.Name(_HERE, ast.Store())], entered), function.body[0]))
@@ -187,7 +187,7 @@ def _held(site: int, value: ast.expr) -> ast.expr:
 
 
 def _keep(loop: ast.For | ast.While) -> list[ast.stmt]:
-    """Before a numbered loop: what names are that it does not carry."""
+    """Build the statement before a numbered loop: it saves names that the loop does not carry."""
     names = bound_in(loop)
     if not names or not hasattr(loop, LOOP):
         return []
@@ -198,7 +198,7 @@ def _keep(loop: ast.For | ast.While) -> list[ast.stmt]:
 
 
 def _kept(loop: ast.For | ast.While) -> list[ast.stmt]:
-    """At the end of each of its turns: they are that again."""
+    """Build the statements at the end of the loop's body: they restore these names."""
     names = bound_in(loop)
     if not names or not hasattr(loop, LOOP):
         return []
@@ -209,9 +209,9 @@ def _kept(loop: ast.For | ast.While) -> list[ast.stmt]:
 
 
 def check_results(function: ast.FunctionDef) -> None:
-    """Hold what a function gives back against what the compiler makes of several results: scalars of one type.
+    """Check a function's results if `return` stands in several places or not at the end.
 
-    It is so where `return` stands in more than one place, or not at the end.
+    The compiler turns several results into scalars of one type.
     """
     returns = [node for node in ast.walk(function) if isinstance(node, ast.Return)]
     if all(node.value is None for node in returns) or (len(returns) == 1 and returns[0] is function.body[-1]):
@@ -223,9 +223,9 @@ def check_results(function: ast.FunctionDef) -> None:
 
 
 def _bound(statements: Iterable[ast.stmt], changing: set[str]) -> ast.Tuple:
-    """An expression for the names that statements assign, other than as compile-time values.
+    """Build an expression for the names that statements assign, except as compile-time values.
 
-    Of a condition that is the compiler's those of the branch that is there; it may not rest on names in `changing`.
+    A compile-time condition contributes the names of its branch; it may not depend on names in `changing`.
     """
     return ast.Tuple([part for statement in statements for part in _binding(statement, changing)], ast.Load())
 
@@ -251,7 +251,7 @@ def _binding(statement: ast.stmt, changing: set[str]) -> Iterator[ast.expr]:
 
 
 def _evaluate_twice(loop: ast.expr) -> None:
-    """Python's `range(x)` evaluates what it is called with twice while it is compiled, and takes the second."""
+    """Evaluate the argument of Python's `range(x)` twice and take the second value, as the compiler does."""
     match loop:
         case ast.Call(func=ast.Name(id="range") as counting, args=[bound]) if any(
             isinstance(part, ast.Call) for part in ast.walk(bound)

@@ -1,7 +1,7 @@
-"""Memory of a plan that is sampled: what nobody has written in it seems to be like what somebody has.
+"""Memory of a sampled plan: unwritten parts of a buffer repeat the written ones.
 
-A launch of which a few programs are executed writes a little of its results, and the next one may read anything: if it
-found zeros there, a kernel that does nothing where it reads a zero would look as if it did nothing at all.
+A sampled launch writes only a few of its results, and the next one may read all of them. With zeros in the gaps, a
+kernel that skips zeros would appear to do no work.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,18 +18,18 @@ WIDEST = max(DTYPE_BYTES.values())
 
 
 class SampledMemory(DeviceMemory):
-    """Buffers that repeat a tile wherever they are zero, turned by another number of bytes every time.
+    """Buffers that repeat a tile wherever they are zero, each time rotated by a random number of bytes.
 
-    So nobody knows two places that look alike because they are of the same tile.
+    So no candidate can predict two places with equal content.
     """
 
     def __init__(self, sizes: Sequence[int], tiles: Mapping[int, Array], turns: np.random.Generator) -> None:
         """Make buffers of one draw.
 
         Args:
-            sizes: Bytes of each.
-            tiles: `TILE_BYTES` that some of them repeat from the start: the inputs.
-            turns: Draws by how much.
+            sizes: Bytes of each buffer.
+            tiles: Tiles of `TILE_BYTES` that buffers of inputs repeat from the start.
+            turns: Draws the rotations.
         """
         super().__init__(1, sizes, [""] * len(sizes), tiles)
         self._turns = turns.integers(0, TILE_BYTES // WIDEST, len(self._turns)) * WIDEST
@@ -38,10 +38,10 @@ class SampledMemory(DeviceMemory):
         self._written = set[int]()
 
     def settle(self, in_part: bool) -> None:
-        """A launch is over: what it has written in part seems to be full of what it wrote there last.
+        """End a launch: buffers that it wrote in part repeat its last values.
 
         Args:
-            in_part: Whether only some of its programs were executed.
+            in_part: True if only some of its programs were executed.
         """
         for buffer, values in self._last.items():
             if buffer not in self._given:
@@ -60,7 +60,7 @@ class SampledMemory(DeviceMemory):
             self.tensor(0, target).fill_(value)
 
     def copy(self, source: View, target: View) -> None:
-        """Copy a tensor. What its buffer repeats is repeated there too, in whatever order."""
+        """Copy a tensor. The target repeats the source's tile, in any order."""
         number = self._tile_of[source.buffer]
         if number:
             tile = torch.from_numpy(self._tiles[number].copy()).view(getattr(torch, source.dtype))
@@ -73,7 +73,7 @@ class SampledMemory(DeviceMemory):
         return view.elements * DTYPE_BYTES[view.dtype] >= self.size([view.buffer])
 
     def _seem(self, buffer: int, content: Array) -> None:
-        """Let a buffer repeat bytes."""
+        """Set the bytes that a buffer repeats."""
         tile = np.resize(content, TILE_BYTES)
         if not self._tile_of[buffer]:
             self._tile_of[buffer] = len(self._tiles)

@@ -1,7 +1,7 @@
-"""Scopes: names and parameters of kernels, where Triton's compiler binds them in another way than Python.
+"""Scopes: names and parameters of kernels that Triton's compiler binds differently from Python.
 
-The compiler looks a name up where it stands: bound before in this function, or else in the module. Python decides for
-the whole function. And the compiler counts parameters that only Python tells apart as if they were all alike.
+The compiler looks a name up at its position: in the function if bound before, otherwise in the module. Python decides
+for the whole function. The compiler also ignores Python's kinds of parameters.
 """
 
 import ast
@@ -13,7 +13,7 @@ _COMPILERS_OWN = {"len", "list", "range", "float", "int", "isinstance", "getattr
 
 
 def objection_to_parameters(function: ast.FunctionDef) -> str:
-    """What is not plain about the parameters of a kernel; empty if nothing is."""
+    """Return the objection to the parameters of a kernel; empty if there is none."""
     arguments = function.args
     if arguments.posonlyargs or arguments.kwonlyargs or arguments.vararg or arguments.kwarg:
         return "has parameters that are more than a name, an annotation and a default"
@@ -21,15 +21,15 @@ def objection_to_parameters(function: ast.FunctionDef) -> str:
 
 
 def shadowed(function: ast.FunctionDef, module: Collection[str], is_kernel: bool) -> ast.AST | None:
-    """Where a function may read a name before it binds it, that means something else outside of it.
+    """Return a node that may read a name before the function binds it, though the name exists outside.
 
-    There the compiler takes what is outside, and Python does not. Parameters may have any name. So may whatever else is
-    read only behind what binds it: in the same block, within it, or behind a condition of which both branches bind it.
+    There the compiler takes the outer value, and Python does not. Parameters may have any name. Other names must be
+    read only after they are bound: in the same block, in a nested one, or after a condition that binds it both ways.
 
     Args:
         function: The function.
         module: Names of the module's globals.
-        is_kernel: Whether Triton's compiler reads it, and Python does not run it.
+        is_kernel: True if Triton's compiler reads it; False if Python runs it.
     """
     outside = {*module, *(_COMPILERS_OWN if is_kernel else dir(builtins))}
     bound = {argument.arg for argument in _parameters(function.args)}
@@ -39,16 +39,16 @@ def shadowed(function: ast.FunctionDef, module: Collection[str], is_kernel: bool
 
 
 def _unbound(block: Sequence[ast.stmt], names: Set[str], before: Set[str]) -> Generator[ast.AST, None, Set[str]]:
-    """Where a block reads one of the names, or binds it in a scope of its own, while it is not bound.
+    """Yield nodes of a block that read one of the names, or bind it in an inner scope, while it is unbound.
 
     Args:
-        block: The statements, one after the other.
-        names: Which names count.
-        before: What is bound before.
+        block: The statements.
+        names: The names.
+        before: Names that are bound before the block.
 
     Returns:
-        What is bound behind the block for whoever stands outside of it. Compile-time values are not: where the device
-        decides, the compiler forgets them.
+        Names that are bound after the block, without compile-time values, which the compiler forgets if the device
+        decides.
     """
     here, after = {*before}, {*before}
     for statement in block:
@@ -67,13 +67,13 @@ def _unbound(block: Sequence[ast.stmt], names: Set[str], before: Set[str]) -> Ge
             counter = {_binds(node) for node in _target(statement)}
             yield from _unbound([*statement.body, *statement.orelse], names, here | counter)
         elif isinstance(statement, ast.Return):
-            break  # What stands behind it nobody reads.
+            break  # Later statements are unreachable.
         after |= stays
     return after
 
 
 def _own_parts(statement: ast.stmt) -> Iterator[ast.AST]:
-    """All of a statement but its blocks, and but what a loop counts with."""
+    """Yield the nodes of a statement without its blocks and its loop variable."""
     if isinstance(statement, ast.If | ast.While):
         return ast.walk(statement.test)
     return ast.walk(statement.iter if isinstance(statement, ast.For) else statement)
@@ -84,7 +84,7 @@ def _target(loop: ast.For | ast.While) -> Iterator[ast.AST]:
 
 
 def _assigned(statement: ast.stmt) -> set[ast.Name]:
-    """What a statement assigns whenever it is reached."""
+    """Return the names that a statement always assigns."""
     if isinstance(statement, ast.Assign | ast.AnnAssign):
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         parts = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
@@ -93,9 +93,9 @@ def _assigned(statement: ast.stmt) -> set[ast.Name]:
 
 
 def leaked(function: ast.FunctionDef) -> ast.AST | None:
-    """Where a name is used that a list's comprehension counts with, other than in what such lists are made of.
+    """Return a node outside list comprehensions that uses the name of their counter, or a nested comprehension.
 
-    The compiler binds it for all that follows, and Python for the comprehension alone.
+    The compiler binds the counter for all later statements, Python for the comprehension only.
     """
     nodes = list(ast.walk(function))
     lists = [node for node in nodes if isinstance(node, ast.ListComp)]
@@ -110,13 +110,13 @@ def leaked(function: ast.FunctionDef) -> ast.AST | None:
 
 
 def _counted(made: ast.ListComp, name: str) -> set[ast.AST]:
-    """All of a comprehension that is in its counter's scope, if that has this name."""
+    """Return the nodes in the scope of a comprehension's counter, if it has this name."""
     counter = made.generators[0].target
     return {counter, *ast.walk(made.elt)} if named(counter) == name else set()
 
 
 def named(node: ast.AST) -> str:
-    """The name that a node reads or binds; empty if it does neither."""
+    """Return the name that a node reads or binds; empty if it does neither."""
     return node.id if isinstance(node, ast.Name) else _binds(node)
 
 

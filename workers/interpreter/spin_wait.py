@@ -1,4 +1,4 @@
-"""Whether programs of a launch may wait for each other, so that some of them cannot stand for all."""
+"""Detection of launches whose programs may wait for each other, so that a few of them cannot represent all."""
 
 from collections.abc import Iterator
 from types import CodeType
@@ -11,11 +11,11 @@ _LOOP = "__continue__"
 
 
 def may_wait(functions: Functions, launch: Launch) -> bool:
-    """Whether a launch gets to a `while` loop, which may wait for another program's store.
+    """True if a launch can reach a `while` loop, which may wait for another program's store.
 
     Args:
-        functions: The candidate's, translated.
-        launch: Names the function that is called first, and may pass others to it.
+        functions: The candidate's functions, translated.
+        launch: The launch; it names the first function and may pass others to it.
     """
     texts = (untagged(value) for value in launch.constants.values() if isinstance(value, str))
     given = [name for tag, name in texts if tag == "function"]
@@ -34,7 +34,7 @@ def may_wait(functions: Functions, launch: Launch) -> bool:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Names that a function's code uses, and code within it."""
+    """Yield the names that a function's code and nested code use."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

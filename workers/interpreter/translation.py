@@ -1,7 +1,6 @@
 """Translation of jit functions to Python functions, from their syntax trees.
 
-Decorators and annotations are dropped, and what means something else on the device than in Python is rewritten by
-`workers.interpreter.rewriting`.
+Decorators and annotations are dropped. `workers.interpreter.rewriting` changes constructs that differ on the device.
 """
 
 import ast
@@ -31,14 +30,14 @@ def translate_candidate(
     replaced: Mapping[int, object],
     is_recorded: bool = False,
 ) -> Functions:
-    """The functions of a candidate's module, ready to be called as kernels.
+    """Translate the functions of a candidate's module, ready to be called as kernels.
 
     Args:
         taken: The candidate.
-        filename: Name its lines carry in tracebacks.
+        filename: File name of its lines in tracebacks.
         provided: Names that its functions see in place of Python's own.
-        replaced: What they see in place of objects of Triton's, by identity of those.
-        is_recorded: Whether they are numbered, and ask what the compiler had.
+        replaced: Replacements of Triton's objects, by `id`.
+        is_recorded: True if expressions are numbered, and compared with the compiler's record.
     """
     constants = {name: _plain(value, replaced) for name, value in taken.namespace.items() if name[:2] != "__"}
     device: dict[str, object] = {"__name__": MODULE_NAME, "__builtins__": builtins, **provided, **constants}
@@ -61,14 +60,14 @@ def translate_candidate(
 
 
 def _plain(value: object, replaced: Mapping[int, object]) -> object:
-    """What kernels see of a global: constants of the module are plain values, as those of launches are."""
+    """Return the value of a global in kernels: the module's constants are unwrapped, as those of launches are."""
     return value.value if isinstance(value, tl.constexpr) else replaced.get(id(value), value)
 
 
 def _translated(
     value: object, functions: Mapping[FunctionType, FunctionType], replaced: Mapping[int, object]
 ) -> object:
-    """What kernels see of a function, or of another global."""
+    """Return the value of a function or another global in kernels."""
     function: object = value.fn if isinstance(value, JITCallable) else value
     if isinstance(value, ConstexprFunction):
         return _at_compile_time(value) if value.__module__ == MODULE_NAME else _plain(value, replaced)
@@ -77,21 +76,21 @@ def _translated(
 
 
 def _at_compile_time(function: ConstexprFunction) -> Callable[..., object]:
-    """A function that Python runs in the compiler: as there, of plain values, and what it makes cannot change."""
+    """Wrap a function that Python runs at compile time: its arguments and result must be constants."""
 
     def call(*values: object, **options: object) -> object:
         result = function(*values, **options)
         if not all(map(is_plain_default, (*values, *options.values(), result))):
-            raise NotInterpretable(f"'{function.fn.__name__}' is given or gives back more than a constant")
+            raise NotInterpretable(f"'{function.fn.__name__}' takes or returns something else than a constant")
         return result
 
     return call
 
 
 def translate_library(library: ModuleType, provided: Mapping[str, object]) -> Functions:
-    """The jit functions of one of Triton's own modules.
+    """Translate the jit functions of one of Triton's own modules.
 
-    Its builtins must be bound already; names that the module defines itself win over `provided`.
+    Its builtins must be bound already; names that the module defines take precedence over `provided`.
     """
     namespace = {**provided, **vars(library)}
     codes = library_codes(library)
@@ -102,7 +101,7 @@ def translate_library(library: ModuleType, provided: Mapping[str, object]) -> Fu
 
 @cache
 def library_codes(library: ModuleType) -> dict[str, CodeType]:
-    """Code that defines a library's jit functions, by name. Kept, so that a warm parent compiles it only once."""
+    """Compile the definitions of a library's jit functions, by name. Cached, so a warm parent compiles only once."""
     filename = inspect.getsourcefile(library) or library.__name__
     return {
         statement.name: _compile(_rewrite(statement), filename)
@@ -112,7 +111,7 @@ def library_codes(library: ModuleType) -> dict[str, CodeType]:
 
 
 def launchable(functions: Functions, name: str) -> Callable[..., object]:
-    """The function that a launch names.
+    """Return the function that a launch names.
 
     Raises:
         NotInterpretable: If the candidate defines no such function at module level.
@@ -145,7 +144,7 @@ def _rewrite(function: ast.FunctionDef) -> ast.FunctionDef:
 
 
 def _rewrite_kernel(function: ast.FunctionDef, is_recorded: bool) -> ast.FunctionDef:
-    """The same for a candidate's function, whose defaults are set later, as they were when it was defined."""
+    """Rewrite a candidate's function. Its defaults are set later, to their values at the definition."""
     check_results(function)
     function.args.defaults = [ast.Constant(None) for _ in function.args.defaults]
     _rewrite(function)

@@ -1,4 +1,4 @@
-"""The guide: holds the interpreter to what Triton's compiler had, expression by expression."""
+"""Type trace: compares the interpreter's values with the record of Triton's compiler, expression by expression."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 
@@ -13,7 +13,7 @@ _NOWHERE: Page = {}
 
 
 class TraceFrame:
-    """A call of a function: where the record speaks of it."""
+    """One call of a function, with its position in the record."""
 
     __slots__ = ("page", "sheet", "turns")
 
@@ -22,16 +22,16 @@ class TraceFrame:
         self.turn_to(())
 
     def turn_to(self, turns: tuple[object, ...]) -> None:
-        """Go to these turns of unrolled loops."""
+        """Go to these iterations of unrolled loops."""
         self.turns = turns
         self.page = self.sheet.get(turns, _NOWHERE)
 
 
 class TypeTrace:
-    """Knows the record of the launch that is interpreted.
+    """The record of the launch that is interpreted.
 
     Attributes:
-        provided: What translated functions call, by name.
+        provided: Functions that translated functions call, by name.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class TypeTrace:
         }  # fmt: skip
 
     def follow(self, record: Record) -> None:
-        """Take another record."""
+        """Use another record."""
         self._record = record
 
     def _enter(self, name: str, arguments: tuple[object, ...]) -> TraceFrame:
@@ -50,17 +50,17 @@ class TypeTrace:
         sheet = self._record.get((name, given))
         if sheet is None:
             raise NotInterpretable(
-                f"'{name}' is interpreted with arguments that Triton's compiler does not pass it, or takes for the "
-                f"same as others: {', '.join(map(in_words, given))}"
+                f"'{name}' is interpreted with arguments that Triton's compiler does not pass it, or confuses with "
+                f"others: {', '.join(map(in_words, given))}"
             )
         return TraceFrame(sheet)
 
 
 def as_compiled(here: TraceFrame, site: int, value: TritonType) -> object:
-    """A value, which is what the compiler had there.
+    """Return a value after comparison with the compiler's.
 
     Raises:
-        NotInterpretable: If the compiler was never there, or had something else.
+        NotInterpretable: If the compiler never reached the expression, or had another type or constant.
     """
     expected = here.page.get(site)
     if type(value) is core.tensor and value.type.name == expected:
@@ -76,7 +76,7 @@ def as_compiled(here: TraceFrame, site: int, value: TritonType) -> object:
 
 
 def turns(here: TraceFrame, loop: Iterable[object]) -> Iterator[object]:
-    """Turns of a loop. Of one that the compiler unrolls each turn has a page of its own."""
+    """Iterate over a loop; each iteration has its own page if the compiler unrolls the loop."""
     outer = here.turns
     for number in loop:
         if isinstance(number, int):
@@ -87,10 +87,10 @@ def turns(here: TraceFrame, loop: Iterable[object]) -> Iterator[object]:
 
 
 def parts(here: TraceFrame | None, values: object, part: Callable[[object], object]) -> tuple[object, ...]:
-    """What a list's comprehension makes of a tuple. Each part has a page of its own.
+    """Evaluate a list comprehension over a tuple; each part has its own page.
 
     Raises:
-        NotInterpretable: If it is no tuple.
+        NotInterpretable: If the values are no tuple.
     """
     if not isinstance(values, tuple | core.tuple):
         raise NotInterpretable("a list is made of something else than a tuple")
@@ -106,6 +106,6 @@ def parts(here: TraceFrame | None, values: object, part: Callable[[object], obje
 
 
 def keep(here: TraceFrame, loop: int, names: Collection[str], scope: Mapping[str, object]) -> Mapping[str, object]:
-    """What names that a loop binds are again after each of its turns, since the compiler does not carry them."""
+    """Return the values that names get back after each iteration of a loop, as the compiler does not carry them."""
     kept = here.page.get((LOOP, loop))
     return {name: scope[name] for name in names if name in kept and name in scope} if isinstance(kept, Set) else {}

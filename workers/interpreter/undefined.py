@@ -1,8 +1,8 @@
-"""Undefined values: where Triton leaves it open what comes out, or one machine has something else than another.
+"""Undefined values: results that Triton does not specify, or that differ between machines.
 
-In every other draw it is what a card computes at run time, in the others anything. The compiler, who works such values
-out beforehand or takes for granted that they do not occur, may have left out what follows from them; so nobody can rest
-on one value of them.
+In every other draw an undefined value is a card's result at run time, in the others it is random. The compiler may
+compute such values itself, or assume that they do not occur and drop dependent code. So a kernel must not depend on one
+of them.
 """
 
 import sys
@@ -16,23 +16,22 @@ from workers.interpreter.faults import FILENAME, Array
 from workers.interpreter.formats import TritonType, format_of
 
 _CARDS_NAN = {4: 0x7FFFFFFF, 8: 0x7FFFFFFFFFFFFFFF}
-# The only NaN that a card's arithmetic gives (PTX ISA, `add`), by the bytes of a float.
+# The only NaN that a card's arithmetic yields (PTX ISA, `add`), by the bytes of a float.
 _QUIET_NAN = {4: 0x7FC00000, 8: 0x7FF8000000000000}
 _PAYLOAD = {4: 0x803FFFFF, 8: 0x8007FFFFFFFFFFFF}
 # Bits in which a NaN may differ from a quiet one.
 
-
 Place = tuple[CodeType, int, int]
-"""An instruction of the candidate's, and how often it was executed before by whoever runs."""
+"""An instruction of the candidate, and the number of its earlier executions by the current lanes."""
 
 
 @dataclass
 class _Seen:
-    """What draws that ran by themselves have come to in one place.
+    """Undefined elements in one place, over draws that ran alone.
 
     Attributes:
-        undefined: Elements that were so in all of them.
-        draws: Which they are.
+        undefined: Elements that were undefined in all of them.
+        draws: Indices of these draws.
     """
 
     undefined: Array
@@ -40,11 +39,11 @@ class _Seen:
 
 
 class UndefinedValues:
-    """Draws undefined values, each the same throughout a draw of the inputs.
+    """Source of undefined values, each the same throughout a draw of the inputs.
 
     Args:
-        order: What decides.
-        draws: Copies of the inputs.
+        order: Source of randomness.
+        draws: Number of draws of the inputs.
     """
 
     def __init__(self, order: np.random.Generator, draws: int) -> None:
@@ -54,18 +53,18 @@ class UndefinedValues:
         self._times: dict[tuple[CodeType, int], int] = {}
 
     def begin(self) -> None:
-        """Other lanes run from here on, from the kernel's first line."""
+        """Note that lanes start at the kernel's first line."""
         self._times.clear()
 
     def known(self, undefined: Array, draws: Array) -> Array:
-        """Which undefined elements a compiler may know to be so, whatever the inputs are.
+        """Return a mask of the undefined elements that a compiler may know, for any inputs.
 
-        They are undefined in all draws and programs that run together. Others are left to an instruction, which says
-        what comes out: quantisation rests on that where a row has a NaN. Where a draw runs by itself, it is held
-        against those that did so before; and where there is but one, of blocks it is taken that they depend on it.
+        They are undefined in all draws and programs that run together. The others come from an instruction with a
+        specified result: quantisation relies on it for rows with a NaN. A draw that runs alone is compared with earlier
+        ones. With a single draw, blocks are assumed to depend on the inputs.
 
         Args:
-            undefined: Which elements are, (draws or 1, programs or 1, *block).
+            undefined: Mask of undefined elements, (draws or 1, programs or 1, *block).
             draws: Indices of the draws that run.
         """
         if len(draws) == 1 and undefined.ndim > 2:
@@ -75,7 +74,7 @@ class UndefinedValues:
         return undefined & undefined.all(axis=(0, 1), keepdims=True)
 
     def _always(self, undefined: Array, draw: int) -> Array:
-        """Which of these were undefined whenever a draw came by here, if several have."""
+        """Return a mask of elements that were undefined in every draw here, if there were several."""
         here = _place()
         self._times[here] = self._times.get(here, 0) + 1
         seen = self._seen.setdefault(((*here, self._times[here]), undefined.shape), _Seen(undefined))
@@ -84,11 +83,11 @@ class UndefinedValues:
         return seen.undefined & (len(seen.draws) > 1)
 
     def settle(self, data: Array, undefined: Array, draws: Array) -> Array:
-        """Values as a card has them, with others in place of those that are undefined.
+        """Return a card's values, with undefined ones replaced in open draws.
 
         Args:
             data: The values, (draws or 1, programs or 1, *block).
-            undefined: Which of them are.
+            undefined: Mask of undefined values.
             draws: Indices of the draws that run.
         """
         if not undefined.any():
@@ -98,7 +97,7 @@ class UndefinedValues:
         return np.where(undefined & _column(self._is_open[draws], data), _column(drawn, data), data)
 
     def shuffle(self, data: Array, draws: Array) -> Array:
-        """Elements of blocks in any order, and in one that is the same for all blocks of one size."""
+        """Shuffle the elements of blocks, in the same order for all blocks of one size."""
         if data[0, 0].size < 2 or not self._is_open[draws].any():
             return data
         rows = np.broadcast_to(data, (len(draws), *data.shape[1:])).reshape(len(draws), data.shape[1], -1)
@@ -109,7 +108,7 @@ class UndefinedValues:
         return np.stack(shuffled).reshape(-1, *data.shape[1:])
 
     def settle_nan(self, data: Array, draws: Array) -> Array:
-        """Floats whose bits are looked at, by anybody: NaN has those of this draw."""
+        """Replace the bits of NaN by those of each draw, before any code reads the bits of floats."""
         if data.dtype.kind != "f" or not (missing := np.isnan(data)).any():
             return data
         size = data.itemsize
@@ -123,15 +122,14 @@ def _column(of_draws: Array, like: Array) -> Array:
 
 
 def is_beyond(data: Array, dtype: TritonType) -> Array:
-    """Which floats no integer of a type is the whole part of."""
+    """Return a mask of floats whose integral part is out of a type's range."""
     bounds = np.iinfo(format_of(dtype).held)
     whole = np.trunc(data.astype(np.float64))
-    beyond: Array = (whole < float(bounds.min)) | (whole >= float(bounds.max) + 1) | np.isnan(data)
-    return beyond
+    return np.asarray((whole < float(bounds.min)) | (whole >= float(bounds.max) + 1) | np.isnan(data))
 
 
 def _place() -> tuple[CodeType, int]:
-    """The candidate's instruction that is being executed."""
+    """Return the candidate's instruction that is being executed."""
     frame: FrameType = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename != FILENAME:
         frame = frame.f_back
@@ -139,23 +137,20 @@ def _place() -> tuple[CodeType, int]:
 
 
 def _shifts_out(left: Array, right: Array) -> Array:
-    """Shifts by as many bits as there are, or more; a negative number is a large one."""
+    """Return a mask of shifts by at least the width; a negative number counts as a large one."""
     bits = 1 if left.dtype == np.bool_ else 8 * left.itemsize
-    result: Array = (right < 0) | (right >= bits)
-    return result
+    return np.asarray((right < 0) | (right >= bits))
 
 
 def _is_zero(left: Array, right: Array) -> Array:
-    result: Array = right == 0
-    return result
+    return np.asarray(right == 0)
 
 
 def _is_zero_or_too_large(left: Array, right: Array) -> Array:
-    """Quotients of signed numbers: the least one has no opposite."""
+    """Return a mask of undefined quotients: by zero, or the lowest signed number by -1."""
     if left.dtype.kind != "i":
         return _is_zero(left, right)
-    result: Array = (right == 0) | ((right == -1) & (left == np.iinfo(left.dtype).min))
-    return result
+    return np.asarray((right == 0) | ((right == -1) & (left == np.iinfo(left.dtype).min)))
 
 
 UNDEFINED: dict[str, Callable[[Array, Array], Array]] = {
@@ -163,4 +158,4 @@ UNDEFINED: dict[str, Callable[[Array, Array], Array]] = {
     **dict.fromkeys(("sdiv", "srem"), _is_zero_or_too_large),
     **dict.fromkeys(("udiv", "urem"), _is_zero),
 }
-"""Where an instruction of two integers is undefined, by its name."""
+"""Masks of undefined results of instructions with two integers, by name."""

@@ -1,8 +1,8 @@
-"""Problem files of KernelBench, inspected: a question a line in, what the problem is a line out.
+"""Inspection of KernelBench's problem files: one question per line in, one inspection per line out.
 
     python -m workers kernelbench
 
-A problem is somebody's Python, so each is looked at in a jail of its own that this process forks.
+A problem is untrusted Python, so each is inspected in a sandbox of its own that this process forks.
 """
 
 from pydantic import ValidationError
@@ -16,24 +16,24 @@ from workers.tracer.refusal import tidy
 __all__ = ["inspect"]
 
 LIMITS = SandboxLimits(wall_s=60.0, cpu_s=60.0, memory_bytes=2 * 2**30, reply_bytes=2**20)
-"""Problems of levels 1 and 2 take under 2 s; those with many layers are run for each size that is tried."""
+"""Limits. Problems of levels 1 and 2 take under 2 s; those with many layers run for each size tried."""
 
 
 def inspect(question: ProblemQuestion) -> ProblemInspection:
-    """Look at one problem.
+    """Inspect one problem.
 
     Raises:
-        JailFailed: If the jail cannot be set up.
-        JailUnsafe: If this machine cannot kill a jail as a tree.
+        SandboxFailed: If the sandbox cannot be set up.
+        SandboxUnsafe: If this machine cannot kill a sandbox as a process tree.
     """
     result = sandbox.run(inspect_problem, question.model_dump_json().encode(), LIMITS)
     if result.ending is not SandboxEnding.RETURNED:
         said = (result.detail.splitlines() or [""])[-1]
-        return ProblemInspection(reason=tidy(f"the process that looks at it {said}"))
+        return ProblemInspection(reason=tidy(f"the process that inspects it {said}"))
     try:
         found = ProblemInspection.model_validate_json(result.reply)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        return ProblemInspection(reason=tidy(f"what its inspection says does not hold: {where}: {first['msg']}"))
+        return ProblemInspection(reason=tidy(f"its inspection is invalid: {where}: {first['msg']}"))
     return found.model_copy(update={"reason": tidy(found.reason), "notes": tuple(map(tidy, found.notes))})

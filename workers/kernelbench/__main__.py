@@ -1,4 +1,4 @@
-"""`python -m workers kernelbench`: a `ProblemQuestion` a line in, an `ProblemInspection` a line out."""
+"""`python -m workers kernelbench`: one `ProblemQuestion` per line in, one `ProblemInspection` per line out."""
 
 import gc
 import os
@@ -17,7 +17,7 @@ def main() -> int:
     torch.set_num_threads(1)
     gc.collect()
     gc.freeze()
-    # Answers have a descriptor of their own: what libraries print goes to standard error.
+    # Answers use a separate descriptor; prints of libraries go to standard error.
     with os.fdopen(os.dup(1), "wb") as answers:
         os.dup2(2, 1)
         try:

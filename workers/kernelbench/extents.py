@@ -1,8 +1,8 @@
-"""Which sizes of a problem may change, and how far: found by trying its module on tensors without data.
+"""Sizes of a problem that may change, and their ranges: found by running its module on tensors without data.
 
-Runs inside the jail. A problem is published at one size. That alone cannot be judged where there is no card, and hides
-what only fails at odd sizes; so sizes are made smaller where the module takes them. Tensors' extents of equal size are
-one dimension, since nothing published tells them apart; where the module does not take them together they may be two.
+Runs inside the sandbox. A problem is published at one size, which is too large to judge without a card and hides faults
+at odd sizes. So sizes are made smaller where the module accepts it. Extents of equal size are one dimension, because
+the problem does not tell them apart. If the module does not accept their change together, they may be two.
 """
 
 import math
@@ -11,22 +11,22 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 
 SMALLEST = 16
-"""Sizes below it stay as they are: kernels of convolutions, colours, heads. Little is gained by making them smaller."""
+"""Smallest size that may change; smaller ones, such as kernels of convolutions, colours or heads, gain little."""
 STEPS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024)
-"""Sizes that are tried as the smallest of a dimension."""
+"""Candidates for the smallest size of a dimension."""
 DRAWS = 12
-"""Points between smallest and published that must work besides; a module that takes multiples of 8 fails at most."""
+"""Random points between smallest and published that must work too; a module that needs multiples of 8 fails at most."""
 PAIRED = 12
-"""Most extents of one size among which pairs are looked for."""
+"""Maximum number of extents of one size for which pairs are tried."""
 
 Place = tuple[int, int]
-"""A tensor's index, and one of its axes."""
+"""Index of a tensor, and one of its axes."""
 Works = Callable[[Mapping[Place, int]], bool]
-"""Whether the module runs where these extents have other sizes."""
+"""Function that returns True if the module runs with these sizes of extents."""
 
 
 def find_dimensions(shapes: Sequence[Sequence[int]], works: Works) -> tuple[tuple[Place, ...], ...]:
-    """Sets of places whose sizes may change together and nothing else with them."""
+    """Return sets of places whose sizes may change together, without any others."""
     by_size: dict[int, list[Place]] = {}
     for index, shape in enumerate(shapes):
         for axis, size in enumerate(shape):
@@ -36,8 +36,8 @@ def find_dimensions(shapes: Sequence[Sequence[int]], works: Works) -> tuple[tupl
 
 
 def _tied(places: tuple[Place, ...], size: int, works: Works) -> list[tuple[Place, ...]]:
-    """All places of one size if they may change together, else those single ones and pairs that may."""
-    # One less than published is odd where published is even: what needs a multiple fails.
+    """Return all places of one size if they may change together, else the single ones and pairs that may."""
+    # One less than an even published size is odd, so a module that needs a multiple fails.
     if works(dict.fromkeys(places, size - 1)):
         return [places]
     found: list[tuple[Place, ...]] = []
@@ -52,12 +52,12 @@ def _tied(places: tuple[Place, ...], size: int, works: Works) -> list[tuple[Plac
 def find_ranges(
     dimensions: Mapping[str, tuple[Place, ...]], published: Mapping[str, int], works: Works
 ) -> dict[str, tuple[int, int]]:
-    """Smallest and largest size of each dimension, between which the module runs; the largest is the published one.
+    """Return the smallest and largest size of each dimension at which the module runs; the largest is as published.
 
     Args:
-        dimensions: The places of each.
-        published: The published size of each.
-        works: Whether the module runs with other sizes.
+        dimensions: Places of each dimension.
+        published: Published size of each dimension.
+        works: Test of other sizes.
     """
 
     def runs(sizes: Mapping[str, int]) -> bool:
@@ -74,7 +74,7 @@ def find_ranges(
 
 
 def _lowest(name: str, published: int, runs: Callable[[Mapping[str, int]], bool]) -> int:
-    """The smallest size of one dimension at which the module runs, the others being as published."""
+    """Return the smallest size of one dimension at which the module runs, with the others as published."""
     return next((step for step in STEPS if step < published and runs({name: step})), published)
 
 
@@ -91,7 +91,7 @@ def _everywhere(ranges: Mapping[str, tuple[int, int]], runs: Callable[[Mapping[s
 def _without_worst(
     ranges: Mapping[str, tuple[int, int]], runs: Callable[[Mapping[str, int]], bool]
 ) -> dict[str, tuple[int, int]]:
-    """The ranges without one that spoils the others, or without the last."""
+    """Return the ranges without one that makes the others fail, or without the last."""
     for name in ranges:
         others = {other: bounds for other, bounds in ranges.items() if other != name}
         if _everywhere(others, runs):

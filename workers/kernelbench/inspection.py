@@ -1,6 +1,6 @@
-"""What a problem of KernelBench is: its module made without data, its tensors named, its sizes tried.
+"""Inspection of a KernelBench problem: builds its module without data, names its tensors, tries other sizes.
 
-Runs inside the jail, for a problem file is somebody's Python.
+Runs inside the sandbox, because a problem file is untrusted Python.
 """
 
 import ast
@@ -18,23 +18,22 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTenso
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from workers.kernelbench.extents import Place, find_dimensions, find_ranges
-from workers.kernelbench.origins import ValueOrigin, ValueOrigins
-from workers.kernelbench.values import Undrawable, drawn
+from workers.kernelbench.values import Undrawable, ValueOrigin, ValueOrigins, drawn
 from workers.protocol import DTYPE_BYTES, Input, Output, Scalar
 from workers.protocol.kernelbench import MODULE, PREPARATION, ProblemInspection, ProblemQuestion
 from workers.tracer.reference import FILENAME, HINTS, RAISED, NotExportable, OperationGuard, line_of
 
 MOST_INPUTS = 32
-"""Inputs that an operator can have."""
+"""Maximum number of inputs of an operator."""
 LONGEST_NAME = 60
-"""Characters of an argument's name, with room for what tells it from another."""
+"""Maximum characters of an argument's name, with room for suffixes that make it unique."""
 NEEDED = ("Model", "get_inputs", "get_init_inputs")
-"""What a problem file defines."""
+"""Names that a problem file defines."""
 _NORMS = torch.nn.modules.batchnorm._BatchNorm
 
 
 class ProblemUnfit(Exception):
-    """No operator can be made of a problem; the message says why."""
+    """The problem cannot become an operator; the message has the reason."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +41,10 @@ class ProblemTensor:
     """One tensor of a problem.
 
     Attributes:
-        name: What our spec calls it.
+        name: Its name in our spec.
         made: The tensor, without data.
-        origin: How its values are made.
-        parameter: What the module calls it; None where `forward` is given it.
+        origin: Origin of its values.
+        parameter: Its name in the module; None for an argument of `forward`.
     """
 
     name: str
@@ -56,13 +55,13 @@ class ProblemTensor:
 
 @dataclass(frozen=True)
 class InspectedProblem:
-    """A problem that made its module and its inputs.
+    """A problem with its module and its inputs.
 
     Attributes:
-        module: Its module; none of its tensors has data.
-        arguments: What `forward` is given, by our names, in order.
-        tensors: Those of them that are tensors, then parameters and buffers.
-        sizes: Numbers that its text has names for.
+        module: Its module, whose tensors have no data.
+        arguments: Arguments of `forward`, by our names, in order.
+        tensors: The arguments that are tensors, then parameters and buffers.
+        sizes: Named numbers of its text.
     """
 
     module: torch.nn.Module
@@ -77,10 +76,10 @@ class InspectedProblem:
 
 
 def inspect_problem(request: bytes) -> bytes:
-    """Look at the problem of a `ProblemQuestion`.
+    """Inspect the problem of a `ProblemQuestion`.
 
     Returns:
-        An `ProblemInspection` as JSON.
+        A `ProblemInspection` as JSON.
     """
     question = ProblemQuestion.model_validate_json(request)
     try:
@@ -101,11 +100,11 @@ def inspect_problem(request: bytes) -> bytes:
 
 
 def _refused(reason: str) -> str:
-    """What is said of a problem that does what no reference may; `reason` is meant for those who write references."""
+    """Rewrite the reason for refusing a reference, which addresses its author, for a problem."""
     named = reason.replace("the reference", "the problem", 1)
     if "draws random numbers" in named:
         return (
-            f"{named.partition(':')[0]}, which draws random numbers, as dropout does in training: no two answers agree"
+            f"{named.partition(':')[0]}, which draws random numbers, as dropout does in training: no two results agree"
         )
     return named
 
@@ -120,7 +119,7 @@ def _inspected(question: ProblemQuestion) -> ProblemInspection:
     running = _Running(problem)
     outputs = running.outputs()
     found = find_dimensions(problem.shapes, running.works)
-    # An operator has at least one dimension, even if none may change.
+    # An operator needs at least one dimension, even if none may change.
     named = _named(problem, found or ((_first_place(problem.shapes),),))
     dims = {name: problem.shapes[places[0][0]][places[0][1]] for name, places in named.items()}
     ranges = find_ranges(named, dims, running.works) if found else {}
@@ -141,7 +140,7 @@ def _inspected(question: ProblemQuestion) -> ProblemInspection:
 
 
 def _made(source: str) -> InspectedProblem:
-    """Have a problem make its module and its inputs, without data."""
+    """Run a problem to make its module and its inputs, without data."""
     origins = ValueOrigins()
     namespace: dict[str, Any] = {"__name__": "reference"}
     with origins, torch.device("meta"), torch.no_grad():
@@ -160,13 +159,13 @@ def _made(source: str) -> InspectedProblem:
     if not any(tensor.made.dim() for tensor in tensors):
         raise ProblemUnfit("none of its inputs has a dimension")
     if len(tensors) > MOST_INPUTS:
-        raise ProblemUnfit(f"it has {len(tensors)} inputs and parameters; an operator takes {MOST_INPUTS} at most")
+        raise ProblemUnfit(f"it has {len(tensors)} inputs and parameters; an operator takes at most {MOST_INPUTS}")
     sizes = {name: value for name, value in namespace.items() if type(value) is int and value > 0}
     return InspectedProblem(module, arguments, tuple(tensors), sizes)
 
 
 def _argument_names(module: torch.nn.Module, count: int) -> list[str]:
-    """What `forward` calls what it is given, as far as it says so."""
+    """Return the names of `forward`'s arguments, as far as its signature gives them."""
     parameters = list(inspect.signature(module.forward).parameters.values())
     known = [item.name for item in parameters if item.kind is item.POSITIONAL_OR_KEYWORD][:count]
     names: list[str] = []
@@ -176,7 +175,7 @@ def _argument_names(module: torch.nn.Module, count: int) -> list[str]:
 
 
 def _spelled(path: str, taken: Set[str]) -> str:
-    """An argument's name for what a module calls `path`, unlike those that are taken."""
+    """Return an argument's name for a module's `path`, different from all names that are taken."""
     name = re.sub(r"\W", "_", path)[:LONGEST_NAME] or "input"
     name = f"{name}_" if keyword.iskeyword(name) else name
     while name in taken:
@@ -195,17 +194,17 @@ def _scalar(name: str, value: object) -> Scalar:
 
 
 class _Running:
-    """The module on tensors without data, of any sizes."""
+    """Runner of the module on tensors without data, of any sizes."""
 
     def __init__(self, problem: InspectedProblem) -> None:
         self._problem = problem
 
     def outputs(self) -> tuple[Output, ...]:
-        """What `forward` returns at the published size.
+        """Return the outputs of `forward` at the published size.
 
         Raises:
-            NotExportable: If it does what no reference may.
-            Unfit: If it returns something else than tensors of known dtypes.
+            NotExportable: If it calls an operation that references may not use.
+            ProblemUnfit: If a result is no tensor of a known dtype.
         """
         results = self._run({}, guarded=True)
         dtypes = [_dtype("what forward returns", result) for result in results]
@@ -213,7 +212,7 @@ class _Running:
         return tuple(Output.model_validate({"name": n, "dtype": d}) for n, d in zip(names, dtypes, strict=True))
 
     def works(self, sizes: Mapping[Place, int]) -> bool:
-        """Whether `forward` returns something where extents have other sizes."""
+        """Return True if `forward` returns non-empty tensors with these sizes of extents."""
         try:
             return all(isinstance(result, torch.Tensor) and result.numel() for result in self._run(sizes))
         except RAISED:
@@ -242,7 +241,7 @@ def _first_place(shapes: Sequence[Sequence[int]]) -> Place:
 
 
 def _named(problem: InspectedProblem, dimensions: Sequence[tuple[Place, ...]]) -> dict[str, tuple[Place, ...]]:
-    """The places of every dimension by its name: that of a number in the problem's text which is its size."""
+    """Return the places of every dimension by its name, from a number of its size in the problem's text."""
     taken = {tensor.name for tensor in problem.tensors} | set(problem.arguments)
     named: dict[str, tuple[Place, ...]] = {}
     for places in dimensions:
@@ -269,7 +268,7 @@ def _inputs(
 
 def _dtype(subject: str, tensor: object) -> str:
     if not isinstance(tensor, torch.Tensor):
-        raise ProblemUnfit(f"{subject} is a {type(tensor).__name__}, and not tensors alone")
+        raise ProblemUnfit(f"{subject} is a {type(tensor).__name__}, not a tensor")
     name = str(tensor.dtype).removeprefix("torch.")
     if name not in DTYPE_BYTES:
         raise ProblemUnfit(f"{subject} is of dtype {name}; known: {', '.join(DTYPE_BYTES)}")
@@ -279,8 +278,8 @@ def _dtype(subject: str, tensor: object) -> str:
 def _notes(problem: InspectedProblem) -> Iterator[str]:
     for tensor in problem.tensors:
         if tensor.origin.kind == "unknown" and tensor.made.dtype.is_floating_point:
-            yield f"How '{tensor.name}' is made was not followed; its values are drawn freely."
+            yield f"The origin of '{tensor.name}' is unknown; its values are drawn freely."
     for path, _ in problem.module.named_buffers():
-        yield f"The module's buffer '{path}' is an input as its parameters are; its own values are not promised."
+        yield f"The module's buffer '{path}' becomes an input, as parameters do; its own values are not guaranteed."
     if any(isinstance(part, _NORMS) and part.training for part in problem.module.modules()):
-        yield "Batch norm takes the statistics of its batch, as in training; running statistics are not kept."
+        yield "Batch norm uses the statistics of its batch, as in training; running statistics are not kept."

@@ -1,48 +1,204 @@
-"""From how a problem makes a tensor's values to how ours are drawn.
+"""Values of a problem's tensors: their origins, observed while it makes them without data, and our draws from these.
 
-A problem draws its inputs one way, mostly from [0, 1), where a ReLU changes nothing and a long product is zero. What
-`forward` is given is therefore drawn as widely as any operator's inputs, unless the problem's values keep within other
-bounds, which then are part of what it promises. Parameters are drawn as their initialisation draws them, so that
-activations keep their scale; weights that begin as ones and zeros vary around these, or nobody would notice
-that they are left out.
+Runs inside the sandbox. Results of `rand` are in [0, 1), those of `uniform_` within its bounds, and simple arithmetic
+changes such bounds. After any other operation, nothing is known.
+
+A problem mostly draws its inputs from [0, 1), where a ReLU changes nothing and a long product is zero. Arguments of
+`forward` are therefore drawn as widely as any operator's inputs, unless the problem has other bounds, which are then
+part of its contract. Parameters are drawn as by their initialisation, so that activations keep their scale. Weights
+that begin as ones and zeros vary around these, because a kernel could omit them unnoticed otherwise.
 """
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Literal
 
 import torch
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from workers.kernelbench.origins import ValueOrigin
+LEAST_SHARE = 2.0**-20
+"""Lower bound assumed for softmax and sigmoid: they are above 0, and often the argument of a logarithm."""
+
+
+@dataclass(frozen=True)
+class ValueOrigin:
+    """Origin of a tensor's values.
+
+    `low` and `high` are bounds of uniform, whole and constant values, and mean and standard deviation of normal ones.
+    The upper bound of whole numbers is inclusive.
+    """
+
+    kind: Literal["uniform", "whole", "constant", "normal", "unknown"] = "unknown"
+    low: float = 0.0
+    high: float = 0.0
+
+    @property
+    def bounded(self) -> bool:
+        """True if `low` and `high` are bounds."""
+        return self.kind in ("uniform", "whole", "constant")
+
+    def scaled(self, factor: float, added: float = 0.0) -> "ValueOrigin":
+        """Return the origin of the same values times a factor, plus a number."""
+        if self.kind == "normal":
+            return ValueOrigin("normal", self.low * factor + added, self.high * abs(factor))
+        low, high = sorted((self.low * factor + added, self.high * factor + added))
+        return ValueOrigin(self.kind, low, high)
+
+
+UNKNOWN = ValueOrigin()
+
+
+class ValueOrigins(TorchDispatchMode):
+    """Mode that observes how tensors are made; `of` returns the origin of one."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._known: dict[int, ValueOrigin] = {}
+        self._kept: list[torch.Tensor] = []  # so that no storage address is reused
+
+    def of(self, tensor: torch.Tensor) -> ValueOrigin:
+        """Return the origin of a tensor's values."""
+        return self._known.get(_storage(tensor), UNKNOWN)
+
+    def __torch_dispatch__(
+        self,
+        operation: OpOverload,
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
+        before = [self.of(value) if isinstance(value, torch.Tensor) else _number(value) for value in args]
+        result = operation(*args, **(kwargs or {}))
+        name = operation._schema.name.partition("::")[2]
+        if isinstance(result, torch.Tensor) and not name.startswith(("detach", "empty")):
+            shared = any(isinstance(value, torch.Tensor) and _storage(value) == _storage(result) for value in args)
+            if not shared or name.endswith("_"):
+                self._kept.append(result)
+                followed = "alpha" not in (kwargs or {})
+                self._known[_storage(result)] = _made(name.removesuffix("_"), args, before) if followed else UNKNOWN
+        return result
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    address: int = tensor.untyped_storage()._cdata
+    return address
+
+
+def _number(value: object) -> ValueOrigin:
+    return ValueOrigin("constant", float(value), float(value)) if isinstance(value, (int, float)) else UNKNOWN
+
+
+def _made(name: str, args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin:
+    """Return the origin of an operation's result, from its arguments and their origins before the call."""
+    rule = _RULES.get(name)
+    return UNKNOWN if rule is None else rule(args, before)
+
+
+def _first(args: tuple[object, ...], low: float, high: float) -> tuple[float, float]:
+    """Return the two numbers after the first argument, or their defaults."""
+    given = [float(value) if isinstance(value, (int, float)) else None for value in (*args[1:3], None, None)][:2]
+    return low if given[0] is None else given[0], high if given[1] is None else given[1]
+
+
+def _randint(args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin:
+    bounds = [float(value) for value in args if isinstance(value, int)]
+    low, high = bounds if len(bounds) == 2 else [0.0, *bounds]
+    return ValueOrigin("whole", low, high - 1)
+
+
+def _linear(
+    args: tuple[object, ...], before: list[ValueOrigin], combine: Callable[[float, float], float]
+) -> ValueOrigin:
+    left, right = before[:2]
+    if left.kind == "normal" and right.kind == "constant":
+        offset = combine(0.0, right.low)
+        return left.scaled(combine(1.0, right.low) - offset, offset)
+    if not (left.bounded and right.bounded):
+        return UNKNOWN
+    corners = [combine(one, other) for one, other in product((left.low, left.high), (right.low, right.high))]
+    kind = left.kind if right.kind == "constant" else "uniform" if left.kind != "constant" else right.kind
+    return ValueOrigin(kind, min(corners), max(corners))
+
+
+def _divided(args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin:
+    if before[1].kind != "constant" or before[1].low == 0.0:
+        return UNKNOWN
+    return before[0].scaled(1.0 / before[1].low) if before[0].kind != "unknown" else UNKNOWN
+
+
+def _cut(args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin:
+    """Return the origin of a triangle of a matrix; the rest are zeros."""
+    kind = before[0]
+    return ValueOrigin("uniform", min(kind.low, 0.0), max(kind.high, 0.0)) if kind.bounded else kind
+
+
+def _filled(args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin:
+    return before[1] if len(before) > 1 else UNKNOWN
+
+
+_Rule = Callable[[tuple[object, ...], list[ValueOrigin]], ValueOrigin]
+_RULES: dict[str, _Rule] = {
+    "rand": lambda args, before: ValueOrigin("uniform", 0.0, 1.0),
+    "rand_like": lambda args, before: ValueOrigin("uniform", 0.0, 1.0),
+    "uniform": lambda args, before: ValueOrigin("uniform", *_first(args, 0.0, 1.0)),
+    "randn": lambda args, before: ValueOrigin("normal", 0.0, 1.0),
+    "randn_like": lambda args, before: ValueOrigin("normal", 0.0, 1.0),
+    "normal": lambda args, before: ValueOrigin("normal", *_first(args, 0.0, 1.0)),
+    "randint": _randint,
+    "ones": lambda args, before: ValueOrigin("constant", 1.0, 1.0),
+    "ones_like": lambda args, before: ValueOrigin("constant", 1.0, 1.0),
+    "zeros": lambda args, before: ValueOrigin("constant", 0.0, 0.0),
+    "zeros_like": lambda args, before: ValueOrigin("constant", 0.0, 0.0),
+    "zero": lambda args, before: ValueOrigin("constant", 0.0, 0.0),
+    "full": _filled,
+    "full_like": _filled,
+    "fill": _filled,
+    "copy": _filled,
+    "_softmax": lambda args, before: ValueOrigin("uniform", LEAST_SHARE, 1.0),
+    "sigmoid": lambda args, before: ValueOrigin("uniform", LEAST_SHARE, 1.0),
+    "mul": lambda args, before: _linear(args, before, lambda one, other: one * other),
+    "add": lambda args, before: _linear(args, before, lambda one, other: one + other),
+    "sub": lambda args, before: _linear(args, before, lambda one, other: one - other),
+    "rsub": lambda args, before: _linear(args, before, lambda one, other: other - one),
+    "div": _divided,
+    **dict.fromkeys(("_to_copy", "clone", "contiguous", "repeat", "flip"), lambda args, before: before[0]),
+    "triu": _cut,
+    "tril": _cut,
+}
+
 
 AROUND = 0.5
-"""How far values go either way from a constant that a parameter begins with."""
+"""Maximum distance of values from the constant that a parameter begins with."""
 DEVIATIONS = 2.0
-"""Standard deviations either way that uniform values go, for normal ones of another spread than 1."""
+"""Standard deviations, either way, of the uniform values that replace normal ones of a spread other than 1."""
 STANDARD = (ValueOrigin("uniform", 0.0, 1.0), ValueOrigin("normal", 0.0, 1.0))
-"""What `rand` and `randn` make."""
+"""Origins of `rand` and `randn`."""
 
 
 class Undrawable(Exception):
-    """Nothing tells what values a tensor may have; the message says of which."""
+    """The range of a tensor's values is unknown; the message names the tensor."""
 
 
 def drawn(name: str, dtype: torch.dtype, origin: ValueOrigin, *, parameter: bool, published: bool) -> dict[str, Any]:
-    """The fields of an input that say how its values are drawn.
+    """Return the fields of an input that define the draw of its values.
 
     Args:
-        name: What the input is called.
-        dtype: Of its elements.
-        origin: How the problem makes them.
-        parameter: Whether it belongs to the module.
-        published: Whether to draw as the problem does, rather than as widely as may be.
+        name: Name of the input.
+        dtype: Its dtype.
+        origin: Origin of its values in the problem.
+        parameter: True if it belongs to the module.
+        published: True to draw as the problem does, rather than as widely as possible.
 
     Raises:
-        Undrawable: If it holds integers of unknown range.
+        Undrawable: If its values are integers of unknown range.
     """
     if dtype == torch.bool:
         return {}
     if not dtype.is_floating_point:
         if not origin.bounded:
-            raise Undrawable(f"'{name}' holds integers, and how it is made does not tell their range")
+            raise Undrawable(f"'{name}' holds integers of unknown range, because the way it is made is not supported")
         return {"low": origin.low, "high": origin.high + 1.0}
     if origin.kind == "unknown" or (origin in STANDARD and not (parameter or published)):
         return {"distribution": "normal"} if parameter or published else {}

@@ -1,8 +1,8 @@
-"""The admission gate: before anybody searches for kernels, an operator's checks must tell right from wrong.
+"""Mutation testing: before a search, an operator's checks must tell right answers from wrong ones.
 
-Trivial answers and mutants of the reference are held against the checks that candidates will meet, on small shapes with
-every draw of inputs; they must fail, and honest implementations must pass. Answers are data, made from the inputs and
-from the reference graph: nobody's code runs.
+Answers are checked as candidates will be, on small shapes with every draw of inputs. Trivial answers and mutants of the
+reference must fail; honest implementations must pass. Answers are data, made from the inputs and the reference graph:
+no foreign code runs.
 """
 
 import time
@@ -16,31 +16,31 @@ from workers.protocol import Graph, MutationEntry, MutationReport, Operator
 __all__ = ["LIMIT_S", "admit"]
 
 LIMIT_S = 8.0
-"""Processor seconds after which no further answer is tried; a busy machine comes to the same verdict."""
+"""Processor seconds after which no further answer is tried; a busy machine reaches the same verdict."""
 SHARES: dict[Trials, float] = {honest_entries: 0.25, trivial_entries: 0.5, mutant_entries: 1.0}
-"""What is tried, in order, and the share of the time that is over when it must end."""
+"""Kinds of trials, in order, with the share of the time after which each must end."""
 
 
 def admit(operator: Operator, graphs: Sequence[Graph], limit_s: float = LIMIT_S) -> MutationReport:
-    """Hold wrong and right answers against an operator's checks.
+    """Test an operator's checks with wrong and right answers.
 
     Args:
         operator: The contract.
         graphs: Its reference. Only small shapes are evaluated, or the smallest one if none is small.
-        limit_s: Processor seconds after which what was not tried is left untried.
+        limit_s: Processor seconds after which further answers stay untried.
 
     Returns:
-        The table of what was tried, and whether a search may start.
+        The table of trials, and the verdict on whether a search may start.
     """
     started = time.process_time()
-    grounds = ShapeFixture.all_of(operator, graphs)
+    fixtures = ShapeFixture.all_of(operator, graphs)
     table: list[MutationEntry] = []
     for trials, share in SHARES.items():
-        table += trials(grounds, _clock(started + share * limit_s))
-    shapes = [ground.graph.shape.key for ground in grounds]
+        table += trials(fixtures, _clock(started + share * limit_s))
+    shapes = [fixture.graph.shape.key for fixture in fixtures]
     return summed_up(operator, shapes, table, time.process_time() - started)
 
 
 def _clock(end: float) -> Callable[[], bool]:
-    """Whether the processor time of this process is past an end."""
+    """Return a function that is True once the processor time of this process is past an end."""
     return lambda: time.process_time() > end

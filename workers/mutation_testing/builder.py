@@ -1,4 +1,4 @@
-"""Drafts: a reference graph rewritten node by node into another graph, with references kept in order."""
+"""Builder of graphs: rewrites a reference graph node by node, and adapts references between nodes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,29 +14,29 @@ from workers.reference import evaluate
 
 @dataclass(frozen=True)
 class TensorForm:
-    """Shape and dtype of a value, as the reference has it in the operator's own dtypes."""
+    """Shape and dtype of a value of the reference, in the operator's own dtypes."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
 
     @property
     def is_float(self) -> bool:
-        """Whether the values are floats."""
+        """True if the values are floats."""
         return self.dtype.is_floating_point
 
     @property
     def is_half(self) -> bool:
-        """Whether the values are floats narrower than float32."""
+        """True if the values are floats narrower than float32."""
         return self.dtype.is_floating_point and self.dtype.itemsize < 4
 
 
 @dataclass(frozen=True)
 class TypedGraph:
-    """A graph with the form of every value that something uses.
+    """A graph with the form of every value that is used.
 
     Attributes:
         graph: The graph.
-        forms: By reference.
+        forms: Forms, by reference to the value.
     """
 
     graph: Graph
@@ -44,7 +44,7 @@ class TypedGraph:
 
     @cached_property
     def results(self) -> dict[int, list[NodeRef]]:
-        """References to results of each node that something uses."""
+        """References to the used results of each node."""
         found: dict[int, list[NodeRef]] = {}
         for ref in self.forms:
             if isinstance(ref, NodeRef):
@@ -52,12 +52,12 @@ class TypedGraph:
         return found
 
     def form_of(self, index: int) -> TensorForm | None:
-        """What the result of a node looks like; None if it has several, or nothing uses it."""
+        """Return the form of a node's result; None if it has several, or is not used."""
         return self.forms.get(NodeRef.model_construct(node=index))
 
     @classmethod
     def of(cls, graph: Graph, inputs: Sequence[torch.Tensor]) -> "TypedGraph":
-        """Evaluate the graph once, in its own dtypes, to see what its values look like."""
+        """Evaluate the graph once, in its own dtypes, to get the forms of its values."""
         used = dict.fromkeys([*(used for node in graph.nodes for used in node.uses), *graph.outputs])
         results = evaluate(graph.model_copy(update={"outputs": tuple(used)}), inputs, double=False)
         forms = {ref: _form(result) for ref, result in zip(used, results, strict=True)}
@@ -69,7 +69,7 @@ def _form(tensor: torch.Tensor) -> TensorForm:
 
 
 class GraphBuilder:
-    """A graph in the making. Nodes are appended; forms are known for values that the sketch has, too."""
+    """Builder of a graph by appending nodes; it knows the forms of values that come from the sketch."""
 
     def __init__(self, sketch: TypedGraph) -> None:
         self.nodes: list[Node] = []
@@ -81,7 +81,7 @@ class GraphBuilder:
                 self._values[ref], self._forms[ref] = ref, form
 
     def call(self, op: str, *args: Value, **kwargs: Value) -> NodeRef:
-        """Append a call, such as `mul.Tensor`; returns what refers to its result."""
+        """Append a call, such as `mul.Tensor`. Returns the reference to its result."""
         self.nodes.append(Node.model_construct(op=f"aten.{op}", args=args, kwargs=kwargs))
         return NodeRef.model_construct(node=len(self.nodes) - 1)
 
@@ -99,18 +99,18 @@ class GraphBuilder:
         return self.call("slice.Tensor", value, axis, start, stop)
 
     def form(self, value: Value) -> TensorForm | None:
-        """What a value of the sketch looks like; None for constants and for what the draft has added."""
+        """Return the form of a value of the sketch; None for constants and for values that the draft added."""
         return self._forms.get(value) if isinstance(value, NodeRef | InputRef) else None
 
     def replace_input(self, position: int, value: Value) -> None:
-        """Put a value in place of an input."""
+        """Replace an input by a value."""
         ref = InputRef.model_construct(input=position)
         self._values[ref] = value
         if isinstance(value, NodeRef) and ref in self._forms:
             self._forms[value] = self._forms[ref]
 
     def replace(self, index: int, value: Value) -> None:
-        """Put a value in place of a node of the sketch, or a tuple of values where the node has several results."""
+        """Replace a node of the sketch by a value, or by a tuple of values if the node has several results."""
         self._values[NodeRef.model_construct(node=index)] = value
         for known in self._sketch.results.get(index, ()):
             moved = self.moved(known)
@@ -118,7 +118,7 @@ class GraphBuilder:
                 self._forms.setdefault(moved, self._sketch.forms[known])
 
     def moved(self, value: Value) -> Value:
-        """A value of the sketch as the draft has it."""
+        """Return the draft's value for a value of the sketch."""
         match value:
             case InputRef():
                 return self._values.get(value, value)
@@ -134,27 +134,27 @@ class GraphBuilder:
         return value
 
     def moved_node(self, node: Node) -> Node:
-        """A node of the sketch as the draft would have it."""
+        """Return a node of the sketch with references to the draft."""
         args = tuple(self.moved(value) for value in node.args)
         return Node.model_construct(op=node.op, args=args, kwargs={k: self.moved(v) for k, v in node.kwargs.items()})
 
     def copy(self, node: Node) -> NodeRef:
-        """Append a node of the draft's as it is."""
+        """Append a node whose references are the draft's."""
         self.nodes.append(node)
         return NodeRef.model_construct(node=len(self.nodes) - 1)
 
 
 Change: TypeAlias = Callable[[GraphBuilder, Node, int], Value | None]
-"""What to put in place of a node (its references moved already; its index in the sketch): a value, a tuple of values
-where the node has several results, or None to leave it."""
+"""Function that replaces a node, given with the draft's references and its index in the sketch. Returns a value, a
+tuple of values if the node has several results, or None to keep the node."""
 
 
 def unchanged(draft: GraphBuilder, node: Node, index: int) -> None:
-    """Leave every node as it is."""
+    """Keep every node."""
 
 
 def rewrite(sketch: TypedGraph, change: Change = unchanged, draft: GraphBuilder | None = None) -> Graph:
-    """The graph with nodes changed, behind what a draft begins with, if there is one."""
+    """Return the graph with changed nodes, appended to a draft if there is one."""
     draft = draft or GraphBuilder(sketch)
     for index, node in enumerate(sketch.graph.nodes):
         moved = draft.moved_node(node)
@@ -165,10 +165,10 @@ def rewrite(sketch: TypedGraph, change: Change = unchanged, draft: GraphBuilder 
 
 
 def named(names: str) -> frozenset[str]:
-    """Names of operations out of a text."""
+    """Split a text into names of operations."""
     return frozenset(names.split())
 
 
 def name_of(node: Node) -> str:
-    """The operation without namespace and overload, such as `mul`."""
+    """Return the operation without namespace and overload, such as `mul`."""
     return node.op.split(".")[1]

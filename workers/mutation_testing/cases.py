@@ -1,4 +1,4 @@
-"""The cases that answers are held against: small shapes with every draw of inputs, and the checks candidates meet."""
+"""Cases for answers: small shapes with every draw of inputs, and the checks that candidates meet."""
 
 import math
 from collections import Counter
@@ -13,20 +13,20 @@ from workers.inputs import DRAWS, PLANTED, draw
 from workers.protocol import Graph, Operator, ShapeRole
 
 MOST_SHAPES = 7
-"""Shapes that are tried: all boundary shapes, and a benchmark shape if it is small."""
+"""Maximum number of shapes: all boundary shapes of the catalogue, and a benchmark shape if it is small."""
 SMALL_ELEMENTS = 2**17
-"""Elements of inputs and outputs of a shape that is small, as most boundary shapes of the catalogue are."""
+"""Maximum elements of inputs and outputs of a small shape; most boundary shapes of the catalogue are small."""
 PLANTINGS = 24
-"""Draws of planted values that are looked through: enough to find three kinds in each of four inputs."""
+"""Draws of planted values to search: enough to find three kinds in each of four inputs."""
 PLACES = 3
-"""Places at which each kind is tried: in some, a result depends on nothing."""
+"""Maximum number of cases per kind; several, because in some places no result depends on the planted value."""
 
 Tensors = tuple[torch.Tensor, ...]
 
 
 @dataclass(frozen=True)
 class CaseVerdict:
-    """Why an answer fails a case: the check's name, and what it says."""
+    """Failure of an answer in a case: the check's name and its reason."""
 
     check: str
     reason: str
@@ -41,7 +41,7 @@ class MutationCase:
         graph: The reference at this shape.
         draw: Name of the draw.
         inputs: The inputs.
-        reference: What is right, evaluated when it is first asked for.
+        reference: The right answer, evaluated at its first use.
     """
 
     operator: Operator
@@ -57,7 +57,7 @@ class MutationCase:
         return cls(operator, graph, draw_name, inputs, Expectation(operator, graph, inputs, draw_name))
 
     def judge(self, outputs: Tensors) -> CaseVerdict | None:
-        """Hold an answer against the table of checks, as a candidate's are; None if it passes."""
+        """Check an answer as a candidate's results are checked. Returns None if it passes."""
         check_results = CheckResults(CHECKS)
         evidence = CheckEvidence(
             operator=self.operator,
@@ -75,10 +75,10 @@ class MutationCase:
 
 
 def telling_graphs(operator: Operator, graphs: Sequence[Graph]) -> list[Graph]:
-    """Graphs to try, the most telling first; the smallest shape, at which much is right by chance, comes last.
+    """Return the graphs to try, the most telling first; the smallest, where much is right by chance, is last.
 
-    Held-out shapes are not among them, so that every search over an operator gets the same verdict. Where nothing is
-    small, the smallest graph stands alone.
+    Held-out shapes are excluded, so that every search over an operator gets the same verdict. If no graph is small, the
+    result is the smallest graph.
     """
     fixed = [graph for graph in graphs if graph.shape.role is not ShapeRole.HELD_OUT]
     fixed.sort(key=lambda graph: _elements(operator, graph))
@@ -87,23 +87,23 @@ def telling_graphs(operator: Operator, graphs: Sequence[Graph]) -> list[Graph]:
 
 
 def is_small(operator: Operator, graph: Graph) -> bool:
-    """Whether a shape can be tried many times."""
+    """Return True if a shape is small enough for many trials."""
     return _elements(operator, graph) <= SMALL_ELEMENTS
 
 
 def _elements(operator: Operator, graph: Graph) -> int:
-    """Elements of inputs and outputs."""
+    """Return the number of elements of inputs and outputs."""
     inputs = sum(math.prod(operator.input_shape(item, graph.shape.dims)) for item in operator.given)
     return inputs + sum(map(math.prod, graph.output_shapes))
 
 
 def cases_at(operator: Operator, graph: Graph, attempt: int) -> list[MutationCase]:
-    """Every draw at one shape; every attempt draws other values."""
+    """Return every draw at one shape; each attempt has other values."""
     return [MutationCase.of(operator, graph, name, _seed(operator, attempt)) for name in DRAWS]
 
 
 def more_plantings(operator: Operator, graph: Graph) -> list[MutationCase]:
-    """Cases with special values: every kind in every input that they reach, `PLACES` times."""
+    """Return cases with special values: every kind in every input that allows it, `PLACES` times."""
     met: Counter[tuple[tuple[int, int, int], ...]] = Counter()
     found = []
     for attempt in range(1, PLANTINGS):
@@ -117,7 +117,7 @@ def more_plantings(operator: Operator, graph: Graph) -> list[MutationCase]:
 
 
 def _kinds(tensor: torch.Tensor) -> tuple[int, int, int]:
-    """How many NaN, Inf and -Inf there are."""
+    """Count NaN, Inf and -Inf."""
     if not tensor.is_floating_point():
         return (0, 0, 0)
     values = readable(tensor)
@@ -125,5 +125,5 @@ def _kinds(tensor: torch.Tensor) -> tuple[int, int, int]:
 
 
 def _seed(operator: Operator, attempt: int) -> str:
-    """Fixed, so that an operator gets the same verdict every time; candidates meet secret ones."""
+    """Return a fixed seed, so that an operator always gets the same verdict; candidates meet secret seeds."""
     return f"gate:{operator.digest}:{attempt}"

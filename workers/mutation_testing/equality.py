@@ -1,8 +1,8 @@
-"""Likeness: whether a mutant that no check finds is wrong at all.
+"""Equality: decides if a mutant that passes all checks is wrong at all.
 
-A mutation need not matter: swallowing infinities changes nothing where there are none, and a coefficient changed in its
-third digit is lost when results are rounded to bfloat16. Such mutants are told apart here, by float64 and by the dtype
-of the outputs; the checks and their tolerances have no say in it.
+A mutation may have no effect. Swallowing infinities changes nothing where there are none, and a change in a
+coefficient's third digit is lost when results are rounded to bfloat16. Such mutants are recognised here, by float64 and
+the dtype of the outputs, independently of the checks and their tolerances.
 """
 
 from collections.abc import Iterable
@@ -21,27 +21,26 @@ from workers.protocol import Graph, Operator
 from workers.reference import evaluate
 
 EQUAL = 1e-9
-"""Relative difference in float64 that is none: what other orders of summation make, with room for cancellation."""
+"""Relative difference in float64 that counts as equal: another order of summation, with room for cancellation."""
 CANCELLED = 1e-6
-"""Share of what float32 arithmetic may lose that is no difference in float64 either: where all terms cancel, what is
-left is noise, and the scale of the row is no measure."""
+"""Share of the loss allowed to float32 arithmetic that counts as equal in float64 too. Where all terms cancel, the rest
+is noise, and the scale of the row is no measure."""
 ROUNDOFFS = 1.0
-"""Roundoffs of the output, relative to the scale of each row, that its last rounding makes at most: half a unit in the
-last place. Of float8, roundoffs of what it is rounded from, as that rounding would hide too much. Root mean square over
-all rows, since in a few of them the scale is next to nothing."""
+"""Maximum error of the output's last rounding, in roundoffs relative to the scale of each row: half a unit in the last
+place. For float8 it is the roundoff of the dtype before, because rounding to float8 would hide too much. It is the root
+mean square over all rows, because the scale of a few is almost zero."""
 SYSTEMATIC = 1 / 8
-"""Roundoffs by which the rows of a case may be too large or too small on average, in draws whose values differ enough
-for that to mean something."""
+"""Maximum average bias of the rows of a case, in roundoffs; only for draws whose values differ enough to show one."""
 ROWS = 16
-"""Fewest rows whose average says anything."""
+"""Minimum number of rows for an average."""
 FLUSHED = torch.finfo(torch.float32).tiny
 """Scale below which results may be flushed to zero."""
 TF32_ROUNDOFF = 2.0**-11
-"""Roundoff of float32 results where TF32 may stand in for float32."""
+"""Roundoff of float32 results where TF32 may replace float32."""
 
 
 def is_identical(outputs: Tensors, case: MutationCase) -> bool:
-    """Whether outputs are those of the reference in the operator's own dtypes, wherever it decides."""
+    """Return True if outputs equal the reference in the operator's own dtypes, wherever it decides."""
     native, undecided = case.reference.native, case.reference.undecided
     return all(
         bool(((got == right) | (got.isnan() & right.isnan()) | open_).all())
@@ -50,7 +49,7 @@ def is_identical(outputs: Tensors, case: MutationCase) -> bool:
 
 
 def is_equal(graph: Graph, case: MutationCase) -> bool:
-    """Whether a mutant computes what the reference does, in float64."""
+    """Return True if a mutant computes the same as the reference in float64."""
     misses = _misses(case, evaluate(graph, case.inputs, double=True))
     if misses is None:
         return False
@@ -62,15 +61,15 @@ def is_equal(graph: Graph, case: MutationCase) -> bool:
 
 
 def are_rounded_away(found: Iterable[tuple[TypedGraph, MutationCase]], *, rounds: bool) -> bool:
-    """Whether values, before they are rounded to the outputs' dtypes, miss by less than that rounding makes.
+    """Return True if values, before they are rounded to the outputs' dtypes, err by less than that rounding.
 
-    In float64, or in the operator's own dtypes where NaN and infinities stand elsewhere in float64: it has room for
-    what overflows in float32, where an infinity and the largest number are then the same.
+    They are compared in float64. If NaN and infinities differ there, they are compared in the operator's own dtypes:
+    float64 represents values that overflow in float32, where an infinity and the largest number are then the same.
 
     Args:
         found: A mutant at a shape, with a case.
-        rounds: Whether the mutant equals the reference in exact arithmetic. One that does not may also be too large or
-            too small by no more than `SYSTEMATIC`.
+        rounds: True if the mutant equals the reference in exact arithmetic. Otherwise its bias must not exceed
+            `SYSTEMATIC`.
     """
     rows = [torch.zeros(1, dtype=torch.float64)]
     doubles = (False,) if rounds else (True, False)
@@ -90,7 +89,7 @@ def are_rounded_away(found: Iterable[tuple[TypedGraph, MutationCase]], *, rounds
 
 
 def _unrounded(mutant: TypedGraph) -> Graph:
-    """The graph without the last rounding of its outputs."""
+    """Return the graph without the last rounding of its outputs."""
     nodes = list(mutant.graph.nodes)
     for number in range(len(mutant.graph.outputs)):
         index = last_rounding(mutant, number)
@@ -109,30 +108,30 @@ def _roundoff(operator: Operator, dtype: torch.dtype) -> float:
 
 @dataclass(frozen=True)
 class _Miss:
-    """What one output misses by, in rows that share a scale, float64."""
+    """Errors of one output in float64, in rows that share a scale."""
 
     errors: torch.Tensor
     values: torch.Tensor
 
     @property
     def scales(self) -> torch.Tensor:
-        """Of the rows, (rows, 1)."""
+        """Scales of the rows, (rows, 1)."""
         return rms(self.values)
 
     @property
     def relative(self) -> torch.Tensor:
-        """Errors over scales, root mean square of every row."""
+        """Errors over scales, as the root mean square of every row."""
         return (rms(self.errors) / self.scales.clamp(min=FLUSHED)).flatten()
 
     @property
     def gain(self) -> float:
-        """How much larger or smaller rows are, on average; zero where there are too few."""
+        """Absolute average bias of the rows; zero if there are too few."""
         gains = slopes(self.errors, self.values)
         return abs(float(gains.mean())) if gains.numel() >= ROWS else 0.0
 
 
 def _misses(case: MutationCase, results: Tensors) -> list[_Miss] | None:
-    """What results miss by, where the reference decides; None if NaN and infinities stand elsewhere."""
+    """Return the errors of results where the reference decides; None if NaN and infinities differ."""
     misses = []
     for got, right, undecided in zip(results, case.reference.expected, case.reference.undecided, strict=True):
         special = ~right.isfinite()

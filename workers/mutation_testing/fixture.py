@@ -1,4 +1,4 @@
-"""Ground: one small shape, with its reference in two forms and the cases that answers are tried in."""
+"""Fixture of trials: one small shape, with its reference in two forms and its cases."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from workers.mutation_testing.formulas import written_out
 from workers.protocol import Graph, Operator
 
 MORE_ROUNDS = 2
-"""Further rounds of cases for mutants that survive the first: faults that show in few rows need some luck."""
+"""Further rounds of cases for mutants that survive the first, because faults in few rows show by chance."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class ShapeFixture:
     Attributes:
         operator: The contract.
         graph: The reference at this shape.
-        cases: The first round, which every answer is tried in.
-        is_most_telling: Whether special values are planted here in all the ways that there are.
+        cases: The first round, for every answer.
+        is_most_telling: True if special values are planted here in all possible ways.
     """
 
     operator: Operator
@@ -31,7 +31,7 @@ class ShapeFixture:
 
     @classmethod
     def all_of(cls, operator: Operator, graphs: Sequence[Graph]) -> list["ShapeFixture"]:
-        """The first round at every shape that is tried; the most telling shape comes first."""
+        """Make the fixtures of all shapes to try; the most telling shape comes first."""
         chosen = enumerate(telling_graphs(operator, graphs))
         return [cls(operator, graph, tuple(cases_at(operator, graph, 0)), index == 0) for index, graph in chosen]
 
@@ -42,7 +42,7 @@ class ShapeFixture:
 
     @cached_property
     def formulas(self) -> TypedGraph:
-        """The reference written out, which mutants are made from."""
+        """The reference written out, from which mutants are made."""
         return TypedGraph.of(written_out(self.sketch), self.cases[0].inputs)
 
     @cached_property

@@ -1,7 +1,7 @@
-"""Formulas: composite operations of a graph written out in plain ones, and narrow arithmetic written out in float32.
+"""Formulas: rewrites composite operations of a graph in plain ones, and narrow arithmetic in float32.
 
-The result computes what the graph does, in other words. It is an honest implementation itself, and what mutants are
-made from: an epsilon or a maximum inside one operation cannot be left out.
+The result computes the same by other operations. It is an honest implementation itself, and mutants are made from it,
+because an epsilon or a maximum inside a composite operation cannot be omitted.
 """
 
 import math
@@ -23,11 +23,11 @@ MOVES = named(
     topk max_pool2d_with_indices
     """
 )
-"""Operations that move, choose or make values: nothing is rounded."""
+"""Operations that move, choose or create values without rounding."""
 
 
 def written_out(sketch: TypedGraph) -> Graph:
-    """The graph with composite operations by their formulas, and half-precision ones in float32, rounded once."""
+    """Rewrite composite operations by their formulas, and half-precision ones in float32, rounded once."""
 
     def change(draft: GraphBuilder, node: Node, index: int) -> Value | None:
         form = sketch.form_of(index)
@@ -40,7 +40,7 @@ def written_out(sketch: TypedGraph) -> Graph:
 
 
 def _widened(draft: GraphBuilder, node: Node, form: TensorForm) -> Value | None:
-    """A half-precision operation as torch computes it: in float32, rounded once."""
+    """Write a half-precision operation as torch computes it: in float32, rounded once."""
     if name_of(node) in MOVES or node.kwargs.get("dtype") is not None:
         return None
     args = [_wide(draft, value) for value in node.args]
@@ -49,7 +49,7 @@ def _widened(draft: GraphBuilder, node: Node, form: TensorForm) -> Value | None:
 
 
 def _wide(draft: GraphBuilder, value: Value) -> Value:
-    """A value of at least float32; constants and integers as they are."""
+    """Cast a narrow value to float32; keep other values."""
     form = draft.form(value)
     return draft.cast(value, torch.float32) if form is not None and form.is_half else value
 
@@ -75,7 +75,7 @@ def _log_softmax(draft: GraphBuilder, node: Node) -> Value | None:
 
 
 def _shifted(draft: GraphBuilder, wide: Value, axis: Value) -> NodeRef:
-    """Values less their maximum."""
+    """Subtract the maximum from values."""
     return draft.call("sub.Tensor", wide, draft.call("amax.default", wide, (axis,), True))
 
 
@@ -148,4 +148,4 @@ FORMULAS: dict[str, Callable[[GraphBuilder, Node], Value | None]] = {
     "gelu": _gelu,
     "addmm": _addmm,
 }
-"""Composite operations by name, and what they are made of."""
+"""Formulas of composite operations, by name."""

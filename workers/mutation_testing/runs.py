@@ -1,35 +1,34 @@
-"""Trials: one answer after another held against the cases, and what becomes of each."""
+"""Trials: each answer is checked in the cases and gets a verdict."""
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from workers.inputs import PLANTED
+from workers.mutation_testing.answers import DEPENDENT, HONEST_ANSWERS, honest_graphs, trivial_answers
 from workers.mutation_testing.builder import TypedGraph
 from workers.mutation_testing.cases import CaseVerdict, MutationCase, Tensors
 from workers.mutation_testing.equality import are_rounded_away, is_equal, is_identical
 from workers.mutation_testing.fixture import ShapeFixture
-from workers.mutation_testing.honest import HONEST_ANSWERS, honest_graphs
 from workers.mutation_testing.mutants import Mutant, mutants_of
-from workers.mutation_testing.trivial import DEPENDENT, trivial_answers
 from workers.protocol import Graph, MutationEntry
 from workers.reference import evaluate
 
 MOST_MUTANTS = 512
-"""Mutants tried; references of the catalogue have under three hundred."""
+"""Maximum number of mutants tried; references of the catalogue have under three hundred."""
 UNFIT = (RuntimeError, IndexError, ValueError, TypeError)
-"""What the evaluation of a mutant raises where its change makes no sense."""
+"""Exceptions of the evaluation of a mutant whose change is meaningless."""
 
 IsUp: TypeAlias = Callable[[], bool]
-"""Whether the time is up."""
+"""Function that returns True once the time is up."""
 Trials: TypeAlias = Callable[[Sequence[ShapeFixture], IsUp], Iterator[MutationEntry]]
-"""Tries answers of one kind until the time is up."""
+"""Function that tries answers of one kind until the time is up."""
 Doubtful: TypeAlias = list[tuple[ShapeFixture, Graph, MutationCase]]
-"""A mutant's graph at a shape, and a case in which its results are not the reference's to the last bit."""
+"""Graphs of a mutant by shape, each with a case where its results differ from the reference in any bit."""
 
 
 class AnswerTally:
-    """What is known of one answer so far."""
+    """Count of one answer's cases and failures so far."""
 
     def __init__(self) -> None:
         self.cases = 0
@@ -44,18 +43,18 @@ class AnswerTally:
             self.first = self.first or verdict
 
     def entry(self, name: str, kind: str, verdict: str, *, reason: str = "") -> MutationEntry:
-        """The answer's row of the table."""
+        """Return the answer's row of the table."""
         check = self.first.check if self.first else None
         row = {"name": name, "kind": kind, "verdict": verdict, "check": check, "reason": reason}
         return MutationEntry.model_validate({**row, "cases": self.cases, "failures": self.failures})
 
 
-def honest_entries(grounds: Sequence[ShapeFixture], is_up: IsUp) -> Iterator[MutationEntry]:
-    """Right answers: each must pass everywhere."""
+def honest_entries(fixtures: Sequence[ShapeFixture], is_up: IsUp) -> Iterator[MutationEntry]:
+    """Try right answers: each must pass everywhere."""
     tallies: dict[str, AnswerTally] = {}
-    for ground, case in _until(is_up, grounds):
+    for fixture, case in _until(is_up, fixtures):
         answers = {name: make(case) for name, make in HONEST_ANSWERS.items()}
-        for name, graph in honest_graphs(ground.sketch, ground.formulas).items():
+        for name, graph in honest_graphs(fixture.sketch, fixture.formulas).items():
             answers[name] = evaluate(graph, case.inputs, double=False)
         _count(tallies, answers.items(), case)
     for name, tally in tallies.items():
@@ -63,16 +62,16 @@ def honest_entries(grounds: Sequence[ShapeFixture], is_up: IsUp) -> Iterator[Mut
         yield tally.entry(name, "honest", verdict, reason=tally.first.reason if tally.first else "")
 
 
-def trivial_entries(grounds: Sequence[ShapeFixture], is_up: IsUp) -> Iterator[MutationEntry]:
-    """Answers without work: each must fail in some case.
+def trivial_entries(fixtures: Sequence[ShapeFixture], is_up: IsUp) -> Iterator[MutationEntry]:
+    """Try answers without work: each must fail in some case.
 
-    Planted values do not count: any of them is missed there, however small or meaningless other results may be. An
-    answer that is made of a case's own inputs or results may be what the operator computes; it counts as equivalent if
-    it is right to the last bit everywhere.
+    Planted values do not count: every such answer misses them, however small or meaningless other results may be. An
+    answer made from a case's own inputs or results may be what the operator computes. It counts as equivalent if it is
+    right in every bit everywhere.
     """
     tallies: dict[str, AnswerTally] = {}
     wrong: set[str] = set()
-    for _, case in _until(is_up, grounds):
+    for _, case in _until(is_up, fixtures):
         if case.draw in PLANTED:
             continue
         answers = dict(trivial_answers(case))
@@ -84,15 +83,15 @@ def trivial_entries(grounds: Sequence[ShapeFixture], is_up: IsUp) -> Iterator[Mu
         yield tally.entry(name, "trivial", verdict)
 
 
-def _until(is_up: IsUp, grounds: Sequence[ShapeFixture]) -> Iterator[tuple[ShapeFixture, MutationCase]]:
-    """The first round of cases, at least one of them."""
+def _until(is_up: IsUp, fixtures: Sequence[ShapeFixture]) -> Iterator[tuple[ShapeFixture, MutationCase]]:
+    """Yield the first round of cases until the time is up, but at least one."""
     first = True
-    for ground in grounds:
-        for case in ground.cases:
+    for fixture in fixtures:
+        for case in fixture.cases:
             if not first and is_up():
                 return
             first = False
-            yield ground, case
+            yield fixture, case
 
 
 def _count(tallies: dict[str, AnswerTally], answers: Iterable[tuple[str, Tensors]], case: MutationCase) -> None:
@@ -100,16 +99,16 @@ def _count(tallies: dict[str, AnswerTally], answers: Iterable[tuple[str, Tensors
         tallies.setdefault(name, AnswerTally()).add(case.judge(answer))
 
 
-def mutant_entries(grounds: Sequence[ShapeFixture], is_up: IsUp) -> Iterator[MutationEntry]:
-    """Wrong implementations: each must fail in some case, unless it is not wrong; it is let go at its first failure.
+def mutant_entries(fixtures: Sequence[ShapeFixture], is_up: IsUp) -> Iterator[MutationEntry]:
+    """Try wrong implementations until their first failure: each must fail in some case, unless it is equivalent.
 
-    They are tried in a shuffled order, so that those that there is time for are a fair sample, as are the first
+    The order is shuffled. So the mutants tried before the time is up are a fair sample, and so are the first
     `MOST_MUTANTS` of a very large reference.
     """
     places: dict[str, list[tuple[ShapeFixture, Mutant]]] = {}
-    for ground in grounds:
-        for mutant in mutants_of(ground.operator, ground.formulas):
-            places.setdefault(mutant.name, []).append((ground, mutant))
+    for fixture in fixtures:
+        for mutant in mutants_of(fixture.operator, fixture.formulas):
+            places.setdefault(mutant.name, []).append((fixture, mutant))
     names = list(places)
     random.Random(0).shuffle(names)
     entries = {name: _tried(name, places[name], is_up) for name in names[:MOST_MUTANTS]}
@@ -117,10 +116,10 @@ def mutant_entries(grounds: Sequence[ShapeFixture], is_up: IsUp) -> Iterator[Mut
 
 
 def _tried(name: str, places: Sequence[tuple[ShapeFixture, Mutant]], is_up: IsUp) -> MutationEntry | None:
-    """What becomes of a mutant; None where the mutation applies nowhere, or makes no sense for some values."""
+    """Try a mutant. Returns None if the mutation applies nowhere, or is meaningless for some values."""
     rounds = places[0][1].rounds
     tally, doubtful = AnswerTally(), Doubtful()
-    for ground, graph, case in _cases(places, is_up):
+    for fixture, graph, case in _cases(places, is_up):
         outputs = _outputs(graph, case)
         if outputs is None:
             return None
@@ -129,7 +128,7 @@ def _tried(name: str, places: Sequence[tuple[ShapeFixture, Mutant]], is_up: IsUp
         if tally.failures:
             return tally.entry(name, "mutant", "killed")
         if not same:
-            doubtful.append((ground, graph, case))
+            doubtful.append((fixture, graph, case))
     if is_up():
         return tally.entry(name, "mutant", "untried")
     return tally.entry(name, "mutant", _verdict_on_survivor(doubtful, rounds=rounds)) if tally.cases else None
@@ -138,23 +137,23 @@ def _tried(name: str, places: Sequence[tuple[ShapeFixture, Mutant]], is_up: IsUp
 def _cases(
     places: Sequence[tuple[ShapeFixture, Mutant]], is_up: IsUp
 ) -> Iterator[tuple[ShapeFixture, Graph, MutationCase]]:
-    """Every case of a mutant until the time is up, the first round at all shapes before the others."""
+    """Yield the cases of a mutant until the time is up, the first round at all shapes before the others."""
     fitting = []
-    for ground, mutant in places:
-        graph = None if is_up() else _fitting(ground, mutant)
+    for fixture, mutant in places:
+        graph = None if is_up() else _built(fixture, mutant)
         if graph is not None:
-            fitting.append((ground, graph))
-            yield from ((ground, graph, case) for case in ground.cases if not is_up())
-    for ground, graph in fitting:
-        yield from ((ground, graph, case) for case in ground.more_cases if not is_up())
+            fitting.append((fixture, graph))
+            yield from ((fixture, graph, case) for case in fixture.cases if not is_up())
+    for fixture, graph in fitting:
+        yield from ((fixture, graph, case) for case in fixture.more_cases if not is_up())
 
 
-def _fitting(ground: ShapeFixture, mutant: Mutant) -> Graph | None:
-    """The mutant's graph at a shape, if the mutation applies there and returns what can be compared at all."""
+def _built(fixture: ShapeFixture, mutant: Mutant) -> Graph | None:
+    """Build the mutant's graph at a shape. Returns None if it does not apply, or its results are not comparable."""
     graph = mutant.build()
     if graph is None:
         return None
-    case = ground.cases[0]
+    case = fixture.cases[0]
     outputs = _outputs(graph, case)
     if outputs is None:
         return None
@@ -164,7 +163,7 @@ def _fitting(ground: ShapeFixture, mutant: Mutant) -> Graph | None:
 
 
 def _outputs(graph: Graph, case: MutationCase) -> Tensors | None:
-    """What a mutant makes of a case; None if it cannot be evaluated: a computed index may be out of bounds."""
+    """Evaluate a mutant in a case. Returns None if that fails, as when a computed index is out of bounds."""
     try:
         return evaluate(graph, case.inputs, double=False)
     except UNFIT:
@@ -172,8 +171,8 @@ def _outputs(graph: Graph, case: MutationCase) -> Tensors | None:
 
 
 def _verdict_on_survivor(doubtful: Doubtful, *, rounds: bool) -> str:
-    """What a mutant is that passes every check."""
+    """Return the verdict on a mutant that passes every check."""
     if not doubtful or (not rounds and all(is_equal(graph, case) for _, graph, case in doubtful)):
         return "equivalent"
-    found = ((TypedGraph.of(graph, ground.cases[0].inputs), case) for ground, graph, case in doubtful)
+    found = ((TypedGraph.of(graph, fixture.cases[0].inputs), case) for fixture, graph, case in doubtful)
     return "within_rounding" if are_rounded_away(found, rounds=rounds) else "survived"

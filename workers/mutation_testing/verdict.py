@@ -1,4 +1,4 @@
-"""The verdict: from the table of what was tried to whether a search may start, with a reason a person can act on."""
+"""The verdict on an operator, from the table of trials, with a reason that a person can act on."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,17 +7,17 @@ from typing import Literal
 from workers.protocol import REASON_CHARS, MutationEntry, MutationReport, Operator
 
 LEAST_KILL_RATE = 0.99
-"""Share of wrong answers that the checks must find."""
+"""Minimum share of wrong answers that the checks must find."""
 KINDS = frozenset({"honest", "trivial", "mutant"})
 """Kinds of answers that must have been tried."""
 NAMED = 5
-"""Survivors that a reason names."""
+"""Maximum number of survivors that a reason names."""
 
 
 def summed_up(
     operator: Operator, shapes: Sequence[str], entries: Sequence[MutationEntry], seconds: float
 ) -> MutationReport:
-    """The whole verdict on an operator."""
+    """Sum up the trials of an operator."""
     wrong = [entry for entry in entries if entry.kind != "honest"]
     counts = Counter(entry.verdict for entry in wrong)
     counted = counts["killed"] + counts["survived"]
@@ -27,7 +27,7 @@ def summed_up(
     if failure := _failure(operator, entries, rate):
         verdict, reason = "failed", failure
     elif KINDS - {entry.kind for entry in entries if entry.verdict != "untried"}:
-        verdict, reason = "untried", f"{reason or 'nothing was tried'}; ranges with smaller sizes make it possible"
+        verdict, reason = "untried", f"{reason or 'nothing was tried'}; declare ranges with smaller sizes"
     return MutationReport(
         verdict=verdict,
         reason=reason[:REASON_CHARS],
@@ -39,27 +39,27 @@ def summed_up(
 
 
 def _failure(operator: Operator, entries: Sequence[MutationEntry], rate: float | None) -> str:
-    """Why no search may start; empty if one may."""
+    """Return the reason that forbids a search; empty if one may start."""
     rejected = [entry for entry in entries if entry.verdict == "rejected"]
     if rejected:
         worst = max(rejected, key=lambda entry: entry.failures)
         return (
-            f"right answers are refused: '{worst.name}' fails the check {worst.check} in {worst.failures} of "
+            f"right answers fail: '{worst.name}' fails the check {worst.check} in {worst.failures} of "
             f"{worst.cases} cases ({worst.reason}). Do results jump where sums differ by a rounding, or does the "
             "reference lose what float64 keeps?"
         )
     accepted = [entry for entry in entries if entry.kind == "trivial" and entry.verdict == "survived"]
     if accepted:
         return (
-            f"the checks take {_names(accepted)} for right in every case. Results must depend on the inputs, and be "
-            f"neither NaN throughout nor so small that {_dtypes(operator)} has no digits for them"
+            f"the checks accept {_names(accepted)} in every case. Results must depend on the inputs, must not all be "
+            f"NaN, and must not be too small for {_dtypes(operator)}"
         )
     if rate is not None and rate < LEAST_KILL_RATE:
         missed = [entry for entry in entries if entry.verdict == "survived"]
         return (
-            f"the checks find {rate:.1%} of the wrong kernels that were tried, and {LEAST_KILL_RATE:.0%} are needed. "
-            f"Not found: {_names(missed)}. Does every input matter at small shapes, do its bounds let values reach "
-            f"where it does, and has {_dtypes(operator)} digits for the results?"
+            f"the checks find {rate:.1%} of the wrong kernels that were tried; {LEAST_KILL_RATE:.0%} are required. "
+            f"Not found: {_names(missed)}. Does every input matter at small shapes, do its bounds include the values "
+            f"for which it matters, and does {_dtypes(operator)} have digits for the results?"
         )
     return ""
 

@@ -1,18 +1,19 @@
-"""The checker: looks at what the runner left in its arena, in a process with a context of its own.
+"""The oracle: inspects what the runner left in its arena, in a process with a context of its own.
 
-It runs no candidate's code, and the runner never knows what is right.
+It runs no candidate's code, and the runner never knows the right results.
 
-    serving       `serve`: the loop, on a card of `open_card`; `Oracle`: what benches of a card share
-    card          the only module that touches CUDA
-    examiner      one order after the other
-    sight         what is seen of a run, and what it was given
-    zones         red zones, in words
-    answers       what timed outputs are held against
-    memory        answers that are kept
-    glance        the quick look at all runs of a round
-    repetition    whether two runs agree
-    kernels       the Triton kernels behind the quick look
-    compilation   their machine code, made without a card
+    server         `serve`: the loop, on a card of `open_card`; `Oracle`: shared by the executors of a card
+    card           the only module that touches CUDA
+    examiner       carries out commands
+    views          buffers of a run, and its inputs made again
+    red_zones      descriptions of damaged red zones
+    isolation      untrusted calls kept to their own work and time
+    answers        expected results and bounds of timed outputs
+    answer_cache   answers that are kept
+    fast_check     the fast check of all runs of a round
+    repetition     agreement of two runs
+    kernels        the Triton kernels of the fast check
+    compilation    their machine code, made without a card
 """
 
 from workers.oracle.compilation import compile_oracle

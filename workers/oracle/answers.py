@@ -1,6 +1,6 @@
-"""Answers: what timed outputs are held against, worked out once for each content and kept on the card.
+"""Answers: expected results and bounds of timed outputs, computed once per content and kept on the card.
 
-An answer holds the reference in float64, or in float32 for outputs so narrow that it makes no difference, and the
+An answer holds the reference in float64, or in float32 for outputs so narrow that it makes no difference. It holds the
 bounds of `workers.checks` in a form that one pass over an output can use.
 """
 
@@ -24,11 +24,7 @@ from workers.float8 import is_float8, readable
 
 @dataclass(frozen=True)
 class ExactAnswer:
-    """The answer for integers and booleans.
-
-    Attributes:
-        values: In the output's dtype and shape.
-    """
+    """The answer for integers and booleans: expected values in the output's dtype and shape."""
 
     values: torch.Tensor
 
@@ -39,7 +35,7 @@ class ExactAnswer:
 
     @property
     def bytes(self) -> int:
-        """What it takes on the card."""
+        """Size on the card."""
         return self.values.nbytes
 
 
@@ -50,14 +46,15 @@ class FloatAnswer:
     Attributes:
         kind: Dtype and shape of the output.
         values: (rows, columns), expected values; NaN and infinities where the operator's own dtypes have them.
-        inverse: (rows,), one over what the worst element of a row may miss; in the dtype of `values`.
-        squares: (rows,) float32, what the squared errors of a row, times `inverse` squared, may add up to.
-        gains: (rows,) float32, what turns a row's sum of errors x values, both times `inverse`, into a slope; zero
-            where the row has no scale, or says nothing of a bias, as none does whose draw the check leaves out.
-        own: Share of its own value that any element may miss.
-        leeway: (2, rows) float32, how many times the root of `squares`, and what any element may miss, few may.
-        gain_limit: Mean slope that is nobody's concern.
-        widened: Whether bounds allow for what nudged inputs do, and rows that those move say nothing of a bias.
+        inverse: (rows,), one over the maximum error of a row's worst element; in the dtype of `values`.
+        squares: (rows,) float32, maximum sum of the squared errors of a row, times `inverse` squared.
+        gains: (rows,) float32, factors that turn a row's sum of errors x values, both times `inverse`, into a slope;
+            zero if the row has no scale or no part in the bias check, as on draws that the check skips.
+        own: Share of its own value that any element may be off.
+        leeway: (2, rows) float32, factors on the root of `squares` and on the maximum error of any element, for few.
+        gain_limit: Maximum mean slope that does not matter.
+        widened: True if bounds allow the movement under nudged inputs, and rows that move have no part in the bias
+            check.
     """
 
     kind: tuple[torch.dtype, torch.Size]
@@ -72,7 +69,7 @@ class FloatAnswer:
 
     @property
     def bytes(self) -> int:
-        """What it takes on the card."""
+        """Size on the card."""
         return sum(each.nbytes for each in (self.values, self.inverse, self.squares, self.gains, self.leeway))
 
 
@@ -80,11 +77,9 @@ Answer = ExactAnswer | FloatAnswer
 
 
 def derive(evidence: CheckEvidence, *, widened: bool) -> tuple[Answer, ...]:
-    """Work out the answers for all outputs.
+    """Compute the answers for all outputs from evidence of a perfect kernel, whose outputs are the native reference's.
 
-    Args:
-        evidence: Of a perfect kernel: its outputs are those of the reference in the operator's own dtypes.
-        widened: Also allow for what nudged inputs do to results, as `workers.checks` do in doubt.
+    If `widened`, also allow the movement of results under nudged inputs, as `workers.checks` do in doubt.
     """
     return tuple(_derive(evidence, number, widened) for number in range(len(evidence.outputs)))
 
@@ -93,7 +88,7 @@ def _derive(evidence: CheckEvidence, number: int, widened: bool) -> Answer:
     native, expected = evidence.reference.native[number], evidence.reference.expected[number]
     if not native.is_floating_point() or not native.numel():
         return ExactAnswer(native)
-    if widened:  # Worked out while nothing else as large is at hand.
+    if widened:  # Computed while nothing else as large is in memory.
         _ = evidence.reference.sensitivity, evidence.reference.coarse_sensitivity
     errors = RowErrors.of(evidence, number)
     averaged = RowErrors.to_average(evidence, number) if is_float8(native.dtype) else errors

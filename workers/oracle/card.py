@@ -1,4 +1,4 @@
-"""The card as the checker uses it: a context of its own, the runner's arena by its handle, and kernels of ours."""
+"""The oracle's card: a context of its own, the runner's arena by its handle, and support kernels."""
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,6 @@ from workers import driver
 from workers.checks.error_ratio import FRACTION
 from workers.commands import POISON, ByteRange
 from workers.device_kernels import (
-    SUPPORT,
     ContentJob,
     DeviceKernels,
     SupportKernel,
@@ -22,37 +21,32 @@ from workers.device_kernels import (
 )
 from workers.oracle.answers import FloatAnswer
 from workers.oracle.base import Tensors
-from workers.oracle.compilation import ORACLE, measure_name
+from workers.oracle.compilation import measure_name
 from workers.oracle.kernels import ROWS, SPAN, WORDS
 from workers.protocol import Operator, Shape, View
 from workers.runner.arena import Arena, free_idle
 
 SHARE = 0.7
-"""Share of the card's memory that the checker may take, answers and all: what is right for an output of 1.9 * 10**9
-float32 takes twelve times its bytes to work out, 90 GB, beside two runs in 30 GB. It is given back before baselines
-need it."""
+"""Share of the card's memory that the oracle may take, answers included. Computing the expected values of an output of
+1.9 * 10**9 float32 takes twelve times its bytes, 90 GB, beside two runs in 30 GB. The memory is released before
+baselines need it."""
 MEASURES = 5
-"""Figures that `workers.oracle.kernels.measure` writes for each row."""
+"""Figures per row that `workers.oracle.kernels.measure` writes."""
 _ALIGNMENT = 16
-# Bytes that the kernels take addresses to be multiples of.
-_WARP = 32
+# Alignment that the kernels assume, in bytes.
 
 
 class CudaOracleCard:
-    """A card that is open in this process. Has the shape of `workers.oracle.base.OracleCard`.
+    """A card that is open in this process; an `OracleCard`.
 
     Attributes:
-        opened: What the driver says of it.
-        device: Where tensors are.
+        opened: Properties of the card, from the driver.
+        device: Device of the tensors.
         memory_bytes: Size of its memory.
     """
 
     def __init__(self, index: int, kernels: Mapping[str, SupportKernel]) -> None:
-        """Open it.
-
-        Args:
-            index: Its number on this machine.
-            kernels: From `compile_support` and `compile_oracle`, for its target.
+        """Open a card by its index, with the results of `compile_support` and `compile_oracle` for its target.
 
         Raises:
             ToolMissing: If this machine has no such card.
@@ -64,22 +58,17 @@ class CudaOracleCard:
         self.device = torch.device("cuda", index)
         self.memory_bytes = int(torch.cuda.get_device_properties(index).total_memory)
         self._stream = torch.cuda.current_stream().cuda_stream
-        self._support = DeviceKernels({name: kernels[name] for name in SUPPORT if name in kernels})
-        self._kernels = {name: kernels[name] for name in ORACLE}
-        self._functions = {
-            name: driver.load_function(kernel.code, kernel.entry, kernel.shared_bytes)
-            for name, kernel in self._kernels.items()
-        }
+        self._support = DeviceKernels(kernels)
         self._arena: Arena | None = None
 
-    def beside(self) -> Self:
-        """The same card once more, for who looks into an arena of their own; it looks into none yet."""
+    def without_arena(self) -> Self:
+        """Return the same card without an arena, for another executor."""
         other = copy.copy(self)
         other._arena = None
         return other
 
     def attach(self, handle: str, arena_bytes: int) -> None:
-        """Open another arena in place of the former one, or none if the handle is empty."""
+        """Attach another arena in place of the former one, or none if the handle is empty."""
         if self._arena is not None:
             self._arena.close()
             self._arena = None
@@ -87,11 +76,7 @@ class CudaOracleCard:
             self._arena = Arena.open(bytes.fromhex(handle), arena_bytes)
 
     def views(self, view: View, bases: Sequence[int]) -> list[torch.Tensor]:
-        """A plan's view in each of several buffers, which start at these bytes of the arena.
-
-        Raises:
-            ValueError: If one does not lie in it.
-        """
+        """Return a plan's view in each of several buffers, which start at these bytes of the arena."""
         return self._opened_arena().views(view, bases)
 
     def fill(self, operator: Operator, shape: Shape, seed: str, contents: Mapping[int, Tensors]) -> None:
@@ -105,21 +90,11 @@ class CudaOracleCard:
         self._support.fill_content(self._stream, jobs)
 
     def address(self, offset: int, size: int) -> int:
-        """Where so many bytes lie that begin at a byte of the arena.
-
-        Raises:
-            ValueError: If they do not lie in it.
-        """
+        """Return the address of a range of the arena."""
         return self._opened_arena().address(offset, size)
 
     def sums(self, memory: Sequence[Sequence[int]], sizes: Sequence[int], key: int) -> torch.Tensor:
-        """What stretches of memory add up to, (rows, columns) int64, as `workers.device_kernels.kernels.sum_up` has it.
-
-        Args:
-            memory: Addresses by row and column, multiples of 16.
-            sizes: Bytes of the stretches, by column.
-            key: An odd number of 63 bits that sums follow from.
-        """
+        """Return checksums of memory, (rows, columns) int64, by `workers.device_kernels.kernels.sum_up`."""
         found = torch.zeros((len(memory), len(sizes)), dtype=torch.int64, device=self.device)
         regions = ((address, size) for row in memory for address, size in zip(row, sizes, strict=True))
         targets = range(found.data_ptr(), found.data_ptr() + found.nbytes, found.itemsize)
@@ -128,11 +103,11 @@ class CudaOracleCard:
         return found
 
     def damaged_bytes(self, zones: Sequence[tuple[int, int]], seed: str) -> int:
-        """Bytes of red zones, (offset, bytes), that do not hold the pattern of a seed."""
+        """Count the bytes of red zones, (offset, bytes), that do not hold the pattern of a seed."""
         return self._support.zones_count(self._stream, self._opened_arena().pointer, zones, zone_seed(seed))
 
     def is_poisoned(self, ranges: Sequence[ByteRange]) -> bool:
-        """Whether every byte of stretches of the arena is poison; they begin at multiples of 16 bytes."""
+        """Return True if every byte of the ranges is poison; they begin at multiples of 16 bytes."""
         arena = self._opened_arena()
         whole = [(arena.pointer + start, size) for start, end in ranges if (size := (end - start) // 16 * 16)]
         rests = [arena.tensor(end - size, size) for start, end in ranges if (size := (end - start) % 16)]
@@ -141,21 +116,18 @@ class CudaOracleCard:
         return not rests or bool((torch.cat(rests) == POISON).all())
 
     def differences(self, left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> torch.Tensor:
-        """By pair of equally large tensors, (pairs,) int32: zero if they are equal bit for bit."""
+        """Compare pairs of equally large tensors, (pairs,) int32: zero if they are equal bit for bit."""
         pairs = [(_packed(one), _packed(other)) for one, other in zip(left, right, strict=True)]
         counts = torch.zeros(len(pairs), dtype=torch.int32, device=self.device)
         size = pairs[0][0].nbytes if pairs else 0
         if size:
             grid = (max(1, -(-(size // 8) // WORDS.value)), len(pairs), 1)
             jobs = self._table(_addresses(*pair) for pair in pairs)
-            self._launch("differences", grid, [jobs.data_ptr(), counts.data_ptr(), size])
+            self._support.launch(self._stream, "differences", grid, [jobs.data_ptr(), counts.data_ptr(), size])
         return counts
 
     def margins(self, outputs: Sequence[torch.Tensor], answers: Sequence[FloatAnswer]) -> torch.Tensor:
-        """How near float outputs of one dtype and shape are to the bounds of an answer each, (2, outputs) float32.
-
-        As `workers.oracle.kernels.sift` says: of errors, and of what they have in common.
-        """
+        """Return error margins of float outputs of one dtype and shape against an answer each, (2, outputs) float32."""
         rows, columns = answers[0].values.shape
         spans, count = -(-columns // SPAN.value), len(outputs)
         seen = [_packed(_measurable(output)) for output in outputs]
@@ -164,46 +136,38 @@ class CudaOracleCard:
         measures = torch.empty((MEASURES, count, spans, rows), device=self.device)
         name = measure_name(str(outputs[0].dtype).removeprefix("torch."), columns)
         arguments = [jobs.data_ptr(), measures.data_ptr(), rows, columns, float_bits(answers[0].own)]
-        self._launch(name, (-(-rows // ROWS.value), spans, count), arguments)
+        self._support.launch(self._stream, name, (-(-rows // ROWS.value), spans, count), arguments)
         bounds = self._table(
             [*_addresses(answer.squares, answer.gains, answer.leeway), limits(answer)] for answer in answers
         )
         found = torch.empty((2, count), device=self.device)
         few = float_bits(FRACTION * answers[0].values.numel())
-        self._launch(
-            "sift", (count, 1, 1), [bounds.data_ptr(), measures.data_ptr(), found.data_ptr(), rows, spans, few]
-        )
+        arguments = [bounds.data_ptr(), measures.data_ptr(), found.data_ptr(), rows, spans, few]
+        self._support.launch(self._stream, "sift", (count, 1, 1), arguments)
         return found
 
     def free(self, beyond: int = 0) -> None:
-        """Give memory back that nothing uses, if it is more than `beyond` bytes."""
+        """Release unused memory, if it is more than `beyond` bytes."""
         free_idle(self.device, beyond)
 
     def _opened_arena(self) -> Arena:
         if self._arena is None:
-            raise ValueError("there is no arena to look into yet")
+            raise ValueError("no arena is attached")
         return self._arena
 
     def _table(self, rows: Iterable[Sequence[int]]) -> torch.Tensor:
-        """Words on the card; the driver takes a copy at once, so that the host need not wait for the card."""
+        """Put words on the card. The driver copies them at once, so that the host need not wait for the card."""
         words = torch.tensor([*chain.from_iterable(rows)], dtype=torch.int64)
         return words.to(self.device, non_blocking=True)
 
-    def _launch(self, name: str, grid: tuple[int, int, int], arguments: Sequence[int]) -> None:
-        kernel = self._kernels[name]
-        no_scratch = (0, 0)
-        parameters = driver.LaunchParameters([*arguments, *no_scratch])
-        launch = driver.make_launcher(self._functions[name], grid, kernel.num_warps * _WARP, kernel.shared_bytes)
-        launch(self._stream, parameters.address)
-
 
 def _measurable(output: torch.Tensor) -> torch.Tensor:
-    """An output in a dtype that there is a kernel for: float16 holds every value of float8."""
+    """Return an output in a dtype that has a kernel: float16 holds every value of float8."""
     return output.half() if output.itemsize == 1 else output
 
 
 def _packed(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor as the kernels take it; a copy if it is not contiguous or lies badly."""
+    """Return the tensor as the kernels take it: a copy if it is not contiguous or not aligned."""
     tensor = tensor.contiguous()
     return tensor.clone() if tensor.data_ptr() % _ALIGNMENT else tensor
 
@@ -213,5 +177,5 @@ def _addresses(*tensors: torch.Tensor) -> list[int]:
 
 
 def limits(answer: FloatAnswer) -> int:
-    """What `workers.oracle.kernels.sift` has to know of an answer's bias, in one word."""
+    """Return the bias limits of an answer as `workers.oracle.kernels.sift` takes them, in one word."""
     return float_bits(answer.gain_limit) | answer.widened << 32

@@ -1,4 +1,4 @@
-"""Machine code of the checker's kernels for a target, made by Triton without a card. In the bench, before it forks."""
+"""Machine code of the oracle's kernels for a target, made by Triton without a card, in the executor before it forks."""
 
 from typing import Any
 
@@ -18,34 +18,26 @@ MEASURED = {
     "float8_e4m3fn": tl.float16,
     "float8_e5m2": tl.float16,
 }
-"""Dtypes of outputs, and in which they are measured: float16 holds every value of float8."""
+"""Dtypes in which outputs are measured, by their own: float16 holds every value of float8."""
 EVEN = 16
-"""Rows whose length is a multiple of this many elements are read in whole vectors."""
+"""Divisor of row lengths whose elements are read in whole vectors."""
 
 
 def measure_name(dtype: str, columns: int) -> str:
-    """The kernel that measures outputs of a dtype in rows of so many columns."""
+    """Return the name of the kernel that measures outputs of a dtype in rows of so many columns."""
     return f"measure_{dtype}_{'even' if columns % EVEN == 0 else 'odd'}"
 
 
 def measure_constants(dtype: str) -> dict[str, Any]:
-    """Constants of the kernel that measures outputs of a dtype, by name."""
+    """Return the constants of the kernel that measures outputs of a dtype, by name."""
     return {"dtype": MEASURED[dtype], "bits": mantissa_bits(getattr(torch, dtype))}
-
-
-ORACLE: tuple[str, ...] = (
-    "differences",
-    "sift",
-    *(measure_name(dtype, columns) for dtype in MEASURED for columns in (EVEN, EVEN - 1)),
-)
-"""Names of the kernels: what `kernels` calls them, the last by dtype and by whether rows are even."""
 
 
 def compile_oracle(target: str) -> dict[str, SupportKernel]:
     """Compile every kernel for a target.
 
     Raises:
-        ToolMissing: If the target is none of NVIDIA's.
+        ToolMissing: If the target is not one of NVIDIA's.
     """
     sheet = sheet_of(target)
     compiled = {

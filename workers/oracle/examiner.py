@@ -1,4 +1,4 @@
-"""The examiner: carries out one order after the other and says what it saw."""
+"""The examiner: carries out commands and returns findings."""
 
 from collections.abc import Mapping, Sequence
 
@@ -27,17 +27,11 @@ from workers.oracle.views import give_evidence, inputs_before, outputs
 from workers.protocol import Outcome
 
 IDLE_BYTES = 8 * 2**30
-"""How much of the card may be kept for the next look: what a batch of runs takes (`workers.oracle.fast_check`)."""
+"""Maximum unused memory that is kept for the next look: the size of a batch of runs (`workers.oracle.fast_check`)."""
 
 
 class Examiner:
-    """Judges runs in an arena against the operator that was adopted last.
-
-    Args:
-        card: Holds the arena.
-        memory: Keeps answers; several examiners may share it.
-        checks: What runs are held against, besides red zones and repetition.
-    """
+    """Judges runs in an arena against the operator that was set last; several examiners may share an answer cache."""
 
     def __init__(self, card: OracleCard, memory: AnswerCache, checks: Mapping[str, Check] = CHECKS) -> None:
         self._card = card
@@ -47,10 +41,10 @@ class Examiner:
         self._results = CheckResults(checks)
 
     def answer(self, order: Order) -> ExaminedRuns:
-        """Carry out an order.
+        """Carry out a command.
 
         Raises:
-            BadMessage: If the order is not for a checker, or makes no sense now.
+            BadMessage: If the command is not for an oracle, or makes no sense now.
         """
         match order:
             case AttachArena():
@@ -69,22 +63,22 @@ class Examiner:
             case ExamineRound():
                 return self._examine_round(order)
             case _:
-                raise BadMessage(f"'{order.order}' is no order for a checker")
+                raise BadMessage(f"'{order.order}' is not a command for an oracle")
         return self._conclude()
 
     def tidy(self) -> None:
-        """Give memory back that was needed for a while, if it is much: others on the card may need it next."""
+        """Release unused memory, if it is much: others on the card may need it next."""
         self._card.free(beyond=IDLE_BYTES)
 
     def drop_cache(self) -> None:
-        """Let go of all that can be worked out again."""
+        """Drop everything that can be computed again."""
         self._memory.clear()
         self._card.free()
 
     @property
     def _subject(self) -> OracleSubject:
         if self._current is None:
-            raise BadMessage("there is no operator to judge by yet")
+            raise BadMessage("no operator is set yet")
         return self._current
 
     def _examine(self, order: ExamineRuns) -> ExaminedRuns:
@@ -104,7 +98,7 @@ class Examiner:
         return self._conclude()
 
     def _difference(self, first: PlanRun, second: PlanRun) -> str | None:
-        """In what two runs on equal content differ, in words; None if in nothing that matters."""
+        """Describe the difference of two runs on equal content; None if no difference matters."""
         one, other = outputs(self._card, [first, second])
         if not any((self._card.differences([a], [b]) > 0).any() for a, b in zip(one, other, strict=True)):
             return None
@@ -134,15 +128,13 @@ class Examiner:
     def _examine_idle(self, order: ExamineIdle) -> ExaminedRuns:
         if self._card.is_poisoned(order.ranges):
             return self._conclude()
-        reason = "it writes to memory far from its buffers: mask what it stores, and compute addresses from arguments"
+        reason = "it writes to memory far from its buffers: mask its stores, and compute addresses from arguments"
         return self._conclude(Outcome.OUT_OF_BOUNDS, reason)
 
     def _suspects(self, mine: Sequence[PlanRun], its: Sequence[PlanRun] = ()) -> tuple[list[PlanRun], list[PlanRun]]:
-        """Runs that are not seen to be right, even if results may move as nudged inputs do.
+        """Return the candidate's and the pacer's runs that the fast check does not clear, even with widened bounds.
 
-        Args:
-            mine: The candidate's, of one plan. What is seen to be right of them is entered in the ledger.
-            its: The pacer's, timed beside them.
+        The candidate's are of one plan; those that are cleared are recorded in the results.
         """
         fast_check, runs = FastCheck(self._card, self._subject, self._memory), [*mine, *its]
         margins = fast_check.margins(runs)

@@ -1,6 +1,6 @@
-"""The quick look at what runs left: one pass over every output, and one over every input, known by what it adds up to.
+"""The fast check of runs: one pass over every output, and one over every input, recognised by its checksum.
 
-A run that does not look right is a suspect, no more: whether it fails is for the table of checks to say.
+A run that it does not clear is only a suspect: the table of checks decides if it fails.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,11 +18,11 @@ from workers.protocol import Shape
 
 
 class ErrorMargin(NamedTuple):
-    """How near a run is to failing: where both keep to 1 it is right.
+    """Errors of a run relative to their bounds; the run is right if both are at most 1.
 
     Attributes:
-        error: Of its errors; infinite if it changed an input, or an output is no such thing as it should be.
-        bias: Of what its errors have in common.
+        error: Largest error over its bound; infinite if an input changed, or an output has another dtype or shape.
+        bias: Bias of the errors over its limit.
     """
 
     error: float
@@ -30,22 +30,16 @@ class ErrorMargin(NamedTuple):
 
     @property
     def is_right(self) -> bool:
-        """Whether it needs no closer look."""
+        """True if the run needs no closer look."""
         return max(self) <= 1
 
 
 BATCH_BYTES = 4 * 2**30
-"""Bytes of slots whose inputs and answers are at hand at once; these take up to twice as much."""
+"""Bytes of slots whose inputs and answers are in memory at once; these take up to twice as much."""
 
 
 class FastCheck:
-    """Looks at runs of one shape.
-
-    Args:
-        card: Holds the arena.
-        subject: What is judged by.
-        memory: Keeps answers from look to look.
-    """
+    """Checks runs of one shape; `memory` keeps answers from look to look."""
 
     def __init__(self, card: OracleCard, subject: OracleSubject, memory: AnswerCache) -> None:
         self._card = card
@@ -53,11 +47,11 @@ class FastCheck:
         self._memory = memory
 
     def margins(self, runs: Sequence[PlanRun], *, widened: bool = False) -> list[ErrorMargin]:
-        """How near each run is to failing.
+        """Return the error margin of each run.
 
         Args:
             runs: All of one shape; either all on timed content of one seed, or none.
-            widened: Whether results may move as far as nudged inputs move them; dearer the first time.
+            widened: True if results may move as far as nudged inputs move them; more expensive the first time.
         """
         positions: list[int] = []
         found: list[torch.Tensor] = []
@@ -68,7 +62,7 @@ class FastCheck:
         return [ErrorMargin(*margin) for _, margin in sorted(zip(positions, margins, strict=True))]
 
     def _batches(self, runs: Sequence[PlanRun]) -> Iterator[list[list[int]]]:
-        """Positions of the runs by content, so few contents at a time that all there is to know of them fits."""
+        """Yield positions of the runs by content, with so few contents at a time that everything about them fits."""
         alike: dict[InputContent, list[int]] = {}
         for index, run in enumerate(runs):
             alike.setdefault(run.content, []).append(index)
@@ -79,9 +73,9 @@ class FastCheck:
             yield groups[start : start + count]
 
     def _look(self, groups: Sequence[Sequence[PlanRun]], widened: bool) -> torch.Tensor:
-        """How near each run is to failing, (2, runs) float32 as `ErrorMargin`; runs are in groups of equal content.
+        """Return the margins of runs in groups of equal content, (2, runs) float32 as `ErrorMargin`.
 
-        Where an output is no such thing as it should be none of them is seen to be right.
+        If one output has another dtype or shape, no run is cleared.
         """
         runs = [run for group in groups for run in group]
         entries = self._entries([group[0] for group in groups], widened)
@@ -96,7 +90,7 @@ class FastCheck:
         return found
 
     def _entries(self, runs: Sequence[PlanRun], widened: bool) -> list[CachedAnswer]:
-        """What is known of the contents of runs, all different; worked out where nothing is."""
+        """Return the entries of the runs' contents, all different; missing ones are computed."""
         keys = [self._key(run) for run in runs]
         entries = [self._memory.recall(key, widened=widened) for key in keys]
         unknown = {key: run for key, run, entry in zip(keys, runs, entries, strict=True) if entry is None}
@@ -108,7 +102,7 @@ class FastCheck:
         return AnswerKey(self._subject.digest, run.plan.shape.key, content.draw, content.seed, content.stream)
 
     def _learn(self, unknown: Mapping[AnswerKey, PlanRun], widened: bool) -> dict[AnswerKey, CachedAnswer]:
-        """Work out the answers to contents, and remember them with what their inputs add up to."""
+        """Compute the answers to contents, and cache them with the checksums of their inputs."""
         given = self._given(unknown)
         sums = self._sums_of(list(given.values()), next(iter(unknown.values())).plan.shape)
         learned = {}
@@ -118,7 +112,7 @@ class FastCheck:
         return learned
 
     def _given(self, unknown: Mapping[AnswerKey, PlanRun]) -> dict[AnswerKey, Tensors]:
-        """What runs were given, made again: timed content, which is of one seed, by kernels of ours."""
+        """Return inputs of runs, made again: timed content, which is of one seed, by support kernels."""
         operator = self._subject.operator
         timed = [run for run in unknown.values() if run.content.draw == TIMED]
         made: Mapping[int, Tensors] = {}
@@ -131,13 +125,13 @@ class FastCheck:
         }
 
     def _fixed(self, shape: Shape) -> list[tuple[int, int]]:
-        """Inputs that may not be changed: positions and bytes."""
+        """Return positions and bytes of the immutable inputs."""
         views = input_views(self._subject.operator, shape)
         given = enumerate(zip(self._subject.operator.given, views, strict=True))
         return [(number, view.end_bytes) for number, (item, view) in given if not item.mutable]
 
     def _sums_of(self, given: Sequence[Tensors], shape: Shape) -> list[list[int]]:
-        """What inputs of runs add up to."""
+        """Return checksums of the inputs of runs."""
         fixed = self._fixed(shape)
         inputs = [[tensors[number].contiguous() for number, _ in fixed] for tensors in given]
         return self._sums([[tensor.data_ptr() for tensor in tensors] for tensors in inputs], fixed).tolist()
@@ -146,11 +140,9 @@ class FastCheck:
         return self._card.sums(memory, [size for _, size in fixed], self._memory.key)
 
     def _changed(self, runs: Sequence[PlanRun], expected: Sequence[tuple[int, ...]]) -> torch.Tensor:
-        """Infinite for runs that changed an input that they may not change, zero for others, (runs,).
+        """Return infinity for runs that changed an immutable input, zero for others, (runs,).
 
-        Args:
-            runs: The runs.
-            expected: What the inputs of each of them added up to before.
+        The checksums of the inputs before the run are expected.
         """
         fixed = self._fixed(runs[0].plan.shape)
         memory = [[self._card.address(run.slot.buffers[number], size) for number, size in fixed] for run in runs]
@@ -159,7 +151,7 @@ class FastCheck:
         return _infinite((found != before.to(found.device, non_blocking=True)).any(1))
 
     def _margin(self, seen: Sequence[torch.Tensor], answers: Sequence[Answer]) -> torch.Tensor:
-        """How near outputs are to the bounds of their answers, (2, runs)."""
+        """Return margins of outputs against their answers, (2, runs)."""
         exact = [answer for answer in answers if isinstance(answer, ExactAnswer)]
         if exact:
             return _as_errors(_infinite(self._card.differences(seen, [answer.values for answer in exact]) > 0))
@@ -189,5 +181,5 @@ def _infinite(found: torch.Tensor) -> torch.Tensor:
 
 
 def _fits(seen: Tensors, answers: Sequence[Answer]) -> bool:
-    """Whether outputs have the dtypes and shapes of their answers."""
+    """Return True if outputs have the dtypes and shapes of their answers."""
     return [(tensor.dtype, tensor.shape) for tensor in seen] == [answer.kind for answer in answers]

@@ -1,7 +1,7 @@
-"""Conduct: whether the calls of a stranger kept to their own work, and to the time of their own sample.
+"""Isolation: untrusted calls must do only their own work, within their own sample.
 
-Several calls of a plan are timed one after the other, and are looked at when the round is over. A call could leave its
-work to a later one, or do that of others: all that it takes is notes, and memory in which something is due.
+Several calls of a plan are timed one after the other and inspected after the round. A call could leave its work to a
+later one, or do that of others: it needs only notes, and memory in which something is due.
 """
 
 import torch
@@ -13,38 +13,31 @@ from workers.oracle.base import OracleCard, PlanRun
 from workers.oracle.views import inputs_after, inputs_before
 from workers.protocol import Operator
 
-UNCALLED = "it writes results where it was not called: a call may write to its own buffers alone"
-"""What is said of a stranger that did the work of a call that never came."""
-LATE = "its results change after the sample that they belong to: all work of a call has to be done when it ends"
-"""What is said of one that left work to calls of later samples, or undid there what it should not have done."""
+UNCALLED = "it writes into the buffers of a call that never ran: a call may write to its own buffers only"
+"""Reason for a side that did the work of a call that never ran."""
+LATE = "its results change after the end of their sample: all work of a call has to be done when it ends"
+"""Reason for a side that left work to calls of later samples, or undid there what it should not have done."""
 
 
 def describe_misdeed(card: OracleCard, operator: Operator, order: ExamineRound, side: PairSide) -> str | None:
-    """What calls of a side did besides their own work, or too late, in words; None if nothing.
-
-    Args:
-        card: Holds the arena.
-        operator: Names the inputs.
-        order: The round.
-        side: A stranger's.
-    """
+    """Describe forbidden work of an untrusted side's calls: for other calls, or too late. None if there is none."""
     if not _are_untouched(card, operator, uncalled_runs(order, side)):
         return UNCALLED
     return None if _keep_their_checksums(card, operator, order, side) else LATE
 
 
 def uncalled_runs(order: ExamineRound, side: PairSide) -> list[PlanRun]:
-    """A side's decoys, as runs that never were."""
+    """Return a side's decoys, as runs that never ran."""
     return [run_of(order, side, case) for case in order.round.decoys(side)]
 
 
 def run_of(order: ExamineRound, side: PairSide, case: RunCase) -> PlanRun:
-    """A case of a round, as what the checker looks at."""
+    """Return a case of a round as a run to inspect."""
     return PlanRun(order.plans[side], case.slot, case.content)
 
 
 def _are_untouched(card: OracleCard, operator: Operator, runs: list[PlanRun]) -> bool:
-    """Whether decoys are as they were filled: poison, and inputs that a call may change."""
+    """Return True if decoys are as they were filled: poison, and mutable inputs."""
     inputs = len(operator.given)
     blank = [
         region for run in runs for region in written(operator, run.slot) if region[0] not in run.slot.buffers[:inputs]
@@ -59,7 +52,7 @@ def _are_untouched(card: OracleCard, operator: Operator, runs: list[PlanRun]) ->
 
 
 def _keep_their_checksums(card: OracleCard, operator: Operator, order: ExamineRound, side: PairSide) -> bool:
-    """Whether all that a side's samples may have written to is as it was when each of them was over."""
+    """Return True if everything a side's samples may have written is as it was at the end of each sample."""
     numbered = [(number, sample) for number, sample in enumerate(order.round.samples) if sample.side is side]
     owners = [number for number, sample in numbered for _ in sample.filled]
     regions = [_by_size(operator, order, sample, index) for _, sample in numbered for index in sample.filled]
@@ -73,6 +66,6 @@ def _keep_their_checksums(card: OracleCard, operator: Operator, order: ExamineRo
 
 
 def _by_size(operator: Operator, order: ExamineRound, sample: TimedSample, index: int) -> list[tuple[int, int]]:
-    """What a run in a slot may write to: the same sizes in the same order for all slots of a plan."""
+    """Return the ranges that a run in a slot may write to: the same sizes in the same order for all slots of a plan."""
     places = written(operator, order.round.slots[sample.side][index])
     return sorted(places, key=lambda place: place[1] - place[0])

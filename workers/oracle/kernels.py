@@ -1,4 +1,4 @@
-"""The Triton kernels of the checker. Jobs come in tables of 64-bit addresses in the card's memory."""
+"""The Triton kernels of the oracle. Jobs come in tables of 64-bit addresses in the card's memory."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,24 +11,24 @@ from workers.checks import bias, error_ratio
 _jit: Callable[[Callable[..., object]], Any] = triton.jit
 
 WORDS = tl.constexpr(2048)
-"""Words of eight bytes that a program of `differences` takes."""
+"""Words of eight bytes per program of `differences`."""
 ROWS, COLUMNS = tl.constexpr(8), tl.constexpr(128)
-"""Tile of `measure`: 8 elements a thread, with five sums for each in registers. With 16, 33 MB of bfloat16 took 42 us
-on an H200 in place of 26."""
+"""Tile of `measure`: 8 elements per thread, with five sums for each in registers. With 16, 33 MB of bfloat16 took 42 us
+on an H200 instead of 26."""
 SPAN = tl.constexpr(8192)
-"""Columns a program of `measure`: longer rows are shared among programs."""
+"""Columns per program of `measure`: longer rows are shared among programs."""
 SIFTED = tl.constexpr(1024)
-"""Rows that a program of `sift` has in hand at once."""
+"""Rows that a program of `sift` holds at once."""
 FEW = tl.constexpr(error_ratio.FRACTION)
 LEAST_ROWS, DEVIATIONS, SPREAD = (tl.constexpr(each) for each in (bias.ROWS, bias.DEVIATIONS, bias.SPREAD))
 
 
 @_jit
 def differences(table: tl.tensor, counts: tl.tensor, size: tl.tensor) -> None:
-    """Rows of (address, address), each a multiple of 8: adds the words that differ to a counter a row.
+    """Add the words that differ to a counter per row. Rows are (address, address), each a multiple of 8.
 
-    `size` is in bytes; words are eight bytes, what is left over is compared byte by byte. One program along x takes
-    WORDS words, one along y a row.
+    `size` is in bytes. Words are eight bytes; the remainder is compared byte by byte. One program along x takes WORDS
+    words, one along y a row.
     """
     job = tl.program_id(1)
     left, right = tl.load(table + 2 * job), tl.load(table + 2 * job + 1)
@@ -48,9 +48,9 @@ def differences(table: tl.tensor, counts: tl.tensor, size: tl.tensor) -> None:
 
 @_jit
 def _beyond_rounding(got: tl.tensor, value: tl.tensor, bits: tl.constexpr) -> tl.tensor:
-    """How far float32 values are from the nearest ones that round to a float8; the sign says nothing.
+    """Return the distance of float32 values to the nearest ones that round to a float8; the sign means nothing.
 
-    `bits` is the length of its mantissa; the least of its values are as far apart as its exponents then begin.
+    `bits` is the length of its mantissa. The smallest of its values are as far apart as its exponents then begin.
     """
     least: tl.constexpr = 0.5 ** (2 ** (6 - bits) - 1 + bits)
     size = tl.abs(got)
@@ -72,7 +72,7 @@ def _is_finite(value: tl.tensor) -> tl.tensor:
 def _compared(
     got: tl.tensor, value: tl.tensor, inverse: tl.tensor, own: tl.tensor, bits: tl.constexpr
 ) -> tuple[tl.tensor, ...]:
-    """Of each element, times `inverse`: its error, that in products, its value; and whether it is strange."""
+    """Return per element, times `inverse`: its error, that in products, its value; and 1 if it is strange."""
     usable = _is_finite(got) & _is_finite(value)
     alike = (got == value) | ((got != got) & (value != value))
     error = tl.where(usable, (got - value) * inverse, 0.0).to(tl.float32)
@@ -94,17 +94,20 @@ def measure(
     dtype: tl.constexpr,
     bits: tl.constexpr,
 ) -> None:
-    """Rows of (output, values, inverse), addresses that are multiples of 16: measures outputs against answers.
+    """Measure outputs against answers. Rows are (output, values, inverse), addresses that are multiples of 16.
 
-    Outputs and values are (rows, columns), contiguous; values and inverse are float32 where outputs are narrower than
-    that, otherwise float64. A program takes ROWS rows along x, SPAN columns along y and one job along z. For each row
-    it writes, in this order, the sum of squared errors, the sum of errors x values, the largest error over what the
-    element may miss, how many miss more than half of what the row's worst may and roundoffs of their own, and how many
-    are NaN or infinite where the answer is not, or otherwise than there: float32, (5, jobs, spans, rows). Errors and
-    values are times `inverse`.
+    Outputs and values are (rows, columns), contiguous; values and inverse are float32 for narrower outputs, otherwise
+    float64. A program takes ROWS rows along x, SPAN columns along y and one job along z. It writes five figures per
+    row, float32, (5, jobs, spans, rows):
+        the sum of squared errors;
+        the sum of errors x values;
+        the largest error over the maximum error of its element;
+        the number of elements off by more than half of the row's worst bound and by roundoffs of their own value;
+        the number of elements that are NaN or infinite where the answer is not, or differently.
+    Errors and values are times `inverse`.
 
-    Where `bits` is not 0, outputs are of a float8 with so long a mantissa: errors are what its rounding does not
-    explain; those in products are whole, and zero where that is at most half of `own`.
+    If `bits` is not 0, outputs are of a float8 with a mantissa of that length. Errors are then what its rounding does
+    not explain; those in products are whole, and zero if the former is at most half of `own`.
     """
     job, span = tl.program_id(2), tl.program_id(1)
     kept: tl.constexpr = tl.float64 if dtype.primitive_bitwidth >= 32 else tl.float32
@@ -139,7 +142,7 @@ def measure(
 
 @_jit
 def _larger(one: tl.tensor, other: tl.tensor) -> tl.tensor:
-    """The larger of two; NaN if one of them is."""
+    """Return the larger of two; NaN if one of them is."""
     return tl.maximum(one, other, propagate_nan=tl.PropagateNan.ALL)
 
 
@@ -147,7 +150,7 @@ def _larger(one: tl.tensor, other: tl.tensor) -> tl.tensor:
 def _gathered(
     place: tl.tensor, plane: tl.tensor, rows: tl.tensor, spans: tl.tensor, inside: tl.tensor
 ) -> tuple[tl.tensor, ...]:
-    """What `measure` wrote of some rows, all spans together: zeros of those that are not inside."""
+    """Return the figures that `measure` wrote of some rows, all spans together: zeros of those that are not inside."""
     squares = tl.zeros(inside.shape, tl.float32)
     products, worst, crowd, strange = squares, squares, squares, squares
     for _ in range(0, spans):
@@ -164,7 +167,7 @@ def _gathered(
 def _sifted_errors(
     entry: tl.tensor, source: tl.tensor, plane: tl.tensor, rows: tl.tensor, spans: tl.tensor, few: tl.tensor
 ) -> tl.tensor:
-    """How near errors are to what they may be; infinite where too many elements miss too much, or one is strange."""
+    """Return errors over bounds; infinite if too many elements are off too far, or one is strange."""
     allowed = tl.load(entry).to(tl.pointer_type(tl.float32))
     leeway = tl.load(entry + 2).to(tl.pointer_type(tl.float32))
     lane = tl.arange(0, SIFTED)
@@ -193,11 +196,10 @@ def _sifted_errors(
 
 @_jit
 def _sifted_bias(entry: tl.tensor, source: tl.tensor, plane: tl.tensor, rows: tl.tensor, spans: tl.tensor) -> tl.tensor:
-    """How near what errors have in common is to what is nobody's concern; zero where there are too few rows to tell.
+    """Return the bias of errors over its limit; zero if there are too few rows to tell.
 
-    Infinite where a row is too small to tell in float32.
-
-    Rows that differ much could hide a bias: with an answer that counts them all, that needs a closer look too.
+    Infinite if a row is too small to tell in float32. Rows that differ much could hide a bias: if the answer counts
+    them all, they need a closer look too.
     """
     gains = tl.load(entry + 1).to(tl.pointer_type(tl.float32))
     limit = tl.load(entry + 3).to(tl.int32).to(tl.float32, bitcast=True)
@@ -227,14 +229,14 @@ def _sifted_bias(entry: tl.tensor, source: tl.tensor, plane: tl.tensor, rows: tl
 def sift(
     table: tl.tensor, measures: tl.tensor, found: tl.tensor, rows: tl.tensor, spans: tl.tensor, few: tl.tensor
 ) -> None:
-    """How near errors and bias of outputs are to the bounds of their answers: float32, (2, jobs).
+    """Compare errors and bias of outputs with the bounds of their answers: float32, (2, jobs).
 
-    More than 1 needs a closer look. What keeps to 1 here passes `workers.checks.error_ratio`, `special_values` and
-    `bias` too; they may forgive more.
+    More than 1 needs a closer look. At most 1 passes `workers.checks.error_ratio`, `special_values` and `bias` too;
+    they may forgive more.
 
-    Rows of (squares, gains, leeway, limits): addresses of what `workers.oracle.answers.FloatAnswer` has of those names, and
-    in one word the bits of its `gain_limit` and, in the higher half, whether it is widened. `measures` is what
-    `measure` writes. `few` is how many elements may miss more than half of what the worst may. One program a job.
+    Rows are (squares, gains, leeway, limits): addresses of the fields of `workers.oracle.answers.FloatAnswer`, and in
+    one word the bits of its `gain_limit` and, in the higher half, `widened`. `measures` is the result of `measure`.
+    `few` is the number of elements that may be off by more than half of the worst bound. One program per job.
     """
     job = tl.program_id(0)
     entry = table + 4 * job

@@ -1,4 +1,4 @@
-"""Red zones: whether a run wrote where it has no business, and between which of its buffers."""
+"""Red zones: writes outside the buffers of a run, and between which of its buffers."""
 
 from collections.abc import Sequence
 
@@ -7,14 +7,7 @@ from workers.protocol import Operator
 
 
 def describe_damage(card: OracleCard, operator: Operator, runs: Sequence[PlanRun], seed: str) -> str | None:
-    """What is damaged around the buffers of runs, in words; None if nothing is.
-
-    Args:
-        card: Holds the arena.
-        operator: Names inputs and outputs.
-        runs: Whose red zones to look at, all at once.
-        seed: What their pattern depends on, hexadecimal.
-    """
+    """Describe the damage around the buffers of runs; None if there is none. `seed` is that of the zones' pattern."""
     if not card.damaged_bytes([zone for run in runs for zone in run.slot.zones], seed):
         return None
     for run in runs:
@@ -25,17 +18,17 @@ def describe_damage(card: OracleCard, operator: Operator, runs: Sequence[PlanRun
 
 
 def _describe(card: OracleCard, operator: Operator, run: PlanRun, zone: tuple[int, int], count: int, seed: str) -> str:
-    """Say after or before which buffer, by the half of the zone with the damage."""
+    """Name the buffer that the damage is before or after, by the half of the zone with the damage."""
     start, size = zone
     half = size // 2
     neighbours = _neighbours(operator, run, zone)
     first = 2 * card.damaged_bytes([(start, half)], seed) >= count
     place = neighbours[0 if first else 1] or neighbours[1 if first else 0] or "far from any buffer"
-    return f"it writes {count} bytes outside its buffers, {place} ({run.plan.shape.key}): mask what it stores"
+    return f"it writes {count} bytes outside its buffers, {place} ({run.plan.shape.key}): mask its stores"
 
 
 def _neighbours(operator: Operator, run: PlanRun, zone: tuple[int, int]) -> tuple[str, str]:
-    """What ends where the zone starts, and what starts where it ends; empty where that is scratch or nothing."""
+    """Return the buffers that end where the zone starts and start where it ends; empty for scratch or nothing."""
     start, end = zone[0], sum(zone)
     after = before = ""
     for buffer, offset in zip(run.plan.buffers, run.slot.buffers, strict=True):

@@ -1,4 +1,4 @@
-"""Repetition: two runs on equal content give equal results, or nearly equal ones where additions are unordered."""
+"""Repetition: two runs on equal content give equal results, or nearly equal ones if additions are unordered."""
 
 import torch
 
@@ -9,18 +9,12 @@ from workers.float8 import readable
 from workers.oracle.base import Tensors
 
 SHARE = 0.25
-"""Share of the error bounds by which two runs may differ: what unordered float additions do (evaluation protocol 2.3,
-stage C6). One unit in the last place does not count, since rounding can fall either way."""
+"""Share of the error bounds by which two runs may differ: the effect of unordered float additions (evaluation protocol
+2.3, stage C6). One unit in the last place does not count, since rounding can fall either way."""
 
 
 def describe_difference(evidence: CheckEvidence, first: Tensors, second: Tensors) -> str | None:
-    """In what two runs on equal inputs differ, in words; None if they differ in nothing that matters.
-
-    Args:
-        evidence: Of one of them.
-        first: Outputs of one.
-        second: Outputs of the other.
-    """
+    """Describe how two runs on equal inputs differ; None if no difference matters. The evidence is of one of them."""
     for number, output in enumerate(evidence.operator.results):
         one, other = first[number], second[number]
         places = _places(evidence, number, one, other)
@@ -29,13 +23,13 @@ def describe_difference(evidence: CheckEvidence, first: Tensors, second: Tensors
             return (
                 f"output '{output.name}' differs between two runs on equal inputs: {one.flatten()[place].item():.6g} "
                 f"and {other.flatten()[place].item():.6g} at {at(place, one.shape)} ({evidence.shape.key}): a race "
-                "between programs, or a read of memory that nothing was written to"
+                "between programs, or a read of uninitialised memory"
             )
     return None
 
 
 def _places(evidence: CheckEvidence, number: int, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor | None:
-    """Where two outputs differ, in the outputs' shape, if they differ too much; otherwise None."""
+    """Return where two outputs differ, in the outputs' shape; None if they do not differ too much."""
     differs = (one != other) & ~(one.isnan() & other.isnan())
     if not bool(differs.any()):
         return None

@@ -1,4 +1,4 @@
-"""The checker's loop: opens the card, then answers one order after the other, of one bench or of all at the card."""
+"""The oracle's loop: opens the card, then carries out the commands of one executor or of all executors of the card."""
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -20,69 +20,58 @@ from workers.oracle.card import CudaOracleCard
 from workers.oracle.examiner import Examiner
 
 MEMORY_SHARE = 0.55
-"""Share of the card's memory that answers may take. Those of a race of 16 pairs take 9 GB where every output is of
-16 bits, for a sample lasts 100 us whatever the shape. Five races fit on 80 GB; with 0.45 they did not, and an eighth of
-the answers, worked out again for every candidate, took two thirds of the time of all looks at rounds."""
+"""Share of the card's memory that answers may take. Those of a timing of 16 pairs take 9 GB if every output is of 16
+bits, since a sample lasts 100 us at any shape. Five timings fit on 80 GB. With 0.45 they did not: an eighth of the
+answers, computed again for every candidate, took two thirds of the time of all looks at rounds."""
 
 ROOM_SHARE = 0.75
-"""Share of the card's memory that answers and arenas may take together: runners that draw inputs, baselines and what is
-worked out need the rest. Where arenas take half of a card there is a quarter of it left for answers."""
+"""Share of the card's memory that answers and arenas may take together: runners that draw inputs, baselines and
+intermediate results need the rest. If arenas take half of a card, a quarter of it is left for answers."""
 
 NO_MEMORY = (driver.OUT_OF_MEMORY, "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
-"""How a driver or library says that there is too little memory."""
+"""Fragments by which drivers and libraries report that there is too little memory."""
 
 
 @dataclass(frozen=True)
 class OracleSession:
-    """The checker as one bench knows it.
-
-    Attributes:
-        greeting: What it is told first.
-        examiner: Looks at its runs.
-    """
+    """The oracle for one executor: its first answer, and the examiner of its runs."""
 
     greeting: ChildReady
     examiner: Examiner
 
     def answer(self, order: Order) -> Reply:
-        """Carry out an order."""
+        """Carry out a command."""
         return respond(self.examiner, order)
 
     def leave(self) -> None:
-        """Look into its arena no longer."""
+        """Detach its arena."""
         respond(self.examiner, AttachArena(handle="", arena_bytes=0))
 
 
 class Oracle:
-    """A card that is opened for the first bench, and the answers that all benches ask for."""
+    """A card that is opened for the first executor, and the answers that all executors share."""
 
     def __init__(
         self, begin: Callable[[], CudaOracleCard], sharers: int = 1, checks: Mapping[str, Check] = CHECKS
     ) -> None:
-        """Prepare; nothing is opened yet.
-
-        Args:
-            begin: Opens the card; `open_card` with its arguments.
-            sharers: How many benches share it.
-            checks: What runs are held against.
-        """
+        """Keep the function that opens the card, and the number of executors that share it; nothing is opened yet."""
         self._begin = begin
         self._sharers = sharers
         self._checks = checks
 
     def receive(self) -> OracleSession | ChildBroken:
-        """Make ready for one more bench."""
+        """Open a session for one more executor."""
         try:
             card, memory = self._opened
         except (WorkerError, RuntimeError) as error:
-            return ChildBroken(error=f"the checker cannot open the card: {error}")
+            return ChildBroken(error=f"the oracle cannot open the card: {error}")
         versions = {**card.opened.versions, "torch": torch.__version__, "card": card.opened.name}
         greeting = ChildReady(card=card.opened.name, versions=versions)
-        return OracleSession(greeting, Examiner(card.beside(), memory, self._checks))
+        return OracleSession(greeting, Examiner(card.without_arena(), memory, self._checks))
 
     @cached_property
     def _opened(self) -> tuple[CudaOracleCard, AnswerCache]:
-        torch.set_num_threads(1)  # Threads of the bench did not come along.
+        torch.set_num_threads(1)  # The fork left the executor's threads behind.
         demand_precision()
         card = self._begin()
         most, room = (int(share * card.memory_bytes) for share in (MEMORY_SHARE, ROOM_SHARE))
@@ -90,11 +79,7 @@ class Oracle:
 
 
 def open_card(card: int, kernels: Mapping[str, SupportKernel]) -> CudaOracleCard:
-    """Open a card, while nobody times there.
-
-    Args:
-        card: Its index.
-        kernels: From `compile_support` and `compile_oracle`, for the card's target.
+    """Open a card by its index, with compiled kernels, while no process times there.
 
     Raises:
         ToolMissing: If there is no such card.
@@ -105,7 +90,7 @@ def open_card(card: int, kernels: Mapping[str, SupportKernel]) -> CudaOracleCard
 
 
 def serve(channel: ChildChannel, oracle: Oracle) -> None:
-    """Be the checker of one bench until the other end hangs up."""
+    """Serve one executor as its oracle until the other end hangs up."""
     session = oracle.receive()
     if isinstance(session, ChildBroken):
         channel.answer(session)
@@ -116,7 +101,7 @@ def serve(channel: ChildChannel, oracle: Oracle) -> None:
 
 
 def respond(examiner: Examiner, order: Order) -> Reply:
-    """Carry out an order; if the card's memory is too small, once more with everything forgotten."""
+    """Carry out a command; if the card's memory is too small, again with an empty cache."""
     reply = _try(examiner, order)
     if reply is None:
         examiner.drop_cache()
@@ -126,7 +111,7 @@ def respond(examiner: Examiner, order: Order) -> Reply:
 
 
 def demand_precision() -> None:
-    """Have torch compute the reference as it is written: no TF32, no sums in halves, no choice of algorithm by time."""
+    """Set torch to compute the reference exactly: no TF32, no sums in halves, no algorithm chosen by time."""
     backends: Any = torch.backends
     backends.cuda.matmul.fp32_precision = "ieee"
     backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
@@ -137,7 +122,7 @@ def demand_precision() -> None:
 
 
 def _try(examiner: Examiner, order: Order) -> ExaminedRuns | ChildBroken | None:
-    """The answer; None if there is too little memory, all that this attempt held being let go of."""
+    """Return the answer; None if there is too little memory, after releasing everything that this attempt held."""
     try:
         return examiner.answer(order)
     except (WorkerError, RuntimeError, ValueError) as error:
@@ -145,5 +130,5 @@ def _try(examiner: Examiner, order: Order) -> ExaminedRuns | ChildBroken | None:
 
 
 def _lacks_memory(error: Exception) -> bool:
-    """Whether the card's memory was too small; libraries behind torch say so in their own words."""
+    """Return True if the card's memory was too small; libraries behind torch have their own messages."""
     return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in NO_MEMORY)

@@ -1,4 +1,4 @@
-"""What the checker sees of a run, and what it ought to have been given."""
+"""Views of a run for the oracle: its results, its inputs after the run, and its inputs made again."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -14,7 +14,7 @@ from workers.protocol import Operator, Shape, View
 
 
 def outputs(card: OracleCard, runs: Sequence[PlanRun]) -> list[Tensors]:
-    """What each of several runs left as its results; at once of all that are of one plan."""
+    """Return the results of each of several runs; all runs of one plan at once."""
     alike: dict[int, list[int]] = {}
     for index, run in enumerate(runs):
         alike.setdefault(id(run.plan), []).append(index)
@@ -26,18 +26,18 @@ def outputs(card: OracleCard, runs: Sequence[PlanRun]) -> list[Tensors]:
 
 
 def inputs_after(card: OracleCard, operator: Operator, run: PlanRun) -> Tensors:
-    """What a run left of its inputs."""
+    """Return the inputs of a run as it left them."""
     return look(card, input_views(operator, run.plan.shape), [run])[0]
 
 
 def look(card: OracleCard, views: Sequence[View], runs: Sequence[PlanRun]) -> list[Tensors]:
-    """Views of the buffers of each of several runs."""
+    """Return views of the buffers of each of several runs."""
     columns = [card.views(view, [run.slot.buffers[view.buffer] for run in runs]) for view in views]
     return list(zip(*columns, strict=True)) if columns else [()] * len(runs)
 
 
 def inputs_before(card: OracleCard, operator: Operator, run: PlanRun) -> Tensors:
-    """What a run was given, made again."""
+    """Return the inputs of a run, made again."""
     content, shape = run.content, run.plan.shape
     if content.draw == TIMED:
         return timed_inputs(card, operator, shape, content.seed, [content.stream])[content.stream]
@@ -47,14 +47,14 @@ def inputs_before(card: OracleCard, operator: Operator, run: PlanRun) -> Tensors
 def timed_inputs(
     card: OracleCard, operator: Operator, shape: Shape, seed: str, streams: Sequence[int]
 ) -> Mapping[int, Tensors]:
-    """Timed content by stream."""
+    """Return timed content by stream."""
     contents = {stream: _blank(card, operator, shape) for stream in streams}
     card.fill(operator, shape, seed, contents)
     return contents
 
 
 def give_evidence(card: OracleCard, subject: OracleSubject, run: PlanRun, inputs: Tensors) -> CheckEvidence:
-    """All there is to say about a run that was given `inputs`.
+    """Return the evidence about a run on `inputs`.
 
     Raises:
         BadMessage: If there is no reference for its shape.
@@ -71,7 +71,7 @@ def give_evidence(card: OracleCard, subject: OracleSubject, run: PlanRun, inputs
 
 
 def expect(subject: OracleSubject, run: PlanRun, inputs: Tensors) -> Expectation:
-    """What the reference makes of the inputs of a run.
+    """Return the reference's results on the inputs of a run.
 
     Raises:
         BadMessage: If there is no reference for its shape.
@@ -83,7 +83,7 @@ def expect(subject: OracleSubject, run: PlanRun, inputs: Tensors) -> Expectation
 
 
 def input_views(operator: Operator, shape: Shape) -> tuple[View, ...]:
-    """Inputs are contiguous at the start of their buffers, which come first in a plan."""
+    """Return views of the inputs: contiguous at the start of their buffers, which come first in a plan."""
     views = []
     for number, item in enumerate(operator.given):
         sizes = operator.input_shape(item, shape.dims)

@@ -1,4 +1,4 @@
-"""What every wire type shares: frozen, closed to unknown fields, JSON only."""
+"""The base of every wire type: frozen, closed to unknown fields, JSON only."""
 
 import json
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ tighter controls, floors by operations, an environment that nothing sways, final
 """
 
 NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
-"""How JSON without a word for them spells these numbers (`ser_json_inf_nan` below)."""
+"""Spelling of the numbers that JSON lacks (`ser_json_inf_nan` below)."""
 
 
 def printable(text: str) -> str:
@@ -28,7 +28,7 @@ class WireModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
     def plain(self) -> dict[str, Any]:
-        """What JSON text of it parses to: infinities are spelled, where `model_dump` leaves numbers JSON has not."""
+        """Return the value as its JSON text parses, with infinities spelled out; `model_dump` leaves them as numbers."""
         parsed: dict[str, Any] = json.loads(self.model_dump_json())
         return parsed
 

@@ -1,6 +1,6 @@
-"""What a bench process is told and says, one JSON object a line.
+"""Messages to and from an executor process, one JSON object per line.
 
-It is given jobs, and what comes after them; it says that it is ready, a report, or that its machine failed.
+It receives jobs and hints at later jobs. It sends that it is ready, a report, or that its machine failed.
 """
 
 from typing import Annotated, Literal

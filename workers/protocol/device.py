@@ -64,17 +64,17 @@ class Device(WireModel):
 
     @property
     def measures(self) -> bool:
-        """Whether times are measured here, so that they vary: candidates are paced, and promotions confirmed."""
+        """True if times are measured and so vary: candidates are paced, and promotions confirmed."""
         return self.kind == "cuda"
 
     @property
     def traced_at(self) -> str:
-        """Where candidates for it are traced: its target, or itself where a recording is asked and nothing compiles."""
+        """Place where its candidates are traced: its target, or the recording itself, for which nothing compiles."""
         return self.name if self.kind == "recorded" else self.target
 
     @property
     def target(self) -> str:
-        """What to compile for, such as `sm_90`."""
+        """The compile target, such as `sm_90`."""
         return self.subject if self.kind == "model" else DEVICE_TARGETS[self.subject]
 
 

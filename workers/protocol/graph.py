@@ -12,7 +12,7 @@ from workers.protocol.operator import DtypeName, Shape
 MAX_NODES = 4096
 """Nodes of a graph; references of the catalogue stay under 160."""
 MOST_FLOPS = 1e24
-"""Of a graph: more than any card does in a year."""
+"""Maximum number of operations of a graph: more than any card does in a year."""
 
 
 class NodeRef(WireModel):

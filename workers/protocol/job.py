@@ -47,8 +47,8 @@ class TraceJob(WireModel):
     """Seconds of a processor for the trace with all its compiling, `BUSY` times as many by the clock, and again so many
     by the clock for the assembling. Most candidates need one of them."""
     references: bool = False
-    """Whether to export the operator's reference for the same shapes as well, without passing its gate again: what a
-    finalist's random shapes need, which nobody knew before."""
+    """True to export the operator's reference for the same shapes too, without another mutation testing. A finalist's
+    random shapes need that: they are new."""
     protocol_version: Ours = PROTOCOL_VERSION
 
 
@@ -66,14 +66,14 @@ class MeasureJob(WireModel):
     device: Device
     source: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] | None = None
     pacer: Bundle | None = None
-    """What the candidate is timed beside, on devices that measure: the first seed's bundle, reduced to its benchmark
-    plans. None where the candidate is that seed itself, and paces itself."""
+    """The bundle that the candidate is timed beside, on devices that measure: the first seed's benchmark plans. None if
+    the candidate is that seed, which paces itself."""
     seed: Annotated[str, Field(pattern=r"^([0-9a-f]{2}){16,64}$")] | None = None
     """Repeats a verdict on the inputs that it rests on: the secret that its report reveals, on devices whose reports
     do. None draws a new one, as every first verdict does."""
     related: bool = True
-    """Whether to relate the pacer to the baselines. Without that, a report has times of the race alone and no speedup;
-    timing baselines anew takes a card half a minute for every operator."""
+    """True to relate the pacer to the baselines. Otherwise a report has paired times alone and no speedup; timing
+    baselines anew takes a card half a minute per operator."""
     deadline_s: float = 120.0
     protocol_version: Ours = PROTOCOL_VERSION
 
@@ -123,7 +123,7 @@ class FinalJob(WireModel):
     graphs: tuple[Graph, ...]
     """The reference at every shape of the bundle."""
     unreached: str = ""
-    """Why no random shape of the bundle has an input of more than 2^31 elements; empty where one has."""
+    """Reason why no random shape of the bundle has an input of more than 2^31 elements; empty if one has."""
     device: Device
     source: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] | None = None
     """As in a measure job."""
@@ -144,7 +144,7 @@ def patience_s(job: "Job") -> float:
 
 
 def bundle_of(job: MeasureJob | ConfirmJob | FinalJob) -> Bundle:
-    """What a job judges."""
+    """Return the bundle that a job evaluates."""
     return job.challenger if isinstance(job, ConfirmJob) else job.bundle
 
 

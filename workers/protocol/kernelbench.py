@@ -9,7 +9,7 @@ from workers.protocol.operator import Identifier, Input, Output, Scalar, Size
 from workers.protocol.report import Reason
 
 MODULE = "_model"
-"""What the module of a problem is called where `PREPARATION` has run."""
+"""Name of a problem's module after `PREPARATION` has run."""
 PREPARATION = f"""
 import torch
 
@@ -38,7 +38,7 @@ class ProblemQuestion(WireModel):
 
 
 class ProblemInspection(WireModel):
-    """What a problem is, or why it cannot be judged.
+    """The description of a problem, or the reason why it cannot be evaluated.
 
     Attributes:
         reason: Why no operator can be made of it; empty if one can.

@@ -50,7 +50,7 @@ DtypeName = Literal[
 
 
 def is_float(dtype: DtypeName) -> bool:
-    """Whether values of a dtype have gradients."""
+    """Return True if values of a dtype have gradients."""
     return "float" in dtype
 
 
@@ -63,7 +63,7 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Distribution(StrEnum):
-    """How the values of an input are drawn; `workers.inputs` draws them."""
+    """The distribution of an input's values; `workers.inputs` draws them."""
 
     NORMAL = "normal"
     UNIFORM = "uniform"
@@ -129,14 +129,14 @@ class Scalar(WireModel):
 
 
 class Precision(WireModel):
-    """What arithmetic the contract asks for: the accumulator's dtype, and whether TF32 may stand in for float32."""
+    """The arithmetic that the contract asks for: the accumulator's dtype, and if TF32 may replace float32."""
 
     accumulate: Literal["float32", "float64"] = "float32"
     allow_tf32: bool = False
 
 
 class Policy(WireModel):
-    """What host code may do besides launching kernels: allocate and fill, or also copy."""
+    """The rights of host code besides launching kernels: allocate and fill, or also copy."""
 
     host: Literal["allocate", "copy"] = "allocate"
 
@@ -153,7 +153,7 @@ BaselineName = Literal["compile", "max_autotune", "native", "liger"]
 
 
 class ShapeRole(StrEnum):
-    """Why a shape is traced: benchmark shapes are timed, all others are only checked, random ones on finalists."""
+    """The purpose of a shape: benchmark shapes are timed, all others are only checked, random ones on finalists."""
 
     BENCHMARK = "benchmark"
     BOUNDARY = "boundary"
@@ -175,7 +175,7 @@ class Shape(WireModel):
 
 
 class Operator(WireModel):
-    """What to compute and how to judge it.
+    """The computation that kernels are searched for, and how they are evaluated.
 
     `reference` is Python source that defines `entry`. `seeds` are sources of candidates that a search starts from, the
     first one being what predicted times are compared with. With `backward` a plan goes on to the gradients: it is also
@@ -197,8 +197,8 @@ class Operator(WireModel):
     baselines: Annotated[tuple[BaselineName, ...], Field(max_length=4)] | None = Field(
         default=None, exclude_if=lambda names: names is None
     )
-    """What kernels are compared with besides eager PyTorch; None for all that there is. Each takes seconds, and
-    max-autotune up to two minutes, before the first kernel is related to it."""
+    """Baselines besides eager PyTorch; None for all. Each takes seconds, and max-autotune up to two minutes, before the
+    first kernel is related to it."""
 
     @model_validator(mode="after")
     def _names_hold(self) -> Self:
@@ -301,7 +301,7 @@ class Operator(WireModel):
         return tuple(dict.fromkeys((*self.extents, *named)))
 
     def scalar_values(self, dims: Mapping[str, int]) -> list[bool | int | float]:
-        """What is passed after the inputs at a point of the space."""
+        """Return the arguments after the inputs at a point of the space."""
         values = (scalar.value for scalar in self.scalars)
         return [dims[value] if isinstance(value, str) else value for value in values]
 
@@ -310,7 +310,7 @@ class Operator(WireModel):
         return tuple(dims[extent] if isinstance(extent, str) else extent for extent in item.shape)
 
     def is_far(self, dims: dict[str, int]) -> bool:
-        """Whether an input has more elements at a point of the space than 32 bits with a sign can count."""
+        """Return True if an input has more elements at a point of the space than a signed 32-bit index reaches."""
         return any(prod(self.input_shape(item, dims)) > FAR for item in self.given)
 
     def input_bytes(self, dims: dict[str, int]) -> int:
@@ -319,7 +319,7 @@ class Operator(WireModel):
 
     @property
     def has_narrow_values(self) -> bool:
-        """Whether an input, a result or a step of the reference has 8 bits or fewer; booleans are none to multiply."""
+        """True if an input, a result or a step of the reference has 8 bits or fewer; booleans do not count."""
         dtypes = {item.dtype for item in self.inputs} | {item.dtype for item in self.outputs}
         is_given = any(DTYPE_BYTES[dtype] == 1 for dtype in dtypes - {"bool"})
         return is_given or NARROW_DTYPE.search(self.reference) is not None

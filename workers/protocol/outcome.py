@@ -1,4 +1,4 @@
-"""How a candidate can end. A candidate that fails is a value, not an exception."""
+"""The outcomes of a candidate. A candidate that fails is a value, not an exception."""
 
 from enum import StrEnum
 
@@ -32,7 +32,7 @@ class Outcome(StrEnum):
 
 
 class Stage(StrEnum):
-    """Where in its life a candidate was when its outcome was decided, in order."""
+    """The stage at which a candidate's outcome was decided, in order."""
 
     PARSE = "parse"
     TRACE = "trace"
@@ -44,7 +44,7 @@ class Stage(StrEnum):
 
 
 class Trust(StrEnum):
-    """How much the host that judged could guarantee; A is the most, D never holds a record.
+    """The guarantee that the evaluating host could give; A is the most, D never holds a record.
 
     It says how far a verdict may be believed, not where times come from: that is `Provenance`. `workers.protocol.trust`
     says what each letter takes.
@@ -57,7 +57,7 @@ class Trust(StrEnum):
 
 
 class Provenance(StrEnum):
-    """Where the times in a report come from. The three never mix in one archive."""
+    """The source of the times in a report. The three never mix in one archive."""
 
     MEASURED = "measured"
     PREDICTED = "predicted"

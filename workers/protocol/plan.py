@@ -53,9 +53,9 @@ _TYPE_DTYPE = {"i1": "bool", "u1": "bool"} | {
 
 
 def is_representable(value: bool | int | float, dtype: str) -> bool:
-    """Whether a number can be written as a dtype without an error.
+    """Return True if a number fits a dtype.
 
-    Floats take infinities and NaN, too, and whole numbers that are not absurd.
+    Float dtypes also take infinities, NaN, and whole numbers up to 2^64.
     """
     most = _FLOAT_MOST.get(dtype, float_info.max)
     if isinstance(value, float) and dtype not in _INTEGER_RANGE:
@@ -98,7 +98,7 @@ class View(WireModel):
 
     @property
     def overlaps_itself(self) -> bool:
-        """Whether two elements may share memory, as in a tensor that was expanded."""
+        """True if two elements may share memory, as in an expanded tensor."""
         if 0 in self.shape:
             return False
         reach = 0
@@ -222,7 +222,7 @@ class Kernel(WireModel):
 
 
 class Plan(WireModel):
-    """What a candidate does for one shape: buffers, ordered steps, and which views are its results."""
+    """The work of a candidate at one shape: buffers, ordered steps, and the views that are its results."""
 
     shape: Shape
     buffers: tuple[Buffer, ...] = Field(max_length=256)

@@ -22,11 +22,11 @@ MOST_COUNTED = 10**60
 """Largest number that a reading may be: more bytes than any plan can move, and a float still holds it."""
 
 Reason = Annotated[str, Field(max_length=REASON_CHARS), AfterValidator(printable)]
-"""Why something is as it is: it may quote a candidate, and people read it in terminals."""
+"""A reason. It may quote a candidate, and people read it in terminals, so it holds printable text alone."""
 Line = Annotated[int, Field(ge=1, le=10**6)]
-"""Of a candidate's source."""
+"""Line number in a candidate's source."""
 Index = Annotated[int, Field(ge=0, lt=2**31)]
-"""Of a variant among those of its candidate."""
+"""Position of a variant among those of its candidate."""
 Seconds = Annotated[float, Field(ge=0.0, le=1e6)]
 """That a stage took; a million is more than any deadline."""
 Count = Annotated[int, Field(ge=0, le=MOST_COUNTED)]
@@ -45,12 +45,12 @@ class LaunchReadings(WireModel):
     bytes_moved: Count | None = None
     instructions: dict[str, Count] = {}
     looped: dict[str, Count] = {}
-    """Those of them in the innermost loops that access global memory."""
+    """The instructions in the innermost loops that access global memory."""
     turn_bytes: Count = 0
     """Bytes that all programs access in one turn of those loops; 0 without any."""
     operations: dict[str, Count] = {}
-    """What all programs do to single elements, as the interpreter counts it: `matrix` operations (in units of what the
-    matrix unit could do of bfloat16), `float` ones, and `special` ones such as exponentials. Empty where unknown."""
+    """Operations of all programs on single elements, as the interpreter counts them: `matrix` (in units of the matrix
+    unit's bfloat16 rate), `float`, and `special` such as exponentials. Empty if unknown."""
 
 
 class Readings(WireModel):
@@ -116,11 +116,11 @@ class MutationEntry(WireModel):
     failures: int = 0
     """Cases in which a check failed."""
     reason: Reason = ""
-    """What the failing check said of an honest answer."""
+    """Message of the check that failed an honest answer."""
 
 
 class MutationReport(WireModel):
-    """Whether an operator's checks tell right from wrong: what was tried, and what became of it.
+    """The result of mutation testing: how well an operator's checks tell right answers from wrong ones.
 
     It is `failed` if a trivial answer survived, if a right one was rejected, or if fewer wrong ones were killed than
     `workers.mutation_testing` demands; `untried` if nothing could be tried, which `reason` explains.
@@ -136,7 +136,7 @@ class MutationReport(WireModel):
 
 
 class TraceReport(WireModel):
-    """What came back from a trace job: variants, reference graphs, a draft, or one outcome for the whole candidate."""
+    """The result of a trace job: variants, reference graphs, a draft, or one outcome for the whole candidate."""
 
     kind: Literal["trace"] = "trace"
     job: str
@@ -146,7 +146,7 @@ class TraceReport(WireModel):
     protocol_version: int = PROTOCOL_VERSION
     versions: dict[str, str] = {}
     jail: str = ""
-    """What the jail could provide on that machine, such as `user+mount+pid+net`."""
+    """Layers of the sandbox on that machine, such as `user+mount+pid+net`."""
     outcome: Outcome
     reason: Reason = ""
     stage: Stage | None = None
@@ -156,7 +156,7 @@ class TraceReport(WireModel):
     draft: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] = ""
     """A candidate that TorchInductor wrote. As hostile as any: the reference that it comes from is a stranger's."""
     gate: MutationReport | None = None
-    """Of the operator; comes with its reference graphs."""
+    """Mutation report of the operator; comes with its reference graphs."""
     stages_s: dict[str, Seconds] = {}
 
 
@@ -168,7 +168,7 @@ class Samples(WireModel):
 
     candidate_us: Times
     other_us: Times
-    """Of the pacer, or of the incumbent."""
+    """Times of the pacer, or of the incumbent."""
     calls: int
     """Calls in each sample."""
     clocks_mhz: Annotated[tuple[float, ...], Field(max_length=2 * MAX_SAMPLES)] = ()
@@ -189,15 +189,15 @@ class ShapeResult(WireModel):
     high_us: float | None = None
     pairs: int = 0
     samples_ref: str | None = None
-    """Where raw samples are kept besides; None where they are in the report alone."""
+    """Place of another copy of the raw samples; None if they are in the report alone."""
     samples: Samples | None = None
-    """Of the race against the pacer; None where nothing was measured."""
+    """Samples of the paired timing against the pacer; None if nothing was measured."""
     rival_samples: Samples | None = None
-    """Of the race against the incumbent, in a confirm against one."""
+    """Samples of the paired timing against the incumbent, in a confirm against one."""
 
 
 class Ratio(WireModel):
-    """How many times faster one side is than another: the other's time over its own, with its interval.
+    """The speedup of one side over another: the other's time over its own, with its interval.
 
     Over several shapes it is their weighted geometric mean. Where it was measured, `low` to `high` is one interval of
     that mean, from the paired samples of all shapes together; it is narrower than combining each shape's worst case.
@@ -218,7 +218,7 @@ class CheckResult(WireModel):
 
 
 class Report(WireModel):
-    """What came back from judging one variant on one device.
+    """The result of evaluating one variant on one device.
 
     `speedup` and `rival` are given by devices that measure, for correct variants only.
     """
@@ -239,7 +239,7 @@ class Report(WireModel):
     line: Line | None = None
     trust: Trust | None = None
     grounds: TrustGrounds | None = None
-    """What `trust` follows from, by `workers.protocol.trust.label`."""
+    """The grounds that `trust` follows from, by `workers.protocol.trust.label`."""
     seed: Annotated[str, Field(max_length=128)] | None = None
     """The secret that the inputs of checked runs were drawn from, hexadecimal: drawn for this job alone after the
     bundle was frozen, and worth nothing once it is judged. None where jobs share secrets, as on cards, where expected

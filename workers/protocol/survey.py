@@ -1,4 +1,4 @@
-"""What a machine says of itself when somebody asks what it can do."""
+"""The survey of a machine: its answer to the question what it can do."""
 
 from workers.protocol.base import WireModel
 
@@ -36,12 +36,12 @@ class CardSurvey(WireModel):
 
     @property
     def measures(self) -> bool:
-        """Whether candidates can be measured on it."""
+        """True if candidates can be measured on it."""
         return self.device is not None and self.sharing == self.graphs == "works"
 
 
 class Survey(WireModel):
-    """What one machine can do.
+    """The abilities of one machine.
 
     Attributes:
         jail: What its jail can provide, or why there is none.

@@ -20,6 +20,6 @@ def escaped(text: str) -> str:
 
 
 def untagged(text: str) -> tuple[str, str]:
-    """What a text of a plan stands for: its tag, `text` if it has none, and the name behind it."""
+    """Split a text of a plan into its tag, `text` if it has none, and the name behind it."""
     tag, colon, name = text.partition(":")
     return (tag, name) if colon and tag in _TAGS else ("text", text)

@@ -4,11 +4,11 @@ from workers.protocol.base import WireModel
 from workers.protocol.outcome import Trust
 
 FULL_JAIL = ("user", "mount", "pid", "net", "ipc", "readonly", "tmpfs", "dev", "proc", "seccomp")
-"""Layers of a full jail, as `workers.sandbox` names them. `nobody` is for hosts that run as root, and no less without."""
+"""Layers of a full sandbox, as `workers.sandbox` names them. The layer `nobody` is for hosts that run as root alone."""
 
 
 class TrustGrounds(WireModel):
-    """What a verdict rests on, as far as its host could provide it. What a host does not know, it does not claim.
+    """The grounds of a verdict, as far as its host could provide them. A host does not claim what it does not know.
 
     Attributes:
         jail: Layers of the jail that plans were assembled in, and on `model` devices executed, such as `user+mount`.

@@ -1,4 +1,4 @@
-"""What a plan will do, in words: one line a step, for people who want to read before they trust."""
+"""Description of a plan in words: one line per step, for people who want to read before they trust."""
 
 from collections.abc import Mapping, Sequence
 from math import prod

@@ -138,7 +138,7 @@ class LeaseBroker:
             return int(await self._return(args=[worker, "", "", RELEASED_MS]))
 
     async def asks(self, seats: Sequence[BrokerWorker]) -> list[tuple[BrokerWorker, LeaseRequest]]:
-        """Who asks for something and was not answered yet, out of these hosts. What cannot be read is let go.
+        """Return the requests of these hosts that are not answered yet. Unreadable requests are ignored.
 
         Raises:
             QueueUnavailable: If Redis does not answer.

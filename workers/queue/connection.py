@@ -1,4 +1,4 @@
-"""How both sides of the queue talk to Redis: retries, scripts, and one error for all that can fail there."""
+"""The Redis connection of both sides of the queue: retries, scripts, and one error for all failures."""
 
 import contextlib
 from collections.abc import Iterator

@@ -214,7 +214,7 @@ class Dispatcher:
             await self._settle(receipts)
 
     def refused(self) -> Counter[str]:
-        """How many reports of each host were dropped since this was asked the last time."""
+        """Return the number of dropped reports of each host since the last call."""
         refused, self._refused = self._refused, Counter()
         return refused
 

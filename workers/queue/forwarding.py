@@ -45,7 +45,7 @@ class ReportForwarding:
                 await pipeline.execute()
 
     async def given(self, searches: Collection[str], count: int = 64) -> list[ForwardedReport]:
-        """What lies here for these searches, oldest first and at most so many of each, until it is settled.
+        """Return the unsettled forwarded reports of these searches, oldest first, at most `count` of each.
 
         Raises:
             QueueUnavailable: If Redis does not answer.

@@ -31,32 +31,32 @@ _HOST = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9
 
 
 def worker_key(worker: str) -> str:
-    """Where a worker's status is."""
+    """Return the key of a worker's status."""
     return f"reef:worker:{worker}"
 
 
 def reports_key(worker: str) -> str:
-    """Where a worker's reports are."""
+    """Return the key of a worker's reports."""
     return f"reef:reports:{worker}"
 
 
 def returned_key(search: str) -> str:
-    """Where reports on a search lie that another coordinator collected than the one that runs it."""
+    """Return the key of the reports on a search that a coordinator collected which does not run it."""
     return f"{RETURNED}:{search}"
 
 
 def ask_key(host: str) -> str:
-    """Where a host asks the porter for a job."""
+    """Return the key of a host's request to the broker."""
     return f"reef:ask:{host}"
 
 
 def inbox_key(host: str) -> str:
-    """Where the porter puts what a host asked for."""
+    """Return the key of the broker's answers to a host."""
     return f"reef:inbox:{host}"
 
 
 def held_key(host: str) -> str:
-    """Where a host reads which job is its own."""
+    """Return the key of the id of the job that a host holds."""
     return f"reef:held:{host}"
 
 
@@ -66,7 +66,7 @@ def user_of(host: str) -> str:
 
 
 def is_host(worker: str) -> bool:
-    """Whether a worker's id is one that was given at joining, a UUIDv7; other workers name themselves."""
+    """Return True if a worker's id was given at joining, a UUIDv7; other workers name themselves."""
     return _HOST.fullmatch(worker) is not None
 
 
@@ -77,7 +77,7 @@ def worker_of(reports: str) -> str:
 
 @dataclass(frozen=True)
 class JobQueue:
-    """Where jobs of one kind for one place wait.
+    """The queue of jobs of one kind for one place.
 
     The place is a target for trace jobs that compile, and a device for all others.
     """
@@ -111,7 +111,7 @@ class JobQueue:
 
     @property
     def reserved(self) -> bool:
-        """Whether only trusted workers may take its jobs."""
+        """True if only trusted workers may take its jobs."""
         return self.kind in DECISIVE or self.kind.startswith(RESERVED)
 
     @property

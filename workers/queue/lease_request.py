@@ -1,4 +1,4 @@
-"""What a host says when it asks the porter for a job."""
+"""The request of a host that asks the broker for a job."""
 
 from workers.protocol import REASON_CHARS, WireModel
 

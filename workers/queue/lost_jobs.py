@@ -22,7 +22,7 @@ from workers.protocol import (
 from workers.queue.report_validation import PROVENANCE
 
 NAMING = ("kind", "job", "search", "candidate", "variant", "bundle", "device", "worker", "provenance")
-"""What says which job a report is about, and whose it is."""
+"""Fields that say which job a report is about, and whose it is."""
 
 
 def unread_report(text: str, reason: str) -> AnyReport | None:
@@ -77,7 +77,7 @@ def lost_report(job: Job, worker: str, reason: str) -> AnyReport:
 
 
 def _subject(job: MeasureJob | ConfirmJob | FinalJob) -> str:
-    """What the job is about; empty for a bundle that was never assembled, which is why it got lost."""
+    """Return the job's subject; empty for a bundle that was never assembled, which is why it got lost."""
     try:
         return job.subject
     except ValueError:

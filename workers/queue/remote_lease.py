@@ -34,7 +34,7 @@ from workers.queue.status import WorkerStatus
 DISMISSED = 4
 """Exit status of a worker that the service does not want, or no longer: whoever supervises it must not restart it."""
 FAREWELL = "drained"
-"""What the inbox says in place of a job to a host that shall leave."""
+"""Text in the inbox in place of a job, for a host that is being drained."""
 STALE_S = 10.0
 """Seconds without an answer after which an ask gets a new number: an answer may have got lost with its connection."""
 REFUSED_S = 2.0
@@ -45,7 +45,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class QueueCredential:
-    """What a host got for its token.
+    """The credential that a host got for its token.
 
     Attributes:
         worker: Its id.

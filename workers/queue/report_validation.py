@@ -1,4 +1,4 @@
-"""Whether a report answers the job that its worker was handed: the same candidate, bundle, device and protocol."""
+"""Validation that a report answers the job of its worker: the same candidate, bundle, device and protocol."""
 
 import math
 
@@ -12,7 +12,7 @@ from workers.protocol import (
 )
 
 PROVENANCE = {"cuda": Provenance.MEASURED, "model": Provenance.PREDICTED, "recorded": Provenance.RECORDED}
-"""Where figures come from on each kind of device."""
+"""Source of the figures on each kind of device."""
 
 VERDICT_BYTES = 1 << 20
 """Longest report on one variant, bytes; those of sixteen shapes with all checks take a few kilobytes."""

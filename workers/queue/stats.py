@@ -1,4 +1,4 @@
-"""How the queue is: whether it is the one it was, how much waits in it and for how long."""
+"""Statistics of the queue: its identity, how many jobs wait in it and for how long."""
 
 from collections.abc import Sequence
 
@@ -38,7 +38,7 @@ class QueueStats:
                 return sum(await pipeline.execute())
 
     async def depth(self) -> dict[str, int]:
-        """How many jobs are queued or leased, by stream: `{lane}:{search}`.
+        """Count the jobs that are queued or leased, by stream: `{queue}:{search}`.
 
         Raises:
             QueueUnavailable: If Redis does not answer.

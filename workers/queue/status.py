@@ -1,4 +1,4 @@
-"""What a worker tells about itself."""
+"""The status that a worker reports."""
 
 from datetime import datetime
 

@@ -1,19 +1,17 @@
-"""The runner: a disposable child that holds the card on which candidates' kernels run. Host code of ours only.
+"""The runner: a disposable child that runs candidates' kernels on a card, and none of their host code.
 
-session   `serve`: orders in, replies out; `open_card`: a card, opened
-roster    the bundles it holds, one a side
-replay    a plan's steps on a slot; also used to time baselines
-slots     whether a slot holds what a plan needs
-filling   what a slot holds before a run
-rounds    timing
-graphs    CUDA graphs of several calls
-arena     the memory that slots lie in; also how the checker looks at it
-packing   arguments of a launch as bits
+session        `serve`: commands in, replies out; `open_card`: an opened card
+loaded_plans   the bundles it holds, one per side
+replay         a plan's steps on a slot; also used to time baselines
+slots          checks that a slot holds what a plan needs
+filling        content of a slot before a run
+rounds         timing, with CUDA graphs of several calls
+arena          the memory of all slots, also as the oracle sees it
 
-A fault on the card ends it; the bench then starts another.
+A fault on the card ends it; the executor then starts another.
 """
 
-from workers.runner.errors import CannotRun
 from workers.runner.session import open_card, serve
+from workers.runner.slots import CannotRun
 
 __all__ = ["CannotRun", "open_card", "serve"]

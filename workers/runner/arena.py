@@ -1,4 +1,4 @@
-"""The arena: one large piece of a card's memory that runs have their slots in, seen as tensors, shared by handle."""
+"""The arena: one large block of a card's memory that holds all slots, seen as tensors, shared by handle."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -11,11 +11,11 @@ from workers import driver
 from workers.protocol import View
 
 ALIGNMENT = 256
-"""An arena is a multiple of this many bytes, so that all of it can be seen in every dtype."""
+"""Divisor of an arena's bytes, so that all of it can be seen in every dtype."""
 
 
 class PlanMemory(Protocol):
-    """What plans run on: addresses from `pointer` on, and views of what lies there."""
+    """Memory that plans run on: addresses from `pointer` on, and views of their content."""
 
     @property
     def pointer(self) -> int:
@@ -23,33 +23,29 @@ class PlanMemory(Protocol):
 
     @property
     def bytes(self) -> int:
-        """Where offsets end."""
+        """End of the offsets."""
 
     def view(self, view: View, base_offset: int) -> torch.Tensor:
-        """A plan's view in a buffer that starts at byte `base_offset`."""
+        """Return a plan's view in a buffer that starts at byte `base_offset`."""
 
     def queue(self, stream: int) -> AbstractContextManager[object]:
-        """While it is entered, torch enqueues on a stream what it does on the card."""
+        """Have torch enqueue its work on the card on a stream while the context is entered."""
 
 
 class Arena:
-    """A piece of memory, on the card that is open in this thread.
+    """A block of memory on the card that is open in this thread.
+
+    Access outside it, misaligned, or after `close` raises `ValueError`.
 
     Attributes:
         pointer: Its address in this process.
         bytes: Its size.
-        device: Where it is.
-        handle: By what another process opens it; empty if it is another process's itself.
+        device: Its device.
+        handle: Handle by which another process opens it; empty if the memory belongs to another process.
     """
 
     def __init__(self, memory: torch.Tensor, release: Callable[[], None], handle: bytes = b"") -> None:
-        """Wrap memory; `allocate` and `open` are how to come by it on a card.
-
-        Args:
-            memory: (bytes,) uint8.
-            release: Gives it back.
-            handle: By what another process opens it.
-        """
+        """Wrap (bytes,) uint8 memory with a function that releases it; `allocate` and `open` provide it on a card."""
         self.pointer = memory.data_ptr()
         self.bytes = memory.numel()
         self.device = memory.device
@@ -60,7 +56,7 @@ class Arena:
 
     @classmethod
     def allocate(cls, size: int) -> "Arena":
-        """A new one, of `size` bytes or a few more.
+        """Allocate a new arena of `size` bytes or a few more.
 
         Raises:
             DriverError: If the card has not enough memory.
@@ -71,47 +67,31 @@ class Arena:
 
     @classmethod
     def open(cls, handle: bytes, size: int) -> "Arena":
-        """Another process's, by its handle and size in bytes.
+        """Open another process's arena, by its handle and size in bytes.
 
         Raises:
-            DriverError: If it cannot be opened, as when that process has ended.
+            DriverError: If it cannot be opened, for instance because that process has ended.
         """
         pointer = driver.import_memory(handle)
         return cls(as_tensor(pointer, size), partial(driver.close_memory, pointer))
 
     def tensor(self, offset: int, size: int) -> torch.Tensor:
-        """Bytes of it, (size,) uint8.
-
-        Raises:
-            ValueError: If they do not lie in it, or it is closed.
-        """
+        """Return bytes of the arena, (size,) uint8."""
         self.address(offset, size)
         return self._opened()[offset : offset + size]
 
     def address(self, offset: int, size: int) -> int:
-        """Where so many bytes lie that begin at a byte of it.
-
-        Raises:
-            ValueError: If they do not lie in it.
-        """
+        """Return the address of a range of the arena."""
         if offset < 0 or size < 0 or offset + size > self.bytes:
             raise ValueError(f"{size} bytes from {offset} on do not lie in an arena of {self.bytes}")
         return self.pointer + offset
 
     def view(self, view: View, base_offset: int) -> torch.Tensor:
-        """A plan's view in a buffer that starts at byte `base_offset`.
-
-        Raises:
-            ValueError: If it does not lie in the arena, or not where an element may begin, or the arena is closed.
-        """
+        """Return a plan's view in a buffer that starts at byte `base_offset`."""
         return self.views(view, [base_offset])[0]
 
     def views(self, view: View, base_offsets: Sequence[int]) -> list[torch.Tensor]:
-        """A plan's view in each of several buffers.
-
-        Raises:
-            ValueError: If one does not lie in the arena, or not where an element may begin, or the arena is closed.
-        """
+        """Return a plan's view in each of several buffers."""
         dtype: torch.dtype = getattr(torch, view.dtype)
         start, end, size = view.offset_bytes, view.end_bytes, dtype.itemsize
         for base in base_offsets:
@@ -124,14 +104,14 @@ class Arena:
         return [typed.as_strided(view.shape, view.strides, (base + start) // size) for base in base_offsets]
 
     def queue(self, stream: int) -> AbstractContextManager[object]:
-        """While it is entered, torch enqueues on a stream what it does on the card."""
+        """Have torch enqueue its work on the card on a stream while the context is entered."""
         if self.device.type == "cpu":
             return nullcontext()
         external: Any = torch.cuda.ExternalStream
         return torch.cuda.stream(external(stream, device=self.device))
 
     def close(self) -> None:
-        """Give the memory back, or let go of it. No tensor on it may be used any more. Idempotent."""
+        """Release the memory. No tensor on it may be used any more. Idempotent."""
         if self._memory is not None:
             self._memory = None
             self._typed.clear()
@@ -144,7 +124,7 @@ class Arena:
 
 
 class _Memory:
-    """Memory as torch takes it without a copy (CUDA array interface, version 3)."""
+    """Memory in the form that torch takes without a copy (CUDA array interface, version 3)."""
 
     def __init__(self, pointer: int, size: int) -> None:
         self.__cuda_array_interface__: dict[str, Any] = {
@@ -156,9 +136,9 @@ class _Memory:
 
 
 def free_idle(device: torch.device, beyond: int = 0) -> None:
-    """Give memory of a card back that torch keeps and nothing uses, if it is more than `beyond` bytes."""
+    """Release a card's memory that torch keeps unused, if it is more than `beyond` bytes."""
     if device.type == "cuda":
-        # Flattened, as torch has them by single figures, they take 0.3 ms.
+        # The nested form avoids torch's flattening of all figures, which takes 0.3 ms.
         held = torch.cuda.memory_stats_as_nested_dict(device)
         if held and _current(held, "reserved_bytes") - _current(held, "allocated_bytes") > beyond:
             torch.cuda.empty_cache()
@@ -169,5 +149,5 @@ def _current(held: dict[str, Any], what: str) -> int:
 
 
 def as_tensor(pointer: int, size: int) -> torch.Tensor:
-    """Memory of the card as (size,) uint8, without a copy; it belongs to whoever allocated it."""
+    """Return memory of the card as (size,) uint8, without a copy; its owner remains responsible for it."""
     return torch.as_tensor(_Memory(pointer, size), device="cuda")

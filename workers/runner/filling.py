@@ -1,4 +1,4 @@
-"""Filling: what a slot holds before a run. Inputs by content, red zones by pattern, everything else poisoned."""
+"""Filling: content of a slot before a run. Inputs by content, red zones by pattern, everything else poisoned."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,25 +19,14 @@ _RANDOM = SystemRandom()
 
 @dataclass(frozen=True)
 class SlotRefill:
-    """What happens to some slots before they are timed.
-
-    Attributes:
-        jobs: Inputs to fill.
-        poisoned: (address, bytes) of everything that a run is not given.
-    """
+    """Work on slots before they are timed: inputs to fill, and (address, bytes) to poison."""
 
     jobs: list[ContentJob]
     poisoned: list[tuple[int, int]]
 
 
 class SlotFiller:
-    """Fills slots of an arena; everything is enqueued on one stream.
-
-    Args:
-        support: The kernels that do it.
-        arena: Where the slots lie.
-        stream: Where it is enqueued.
-    """
+    """Fills slots of an arena; everything is enqueued on one stream."""
 
     def __init__(self, support: DeviceKernels, arena: Arena, stream: int) -> None:
         self._support = support
@@ -45,14 +34,10 @@ class SlotFiller:
         self._stream = stream
 
     def fill(self, cases: Sequence[tuple[LoadedPlan, RunCase]], zones: str) -> None:
-        """Enqueue everything for one run of each case.
-
-        Args:
-            cases: Each with the plan that runs.
-            zones: The secret of red zones, hexadecimal.
+        """Enqueue everything for one run of each case, with red zones of a secret, hexadecimal.
 
         Raises:
-            ValueError: If there is no draw of a content's name.
+            ValueError: If a content's draw does not exist.
         """
         refill = SlotRefill([], [])
         for loaded_plan, case in cases:
@@ -68,15 +53,9 @@ class SlotFiller:
     def prepare(
         self, loaded_plan: LoadedPlan, slots: Sequence[RunSlot], seed: str, streams: Sequence[int]
     ) -> SlotRefill:
-        """Timed content for several runs, and poison.
+        """Prepare timed content of a secret, one stream per slot, and poison.
 
-        In no order: tables of what is filled lie in memory that a candidate could find, and shall not tell of decoys.
-
-        Args:
-            loaded_plan: The plan that runs.
-            slots: Where.
-            seed: The secret, hexadecimal.
-            streams: Which content each slot gets.
+        The order is random: tables of fills lie in memory that a candidate could find, and must not reveal decoys.
         """
         refill = SlotRefill([], [])
         pairs = list(zip(slots, streams, strict=True))
@@ -85,7 +64,7 @@ class SlotFiller:
         return refill
 
     def refill(self, refill: SlotRefill) -> None:
-        """Enqueue what was prepared, in a few launches; red zones stay as they are."""
+        """Enqueue prepared work in a few launches; red zones stay as they are."""
         self._support.fill_content(self._stream, refill.jobs)
         self._support.poison(self._stream, refill.poisoned)
 
@@ -95,7 +74,7 @@ class SlotFiller:
         self._support.zones_fill(self._stream, self._arena.pointer, zones, zone_seed(seed))
 
     def written(self, loaded_plan: LoadedPlan, slots: Iterable[RunSlot], checksum: int) -> list[tuple[int, int, int]]:
-        """(address, bytes, seal) of everything that a plan's runs in these slots may write to."""
+        """Return (address, bytes, checksum) of everything that a plan's runs in these slots may write to."""
         regions = (region for slot in slots for region in written(loaded_plan.operator, slot))
         return [(self._arena.pointer + start, end - start, checksum) for start, end in regions]
 
@@ -108,7 +87,7 @@ class SlotFiller:
         return [(self._arena.pointer + offset, size) for offset, size in loaded_plan.loaded.layout.poisoned(slot)]
 
     def _poison(self, refill: SlotRefill, ranges: Sequence[tuple[int, int]], poison: int) -> None:
-        """Poison what a run is not given: at once where it is not the usual poison."""
+        """Poison everything that a run is not given: at once unless it is the usual poison."""
         if poison == POISON:
             refill.poisoned.extend(ranges)
             return

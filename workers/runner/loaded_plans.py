@@ -1,4 +1,4 @@
-"""The roster: the bundles that the runner holds, one a side, with the plans of theirs that were asked for."""
+"""The bundles that the runner holds, one per side, with those of their plans that were requested."""
 
 from base64 import b64decode
 from dataclasses import dataclass
@@ -13,13 +13,7 @@ from workers.runner.replay import LoadedKernels, ReplayedPlan
 
 @dataclass(frozen=True)
 class LoadedPlan:
-    """One plan of a side.
-
-    Attributes:
-        operator: What the plan's inputs are.
-        loaded: The plan, on the card.
-        contents: What its inputs hold when it is timed.
-    """
+    """One plan of a side on the card, its operator, and the content of its inputs when it is timed."""
 
     operator: Operator
     loaded: ReplayedPlan
@@ -32,11 +26,7 @@ class LoadedPlan:
 
 
 class LoadedPlans:
-    """Bundles by side.
-
-    Args:
-        arena: Where runs have their slots.
-    """
+    """Bundles by side, whose slots are in one arena."""
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
@@ -45,25 +35,25 @@ class LoadedPlans:
         self._loaded_plans: dict[tuple[PairSide, int], LoadedPlan] = {}
 
     def load(self, order: LoadBundle) -> None:
-        """Take a side's bundle, in place of what was held for it. Nothing of that may still run."""
+        """Load a side's bundle in place of the former one, of which nothing may still run."""
         self._drop(order.side)
         code = {digest: b64decode(text) for digest, text in order.machine_code.items()}
         self._operators[order.side] = order.operator
         self._kernels[order.side] = LoadedKernels(order.bundle, code)
 
     def loaded_plan(self, side: PairSide, index: int) -> LoadedPlan:
-        """A side's plan by its position in the bundle, loaded if it is not yet.
+        """Return a side's plan by its position in the bundle, loading it if needed.
 
         Raises:
             CannotRun: If the card cannot run it.
-            BadMessage: If there is no such plan, or it is for other inputs than the operator's.
+            BadMessage: If there is no such plan, or its inputs differ from the operator's.
         """
         if (side, index) not in self._loaded_plans:
             self._loaded_plans[side, index] = self._enter(side, index)
         return self._loaded_plans[side, index]
 
     def clear(self) -> None:
-        """Forget everything. Nothing may still run."""
+        """Drop everything. Nothing may still run."""
         for side in PairSide:
             self._drop(side)
 

@@ -1,47 +1,46 @@
-"""Replay: a bundle's kernels on the card, and a plan's steps on a slot. Host code of ours only.
+"""Replay: a bundle's kernels on the card, and a plan's steps on a slot. No candidate's host code runs here.
 
-kernels = Kernels(bundle, machine_code)
-plan = LoadedPlan(kernels, bundle.plans[0], arena)
+kernels = LoadedKernels(bundle, machine_code)
+plan = ReplayedPlan(kernels, bundle.plans[0], arena)
 plan.call(slot, stream)
 """
 
-from collections.abc import Callable, Mapping
+import ctypes
+import struct
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import copysign, inf
 
 from workers import driver
 from workers.assembler.machine import ENTRY
 from workers.commands import RunSlot
-from workers.protocol import DTYPE_BYTES, Bundle, Copy, Fill, Kernel, Launch, Plan
+from workers.protocol import DTYPE_BYTES, Bundle, Copy, Fill, Kernel, Launch, Number, Plan, Pointer
 from workers.runner.arena import PlanMemory
-from workers.runner.errors import CannotRun
-from workers.runner.packing import pack
-from workers.runner.slots import SlotLayout
+from workers.runner.slots import CannotRun, SlotLayout
 
 WARP = 32
-"""Threads a warp on every NVIDIA card."""
+"""Threads per warp on every NVIDIA card."""
+_HALF_OVERFLOW = 65520.0
+"""The least number that rounds to infinity in float16."""
 CLUSTERS_FROM = (9, 0)
-"""Compute capability from which there are clusters."""
+"""Minimum compute capability for clusters."""
 
 Step = Callable[[int], None]
 """Enqueues something on a stream."""
 
 
 class LoadedKernels:
-    """A bundle's kernels, each loaded when it is first asked for.
-
-    Attributes:
-        bundle: The bundle.
-    """
+    """A bundle's kernels, each loaded on first use."""
 
     def __init__(self, bundle: Bundle, machine_code: Mapping[str, bytes]) -> None:
-        """Take machine code by kernel digest; the card is the one that is open in this thread."""
+        """Keep machine code by kernel digest; the card is the one that is open in this thread."""
         self.bundle = bundle
         self._machine_code = machine_code
         self._card = driver.current_card()
         self._functions: dict[str, driver.DriverFunction] = {}
 
     def launcher(self, launch: Launch) -> driver.Launcher:
-        """A launch, ready to be enqueued.
+        """Return a launch, ready to be enqueued.
 
         Raises:
             CannotRun: If the card cannot start it.
@@ -52,18 +51,18 @@ class LoadedKernels:
         function = self._function(launch.kernel, kernel)
         threads, shared = kernel.num_warps * WARP, kernel.shared_bytes
         if threads > function.threads:
-            raise CannotRun(f"'{launch.function}' starts {threads} threads of the {function.threads} that it can have")
+            raise CannotRun(f"'{launch.function}' starts {threads} threads; at most {function.threads} are possible")
         if shared + function.shared_bytes > self._card.shared_block_bytes:
             raise CannotRun(_too_much_shared(launch, shared + function.shared_bytes, self._card))
         if kernel.num_ctas == 1:
             return driver.make_launcher(function, launch.grid, threads, shared)
         clusters = driver.make_cluster_launcher(function, launch.grid, threads, shared, kernel.num_ctas)
         if clusters is None:
-            raise CannotRun(f"'{launch.function}' takes clusters of {kernel.num_ctas}: too many for this card")
+            raise CannotRun(f"'{launch.function}' uses clusters of {kernel.num_ctas}: too many for this card")
         return clusters
 
     def local_bytes(self, launch: Launch) -> int:
-        """Local memory that a thread of a launch takes.
+        """Return the local memory per thread of a launch.
 
         Raises:
             DriverError: If the machine code is not for this card.
@@ -71,7 +70,7 @@ class LoadedKernels:
         return self._function(launch.kernel, self.bundle.kernels[launch.kernel]).local_bytes
 
     def close(self) -> None:
-        """Take them off the card. No launch of theirs may be under way. Idempotent."""
+        """Unload the kernels. None of their launches may be under way. Idempotent."""
         while self._functions:
             driver.unload(self._functions.popitem()[1])
 
@@ -80,10 +79,10 @@ class LoadedKernels:
         if kernel.shared_bytes > card.shared_block_bytes:
             raise CannotRun(_too_much_shared(launch, kernel.shared_bytes, card))
         if kernel.num_ctas > 1 and card.capability < CLUSTERS_FROM:
-            raise CannotRun(f"'{launch.function}' takes clusters, which {card.name} does not have")
+            raise CannotRun(f"'{launch.function}' uses clusters, which {card.name} does not have")
         blocks = (launch.grid[0] * kernel.num_ctas, *launch.grid[1:])
         if any(size > limit for size, limit in zip(blocks, card.grid, strict=True)):
-            raise CannotRun(f"'{launch.function}' starts {blocks} blocks; {card.name} takes {card.grid} at most")
+            raise CannotRun(f"'{launch.function}' starts {blocks} blocks; {card.name} allows {card.grid} at most")
 
     def _function(self, digest: str, kernel: Kernel) -> driver.DriverFunction:
         if digest not in self._functions:
@@ -97,21 +96,16 @@ class ReplayedPlan:
 
     Attributes:
         plan: The plan.
-        layout: What its slots hold.
-        local_bytes: Most local memory that a thread of any of its launches takes.
+        layout: The layout of its slots.
+        local_bytes: Maximum local memory per thread over its launches.
     """
 
     def __init__(self, kernels: LoadedKernels, plan: Plan, arena: PlanMemory) -> None:
-        """Load what the plan launches.
-
-        Args:
-            kernels: Of the plan's bundle.
-            plan: The plan.
-            arena: Where its slots lie, such as an `Arena`.
+        """Load the kernels that the plan launches; its slots will be in the arena.
 
         Raises:
             CannotRun: If the card cannot run it.
-            DriverError: If machine code is not for this card.
+            DriverError: If the machine code is not for this card.
         """
         self.plan = plan
         self.layout = SlotLayout(kernels.bundle, plan)
@@ -123,7 +117,7 @@ class ReplayedPlan:
         self.local_bytes = max((kernels.local_bytes(launch) for launch in plan.launches), default=0)
 
     def bind(self, slot: RunSlot) -> Step:
-        """All steps of the plan on a slot, checked and ready to be enqueued many times.
+        """Return all steps of the plan on a slot, checked and ready to be enqueued many times.
 
         Raises:
             CannotRun: If the arena is too small for the slot.
@@ -183,6 +177,41 @@ class ReplayedPlan:
         return copy
 
 
+def pack(launch: Launch, addresses: Sequence[int], scratch: tuple[int, int]) -> list[int]:
+    """Return the values of a kernel's parameters, in order: bits as numbers, whose low bits count.
+
+    Args:
+        launch: Names the arguments.
+        addresses: Address of each buffer of the plan.
+        scratch: Addresses of the global and the profile scratch, zero for none; they follow the arguments.
+    """
+    arguments = [
+        addresses[argument.buffer] + argument.offset_bytes if isinstance(argument, Pointer) else bits_of(argument)
+        for argument in launch.arguments
+    ]
+    return [*arguments, *scratch]
+
+
+def bits_of(number: Number) -> int:
+    """Return the bits of a scalar argument, as Triton's own launcher packs them."""
+    match number.type:
+        case "fp64":
+            return _bits(bytes(ctypes.c_double(number.value)))
+        case "fp32":
+            return _bits(bytes(ctypes.c_float(number.value)))
+        case "bf16":  # Triton cuts the lower half of a float32 off.
+            return _bits(bytes(ctypes.c_float(number.value))[2:])
+        case "fp16":
+            value = float(number.value)
+            return _bits(struct.pack("<e", copysign(inf, value) if abs(value) >= _HALF_OVERFLOW else value))
+        case _:
+            return int(number.value)
+
+
+def _bits(data: bytes) -> int:
+    return int.from_bytes(data, "little")
+
+
 def _enqueue(steps: list[Step], stream: int) -> None:
     for step in steps:
         step(stream)
@@ -196,4 +225,4 @@ def _check_aligned(step: Fill | Copy) -> None:
 
 
 def _too_much_shared(launch: Launch, needed: int, card: driver.DriverCard) -> str:
-    return f"'{launch.function}' takes {needed} bytes of shared memory; {card.name} has {card.shared_block_bytes}"
+    return f"'{launch.function}' uses {needed} bytes of shared memory; {card.name} has {card.shared_block_bytes}"

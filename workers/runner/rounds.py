@@ -1,33 +1,33 @@
-"""Timing a round: got ready first, then all samples enqueued without waiting, and what they took read off events.
+"""Timing of a round: prepared first, then all samples enqueued without waiting, and their times read from events.
 
-A sample is: refill its slots, flush the cache, hold the card so that the host can queue what follows, start event, the
-calls back to back, stop event; then what a stranger may have written is sealed, as it may not change any more. Calls on
-several slots are one CUDA graph, so that no host stands between them.
+A sample is: refill its slots, flush the cache, hold the card so that the host can queue the rest, start event, the
+calls back to back, stop event. Then everything that an untrusted side may have written gets a checksum, since it must
+not change any more. Calls on several slots are one CUDA graph, so that no host time lies between them.
 """
 
 import gc
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from workers import driver
 from workers.commands import PairSide, RunSlot, TimedRound, TimedSample, TimingRound
 from workers.device_kernels import MOST_DELAYS, DeviceKernels, checksum_key
 from workers.errors import BadMessage
 from workers.runner.filling import SlotFiller, SlotRefill
-from workers.runner.graphs import RoundGraphs
 from workers.runner.loaded_plans import LoadedPlan
 from workers.runner.replay import Step
 
 HOLD_US = 50.0
-"""How long the card is held before the start event; the host queues both events and a graph in less."""
+"""Microseconds that the card is held before the start event; the host queues both events and a graph in less."""
 MOST_SAMPLES = MOST_DELAYS
-"""Most samples of a round."""
+"""Maximum number of samples of a round."""
 CHECKSUM_BYTES = 8
 STEP_US = 5.0
-"""How much longer for each step of a plan that is not in a graph; a launch takes the host about 3 us."""
+"""Additional microseconds per step of a plan that is not in a graph; a launch takes the host about 3 us."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class _ReadySample:
     """One sample, ready.
 
     Attributes:
-        calls: How many it has.
-        filled: Its slots, decoys among them.
-        refill: What they are filled with.
-        enqueue: What is timed.
-        hold_us: How long the card is held before.
-        summed: (address, bytes, address of the seal) of all that is added up to its seal.
+        calls: Number of calls.
+        filled: Its slots, decoys included.
+        refill: Content of the slots.
+        enqueue: The timed step.
+        hold_us: Microseconds that the card is held before it.
+        summed: (address, bytes, address of the checksum) of all memory in its checksum.
     """
 
     calls: int
@@ -51,14 +51,36 @@ class _ReadySample:
     summed: list[tuple[int, int, int]]
 
 
-class TimedRounds:
-    """Times rounds on one stream.
+class RoundGraphs:
+    """CUDA graphs of several calls each, captured and launched on one stream for one round."""
 
-    Args:
-        support: Kernels of ours.
-        filler: Fills slots.
-        stream: Where everything is enqueued.
-    """
+    def __init__(self, stream: int) -> None:
+        self._stream = stream
+        self._kept: list[driver.Handle] = []
+
+    def capture(self, calls: Sequence[Step]) -> Step:
+        """Capture calls, one after the other. Returns the step that enqueues them as one.
+
+        Raises:
+            DriverError: If they cannot be captured.
+        """
+
+        def enqueue(stream: int) -> None:
+            for call in calls:
+                call(stream)
+
+        graph = driver.capture(self._stream, enqueue)
+        self._kept.append(graph)
+        return partial(driver.launch_graph, graph)
+
+    def clear(self) -> None:
+        """Destroy all graphs. None may still run."""
+        while self._kept:
+            driver.destroy_graph(self._kept.pop())
+
+
+class TimedRounds:
+    """Times rounds on one stream."""
 
     def __init__(self, support: DeviceKernels, filler: SlotFiller, stream: int) -> None:
         self._support = support
@@ -72,55 +94,46 @@ class TimedRounds:
         self._ready: list[_ReadySample] | None = None
 
     def prepare(self, order: TimingRound, loaded_plans: Mapping[PairSide, LoadedPlan]) -> None:
-        """Get a round ready: all that the host does beforehand, and what is new run once.
-
-        Args:
-            order: The round.
-            loaded_plans: The plans that it names.
+        """Prepare a round: do all host work in advance, and run new plans once.
 
         Raises:
             CannotRun: If the arena is too small for a slot.
-            BadMessage: If the round contradicts itself.
+            BadMessage: If the round is inconsistent.
             DriverError: If a run failed.
         """
         self._ready = None
         check_round(order)
         self._graphs.clear()
         self._warm_up(order, loaded_plans)
-        samples_ready = [
+        samples = [
             self._make_ready(order, number, sample, loaded_plans[sample.side])
             for number, sample in enumerate(order.samples)
         ]
         self._key = checksum_key(order.seed)
         driver.set_bytes(self._stream, self._checksums, 0, MOST_SAMPLES * CHECKSUM_BYTES)
-        self._filler.fill_zones((slot for sample_ready in samples_ready for slot in sample_ready.filled), order.seed)
+        self._filler.fill_zones((slot for ready in samples for slot in ready.filled), order.seed)
         driver.synchronise(self._stream)
-        self._ready = samples_ready
+        self._ready = samples
 
     def time(self) -> TimedRound:
-        """Time the round that is ready, once.
+        """Time the prepared round, once.
 
         Raises:
-            BadMessage: If none is.
+            BadMessage: If none is prepared.
             DriverError: If a run failed.
         """
         if self._ready is None:
-            raise BadMessage("no round is ready to be timed")
-        samples_ready, self._ready = self._ready, None
+            raise BadMessage("no round is prepared; send 'prepare' first")
+        samples, self._ready = self._ready, None
         driver.reset_persisting_cache()
         started = time.perf_counter()
         with _no_collection():
-            events = [self._enqueue(sample_ready, number) for number, sample_ready in enumerate(samples_ready)]
+            events = [self._enqueue(ready, number) for number, ready in enumerate(samples)]
         driver.synchronise(self._stream)
         wall_us = (time.perf_counter() - started) * 1e6
-        samples_us = (
-            driver.elapsed_us(*pair) / sample_ready.calls
-            for pair, sample_ready in zip(events, samples_ready, strict=True)
-        )
-        checksums = struct.unpack(
-            f"<{len(samples_ready)}q", driver.read(self._checksums, len(samples_ready) * CHECKSUM_BYTES)
-        )
-        delays = self._support.delays(len(samples_ready))
+        samples_us = (driver.elapsed_us(*pair) / ready.calls for pair, ready in zip(events, samples, strict=True))
+        checksums = struct.unpack(f"<{len(samples)}q", driver.read(self._checksums, len(samples) * CHECKSUM_BYTES))
+        delays = self._support.delays(len(samples))
         return TimedRound(
             samples_us=tuple(samples_us),
             wall_us=wall_us,
@@ -131,13 +144,13 @@ class TimedRounds:
         )
 
     def drop(self) -> None:
-        """Let go of everything that belongs to bundles."""
+        """Drop everything that belongs to bundles."""
         self._graphs.clear()
         self._warm.clear()
         self._ready = None
 
     def _warm_up(self, order: TimingRound, loaded_plans: Mapping[PairSide, LoadedPlan]) -> None:
-        """Run plans that are new here once: the driver loads code at its first use, and must not while it captures."""
+        """Run new plans once: the driver loads code at its first use, and must not while it captures."""
         for sample in order.samples:
             key = (sample.side, order.plans[sample.side])
             if key not in self._warm:
@@ -162,15 +175,15 @@ class TimedRounds:
         graph = self._graphs.capture([loaded_plan.loaded.bind(slot) for slot in slots])
         return _ReadySample(len(slots), filled, refill, graph, HOLD_US, summed)
 
-    def _enqueue(self, sample_ready: _ReadySample, number: int) -> tuple[driver.Handle, driver.Handle]:
+    def _enqueue(self, ready: _ReadySample, number: int) -> tuple[driver.Handle, driver.Handle]:
         start, stop = self._pair(number)
-        self._filler.refill(sample_ready.refill)
+        self._filler.refill(ready.refill)
         self._support.flush(self._stream)
-        self._support.delay(self._stream, sample_ready.hold_us, number)
+        self._support.delay(self._stream, ready.hold_us, number)
         driver.record(start, self._stream)
-        sample_ready.enqueue(self._stream)
+        ready.enqueue(self._stream)
         driver.record(stop, self._stream)
-        self._support.sum_up(self._stream, sample_ready.summed, self._key)
+        self._support.sum_up(self._stream, ready.summed, self._key)
         return start, stop
 
     def _pair(self, number: int) -> tuple[driver.Handle, driver.Handle]:
@@ -180,21 +193,21 @@ class TimedRounds:
 
 
 def check_round(order: TimingRound) -> None:
-    """Hold a round against itself.
+    """Check that a round is consistent.
 
     Raises:
-        BadMessage: If a sample names a slot that is not there or was used before, or has streams for other slots; or
-            there are too many samples.
+        BadMessage: If a sample names a missing or used slot, its streams do not match its slots, or there are too many
+            samples.
     """
     if len(order.samples) > MOST_SAMPLES:
-        raise BadMessage(f"a round has {len(order.samples)} samples, of {MOST_SAMPLES} at most")
+        raise BadMessage(f"a round has {len(order.samples)} samples; the maximum is {MOST_SAMPLES}")
     used: set[tuple[PairSide, int]] = set()
     for sample in order.samples:
         places = {(sample.side, index) for index in sample.filled}
         if sample.side not in order.plans or not sample.slots or len(sample.streams) != len(sample.filled):
             raise BadMessage(f"a sample of the {sample.side} lacks a plan, a slot or a stream")
         if not all(0 <= index < len(order.slots.get(sample.side, ())) for index in sample.filled):
-            raise BadMessage(f"a sample of the {sample.side} names a slot that is not there")
+            raise BadMessage(f"a sample of the {sample.side} names a slot that does not exist")
         if len(places) < len(sample.filled) or places & used:
             raise BadMessage(f"a slot of the {sample.side} is used twice in a round")
         used |= places
@@ -202,7 +215,7 @@ def check_round(order: TimingRound) -> None:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """No garbage is collected: a pause of the host between two events would be part of a sample."""
+    """Disable garbage collection: a pause of the host between two events would be part of a sample."""
     gc.disable()
     try:
         yield

@@ -1,4 +1,4 @@
-"""The runner's loop: one order after the other, and last words when a run has cost it the card."""
+"""The runner's loop: carries out commands, and answers once more if a run has cost it the card."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -31,27 +31,21 @@ from workers.device_kernels import DeviceKernels, SupportKernel
 from workers.errors import BadMessage
 from workers.gpu_lock import GpuLock
 from workers.runner.arena import Arena, free_idle
-from workers.runner.errors import CannotRun
 from workers.runner.filling import SlotFiller
 from workers.runner.loaded_plans import LoadedPlan, LoadedPlans
 from workers.runner.rounds import TimedRounds
+from workers.runner.slots import CannotRun
 
 LOAD_READS = 8
-"""Times that memory twice as large as the cache is read beside a run that has company: a few hundred microseconds."""
+"""Reads of memory twice as large as the cache beside a run with concurrent load: a few hundred microseconds."""
 IDLE_BYTES = 2**30
-"""How much memory torch may keep in a runner for the next inputs."""
+"""Maximum unused memory that torch may keep in a runner for the next inputs."""
 
 
 class OpenedCard:
-    """A card that is open, and on which there is no arena yet: a spare takes no room from those who work.
+    """An open card without an arena: a spare runner takes no memory from those at work.
 
-    Args:
-        card: The card that is open in this thread.
-        support: Kernels of ours on it.
-        allocate: Takes so many bytes of the card's memory.
-
-    Attributes:
-        opened: What to greet the bench with.
+    `opened` is its first answer to the executor.
     """
 
     def __init__(
@@ -67,29 +61,19 @@ class OpenedCard:
         self._allocate = allocate
 
     def claim(self, arena_bytes: int) -> "RunnerSession":
-        """Take an arena, and open the card for replay.
+        """Allocate an arena, and open the card for replay.
 
         Raises:
-            DriverError: If there is not as much memory.
+            DriverError: If there is too little memory.
         """
         return RunnerSession(self.opened, self._support, self._allocate(arena_bytes))
 
 
 class RunnerSession:
-    """A card that is open for replay.
-
-    Attributes:
-        opened: What to say of it to the bench.
-    """
+    """A card that is open for replay. `opened` tells the executor about the card and the arena."""
 
     def __init__(self, opened: ChildReady, support: DeviceKernels, arena: Arena) -> None:
-        """Take over an arena, whose content is overwritten.
-
-        Args:
-            opened: What was said of the card before there was an arena.
-            support: Kernels of ours on it.
-            arena: Memory of it.
-        """
+        """Take over an arena, whose content is overwritten."""
         self._support = support
         self._arena = arena
         self._stream, self._beside = driver.make_stream(), driver.make_stream()
@@ -100,7 +84,7 @@ class RunnerSession:
         self._reset()
 
     def obey(self, order: Order) -> Reply:
-        """Carry out an order.
+        """Carry out a command.
 
         Raises:
             BadMessage: If it is not for a runner, or makes no sense now.
@@ -122,7 +106,7 @@ class RunnerSession:
                 case PoisonRanges():
                     self._overwrite(order.ranges)
                 case _:
-                    raise BadMessage(f"'{order.order}' is no order for a runner")
+                    raise BadMessage(f"'{order.order}' is not a command for a runner")
         except CannotRun as error:
             return CommandRefused(reason=str(error))
         return CommandDone()
@@ -141,14 +125,16 @@ class RunnerSession:
                 error, [loaded_plan for loaded_plan, _ in cases]
             ):
                 raise
-            driver.synchronise(self._stream)  # What was enqueued before may still run.
-            raise CannotRun("the card has no room for the local memory of its threads; use smaller blocks") from error
+            driver.synchronise(self._stream)  # Earlier runs may still be under way.
+            raise CannotRun(
+                "the card has too little memory for the local memory of its threads; use smaller blocks"
+            ) from error
         driver.synchronise(self._stream)
         driver.synchronise(self._beside)
-        free_idle(self._arena.device, IDLE_BYTES)  # Others on the card may need it.
+        free_idle(self._arena.device, IDLE_BYTES)  # Other processes on the card may need it.
 
     def _start_load(self) -> None:
-        """Begin with something that goes on beside the next run, which finds all that comes before it done."""
+        """Start reads that go on beside the next run, after everything before it is done."""
         driver.synchronise(self._stream)
         for _ in range(LOAD_READS):
             self._support.flush(self._beside)
@@ -159,7 +145,7 @@ class RunnerSession:
         )
 
     def _reset(self) -> None:
-        """Overwrite the whole arena: what a kernel left outside of its slots must not be there for the next one."""
+        """Overwrite the whole arena: leftovers of a kernel outside its slots must not reach the next one."""
         self._rounds.drop()
         self._bundles.clear()
         self._overwrite([(0, self._arena.bytes)])
@@ -171,7 +157,7 @@ class RunnerSession:
 
 
 class _LastWords:
-    """Whatever ends the session early becomes an answer: the card's fault after a candidate's run, or ours."""
+    """Answers an early end of the session: with the card's fault after a candidate's run, or an internal failure."""
 
     def __init__(self, channel: ChildChannel) -> None:
         self._channel = channel
@@ -190,11 +176,7 @@ class _LastWords:
 
 
 def open_card(card: int, kernels: Mapping[str, SupportKernel]) -> OpenedCard:
-    """Open a card, while nobody times there.
-
-    Args:
-        card: Its index.
-        kernels: Kernels of ours, compiled for it.
+    """Open a card by its index, with kernels compiled for it, while no process times there.
 
     Raises:
         ToolMissing: If there is no such card.
@@ -207,13 +189,8 @@ def open_card(card: int, kernels: Mapping[str, SupportKernel]) -> OpenedCard:
 
 
 def serve(channel: ChildChannel, begin: Callable[[], OpenedCard]) -> None:
-    """Be a runner: open the card, say so, obey orders until the bench hangs up or the card is lost.
-
-    Args:
-        channel: The line to the bench.
-        begin: Opens the card; `open_card` with its arguments.
-    """
-    torch.set_num_threads(1)  # Threads of the bench did not come along.
+    """Serve as a runner: open the card, greet, carry out commands until the executor hangs up or the card is lost."""
+    torch.set_num_threads(1)  # The fork left the executor's threads behind.
     with _LastWords(channel):
         opening = begin()
         channel.answer(opening.opened)
@@ -228,18 +205,18 @@ def serve(channel: ChildChannel, begin: Callable[[], OpenedCard]) -> None:
 
 def _claimed(opening: OpenedCard, order: Order) -> RunnerSession:
     if not isinstance(order, ClaimArena):
-        raise BadMessage(f"'{order.order}' comes before there is an arena")
+        raise BadMessage(f"'{order.order}' needs an arena; send 'claim' first")
     return opening.claim(order.arena_bytes)
 
 
 def _lacks_room(error: driver.DriverError, loaded_plans: Sequence[LoadedPlan]) -> bool:
-    """Whether a launch failed because the card cannot set aside the local memory that its kernels ask for."""
+    """Return True if a launch failed because the card cannot set aside the local memory that its kernels use."""
     return error.name == driver.OUT_OF_MEMORY and any(loaded_plan.loaded.local_bytes for loaded_plan in loaded_plans)
 
 
 def fault_of(error: Exception) -> str | None:
-    """The driver's name of the fault that an exception comes from, if a kernel's run is to blame for it."""
+    """Return the driver's name of the fault behind an exception; None if no kernel's run is to blame."""
     if isinstance(error, driver.DriverError):
         return error.name if error.name in driver.FAULTS else None
-    # Torch reports what it finds by its own words; the driver knows.
+    # Torch has its own messages; the driver knows the fault.
     return driver.find_fault() if isinstance(error, RuntimeError) else None

@@ -1,4 +1,4 @@
-"""`python -m workers.sandbox`: the fork server. A command a line on standard input, what came of it on standard output."""
+"""The fork server, `python -m workers.sandbox`: one request per line of input, one result per line of output."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from workers.sandbox.syscalls import die_with_parent
 
 
 def main() -> int:
-    """Serve until whoever asks hangs up or ends."""
+    """Serve until the client closes the pipe or ends."""
     die_with_parent(signal.SIGKILL)
     channel = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""What goes into a jail and what comes out."""
+"""Limits and results of a sandbox."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -6,15 +6,15 @@ from enum import StrEnum
 
 @dataclass(frozen=True)
 class SandboxLimits:
-    """What one run may use.
+    """Limits of one run.
 
     Attributes:
-        wall_s: Seconds from the start of the run until its tree of processes is killed.
-        cpu_s: Processor seconds of one process.
-        memory_bytes: Address space that one process may add to what it starts with.
-        reply_bytes: Longest reply that is read.
-        processes: Processes at once, the first included; 1 forbids to start any. Above 1 it is a loose bound: the
-            kernel also counts threads, and does not count for root.
+        wall_s: Seconds from the start of the run until its process tree is killed.
+        cpu_s: Maximum processor seconds of one process.
+        memory_bytes: Maximum address space that one process may add to what it starts with.
+        reply_bytes: Maximum length of a reply.
+        processes: Maximum number of simultaneous processes, the first included; 1 forbids new ones. Above 1 it is a
+            loose bound: the kernel also counts threads, and sets root no limit.
     """
 
     wall_s: float = 60.0
@@ -25,7 +25,7 @@ class SandboxLimits:
 
 
 class SandboxEnding(StrEnum):
-    """How a run ended."""
+    """Ending of a run."""
 
     RETURNED = "returned"
     RAISED = "raised"
@@ -37,13 +37,13 @@ class SandboxEnding(StrEnum):
 
 @dataclass(frozen=True)
 class SandboxResult:
-    """What came out of a run of a function.
+    """Result of running a function.
 
     Attributes:
-        ending: How it ended.
-        reply: What the function returned, if it did. Hostile data.
-        detail: Any other ending in words, or the traceback's text. Hostile text.
-        wall_s: Seconds from fork to reaped.
+        ending: The ending.
+        reply: The function's return value, empty if it did not return. Hostile data.
+        detail: Description of any other ending, or the traceback. Hostile text.
+        wall_s: Seconds from fork to exit.
     """
 
     ending: SandboxEnding
@@ -54,16 +54,16 @@ class SandboxResult:
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What came out of a run of a command.
+    """Result of running a command.
 
     Attributes:
-        ending: How it ended; `RETURNED` whatever the exit status.
-        status: Exit status of the command, negative for a signal; None if it did not end by itself.
-        stdout: First bytes it wrote to its standard output.
-        stderr: First bytes it wrote to its standard error.
+        ending: The ending; `RETURNED` for every exit status.
+        status: Exit status of the command, negative for a signal; None if it was killed from outside.
+        stdout: First bytes of its standard output.
+        stderr: First bytes of its standard error.
         files: Content of the collected files that exist, by name. Hostile data.
-        detail: Any ending but `RETURNED`, in words.
-        wall_s: Seconds from fork to reaped.
+        detail: Description of any ending other than `RETURNED`.
+        wall_s: Seconds from fork to exit.
     """
 
     ending: SandboxEnding

@@ -1,7 +1,7 @@
-"""The inmate: the process that runs the untrusted work, and how it answers.
+"""The sandboxed child: the process that runs the untrusted work, and the format of its answer.
 
-On its pipe it writes one byte `READY` once it is shut in, then one frame: a status byte, the length as eight bytes
-(big endian), the payload. Whatever follows is not read.
+On its pipe it writes one byte `READY` once it is confined, then one frame: a status byte, the length as eight bytes
+(big endian), the payload. Any further bytes are ignored.
 """
 
 import faulthandler
@@ -20,16 +20,16 @@ from pathlib import Path
 from types import TracebackType
 
 from workers.sandbox.base import SandboxLimits
-from workers.sandbox.isolation import Isolation, IsolationLayerMissing, close_in
+from workers.sandbox.isolation import Isolation, IsolationLayerMissing, confine
 
 READY = b"+"
-"""Written once the inmate is shut in, before the first instruction of the work."""
+"""Byte written once the child is confined, before the first instruction of the work."""
 HEADER = struct.Struct(">BQ")
 """Status and length of the payload that follows."""
 DETAIL_BYTES = 8192
-"""Longest traceback that is sent; its end, where the error is named, is kept."""
-_LAST_WORDS_AT = 0.9
-# Share of the time left after which the inmate prints where it is.
+"""Maximum length of a traceback; its end, which names the error, is kept."""
+_TRACEBACK_AT = 0.9
+# Share of the remaining time after which the child prints its traceback.
 
 
 class FrameStatus(IntEnum):
@@ -40,14 +40,14 @@ class FrameStatus(IntEnum):
     MEMORY = 3
 
 
-class _Edge:
-    """Everything that the work can end with, short of death, becomes a frame; then the process ends."""
+class _ReplyFrame:
+    """Context that turns the work's result or exception into a frame, then ends the process."""
 
     def __init__(self, pipe: int) -> None:
         self.pipe = pipe
         self.reply = b""
 
-    def __enter__(self) -> "_Edge":
+    def __enter__(self) -> "_ReplyFrame":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -67,49 +67,49 @@ class _Edge:
         return FrameStatus.RAISED, text.encode(errors="replace")[-DETAIL_BYTES:]
 
 
-def live(
-    walls: Isolation, limits: SandboxLimits, directory: str, work: Callable[[int], None], ends: tuple[int, int]
+def run_child(
+    isolation: Isolation, limits: SandboxLimits, directory: str, work: Callable[[int], None], ends: tuple[int, int]
 ) -> None:
-    """Be the inmate: settle in, then work. `ends` are the reply pipe and standard error. Does not return."""
+    """Confine this process, then work. `ends` are the reply pipe and standard error. Does not return."""
     pipe, stderr = ends
     try:
         signal.set_wakeup_fd(-1)
         _redirect(stderr)
         close_all_but(pipe)
-        close_in(walls, limits, directory)
+        confine(isolation, limits, directory)
         write(pipe, READY)
         work(pipe)
     except (IsolationLayerMissing, OSError) as error:
-        write(2, unsettled(error).encode())
+        write(2, setup_failure(error).encode())
     finally:
         os._exit(1)
 
 
 def serve(function: Callable[[bytes], bytes], request: bytes, until: float, directory: str, pipe: int) -> None:
-    """Answer one request on a pipe, by a time of the monotonic clock, and end the process. Does not return."""
-    with _Edge(pipe) as edge:
+    """Answer one request on a pipe before a time of the monotonic clock, then end the process. Does not return."""
+    with _ReplyFrame(pipe) as edge:
         _forget_parent(directory)
-        _tell_where(until)
+        _schedule_traceback(until)
         edge.reply = function(request)
 
 
-def unsettled(error: IsolationLayerMissing | OSError) -> str:
-    """What kept a jail from being set up, as JSON: the layer (empty if none is to blame) and the reason."""
+def setup_failure(error: IsolationLayerMissing | OSError) -> str:
+    """Return the reason why a sandbox was not set up, as JSON: the layer (empty if none is to blame) and the error."""
     return json.dumps([error.layer if isinstance(error, IsolationLayerMissing) else "", str(error)])
 
 
 def close_all_but(*kept: int) -> None:
-    """Close every file descriptor from 3 on but the ones given."""
+    """Close every file descriptor from 3 up, except those given."""
     for path in list(Path("/proc/self/fd").iterdir()):
         if int(path.name) > 2 and int(path.name) not in kept:
             _close(int(path.name))
 
 
 def write(descriptor: int, data: bytes) -> None:
-    """Write all of it.
+    """Write all of the data.
 
     Raises:
-        OSError: If nobody reads.
+        OSError: If the reading end is closed.
     """
     view = memoryview(data)
     while view:
@@ -125,12 +125,12 @@ def _redirect(stderr: int) -> None:
 def _close(descriptor: int) -> None:
     try:
         os.close(descriptor)
-    except OSError:  # The one that listed the directory is closed by now.
+    except OSError:  # The descriptor that listed the directory is closed already.
         return
 
 
 def _forget_parent(directory: str) -> None:
-    gc.freeze()  # The parent's garbage stays where it is: its finalizers are not for this process to run.
+    gc.freeze()  # This process must not run the finalizers of the parent's garbage.
     sys.unraisablehook = sys.__unraisablehook__
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
@@ -140,12 +140,12 @@ def _forget_parent(directory: str) -> None:
     tempfile.tempdir = directory
 
 
-def _tell_where(until: float) -> None:
-    """Print where the Python code is, shortly before a deadline ends it and at a crash."""
-    stderr = os.dup(2)  # Of its own, should the work point the usual one elsewhere.
+def _schedule_traceback(until: float) -> None:
+    """Print the Python traceback at a crash and shortly before the deadline."""
+    stderr = os.dup(2)  # A copy, because the work may redirect descriptor 2.
     faulthandler.enable(file=stderr)
     faulthandler.register(signal.SIGXCPU, file=stderr)
     left_s = max(0.01, until - time.monotonic())
-    # Not `dump_traceback_later`: its thread reads frames that the main thread changes meanwhile, and may crash on them.
+    # Not `dump_traceback_later`: its thread may crash on frames that the main thread changes at the same time.
     faulthandler.register(signal.SIGALRM, file=stderr)
-    signal.setitimer(signal.ITIMER_REAL, left_s * _LAST_WORDS_AT)
+    signal.setitimer(signal.ITIMER_REAL, left_s * _TRACEBACK_AT)

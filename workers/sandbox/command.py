@@ -1,4 +1,4 @@
-"""Commands in a jail: files in, a program run among them, files out."""
+"""Commands in a sandbox: input files, a program that runs beside them, output files."""
 
 import base64
 import json
@@ -13,22 +13,22 @@ from workers.sandbox.base import CommandResult, SandboxEnding, SandboxResult
 from workers.sandbox.syscalls import fix_addresses
 
 _TOOLS = ".tools"
-# Where the program is found under its own name, which some look at.
+# Directory with a link to the program under its own name, because some programs read it.
 _STREAM_BYTES = 64 * 1024
-# First bytes of standard output and of standard error that are kept.
+# Length at which standard output and standard error are cut.
 
 
 @dataclass(frozen=True)
 class SandboxCommand:
-    """A program to run, as a function that a jail can run.
+    """A program to run, as a function for a sandbox.
 
-    It is started with the same name, environment and addresses on every machine that allows it: what ptxas makes of
-    some kernels depends on where its own objects lie.
+    It starts with the same name, environment and addresses on every machine that allows it: the output of ptxas for
+    some kernels depends on the addresses of its own objects.
 
     Attributes:
         argv: The program's path and arguments.
         files: Files to write into the working directory first, by plain name.
-        collect: Names of the files to bring back.
+        collect: Names of the files to return.
     """
 
     argv: Sequence[str]
@@ -36,7 +36,7 @@ class SandboxCommand:
     collect: Sequence[str]
 
     def __call__(self, request: bytes) -> bytes:
-        """Run it in the current directory; the request is not used. Returns what `read` takes."""
+        """Run it in the current directory; the request is not used. Returns the input of `read`."""
         for name, content in self.files.items():
             Path(name).write_bytes(content)
         path, *arguments = self.argv
@@ -64,7 +64,7 @@ class SandboxCommand:
         return json.dumps(answer).encode()
 
     def read(self, result: SandboxResult) -> CommandResult:
-        """What came out of the jail that ran it."""
+        """Decode the result of the sandbox that ran it."""
         if result.ending is not SandboxEnding.RETURNED:
             return CommandResult(result.ending, None, b"", b"", {}, result.detail, result.wall_s)
         answer: dict[str, Any] = json.loads(result.reply)

@@ -1,6 +1,6 @@
-"""The fork server: commands are forked from a process that has nothing imported but the jail.
+"""The fork server: forks commands from a process that has imported the sandbox only.
 
-A fork copies page tables. Of a process that has torch imported it takes longer than most commands run, twice a jail.
+A fork copies page tables. With torch imported it takes longer than most commands run, and a sandbox forks twice.
 """
 
 import atexit
@@ -20,25 +20,25 @@ from workers.sandbox.isolation import Isolation, IsolationLayerMissing
 from workers.sandbox.supervisor import execute
 
 COMMAND = (*PYTHON, "-m", "workers.sandbox")
-"""How it is started."""
+"""The fork server's command line."""
 GRACE_S = 30.0
-"""Seconds beyond a run's own limit: it starts in 0.1 s, and a jail is given up within twenty."""
+"""Seconds to wait beyond a run's own limit: the server starts in 0.1 s and abandons a sandbox within 20 s."""
 FAREWELL_S = 1.0
-"""Seconds that it has to end by itself once nobody asks any more."""
+"""Seconds until the server is killed, once its input is closed."""
 
 
 @dataclass(frozen=True)
 class ForkRequest:
-    """A command to run in a jail, with its walls and limits."""
+    """A command to run in a sandbox, with its isolation and limits."""
 
-    walls: Isolation
+    isolation: Isolation
     command: SandboxCommand
     limits: SandboxLimits
 
     def carry_out(self) -> str:
-        """Run it. Returns JSON: the fields of a `SandboxResult`, or in `failed` or `unsafe` why there is none."""
+        """Run it. Returns JSON: the fields of a `SandboxResult`, or the error as `failed` or `unsafe`."""
         try:
-            result = execute(self.walls, self.command, b"", self.limits)
+            result = execute(self.isolation, self.command, b"", self.limits)
         except SandboxUnsafe as error:
             return json.dumps({"unsafe": str(error)})
         except (SandboxFailed, IsolationLayerMissing) as error:
@@ -46,45 +46,44 @@ class ForkRequest:
         return json.dumps({**asdict(result), "reply": b64encode(result.reply).decode()})
 
     def to_json(self) -> str:
-        """The same as text."""
-        walls = {"layers": sorted(self.walls.layers), "hidden": self.walls.hidden}
+        """Encode it."""
+        isolation = {"layers": sorted(self.isolation.layers), "hidden": self.isolation.hidden}
         files = {name: b64encode(content).decode() for name, content in self.command.files.items()}
         command = {"argv": self.command.argv, "files": files, "collect": self.command.collect}
-        return json.dumps({"walls": walls, "command": command, "limits": asdict(self.limits)})
+        return json.dumps({"isolation": isolation, "command": command, "limits": asdict(self.limits)})
 
     @classmethod
     def from_json(cls, text: bytes) -> "ForkRequest":
-        """What `to_json` made."""
-        told = json.loads(text)
-        walls, command = told["walls"], told["command"]
+        """Decode the output of `to_json`."""
+        fields = json.loads(text)
+        isolation, command = fields["isolation"], fields["command"]
         files = {name: b64decode(content) for name, content in command["files"].items()}
         return cls(
-            Isolation(frozenset(walls["layers"]), tuple(walls["hidden"])),
+            Isolation(frozenset(isolation["layers"]), tuple(isolation["hidden"])),
             SandboxCommand(command["argv"], files, command["collect"]),
-            SandboxLimits(**told["limits"]),
+            SandboxLimits(**fields["limits"]),
         )
 
 
 class ForkServer:
-    """The process, as whoever has commands run knows it. Started when it is first needed, and when it is gone."""
+    """Client of the fork server, which it starts at the first request and again after a loss."""
 
     def __init__(self) -> None:
         self._process: LineProcess | None = None
         self._lock = Lock()
 
-    def run(self, errand: ForkRequest) -> SandboxResult:
-        """Have a command run, one at a time.
+    def run(self, request: ForkRequest) -> SandboxResult:
+        """Run one command at a time.
 
         Raises:
-            JailFailed: If the jail cannot be set up, or the fork server is lost.
-            JailUnsafe: If something of the jail may be alive afterwards.
+            SandboxFailed: If the sandbox cannot be set up, or the fork server is lost.
+            SandboxUnsafe: If a process of the sandbox may be alive afterwards.
         """
         with self._lock:
             try:
-                told = self._ask(errand)
-            except SandboxFailed:  # It ends with the thread that started it; the next one finds out by asking.
-                told = self._ask(errand)
-        answer = json.loads(told)
+                answer = json.loads(self._ask(request))
+            except SandboxFailed:  # The server ends with the thread that started it; the next request notices.
+                answer = json.loads(self._ask(request))
         if "unsafe" in answer:
             raise SandboxUnsafe(answer["unsafe"])
         if "failed" in answer:
@@ -94,21 +93,21 @@ class ForkServer:
         )
 
     def close(self) -> None:
-        """End it. Idempotent."""
+        """End the server. Idempotent."""
         if self._process is not None:
             self._process.close(FAREWELL_S)
 
-    def _ask(self, errand: ForkRequest) -> bytes:
+    def _ask(self, request: ForkRequest) -> bytes:
         process = self._started()
-        process.say(errand.to_json().encode())
+        process.say(request.to_json().encode())
         try:
-            answer = process.hear(errand.limits.wall_s + GRACE_S)
+            answer = process.hear(request.limits.wall_s + GRACE_S)
         except (EOFError, OSError) as error:
             process.kill()
-            raise SandboxFailed(f"the fork server ended with status {process.status}") from error
+            raise SandboxFailed(f"the fork server exited with status {process.status}") from error
         if answer is None:
             process.kill()
-            raise SandboxUnsafe("the fork server does not answer")
+            raise SandboxUnsafe(f"the fork server did not answer within {request.limits.wall_s + GRACE_S:g} s")
         return answer
 
     def _started(self) -> LineProcess:
@@ -119,7 +118,7 @@ class ForkServer:
 
 
 def fork_server() -> ForkServer:
-    """That of this process: one that was forked from another has its own."""
+    """Return this process's client; a forked process gets its own."""
     return _fork_server_of(os.getpid())
 
 

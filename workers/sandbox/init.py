@@ -1,7 +1,7 @@
-"""The keeper: the trusted process between the parent and the inmate, which makes sure that the whole tree dies.
+"""The init process: the trusted process between the parent and the child, which makes sure that the whole tree dies.
 
-It runs none of the inmate's code. It ends the tree when the inmate ends, or when the lifeline breaks: a pipe whose
-other end only the parent holds, so that a parent that is killed takes its jails along.
+It runs none of the child's code. It kills the tree when the child ends or the lifeline breaks. The lifeline is a pipe
+whose other end only the parent holds, so the sandboxes of a killed parent die too.
 """
 
 import json
@@ -19,25 +19,25 @@ from workers.sandbox.base import SandboxLimits
 from workers.sandbox.isolation import Isolation, IsolationLayerMissing, enter_namespaces
 
 _TAIL_BYTES = 16384
-# Last bytes of standard error that are kept.
+# Length of standard error that is kept, from its end.
 _SWEEP_S = 10.0
-# Until then a tree without a pid namespace must be dead; killing one of a thousand processes takes under a second.
+# Maximum time to kill a tree without a pid namespace; a tree of a thousand processes takes under a second.
 
 MAP_REQUEST = b"?"
-"""The keeper's question to the parent: give my user namespace to nobody."""
+"""Request to the parent to map the user namespace to nobody."""
 MAPPED = b"+"
-"""The parent's answer if it could."""
+"""The parent's answer after it has done so."""
 
 
 @dataclass(frozen=True)
 class ChildDeath:
-    """How the inmate ended, as the keeper saw it.
+    """The child's end, as the init process saw it.
 
     Attributes:
-        status: Exit status, negative for a signal; None if the inmate never started.
-        cpu_s: Processor seconds it used, with its reaped children.
-        stderr: The last of what it wrote there: hostile text, or what kept it from settling in.
-        swept: Whether the whole tree is known to be dead.
+        status: Exit status, negative for a signal; None if the child never started.
+        cpu_s: Processor seconds of the child and its reaped children.
+        stderr: End of its standard error: hostile text, or a `setup_failure`.
+        swept: True if the whole tree is known to be dead.
     """
 
     status: int | None
@@ -48,7 +48,7 @@ class ChildDeath:
 
 @dataclass(frozen=True)
 class ChildPipes:
-    """The ends that the keeper and the inmate use: `reply` and `report` to write, `lifeline` to read."""
+    """Pipe ends of the init process and the child: `reply` and `report` to write, `lifeline` to read."""
 
     reply: int
     report: int
@@ -57,44 +57,46 @@ class ChildPipes:
 
 @dataclass(frozen=True)
 class ChildRequest:
-    """What to run, and within what. `work` is given the pipe to answer on and does not return."""
+    """Work to run, and its confinement. `work` gets the reply pipe and does not return."""
 
-    walls: Isolation
+    isolation: Isolation
     limits: SandboxLimits
     directory: str
     work: Callable[[int], None]
 
 
-def keep(order: ChildRequest, pipes: ChildPipes) -> None:
-    """Be the keeper: start the inmate, wait for its end or the parent's, report, end. Does not return."""
+def run_init(request: ChildRequest, pipes: ChildPipes) -> None:
+    """Start the child, wait for its end or the parent's, report, then end. Does not return."""
     try:
         os.setsid()
         sandbox_child.close_all_but(pipes.reply, pipes.report, pipes.lifeline)
         syscalls.adopt_orphans()
-        death = _guard(order, pipes)
+        death = _guard(request, pipes)
         os.write(pipes.report, json.dumps(asdict(death)).encode())
     finally:
         os._exit(0)
 
 
-def _guard(order: ChildRequest, pipes: ChildPipes) -> ChildDeath:
+def _guard(request: ChildRequest, pipes: ChildPipes) -> ChildDeath:
     wakeup = _wake_on_child()
     try:
-        enter_namespaces(order.walls)
+        enter_namespaces(request.isolation)
     except IsolationLayerMissing as missing:
-        return ChildDeath(status=None, stderr=sandbox_child.unsettled(missing))
-    if order.walls.maps_nobody:
+        return ChildDeath(status=None, stderr=sandbox_child.setup_failure(missing))
+    if request.isolation.maps_nobody:
         os.write(pipes.report, MAP_REQUEST)
         if os.read(pipes.lifeline, 1) != MAPPED:
             refusal = IsolationLayerMissing("nobody", PermissionError("the user namespace cannot be given to nobody"))
-            return ChildDeath(status=None, stderr=sandbox_child.unsettled(refusal))
+            return ChildDeath(status=None, stderr=sandbox_child.setup_failure(refusal))
     errors, stderr = os.pipe()
     process = os.fork()
     if process == 0:
-        sandbox_child.live(order.walls, order.limits, order.directory, order.work, (pipes.reply, stderr))
+        sandbox_child.run_child(
+            request.isolation, request.limits, request.directory, request.work, (pipes.reply, stderr)
+        )
     os.close(stderr)
     os.close(pipes.reply)
-    return _bury(process, _watch(process, errors, pipes.lifeline, wakeup), errors)
+    return _reap(process, _watch(process, errors, pipes.lifeline, wakeup), errors)
 
 
 def _wake_on_child() -> int:
@@ -106,7 +108,7 @@ def _wake_on_child() -> int:
 
 
 def _watch(process: int, errors: int, lifeline: int, wakeup: int) -> bytes:
-    """Wait until the inmate has ended or the lifeline breaks; returns the tail of its standard error."""
+    """Wait until the child has ended or the lifeline breaks. Returns the tail of its standard error."""
     tail = b""
     poller = select.poll()
     for descriptor in (errors, lifeline, wakeup):
@@ -129,7 +131,7 @@ def _has_ended(process: int) -> bool:
     return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _bury(process: int, tail: bytes, errors: int) -> ChildDeath:
+def _reap(process: int, tail: bytes, errors: int) -> ChildDeath:
     os.kill(process, signal.SIGKILL)
     _, status, usage = os.wait4(process, 0)
     swept = _sweep()
@@ -147,7 +149,7 @@ def _bury(process: int, tail: bytes, errors: int) -> ChildDeath:
 
 
 def _sweep() -> bool:
-    """Kill what is left of the tree; a pid namespace leaves nothing. Says whether nothing is left."""
+    """Kill the rest of the tree; a pid namespace leaves none. Returns True if nothing is left."""
     until = time.monotonic() + _SWEEP_S
     while time.monotonic() < until:
         try:
@@ -184,6 +186,6 @@ def _all_processes() -> Iterator[tuple[int, int]]:
         if path.name.isdigit():
             try:
                 status = (path / "stat").read_text()
-            except OSError:  # It ended meanwhile.
+            except OSError:  # It has ended.
                 continue
             yield int(path.name), int(status.rpartition(")")[2].split()[1])

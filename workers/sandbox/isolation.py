@@ -1,4 +1,4 @@
-"""The walls of a jail: what separates a child from its machine, and how the child puts them up around itself."""
+"""The isolation of a sandbox: layers that separate a child from its machine, and the code with which it enters them."""
 
 import contextlib
 import math
@@ -22,56 +22,56 @@ _NAMESPACES = {
     "net": syscalls.CLONE_NEWNET,
     "ipc": syscalls.CLONE_NEWIPC,
 }
-# In the order they are asked for: the user namespace gives the right to the others.
+# In the order of the requests: the user namespace gives the right to the others.
 
 LAYERS = (*_NAMESPACES, "readonly", "tmpfs", "dev", "proc", "nobody", "seccomp")
-"""Every layer that a machine may or may not offer, in the order that labels name them."""
+"""Every layer that a machine may offer, in the order of labels."""
 
-_STANDING_ON = {"mount": frozenset({"readonly", "tmpfs", "dev", "proc"}), "tmpfs": frozenset({"readonly"})}
-# Without a filesystem of its own, a jail's working directory is on one that must stay writable.
+_DEPENDENTS = {"mount": frozenset({"readonly", "tmpfs", "dev", "proc"}), "tmpfs": frozenset({"readonly"})}
+# Without a tmpfs, a sandbox's working directory is on a filesystem that must stay writable.
 _DEVICES = ("null", "zero", "full", "random", "urandom")
-# All that is left of /dev: no GPU, no disk, no terminal.
+# The whole content of /dev: no GPU, no disk, no terminal.
 NOBODY = 65534
 """The user and group that own nothing, by Linux convention."""
 
 _FILE_BYTES = 512 * 2**20
-# Most bytes of one file; of all of them where the temporary directory is a filesystem of its own.
+# Maximum size of one file, or of all files if the temporary directory is a tmpfs.
 _OPEN_FILES = 512
 # A compilation opens fewer than ten.
 _THREADS = 64
-# Allowed on top of the processes: the compiler's pools.
+# Number of threads allowed beyond the processes, for the compiler's pools.
 _LOWEST_PID_MAX = 301
-# The kernel takes no lower bound.
+# The lowest value that the kernel accepts.
 _SHARED_PROCESSES = 1024
-# Stands in where the kernel counts the processes that the same user has outside the jail.
 _OWN_COUNT_SINCE = (5, 14)
-# The kernel that counts processes per user namespace.
+# First kernel version that counts processes per user namespace. Older ones count the user's processes outside the
+# sandbox too, so `_SHARED_PROCESSES` is the limit there.
 
 
 class IsolationLayerMissing(Exception):
-    """One layer of the walls could not be put up here."""
+    """One layer of the isolation could not be set up here."""
 
     def __init__(self, layer: str, cause: OSError) -> None:
-        """Name the layer and what the kernel said."""
+        """Name the layer and the kernel's error."""
         super().__init__(f"{layer}: {cause}")
         self.layer = layer
 
 
 @dataclass(frozen=True)
 class Isolation:
-    """Which layers a jail has.
+    """Layers of a sandbox.
 
     Attributes:
-        layers: Names out of `LAYERS`.
-        hidden: Directories that show up empty inside (needs `tmpfs`).
+        layers: Names from `LAYERS`.
+        hidden: Directories that appear empty inside (needs `tmpfs`).
     """
 
     layers: frozenset[str]
     hidden: tuple[str, ...] = ()
 
     def without(self, layer: str) -> "Isolation":
-        """The same walls less one layer and those that stand on it."""
-        return Isolation(self.layers - _STANDING_ON.get(layer, frozenset()) - {layer}, self.hidden)
+        """Return the same isolation without one layer and those that depend on it."""
+        return Isolation(self.layers - _DEPENDENTS.get(layer, frozenset()) - {layer}, self.hidden)
 
     @property
     def label(self) -> str:
@@ -80,28 +80,28 @@ class Isolation:
 
     @property
     def maps_nobody(self) -> bool:
-        """Whether the parent, being root, has to give the user namespace to nobody."""
+        """True if the parent, being root, must map the user namespace to nobody."""
         return {"user", "nobody"} <= self.layers
 
 
-def enter_namespaces(walls: Isolation) -> None:
-    """Leave the machine's namespaces, for the caller and (pid) for its next child.
+def enter_namespaces(isolation: Isolation) -> None:
+    """Leave the machine's namespaces: the caller does, for pid its next child.
 
     Raises:
-        LayerMissing: If the kernel refuses one.
+        IsolationLayerMissing: If the kernel refuses one.
     """
     user, group = os.geteuid(), os.getegid()
     for layer, flag in _NAMESPACES.items():
-        if layer not in walls.layers:
+        if layer not in isolation.layers:
             continue
-        with putting_up(layer):
+        with blame_layer(layer):
             syscalls.unshare(flag)
-            if layer == "user" and not walls.maps_nobody:
+            if layer == "user" and not isolation.maps_nobody:
                 own_user_namespace("self", user, group)
 
 
 def own_user_namespace(process: int | str, user: int, group: int) -> None:
-    """Say who a process's new user namespace belongs to; the ids are the same inside and outside.
+    """Set the owner of a process's new user namespace; ids are the same inside and outside.
 
     Raises:
         OSError: If the kernel refuses.
@@ -112,38 +112,38 @@ def own_user_namespace(process: int | str, user: int, group: int) -> None:
     (root / "gid_map").write_text(f"{group} {group} 1")
 
 
-def close_in(walls: Isolation, limits: SandboxLimits, directory: str) -> None:
-    """Shut this process in: mounts, identity, limits, privileges. `directory` becomes its working directory.
+def confine(isolation: Isolation, limits: SandboxLimits, directory: str) -> None:
+    """Confine this process: mounts, identity, limits, privileges. `directory` becomes its working directory.
 
     Raises:
-        LayerMissing: If the kernel refuses a layer.
-        OSError: If it refuses something that every Linux has.
+        IsolationLayerMissing: If the kernel refuses a layer.
+        OSError: If it refuses a call that every Linux has.
     """
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
-    if walls.maps_nobody:  # The namespace's owner may mount in it, and only its own ids can own files there.
+    if isolation.maps_nobody:  # The namespace's owner may mount in it, and only its own ids can own files there.
         _become_nobody()
-    _arrange_mounts(walls, limits, directory)
-    if "nobody" in walls.layers and not walls.maps_nobody:
+    _arrange_mounts(isolation, limits, directory)
+    if "nobody" in isolation.layers and not isolation.maps_nobody:
         os.setgroups([])
         _become_nobody()
     syscalls.die_with_parent(signal.SIGKILL)
-    _set_limits(walls, limits)
+    _set_limits(isolation, limits)
     syscalls.forbid_new_privileges()
     syscalls.drop_capabilities()
-    with putting_up("nobody") if "nobody" in walls.layers else contextlib.nullcontext():
+    with blame_layer("nobody") if "nobody" in isolation.layers else contextlib.nullcontext():
         os.chdir(directory)
-    if "seccomp" in walls.layers:
-        with putting_up("seccomp"):
+    if "seccomp" in isolation.layers:
+        with blame_layer("seccomp"):
             restrict_calls(may_fork=limits.processes > 1)
 
 
 @contextlib.contextmanager
-def putting_up(layer: str) -> Iterator[None]:
-    """Blame a layer of the walls for whatever the kernel refuses within.
+def blame_layer(layer: str) -> Iterator[None]:
+    """Attribute the kernel's errors within the block to a layer.
 
     Raises:
-        LayerMissing: If it refuses something.
+        IsolationLayerMissing: If there is one.
     """
     try:
         yield
@@ -151,37 +151,37 @@ def putting_up(layer: str) -> Iterator[None]:
         raise IsolationLayerMissing(layer, error) from error
 
 
-def _arrange_mounts(walls: Isolation, limits: SandboxLimits, directory: str) -> None:
-    if "mount" in walls.layers:
-        with putting_up("readonly" if "readonly" in walls.layers else "mount"):
-            syscalls.set_mounts(read_only="readonly" in walls.layers)
-    if "dev" in walls.layers:
-        with putting_up("dev"):
+def _arrange_mounts(isolation: Isolation, limits: SandboxLimits, directory: str) -> None:
+    if "mount" in isolation.layers:
+        with blame_layer("readonly" if "readonly" in isolation.layers else "mount"):
+            syscalls.set_mounts(read_only="readonly" in isolation.layers)
+    if "dev" in isolation.layers:
+        with blame_layer("dev"):
             _replace_devices(directory)
-    if "tmpfs" in walls.layers:
-        with putting_up("tmpfs"):
-            _mount_directories(walls, limits, directory)
-    if "proc" in walls.layers:
-        with putting_up("proc"):
+    if "tmpfs" in isolation.layers:
+        with blame_layer("tmpfs"):
+            _mount_directories(isolation, limits, directory)
+    if "proc" in isolation.layers:
+        with blame_layer("proc"):
             syscalls.mount("proc", "/proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
-        with contextlib.suppress(OSError):  # A pid namespace has a bound of its own since Linux 6.14.
+        with contextlib.suppress(OSError):  # A pid namespace has its own bound since Linux 6.14.
             Path("/proc/sys/kernel/pid_max").write_text(str(_LOWEST_PID_MAX))
 
 
 def _replace_devices(staging: str) -> None:
-    """Put a /dev in place that holds the harmless nodes only; it is built in an empty directory."""
+    """Replace /dev by one with harmless nodes only, built in an empty directory."""
     syscalls.mount("tmpfs", staging, options="size=4k,mode=0755")
     for name in _DEVICES:
         Path(staging, name).touch()
-        syscalls.show_at(f"/dev/{name}", f"{staging}/{name}")
+        syscalls.bind_mount(f"/dev/{name}", f"{staging}/{name}")
     Path(staging, "fd").symlink_to("/proc/self/fd")
-    syscalls.show_at(staging, "/dev")
+    syscalls.bind_mount(staging, "/dev")
     syscalls.detach(staging)
 
 
-def _mount_directories(walls: Isolation, limits: SandboxLimits, directory: str) -> None:
-    user, group = (NOBODY, NOBODY) if "nobody" in walls.layers else (os.geteuid(), os.getegid())
-    for path in walls.hidden:
+def _mount_directories(isolation: Isolation, limits: SandboxLimits, directory: str) -> None:
+    user, group = (NOBODY, NOBODY) if "nobody" in isolation.layers else (os.geteuid(), os.getegid())
+    for path in isolation.hidden:
         if _is_reachable(path):
             syscalls.mount("tmpfs", path, options="size=4k,mode=0755")
     size = min(_FILE_BYTES, limits.memory_bytes)
@@ -189,7 +189,7 @@ def _mount_directories(walls: Isolation, limits: SandboxLimits, directory: str) 
 
 
 def _is_reachable(path: str) -> bool:
-    """Whether this user may come to a path; what it may not is hidden from it already."""
+    """True if this user may access a path; others are hidden already."""
     try:
         Path(path).stat()
     except PermissionError:
@@ -198,13 +198,13 @@ def _is_reachable(path: str) -> bool:
 
 
 def _become_nobody() -> None:
-    with putting_up("nobody"):
+    with blame_layer("nobody"):
         os.setresgid(NOBODY, NOBODY, NOBODY)
         os.setresuid(NOBODY, NOBODY, NOBODY)
 
 
-def _set_limits(walls: Isolation, limits: SandboxLimits) -> None:
-    own_count = "user" in walls.layers and _kernel_version() >= _OWN_COUNT_SINCE
+def _set_limits(isolation: Isolation, limits: SandboxLimits) -> None:
+    own_count = "user" in isolation.layers and _kernel_version() >= _OWN_COUNT_SINCE
     memory = _address_space_bytes() + limits.memory_bytes
     cpu = math.ceil(limits.cpu_s)
     for what, most in (
@@ -218,7 +218,7 @@ def _set_limits(walls: Isolation, limits: SandboxLimits) -> None:
         _, ceiling = resource.getrlimit(what)
         most = most if ceiling == resource.RLIM_INFINITY else min(most, ceiling)
         resource.setrlimit(what, (most, most))
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))  # The soft limit only makes it print where it is.
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))  # At the soft limit it only prints its traceback.
 
 
 def _address_space_bytes() -> int:

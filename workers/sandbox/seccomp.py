@@ -1,4 +1,4 @@
-"""A filter on system calls: no network, no signals to others, no new mounts or namespaces, and no new processes."""
+"""Filter on system calls: no network, no signals to others, no new mounts or namespaces, and no new processes."""
 
 import ctypes
 import errno
@@ -24,12 +24,12 @@ _FIRST_ARGUMENT_AT = 16
 
 _CLONE_THREAD = 0x00010000
 _X32_BIT = 0x40000000
-# System calls of the x32 ABI carry it; nothing here uses them.
+# Flag of system calls of the x32 ABI, which nothing here uses.
 
 
 @dataclass(frozen=True)
 class _Calls:
-    """An architecture's numbers: of the calls that are refused, and of those that start processes."""
+    """Numbers of one architecture: calls that are refused, and calls that start processes."""
 
     architecture: int
     refused: tuple[int, ...]
@@ -80,7 +80,7 @@ _Step = tuple[int, int, int, int]
 
 
 def restrict_calls(may_fork: bool) -> None:
-    """Filter this process's system calls from now on, and those of all it starts.
+    """Filter the system calls of this process and of all its descendants from now on.
 
     A refused call fails with EPERM, a fork with EAGAIN. Threads stay possible.
 
@@ -89,7 +89,7 @@ def restrict_calls(may_fork: bool) -> None:
     """
     calls = _ARCHITECTURES.get(platform.machine())
     if calls is None:
-        raise OSError(errno.ENOSYS, f"no filter is written for {platform.machine()}")
+        raise OSError(errno.ENOSYS, f"no system call filter exists for {platform.machine()}")
     steps = [*_prologue(calls), *(step for number in calls.refused for step in _refuse(number, errno.EPERM))]
     if not may_fork:
         steps += _refuse_processes(calls)
@@ -113,7 +113,7 @@ def _refuse(number: int, error: int) -> list[_Step]:
 
 
 def _refuse_processes(calls: _Calls) -> list[_Step]:
-    """New processes fail; libc falls back from clone3, whose flags a filter cannot see, to clone."""
+    """Refuse new processes. A filter cannot see the flags of clone3, so it fails and libc falls back to clone."""
     forks = [step for number in calls.fork for step in _refuse(number, errno.EAGAIN)]
     return [
         *forks,

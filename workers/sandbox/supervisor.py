@@ -1,4 +1,4 @@
-"""The warden: the parent's side of a jail. Starts it, reads the answer under a deadline, judges how it ended."""
+"""The parent's side of a sandbox: starts it, reads the answer under a deadline, classifies the ending."""
 
 import functools
 import json
@@ -14,22 +14,22 @@ from workers.errors import SandboxFailed, SandboxUnsafe
 from workers.sandbox import child
 from workers.sandbox.base import SandboxEnding, SandboxLimits, SandboxResult
 from workers.sandbox.child import DETAIL_BYTES, HEADER, READY, FrameStatus
-from workers.sandbox.init import MAP_REQUEST, MAPPED, ChildDeath, ChildPipes, ChildRequest, keep
-from workers.sandbox.isolation import NOBODY, Isolation, IsolationLayerMissing, own_user_namespace, putting_up
+from workers.sandbox.init import MAP_REQUEST, MAPPED, ChildDeath, ChildPipes, ChildRequest, run_init
+from workers.sandbox.isolation import NOBODY, Isolation, IsolationLayerMissing, blame_layer, own_user_namespace
 from workers.sandbox.syscalls import fork
 
-DIRECTORY_PREFIX = "reef-jail-"
-"""What the temporary directories of jails are called."""
+DIRECTORY_PREFIX = "reef-sandbox-"
+"""Prefix of the names of temporary directories."""
 _OVERHEAD = len(READY) + HEADER.size
 # Bytes of an answer before its payload.
-_BURIAL_S = 20.0
-# Until then the keeper must have reported after the parent's word; it gives up itself after ten.
+_EXIT_S = 20.0
+# Maximum time between the end of a run and the init process's report; that gives up after 10 s.
 _MEMORY_SIGNS = ("bad_alloc", "out of memory", "Cannot allocate memory", "MemoryError")
-# What allocators print before they abort.
+# Messages of allocators before they abort.
 
 
 class _Answer:
-    """What has been read of an inmate's answer, never more than the limit: that of a reply, or that of a traceback."""
+    """The part of a child's answer that has been read, up to the limit of a reply or of a traceback."""
 
     def __init__(self, reply_bytes: int) -> None:
         self._data = bytearray()
@@ -45,7 +45,7 @@ class _Answer:
 
     @property
     def length(self) -> int | None:
-        """Bytes of the whole answer as its header announces them."""
+        """Length of the whole answer in bytes, according to its header."""
         if len(self._data) < _OVERHEAD:
             return None
         _, payload = HEADER.unpack_from(self._data, len(READY))
@@ -71,38 +71,38 @@ class _Answer:
 
 
 class _Run:
-    """One run, from fork to reaped."""
+    """One run, from fork to exit."""
 
-    def __init__(self, order: ChildRequest) -> None:
-        self.order = order
-        self.answer = _Answer(order.limits.reply_bytes)
+    def __init__(self, request: ChildRequest) -> None:
+        self.request = request
+        self.answer = _Answer(request.limits.reply_bytes)
         self.started = time.monotonic()
         self.timed_out = False
         self._report = b""
         self._reply_end, reply = os.pipe()
         self._report_end, report = os.pipe()
         lifeline, self._lifeline_end = os.pipe()
-        self._keeper = fork()
-        if self._keeper == 0:
-            keep(order, ChildPipes(reply, report, lifeline))
+        self._init = fork()
+        if self._init == 0:
+            run_init(request, ChildPipes(reply, report, lifeline))
         for descriptor in (reply, report, lifeline):
             os.close(descriptor)
 
     def finish(self) -> ChildDeath:
-        """Read until the answer is there, the keeper reports or time is up; then end the tree.
+        """Read until the answer is complete, the init process reports or time is up; then end the tree.
 
         Raises:
-            JailFailed: If the keeper is lost.
-            JailUnsafe: If something of the tree may be alive.
+            SandboxFailed: If the init process is lost.
+            SandboxUnsafe: If a process of the tree may be alive.
         """
         try:
-            self._read(self.started + self.order.limits.wall_s)
+            self._read(self.started + self.request.limits.wall_s)
             self.timed_out = not (self.answer.is_complete or self.answer.is_flooded or self._report)
         finally:
             os.close(self._lifeline_end)
             death = self._await_death()
         if not death.swept or not self._reply_is_closed():
-            raise SandboxUnsafe("a process of the jail outlived it")
+            raise SandboxUnsafe("a process of the sandbox is still alive after its end")
         return death
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ class _Run:
         return bool(chunk)
 
     def _read_report(self) -> bool:
-        """Take in what the keeper says. Says whether that was its last word."""
+        """Read from the init process. Returns True if that was its last message."""
         chunk = os.read(self._report_end, 65536)
         if chunk != MAP_REQUEST:
             self._report += chunk
@@ -138,7 +138,7 @@ class _Run:
 
     def _map_to_nobody(self) -> bool:
         try:
-            own_user_namespace(self._keeper, NOBODY, NOBODY)
+            own_user_namespace(self._init, NOBODY, NOBODY)
         except OSError:
             return False
         return True
@@ -148,20 +148,20 @@ class _Run:
         poller.register(self._report_end, select.POLLIN)
         chunk = b"?"
         while chunk:
-            if not poller.poll(_BURIAL_S * 1000):
-                os.kill(self._keeper, signal.SIGKILL)
-                os.waitpid(self._keeper, 0)
-                raise SandboxUnsafe("the jail's keeper does not end")
+            if not poller.poll(_EXIT_S * 1000):
+                os.kill(self._init, signal.SIGKILL)
+                os.waitpid(self._init, 0)
+                raise SandboxUnsafe(f"the sandbox's init process did not exit within {_EXIT_S:g} s")
             chunk = os.read(self._report_end, 65536)
             self._report += chunk
-        os.waitpid(self._keeper, 0)
+        os.waitpid(self._init, 0)
         try:
             return ChildDeath(**json.loads(self._report.removeprefix(MAP_REQUEST)))
         except ValueError:
-            raise SandboxFailed("the jail's keeper ended without a word") from None
+            raise SandboxFailed("the sandbox's init process exited without a report") from None
 
     def _reply_is_closed(self) -> bool:
-        """Whether no process holds the reply pipe any more; an orphan that survived would."""
+        """True if no process holds the reply pipe any more; a surviving orphan would hold it."""
         os.set_blocking(self._reply_end, False)
         try:
             while os.read(self._reply_end, 1 << 20):
@@ -172,22 +172,22 @@ class _Run:
 
 
 def execute(
-    walls: Isolation, function: Callable[[bytes], bytes], request: bytes, limits: SandboxLimits
+    isolation: Isolation, function: Callable[[bytes], bytes], request: bytes, limits: SandboxLimits
 ) -> SandboxResult:
-    """Run a function in a jail with the walls given.
+    """Run a function in a sandbox with a given isolation.
 
     Raises:
-        LayerMissing: If a layer of the walls cannot be put up.
-        JailFailed: If the jail cannot be set up for another reason.
-        JailUnsafe: If something of it may be alive afterwards.
+        IsolationLayerMissing: If a layer of the isolation cannot be set up.
+        SandboxFailed: If the sandbox cannot be set up for another reason.
+        SandboxUnsafe: If one of its processes may be alive afterwards.
     """
     directory = tempfile.mkdtemp(prefix=DIRECTORY_PREFIX)
     try:
-        if "nobody" in walls.layers:
-            with putting_up("nobody"):
+        if "nobody" in isolation.layers:
+            with blame_layer("nobody"):
                 os.chown(directory, NOBODY, NOBODY)
         work = functools.partial(child.serve, function, request, time.monotonic() + limits.wall_s, directory)
-        run = _Run(ChildRequest(walls, limits, directory, work))
+        run = _Run(ChildRequest(isolation, limits, directory, work))
         try:
             death = run.finish()
         finally:
@@ -200,26 +200,26 @@ def execute(
 def _judge(run: _Run, death: ChildDeath) -> SandboxResult:
     answer = run.answer
     if not answer.is_ready and not run.timed_out:
-        _raise_unsettled(death)
+        _raise_setup_failure(death)
     ending, detail = _ending(run, death)
     reply = answer.payload if ending is SandboxEnding.RETURNED else b""
     return SandboxResult(ending, reply, detail, time.monotonic() - run.started)
 
 
 def _ending(run: _Run, death: ChildDeath) -> tuple[SandboxEnding, str]:
-    answer, limits = run.answer, run.order.limits
+    answer, limits = run.answer, run.request.limits
     if answer.is_flooded:
         return SandboxEnding.FLOODED, f"answers with more than {limits.reply_bytes} bytes"
     if answer.is_complete:
-        return _spoken(answer, limits)
+        return _answered(answer, limits)
     if run.timed_out:
         return SandboxEnding.TIMEOUT, f"did not end within {limits.wall_s:g} s\n{death.stderr}".rstrip()
     if death.cpu_s >= limits.cpu_s:
         return SandboxEnding.TIMEOUT, f"used more than {limits.cpu_s:g} s of processor time\n{death.stderr}".rstrip()
-    return _unspoken(death)
+    return _unanswered(death)
 
 
-def _spoken(answer: _Answer, limits: SandboxLimits) -> tuple[SandboxEnding, str]:
+def _answered(answer: _Answer, limits: SandboxLimits) -> tuple[SandboxEnding, str]:
     if answer.status == FrameStatus.RETURNED:
         return SandboxEnding.RETURNED, ""
     if answer.status == FrameStatus.RAISED:
@@ -227,7 +227,7 @@ def _spoken(answer: _Answer, limits: SandboxLimits) -> tuple[SandboxEnding, str]
     return SandboxEnding.MEMORY, f"needs more than {limits.memory_bytes} bytes of memory"
 
 
-def _unspoken(death: ChildDeath) -> tuple[SandboxEnding, str]:
+def _unanswered(death: ChildDeath) -> tuple[SandboxEnding, str]:
     assert death.status is not None
     if death.status == -signal.SIGKILL:
         return SandboxEnding.MEMORY, "was killed by SIGKILL, as the kernel does when memory runs out"
@@ -239,11 +239,11 @@ def _unspoken(death: ChildDeath) -> tuple[SandboxEnding, str]:
     return SandboxEnding.CRASHED, f"ended with exit status {death.status} and no answer\n{death.stderr}".rstrip()
 
 
-def _raise_unsettled(death: ChildDeath) -> None:
+def _raise_setup_failure(death: ChildDeath) -> None:
     try:
         layer, reason = json.loads(death.stderr)
     except ValueError:
-        raise SandboxFailed(f"the jail's inmate ended before it was shut in: {death.stderr}") from None
+        raise SandboxFailed(f"the sandbox's child exited before it was confined: {death.stderr}") from None
     if layer:
         raise IsolationLayerMissing(layer, OSError(reason))
-    raise SandboxFailed(f"the jail could not be set up: {reason}")
+    raise SandboxFailed(f"the sandbox could not be set up: {reason}")

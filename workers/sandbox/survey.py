@@ -1,4 +1,4 @@
-"""What this machine offers to build jails with, found out by building some."""
+"""Survey of the isolation layers that this machine offers, by trying them in sandboxes."""
 
 import contextlib
 import functools
@@ -15,50 +15,50 @@ from workers.sandbox.isolation import LAYERS, Isolation, IsolationLayerMissing
 from workers.sandbox.supervisor import DIRECTORY_PREFIX, execute
 
 _LEFTOVER_AGE_S = 24 * 3600.0
-# No run of a jail takes a day.
+# Longer than any run of a sandbox.
 _LIMITS = SandboxLimits(wall_s=10.0, cpu_s=5.0, memory_bytes=2**30, reply_bytes=1024, processes=16)
 
 
 @functools.cache
-def strongest_walls() -> Isolation:
-    """The strongest walls that this machine can put up. Tried once a process.
+def strongest_isolation() -> Isolation:
+    """Return the strongest isolation that this machine offers. It is tried once per process.
 
     Raises:
-        JailFailed: If no jail can be set up at all.
-        JailUnsafe: If a process of a jail can outlive it.
+        SandboxFailed: If no sandbox can be set up at all.
+        SandboxUnsafe: If a process of a sandbox can outlive it.
     """
     _remove_leftovers()
-    walls = Isolation(frozenset(LAYERS) - ({"nobody"} if os.geteuid() else set()), _hideable())
-    while (missing := _missing_layer(walls)) is not None:
-        walls = walls.without(missing)
-    execute(walls, _leave_orphan, b"", _LIMITS)
-    return walls
+    isolation = Isolation(frozenset(LAYERS) - ({"nobody"} if os.geteuid() else set()), _hideable())
+    while (missing := _missing_layer(isolation)) is not None:
+        isolation = isolation.without(missing)
+    execute(isolation, _leave_orphan, b"", _LIMITS)
+    return isolation
 
 
 def _remove_leftovers() -> None:
-    """Remove the empty directories of jails whose parents were killed, once they can be nobody's any more."""
+    """Remove the empty directories of sandboxes whose parents were killed, once no run can still use them."""
     for path in Path(tempfile.gettempdir()).glob(f"{DIRECTORY_PREFIX}*"):
         with contextlib.suppress(OSError):
             if path.stat().st_mtime < time.time() - _LEFTOVER_AGE_S:
                 path.rmdir()
 
 
-def _missing_layer(walls: Isolation) -> str | None:
+def _missing_layer(isolation: Isolation) -> str | None:
     try:
-        result = execute(walls, _look_around, b"", _LIMITS)
+        result = execute(isolation, _check_readable, b"", _LIMITS)
     except IsolationLayerMissing as missing:
-        if missing.layer not in walls.layers:
+        if missing.layer not in isolation.layers:
             raise SandboxFailed(str(missing)) from missing
         return missing.layer
     if result.ending is SandboxEnding.RETURNED and not result.reply:
         return None
-    if result.ending is SandboxEnding.RETURNED and "nobody" in walls.layers:
+    if result.ending is SandboxEnding.RETURNED and "nobody" in isolation.layers:
         return "nobody"
-    raise SandboxFailed(f"a jail that should only look around cannot: {result.reply.decode() or result.detail}")
+    raise SandboxFailed(f"a sandbox cannot read the code: {result.reply.decode() or result.detail}")
 
 
-def _look_around(_: bytes) -> bytes:
-    """Read what imports will need; say what cannot be read, as nobody cannot a checkout below a private home."""
+def _check_readable(_: bytes) -> bytes:
+    """Read the files that imports need. Returns the error, if any: user nobody cannot read below a private home."""
     try:
         for directory in _code_directories():
             list(directory.iterdir())
@@ -69,7 +69,7 @@ def _look_around(_: bytes) -> bytes:
 
 
 def _leave_orphan(request: bytes) -> bytes:
-    """Start a process that would outlive everything but a kill of the whole tree; it holds the reply's pipe."""
+    """Start a process that only a kill of the whole tree ends; it holds the reply pipe."""
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
@@ -83,7 +83,7 @@ def _code_directories() -> list[Path]:
 
 
 def _hideable() -> tuple[str, ...]:
-    """The home directory, unless something that a jail needs is in it: Python, the code, temporary directories."""
+    """Return the home directory, unless it holds what a sandbox needs: Python, the code, temporary directories."""
     try:
         home = Path.home().resolve()
     except RuntimeError:  # The user has none.

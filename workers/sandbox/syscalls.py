@@ -1,4 +1,4 @@
-"""The system calls that the jail needs and Python 3.11 does not offer, through libc."""
+"""System calls that the sandbox needs and Python 3.11 does not offer, through libc."""
 
 import ctypes
 import os
@@ -63,7 +63,7 @@ def _checked(result: int, call: str) -> None:
 
 
 def unshare(flag: int) -> None:
-    """Give this process a namespace of its own; for `CLONE_NEWPID` it is its next child that gets it.
+    """Give this process its own namespace; with `CLONE_NEWPID` its next child gets it.
 
     Raises:
         OSError: If the kernel refuses.
@@ -83,8 +83,8 @@ def mount(kind: str, target: str, flags: int = MS_NOSUID | MS_NODEV, options: st
     )
 
 
-def show_at(source: str, target: str) -> None:
-    """Let a file or a directory, with all that is mounted in it, show up at another place too (a bind mount).
+def bind_mount(source: str, target: str) -> None:
+    """Bind-mount a file or a directory, with all mounts in it, at another path.
 
     Raises:
         OSError: If the kernel refuses.
@@ -94,7 +94,7 @@ def show_at(source: str, target: str) -> None:
 
 
 def detach(target: str) -> None:
-    """Take away what is mounted on a directory; what is bound elsewhere stays there.
+    """Unmount a directory; bind mounts of its content stay.
 
     Raises:
         OSError: If the kernel refuses.
@@ -126,7 +126,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent ends.
+    """Become the parent of every descendant after its own parent ends.
 
     Raises:
         OSError: If the kernel refuses.
@@ -135,7 +135,7 @@ def adopt_orphans() -> None:
 
 
 def die_with_parent(signal_number: int) -> None:
-    """Ask for a signal when the thread that forked this process ends.
+    """Request a signal for when the thread that forked this process ends.
 
     Raises:
         OSError: If the kernel refuses.
@@ -144,7 +144,7 @@ def die_with_parent(signal_number: int) -> None:
 
 
 def forbid_new_privileges() -> None:
-    """Make set-uid bits and file capabilities void for this process and all it starts.
+    """Disable set-uid bits and file capabilities for this process and all its descendants.
 
     Raises:
         OSError: If the kernel refuses.
@@ -153,7 +153,7 @@ def forbid_new_privileges() -> None:
 
 
 def filter_calls(program: ctypes.Structure) -> None:
-    """Install a filter on system calls (a `sock_fprog`); new privileges must be forbidden already.
+    """Install a filter on system calls (a `sock_fprog`); requires `forbid_new_privileges`.
 
     Raises:
         OSError: If the kernel refuses.
@@ -165,14 +165,14 @@ def filter_calls(program: ctypes.Structure) -> None:
 
 
 def drop_capabilities() -> None:
-    """Give up every capability, for good once new privileges are forbidden.
+    """Drop every capability, permanently once new privileges are forbidden.
 
-    A root's programs would otherwise be started as if they got them back: without, but with random addresses again.
+    Otherwise the kernel starts root's programs as if they gained privileges, and randomises their addresses again.
 
     Raises:
         OSError: If the kernel refuses.
     """
-    with suppress(OSError):  # Only who may change capabilities can be such a root.
+    with suppress(OSError):  # Only root with the right to change capabilities needs this.
         _prctl(_PR_SET_SECUREBITS, _NO_ROOT_FOR_GOOD)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     nothing = (ctypes.c_uint32 * 6)()
@@ -180,7 +180,7 @@ def drop_capabilities() -> None:
 
 
 def fix_addresses() -> None:
-    """Give every program that this process starts the same addresses each time, not random ones.
+    """Disable address randomisation for every program that this process starts.
 
     Raises:
         OSError: If the kernel, or a container's filter, refuses.
@@ -191,12 +191,12 @@ def fix_addresses() -> None:
 
 
 def fork() -> int:
-    """Fork; the process id of the child, or 0 in it.
+    """Fork. Returns the process id of the child, or 0 in it.
 
     Raises:
-        OSError: If there can be no further process.
+        OSError: If no further process is possible.
     """
     with warnings.catch_warnings():
-        # Newer Pythons warn of threads; the child takes no lock that another thread of ours could hold.
+        # Newer Pythons warn of threads; the child takes no lock that another of our threads could hold.
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()

@@ -1,7 +1,7 @@
-"""What compute-sanitizer printed, read as findings: the tool's own words, with names in place of addresses.
+"""Findings parsed from compute-sanitizer's output: the tool's own words, with names in place of addresses.
 
-Every kernel's entry has one name in machine code, and an address says nothing to a person; where it lies says which
-buffer it was, of which shape, and which kernels had it.
+All kernels' entries have the same name in machine code, and an address tells a person nothing. The allocation around
+it gives the buffer, its shape, and the kernels that received it.
 """
 
 import re
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from workers.sanitizer.messages import BufferAllocation
 
 MARK = "========="
-"""Begins each of the tool's lines."""
+"""Prefix of each line of the tool."""
 _FAULTY = re.compile(
     r"(Invalid|Misaligned|Uninitialized|Out-of-range|Stack overflow)\b|Error: (Potential \w+ hazard|Race reported)",
     re.IGNORECASE,
@@ -22,18 +22,18 @@ _SUMMARY = re.compile(rf"^{MARK} (?:ERROR SUMMARY: (\d+) errors?|RACECHECK SUMMA
 
 @dataclass(frozen=True)
 class SanitizerFinding:
-    """One thing that the tool objects to.
+    """One error that the tool reports.
 
     Attributes:
         said: Its first line, without the mark.
-        address: The memory that it is about, None if it names none.
+        address: Address of the memory access; None if the tool gives none.
     """
 
     said: str
     address: int | None = None
 
     def told(self, places: Sequence[BufferAllocation]) -> str:
-        """The finding in a sentence, with the buffer nearest to its address."""
+        """Return the finding as a sentence, with the buffer nearest to its address."""
         if self.address is None or not places:
             functions = tuple(dict.fromkeys(name for place in places for name in place.functions))
             return f"{self.said}{_by(functions)}"
@@ -43,18 +43,18 @@ class SanitizerFinding:
 
 
 def findings(output: str) -> list[SanitizerFinding]:
-    """Everything that the tool objects to, in its order."""
+    """Return all findings, in the tool's order."""
     return [finding for block in _blocks(output) if (finding := _finding(block)) is not None]
 
 
 def errors(output: str) -> int | None:
-    """How many errors the tool counted at its end; None if it never got there."""
+    """Return the number of errors that the tool counted at its end; None if it did not finish."""
     found = _SUMMARY.search(output)
     return None if found is None else int(found[1] or found[2])
 
 
 def _blocks(output: str) -> Iterator[list[str]]:
-    """The tool's paragraphs: a line at its margin, and the indented ones behind it."""
+    """Yield the tool's paragraphs: a line at its margin with the indented lines after it."""
     block: list[str] = []
     for line in output.splitlines():
         if not line.startswith(MARK):

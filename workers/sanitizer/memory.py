@@ -1,8 +1,7 @@
-"""Memory for a replay under the sanitizer: each buffer an allocation of exactly its size, kept until the process ends.
+"""Memory for a replay under the sanitizer: an allocation of exact size per buffer, kept until the process ends.
 
-Neighbours in an arena hide an overrun from each other; between allocations the tool sees every byte. Because nothing is
-freed, an address belongs to one buffer of one plan as long as the process lives; where the card is full, another
-process goes on.
+Adjacent buffers of an arena hide an overrun; between allocations the tool sees every byte. Nothing is freed, so an
+address belongs to one buffer of one plan while the process lives. When the card is full, another process continues.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,29 +19,29 @@ from workers.protocol.plan import Plan
 from workers.runner.arena import as_tensor
 
 END = 2**62
-"""Beyond every address of a card."""
+"""Upper bound of all addresses of a card."""
 
 
 class Allocations:
-    """The whole address space of a card, seen as one arena that begins at zero.
+    """The whole address space of a card, in the form of one arena that begins at zero.
 
     Attributes:
-        pointer: Its address.
-        bytes: Its size.
+        pointer: Address of the arena.
+        bytes: Size of the arena.
         sizes: Bytes of every allocation made here, by address.
     """
 
     def __init__(self, card: int) -> None:
-        """Take over a card that is open in this thread, by its index."""
+        """Use a card, by its index, that is open in this thread."""
         self.pointer, self.bytes = 0, END
         self.sizes: dict[int, int] = {}
         self._card = card
 
     def slot(self, bundle: Bundle, plan: Plan) -> RunSlot:
-        """Memory for one run of a plan.
+        """Allocate memory for one run of a plan.
 
         Raises:
-            DriverError: If the card has not enough.
+            DriverError: If the card is out of memory.
         """
         buffers, scratch = pieces_of(bundle, plan)
         addresses = [self.take(piece) for piece in buffers]
@@ -51,10 +50,10 @@ class Allocations:
         return RunSlot(start=0, end=END, buffers=tuple(addresses), scratch=pairs, zones=())
 
     def take(self, piece: MemoryPiece) -> int:
-        """An allocation of a piece's size; more only where the driver aligns it too little.
+        """Allocate a piece; more than its size only if the driver's alignment does not suffice.
 
         Raises:
-            DriverError: If the card has not enough.
+            DriverError: If the card is out of memory.
         """
         size = max(1, piece.bytes)
         address = driver.allocate(size)
@@ -65,10 +64,10 @@ class Allocations:
         return address
 
     def view(self, view: View, base_offset: int) -> torch.Tensor:
-        """A plan's view in the buffer at an address.
+        """Return a plan's view in the buffer at an address.
 
         Raises:
-            ValueError: If there is none.
+            ValueError: If no buffer begins there.
         """
         if base_offset not in self.sizes:
             raise ValueError(f"no buffer begins at {base_offset:#x}")
@@ -79,19 +78,19 @@ class Allocations:
         return elements.as_strided(view.shape, view.strides, view.offset_bytes // dtype.itemsize)
 
     def queue(self, stream: int) -> AbstractContextManager[object]:
-        """While it is entered, torch enqueues on a stream what it does on the card."""
+        """Return a context in which torch enqueues its work on a stream."""
         external: Any = torch.cuda.ExternalStream
         return torch.cuda.stream(external(stream, device=torch.device("cuda", self._card)))
 
 
 def write(stream: int, address: int, values: torch.Tensor) -> None:
-    """Copy a tensor of the host to the card, and wait until it is there."""
+    """Copy a host tensor to the card, and wait until the copy is done."""
     content = values.contiguous().reshape(-1).view(torch.uint8)
     driver.write(stream, address, content.data_ptr(), content.numel())
     driver.synchronise(stream)
 
 
 def in_order(slot: RunSlot) -> Iterator[int]:
-    """Addresses of a slot's allocations: buffers, then scratch."""
+    """Return the addresses of a slot's allocations: buffers, then scratch."""
     taken: Sequence[int] = (*slot.buffers, *chain.from_iterable(slot.scratch))
     return (address for address in taken if address >= 0)

@@ -1,4 +1,4 @@
-"""What crosses between the bench and the program that runs under the sanitizer: files of JSON."""
+"""Messages between the executor and the program that runs under the sanitizer: JSON files."""
 
 from workers.protocol import Bundle, Operator, WireModel
 
@@ -9,8 +9,8 @@ class ReplayRequest(WireModel):
     Attributes:
         card: Index of the card.
         operator: The contract.
-        bundle: Holds the plans.
-        machine_code: Of every kernel by its digest, base64; assembled by the bench.
+        bundle: The bundle with the plans.
+        machine_code: Machine code of every kernel by its digest, base64; the executor assembles it.
         plans: Positions of the plans.
         seed: The secret, hexadecimal.
     """
@@ -28,10 +28,10 @@ class BufferAllocation(WireModel):
 
     Attributes:
         shape: Key of the plan's shape.
-        name: What the buffer is to a person, such as `output 'y'`.
-        address: Where it begins on the card.
-        bytes: How many bytes it has.
-        functions: Kernels that are given it.
+        name: Name of the buffer for people, such as `output 'y'`.
+        address: Its address on the card.
+        bytes: Its size.
+        functions: Kernels that receive it.
     """
 
     shape: str
@@ -41,12 +41,12 @@ class BufferAllocation(WireModel):
     functions: tuple[str, ...] = ()
 
     def distance(self, address: int) -> int:
-        """Bytes between an address and the allocation; zero inside it."""
+        """Return the bytes between an address and the allocation; zero inside it."""
         return max(self.address - address, address - (self.address + self.bytes - 1), 0)
 
 
 class SanitizerMemoryShort(WireModel):
-    """The card had no memory left for a plan beside those that ran before it in the same process.
+    """Message that the card had no memory left for a plan after the earlier plans of the same process.
 
     Attributes:
         plan: Its position.

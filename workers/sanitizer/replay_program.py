@@ -1,10 +1,10 @@
-"""The program that runs under the sanitizer: replays plans on memory of their own. No candidate's Python.
+"""The program that runs under the sanitizer: replays plans, each on its own memory. It runs no candidate's Python.
 
     python -m workers.sanitizer.replay_program REQUEST PLACES
 
-REQUEST is a file with a `ReplayRequest`; PLACES is written, a `BufferAllocation` a line, each before anything runs on it, so that a
-finding can be told by name even if the card is lost. Memory is given back when the program ends, and not before, so
-that no address is of two plans: where the card is full it ends early, with a `SanitizerMemoryShort` as the last line.
+REQUEST is a file with a `ReplayRequest`. The program writes one `BufferAllocation` per line to PLACES,
+before anything runs on it, so findings get names even if the card is lost. Memory is freed only when the program ends,
+so no two plans share an address. When the card is full, it ends early with a `SanitizerMemoryShort` as the last line.
 """
 
 import sys
@@ -23,11 +23,11 @@ from workers.sanitizer.memory import Allocations, in_order, write
 from workers.sanitizer.messages import BufferAllocation, ReplayRequest, SanitizerMemoryShort
 
 LOST = 3
-"""Exit status when a launch cost us the card, as it does when memcheck stops a kernel."""
+"""Exit status if a launch made the card unusable, as it does when memcheck stops a kernel."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Replay everything that a file asks for; returns the exit status."""
+    """Run the request of a file. Returns the exit status."""
     request, places = (Path(name) for name in (sys.argv[1:] if arguments is None else arguments))
     rehearsal = ReplayRequest.model_validate_json(request.read_bytes())
     with places.open("w") as told:
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def rehearse(rehearsal: ReplayRequest, told: TextIO) -> None:
-    """Replay each plan once, and wait for it, up to the first that the card has no memory for.
+    """Replay each plan once and wait for it, up to the first one that does not fit in the card's memory.
 
     Raises:
         DriverError: If the card reports another error.
@@ -77,13 +77,13 @@ def _replay(rehearsal: ReplayRequest, loaded: ReplayedPlan, memory: Allocations,
 def places_of(
     operator: Operator, plan: Plan, addresses: Sequence[int], memory: Allocations
 ) -> Iterator[BufferAllocation]:
-    """The allocations of a plan's run, by name.
+    """Yield the allocations of a plan's run, with their names.
 
     Args:
-        operator: Names inputs and outputs.
-        plan: What runs.
-        addresses: Of its buffers by id, then of its scratch.
-        memory: Knows sizes.
+        operator: Gives the names of inputs and outputs.
+        plan: The plan.
+        addresses: Addresses of its buffers by id, then of its scratch.
+        memory: Gives the sizes.
     """
     for index, address in enumerate(addresses):
         yield BufferAllocation(
@@ -96,7 +96,7 @@ def places_of(
 
 
 def name_of(operator: Operator, plan: Plan, buffer: int) -> str:
-    """What a buffer is to a person; scratch for those that the plan does not number."""
+    """Return a buffer's name for people; buffers that the plan does not number are scratch."""
     if buffer >= len(plan.buffers):
         return "a kernel's scratch"
     if buffer < len(operator.given):
@@ -108,7 +108,7 @@ def name_of(operator: Operator, plan: Plan, buffer: int) -> str:
 
 
 def _functions_on(plan: Plan, buffer: int) -> tuple[str, ...]:
-    """Kernels that are given a buffer; all of them for scratch."""
+    """Return the kernels that receive a buffer; all kernels for scratch."""
     given = (
         launch.function
         for launch in plan.launches

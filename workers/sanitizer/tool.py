@@ -1,4 +1,4 @@
-"""compute-sanitizer: where it is, and one run of our replaying program under it."""
+"""compute-sanitizer: its location, and one run of the replay program under it."""
 
 import os
 import shutil
@@ -17,14 +17,14 @@ from workers.sanitizer.findings import errors, findings
 from workers.sanitizer.messages import BufferAllocation, ReplayRequest, SanitizerMemoryShort
 
 TOOLS = ("memcheck", "initcheck", "racecheck")
-"""Tools of compute-sanitizer that finalists pass, cheap to dear: accesses outside of allocations, reads of memory that
-nobody wrote, hazards in shared memory."""
+"""Tools of compute-sanitizer for finalists, cheapest first: accesses out of bounds, reads of uninitialised memory,
+hazards in shared memory."""
 RUN_S = 240.0
-"""Seconds for one process; instrumenting a kernel takes about one, and racecheck slows a kernel a hundred times."""
+"""Seconds until a process is stopped. Instrumenting takes about one; racecheck slows a kernel a hundredfold."""
 VERSION_S = 30.0
-"""Seconds for the tool to say its version."""
+"""Seconds until the query for the tool's version is stopped."""
 SHOWN = 3
-"""Findings that a reason tells; further ones are most often the same in other threads."""
+"""Maximum number of findings in a reason; further ones are mostly the same in other threads."""
 _PROGRAM = (*PYTHON, "-m", "workers.sanitizer.replay_program")
 _NAME = "compute-sanitizer"
 _TOLD: TypeAdapter[BufferAllocation | SanitizerMemoryShort] = TypeAdapter(BufferAllocation | SanitizerMemoryShort)
@@ -35,24 +35,24 @@ class Sanitizer:
     """The tool on this machine.
 
     Attributes:
-        path: The program.
-        version: What it calls its version.
+        path: Path of the program.
+        version: Its version, as it reports it.
     """
 
     path: str
     version: str
 
     def run(self, tool: str, rehearsal: ReplayRequest, program: Sequence[str] = _PROGRAM) -> CheckResult:
-        """Replay under one of its tools: in one process, and in another from a plan on that it had no memory for.
+        """Replay under one of the tools. When the card is full, a new process continues with the next plan.
 
         Args:
             tool: One of `TOOLS`.
-            rehearsal: What to replay.
-            program: What replays; takes two files.
+            rehearsal: The request.
+            program: Command of the replay program; takes two files.
 
         Returns:
-            A check of the tool's name; `skipped`, with the reason, where the tool itself did not get to its end, or the
-            card has not the memory for a plan alone.
+            A check with the tool's name. It is `skipped`, with the reason, if the tool itself did not finish, or if a
+            single plan does not fit in the card's memory.
         """
         left, seen, unfit = rehearsal.plans, set[str](), list[str]()
         while True:
@@ -73,7 +73,7 @@ class Sanitizer:
     def _replay(
         self, tool: str, rehearsal: ReplayRequest, program: Sequence[str]
     ) -> tuple[CheckResult, list[BufferAllocation | SanitizerMemoryShort]]:
-        """One process, and what it told."""
+        """Run one process. Returns its check and its messages."""
         with tempfile.TemporaryDirectory(prefix="reef-sanitizer-") as folder:
             request, told = Path(folder) / "request", Path(folder) / "places"
             request.write_text(rehearsal.model_dump_json())
@@ -84,7 +84,7 @@ class Sanitizer:
                     command, capture_output=True, text=True, timeout=RUN_S, errors="replace", check=False
                 )
             except subprocess.TimeoutExpired:
-                return CheckResult(name=tool, verdict="skipped", detail=f"it did not end within {RUN_S:g} s"), []
+                return CheckResult(name=tool, verdict="skipped", detail=f"it did not finish within {RUN_S:g} s"), []
             except OSError as error:
                 why = f"{self.path} does not start: {error.strerror}"
                 return CheckResult(name=tool, verdict="skipped", detail=why), []
@@ -94,7 +94,7 @@ class Sanitizer:
 
 
 def judge(tool: str, output: str, status: int, places: Sequence[BufferAllocation]) -> CheckResult:
-    """What a run of a tool amounts to: passed only if it says itself that it saw the end and counted no error."""
+    """Return the result of a run; it passes only if the tool itself reports that it finished and counted no error."""
     found = findings(output)
     if found:
         told = dict.fromkeys(f"{tool}: {finding.told(places)}" for finding in found)
@@ -102,12 +102,12 @@ def judge(tool: str, output: str, status: int, places: Sequence[BufferAllocation
     if status == 0 and errors(output) == 0:
         shapes = len({place.shape for place in places})
         return CheckResult(name=tool, verdict="passed", worst=0.0, detail=f"{shapes} shapes")
-    last = next((line for line in reversed(output.splitlines()) if line.strip()), "it said nothing")
+    last = next((line for line in reversed(output.splitlines()) if line.strip()), "it printed nothing")
     return CheckResult(name=tool, verdict="skipped", detail=f"the tool failed with status {status}: {last[:200]}")
 
 
 def _summed(tool: str, seen: set[str], unfit: Sequence[str]) -> CheckResult:
-    """What processes that found nothing amount to: not passed if the card had not the memory for a plan alone."""
+    """Sum up processes without findings; `skipped` if a single plan did not fit in the card's memory."""
     others = seen - {*unfit}
     if not unfit:
         return CheckResult(name=tool, verdict="passed", worst=0.0, detail=f"{len(others)} shapes")
@@ -117,7 +117,7 @@ def _summed(tool: str, seen: set[str], unfit: Sequence[str]) -> CheckResult:
 
 
 def find_sanitizer(path: str | None = None, homes: Iterable[str] | None = None) -> Sanitizer | None:
-    """The tool on the search path or in a CUDA toolkit; None if there is none that starts.
+    """Find the tool on the search path or in a CUDA toolkit. Returns None if there is none that starts.
 
     Args:
         path: Search path; the process's own if None.
@@ -130,7 +130,7 @@ def find_sanitizer(path: str | None = None, homes: Iterable[str] | None = None) 
 
 
 def _homes() -> list[str]:
-    """Where toolkits lie: what the environment says, then the folder that NVIDIA's packages use."""
+    """Return folders of toolkits: those in the environment, then those that NVIDIA's packages use."""
     named = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     return [*named, "/usr/local/cuda", *sorted(map(str, Path("/usr/local").glob("cuda-*")), reverse=True)]
 
@@ -145,6 +145,6 @@ def _version(path: str) -> str | None:
 
 
 def _read(told: Path) -> list[BufferAllocation | SanitizerMemoryShort]:
-    """What the program told, as far as it came; the last line may be cut off."""
+    """Read the program's messages; the last line may be cut off, and is dropped."""
     lines = told.read_text().split("\n")[:-1] if told.exists() else []
     return [_TOLD.validate_json(line) for line in lines]

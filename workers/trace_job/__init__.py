@@ -1,6 +1,6 @@
-"""A trace job to a trace report: run the tracer in the jail, hold its claims against the spec, assemble, read.
+"""A trace job to a trace report: run the tracer in the sandbox, check its claims against the spec, assemble, read.
 
-Trusted code of the warm bench process. Everything that the jail answers is hostile data.
+Trusted code of the warm executor process. Every reply of the sandbox is hostile data.
 """
 
 import platform
@@ -32,9 +32,9 @@ from workers.tracer.reply import TracedPlans, TraceEnded, TraceReply, WrittenSee
 __all__ = ["JUDGING", "TraceJudging", "trace", "warm"]
 
 MEMORY_BYTES = 2 * 2**30
-"""Memory that a trace may add to the warm process; compiling the largest attention kernels takes under 1 GiB."""
+"""Maximum memory that a trace adds to the warm process; compiling the largest attention kernels takes under 1 GiB."""
 REPLY_BYTES = 64 * 2**20
-"""Longest answer of a trace: 16 variants over 20 shapes with their kernels stay under 8 MiB."""
+"""Maximum reply of a trace; 16 variants over 20 shapes with their kernels stay under 8 MiB."""
 
 Trace = Callable[[bytes], bytes]
 
@@ -53,7 +53,7 @@ _TRACEABLE = frozenset(
         Outcome.WRONG_OUTPUT_TYPE,
     }
 )
-# Outcomes that a tracer can claim; the others are for those to say who saw them.
+# Outcomes that a tracer may claim; other processes observe the rest.
 _ENDINGS = {
     SandboxEnding.RAISED: Outcome.TRACE_CRASHED,
     SandboxEnding.TIMEOUT: Outcome.TRACE_TIMEOUT,
@@ -65,10 +65,10 @@ _ENDINGS = {
 
 @dataclass(frozen=True)
 class TraceJudging:
-    """What the answer of a trace is held against. Nothing but tests takes anything out of it.
+    """Rules that the reply of a trace is checked against. Only tests remove any of them.
 
     Attributes:
-        claims: What plans say, against the job.
+        claims: Checks of a plan against the job.
         assembler: Lints and assembles a kernel.
     """
 
@@ -80,7 +80,7 @@ JUDGING = TraceJudging(CLAIMS, assemble_kernel)
 
 
 class _Export(TraceEnded):
-    """What `reference.export` answers."""
+    """Reply of `reference.export`."""
 
     graphs: Annotated[tuple[Graph, ...], Field(max_length=MAX_PLANS)] = ()
 
@@ -91,19 +91,19 @@ def trace(
     """Trace a candidate, assemble one that was traced elsewhere, export the operator's reference, or draft from it.
 
     Args:
-        job: The order; with `references` the report on a source that can be judged brings the reference graphs as well.
-        worker: The id that the report carries.
-        tracer_function: What runs in the jail for a source.
-        judging: What its answer is held against.
+        job: The job; with `references`, the report on a traceable source also has the reference graphs.
+        worker: Id of the worker for the report.
+        tracer_function: Function that runs in the sandbox for a source.
+        judging: Rules for its reply.
 
     Returns:
-        The report. `outcome` is `correct` if at least one variant is ready to be judged, for a draft, and for reference
-        graphs, with which comes the verdict of the operator's gate.
+        The report. `outcome` is `correct` if a variant is ready to be judged, for a draft, and for reference graphs.
+        With reference graphs comes the operator's mutation report.
 
     Raises:
         ToolMissing: If there is no such target.
-        JailFailed: If the jail cannot be set up.
-        JailUnsafe: If this machine cannot kill a jail as a tree.
+        SandboxFailed: If the sandbox cannot be set up.
+        SandboxUnsafe: If this machine cannot kill a sandbox as a process tree.
     """
     if job.target not in TARGETS:
         raise ToolMissing(f"there is no target '{job.target}'; known: {', '.join(TARGETS)}")
@@ -119,7 +119,7 @@ def trace(
     )
     if job.bundle is not None:
         return _assemble_again(job.bundle, job, report, judging)
-    result = _jailed(_without_source(job) if job.source is None else tracer_function, job)
+    result = _sandboxed(_without_source(job) if job.source is None else tracer_function, job)
     if result.ending is not SandboxEnding.RETURNED:
         return _with_end(report, _ended(result), stages_s={"jail": result.wall_s})
     if job.source is None:
@@ -136,16 +136,16 @@ def _without_source(job: TraceJob) -> Trace:
     return reference.export
 
 
-def _jailed(function: Trace, job: TraceJob) -> SandboxResult:
+def _sandboxed(function: Trace, job: TraceJob) -> SandboxResult:
     wall_s, cpu_s = BUSY * job.deadline_s, job.deadline_s
     limits = SandboxLimits(wall_s=wall_s, cpu_s=cpu_s, memory_bytes=MEMORY_BYTES, reply_bytes=REPLY_BYTES)
     return sandbox.run(function, job.model_dump_json().encode(), limits)
 
 
 def _with_references(traced: TraceReport, job: TraceJob) -> TraceReport:
-    """Add the reference at the job's shapes; a machine that cannot export it now failed, for it has been exported."""
+    """Add the reference at the job's shapes. It was exported before, so a failure now is a failure of the machine."""
     warm_references()
-    result = _jailed(reference.export, job)
+    result = _sandboxed(reference.export, job)
     stages_s = {**traced.stages_s, "references": result.wall_s}
     ended = _ended(result) if result.ending is not SandboxEnding.RETURNED else _exported(result, job)
     if not isinstance(ended, _Export):
@@ -163,13 +163,13 @@ def _versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in ("torch", "triton")}}
 
 
-def _with_end(report: TraceReport, ended: TraceEnded, **more: object) -> TraceReport:
+def _with_end(report: TraceReport, ended: TraceEnded | TracedVariant, **more: object) -> TraceReport:
     update = {"outcome": ended.outcome, "reason": tidy(ended.reason), "stage": ended.stage, "line": ended.line}
     return report.model_copy(update=update | more)
 
 
 def _ended(result: SandboxResult) -> TraceEnded:
-    """What the end of a child amounts to; the first candidate line in its last words is the innermost."""
+    """Return how a child ended; the first candidate line in its last words is the innermost."""
     where = re.search(rf'File "{re.escape(SOURCE_NAME)}", line (\d{{1,6}})', result.detail)
     said = result.detail.splitlines() or [""]
     frame = re.search(r'File "(?:.*/)?([^"/]+)", line (\d+) in (\S+)', result.detail)
@@ -184,7 +184,7 @@ def _ended(result: SandboxResult) -> TraceEnded:
 
 
 def _exported(result: SandboxResult, job: TraceJob) -> TraceEnded:
-    """What an export says: an `_Export` with a graph for every shape, or how it ended instead."""
+    """Read the reply of an export: an `_Export` with a graph for every shape, or how it failed."""
     try:
         export = _Export.model_validate_json(result.reply)
     except ValidationError as error:
@@ -223,7 +223,7 @@ def _read_trace(result: SandboxResult, job: TraceJob, report: TraceReport, judgi
         return _with_end(report, _malformed(error))
     stages_s = _stages(result, reply)
     if not _TRACEABLE.issuperset(item.outcome for item in (reply, *reply.variants)):
-        return _with_end(report, _rejected("the trace claims an outcome that is not its to claim"), stages_s=stages_s)
+        return _with_end(report, _rejected("the trace claims an outcome that a trace cannot have"), stages_s=stages_s)
     if not reply.variants:
         ended = reply if reply.outcome is not Outcome.CORRECT else _rejected("the trace holds no variant")
         return _with_end(report, ended, stages_s=stages_s)
@@ -232,12 +232,11 @@ def _read_trace(result: SandboxResult, job: TraceJob, report: TraceReport, judgi
     variants = tuple(_variant(index, plans, reply, job, late, judging) for index, plans in enumerate(reply.variants))
     stages_s["assemble"] = time.perf_counter() - started
     best = next((variant for variant in variants if variant.outcome is Outcome.CORRECT), variants[0])
-    ended = TraceEnded(outcome=best.outcome, reason=best.reason, stage=best.stage, line=best.line)
-    return _with_end(report, ended, variants=variants, stages_s=stages_s)
+    return _with_end(report, best, variants=variants, stages_s=stages_s)
 
 
 def _stages(result: SandboxResult, reply: TraceReply) -> dict[str, float]:
-    """Seconds by stage. The child's own account is hostile and cannot exceed what the parent saw."""
+    """Return seconds by stage. The child's own figures are hostile, so the parent's wall time caps them."""
     compile_s = min(reply.stages_s.get("compile", 0.0), result.wall_s)
     trace_s = min(reply.stages_s.get("trace", 0.0), result.wall_s - compile_s)
     return {"trace": trace_s, "compile": compile_s, "jail": result.wall_s - compile_s - trace_s}
@@ -246,7 +245,7 @@ def _stages(result: SandboxResult, reply: TraceReply) -> dict[str, float]:
 def _variant(
     index: int, plans: TracedPlans, reply: TraceReply, job: TraceJob, late: float, judging: TraceJudging
 ) -> TracedVariant:
-    """One variant: its claims checked, its kernels assembled, its plans read; not after `late` on the clock."""
+    """Check a variant's claims, assemble its kernels and read its plans, unless the clock is past `late`."""
     if plans.outcome is not Outcome.CORRECT:
         return _failed(index, plans)
     if time.perf_counter() > late:
@@ -260,15 +259,14 @@ def _variant(
 
 
 def _assemble_again(bundle: Bundle, job: TraceJob, report: TraceReport, judging: TraceJudging) -> TraceReport:
-    """What is to be said of plans that were traced elsewhere, by the rules for those that were traced here."""
+    """Report on plans that were traced elsewhere, by the rules for plans traced here."""
     started = time.perf_counter()
     variant = _assembled(0, bundle, job, judging)
-    ended = TraceEnded(outcome=variant.outcome, reason=variant.reason, stage=variant.stage, line=variant.line)
-    return _with_end(report, ended, variants=(variant,), stages_s={"assemble": time.perf_counter() - started})
+    return _with_end(report, variant, variants=(variant,), stages_s={"assemble": time.perf_counter() - started})
 
 
 def _assembled(index: int, bundle: Bundle, job: TraceJob, judging: TraceJudging) -> TracedVariant:
-    """A variant whose plans are held against the operator, linted, assembled and read."""
+    """Check a variant's plans against the operator, then lint, assemble and read them."""
     try:
         check_bundle(bundle, job, judging.claims)
     except UnfoundedClaim as error:
@@ -304,4 +302,4 @@ def _rejected(reason: str) -> TraceEnded:
 def _malformed(error: ValidationError) -> TraceEnded:
     first = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"]) or "the whole"
-    return _rejected(f"what the trace says is no plan: {where}: {first['msg'].removeprefix('Value error, ')}")
+    return _rejected(f"the trace returned an invalid plan: {where}: {first['msg'].removeprefix('Value error, ')}")

@@ -1,6 +1,6 @@
-"""Admission: the gate is passed in a jail of its own, since a hostile graph can ask for any time and memory.
+"""Admission: mutation testing in a sandbox of its own, because a hostile graph can take any time and memory.
 
-No stranger's Python runs there; what it answers was said by our own code.
+Only our own code runs there, so its reply is trusted.
 """
 
 from functools import lru_cache
@@ -13,10 +13,11 @@ from workers.sandbox import SandboxEnding, SandboxLimits
 from workers.tracer.refusal import tidy
 
 LIMITS = SandboxLimits(wall_s=40.0, cpu_s=30.0, memory_bytes=2 * 2**30, reply_bytes=2**20)
-"""The gate keeps its own time, of which these are several times as much, for busy machines and large shapes. With the
-export before it, it ends well before a worker gives its bench up. References of the catalogue take under 0.5 GiB."""
+"""Mutation testing limits its own time; these limits are several times that, for busy machines and large shapes.
+Together with the export they are well below the time after which a worker abandons its executor. References of the
+catalogue take under 0.5 GiB."""
 KEPT = 32
-"""Verdicts that are kept, so that further searches over an operator need not wait for it."""
+"""Maximum number of cached reports, so that further searches over an operator need not wait."""
 
 
 class _Question(WireModel):
@@ -27,11 +28,11 @@ class _Question(WireModel):
 
 
 def admission(operator: Operator, graphs: tuple[Graph, ...]) -> MutationReport:
-    """Whether an operator's checks tell right from wrong; `untried` with the reason if that cannot be found out.
+    """Test if an operator's checks tell right from wrong. Returns `untried` with the reason if the test fails to run.
 
     Raises:
-        JailFailed: If the jail cannot be set up.
-        JailUnsafe: If this machine cannot kill a jail as a tree.
+        SandboxFailed: If the sandbox cannot be set up.
+        SandboxUnsafe: If this machine cannot kill a sandbox as a process tree.
     """
     fixed = tuple(graph for graph in graphs if graph.shape.role is not ShapeRole.HELD_OUT)
     return _passed(_Question(operator=operator, graphs=fixed or graphs).model_dump_json().encode())
@@ -42,16 +43,14 @@ def _passed(question: bytes) -> MutationReport:
     result = sandbox.run(_answer, question, LIMITS)
     if result.ending is not SandboxEnding.RETURNED:
         said = (result.detail.splitlines() or [""])[-1]
-        return MutationReport(
-            verdict="untried", reason=tidy(f"the process that tried answers on the operator's checks {said}")
-        )
+        return MutationReport(verdict="untried", reason=tidy(f"the process that tests the operator's checks {said}"))
     try:
         return MutationReport.model_validate_json(result.reply)
     except ValidationError as error:
-        return MutationReport(verdict="untried", reason=tidy(f"what was found out is no table: {error}"))
+        return MutationReport(verdict="untried", reason=tidy(f"the mutation report is invalid: {error}"))
 
 
 def _answer(question: bytes) -> bytes:
-    """Runs in the jail."""
+    """Run mutation testing inside the sandbox."""
     asked = _Question.model_validate_json(question)
     return mutation_testing.admit(asked.operator, asked.graphs).model_dump_json().encode()

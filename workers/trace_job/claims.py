@@ -1,7 +1,7 @@
-"""Claims: what a trace says a candidate does, held against the operator's spec. Nothing is taken on trust.
+"""Claims of a trace about a candidate, checked against the operator's spec. None is trusted.
 
-The plan's own types already bound every size and keep every view and pointer inside its buffer; what is checked here
-needs the operator and the job.
+The plan's own types already bound every size and keep every view and pointer inside its buffer. The checks here need
+the operator and the job.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +29,7 @@ class UnfoundedClaim(Exception):
     """A claim that does not hold.
 
     Attributes:
-        outcome: What it makes of the candidate.
+        outcome: Outcome of the candidate.
         reason: A sentence that a person or an LLM can act on.
     """
 
@@ -40,19 +40,19 @@ class UnfoundedClaim(Exception):
 
 
 def check_bundle(bundle: Bundle, job: TraceJob, claims: "Mapping[str, Claim] | None" = None) -> None:
-    """Hold a bundle against the job that it is the answer to.
+    """Check a bundle against its job.
 
     Args:
-        bundle: What the trace says.
-        job: What it was asked.
-        claims: What is held against the spec, all of `CLAIMS` if None.
+        bundle: The bundle that the trace claims.
+        job: The job.
+        claims: Checks to make; all of `CLAIMS` if None.
 
     Raises:
-        Unfounded: At the first claim that does not hold.
+        UnfoundedClaim: At the first claim that does not hold.
     """
     for digest, kernel in bundle.kernels.items():
         if kernel.digest != digest or kernel.target != job.target:
-            raise UnfoundedClaim(f"kernel {digest[:12]} is not what its name says")
+            raise UnfoundedClaim(f"kernel {digest[:12]} does not match its digest or target")
     if [plan.shape for plan in bundle.plans] != list(job.shapes):
         raise UnfoundedClaim("the plans are not those of the job's shapes")
     for plan in bundle.plans:
@@ -61,7 +61,7 @@ def check_bundle(bundle: Bundle, job: TraceJob, claims: "Mapping[str, Claim] | N
 
 
 def _check_inputs(plan: Plan, job: TraceJob) -> None:
-    """Input buffers come first and have the sizes of the spec, whatever the trace saw."""
+    """Require that input buffers come first and have the sizes of the spec."""
     operator = job.operator
     claimed = [(buffer.input, buffer.bytes) for buffer in plan.buffers[: len(operator.given)]]
     if claimed != list(enumerate(_input_bytes(operator, plan.shape))):
@@ -126,26 +126,26 @@ def _check_written(plan: Plan, job: TraceJob) -> None:
     written = {buffer for step in plan.steps for buffer in _written_by(step)}
     for view, output in zip(plan.outputs, job.operator.results, strict=False):
         if view.buffer not in written:
-            raise UnfoundedClaim(f"nothing writes output '{output.name}': no launch or fill gets its memory")
+            raise UnfoundedClaim(f"nothing writes output '{output.name}': no launch or fill is given its memory")
 
 
 def _check_apart(plan: Plan, job: TraceJob) -> None:
-    """Every element of every output has memory of its own."""
+    """Require that no two elements of outputs share memory."""
     for index, (view, output) in enumerate(zip(plan.outputs, job.operator.results, strict=False)):
         try:
             if any(share_bytes(view, other) for other in plan.outputs[:index]):
                 raise UnfoundedClaim(f"output '{output.name}' shares memory with another output")
             if shares_with_itself(view):
                 raise UnfoundedClaim(
-                    f"elements of output '{output.name}' share memory: return one that was not expanded"
+                    f"elements of output '{output.name}' share memory: return a tensor that was not expanded"
                 )
         except OverlapUndecided:
-            entangled = f"the strides of output '{output.name}' are too entangled to tell whether it shares memory"
-            raise UnfoundedClaim(f"{entangled}: return plain tensors") from None
+            undecided = f"the strides of output '{output.name}' are too complex to rule out shared memory"
+            raise UnfoundedClaim(f"{undecided}: return plain tensors") from None
 
 
 Claim = Callable[[Plan, TraceJob], None]
-"""Holds one thing that a plan says against the job; raises `UnfoundedClaim`."""
+"""Check of one claim of a plan against the job; raises `UnfoundedClaim`."""
 
 CLAIMS: dict[str, Claim] = {
     "inputs": _check_inputs,
@@ -158,7 +158,7 @@ CLAIMS: dict[str, Claim] = {
     "written": _check_written,
     "apart": _check_apart,
 }
-"""What is held against the spec, in this order. Only tests take one out: a rogue that it stops has to pass then."""
+"""Checks of claims, in order. Only tests remove one, to show that the rogue it stops passes without it."""
 
 
 def _read_by(step: Allocate | Fill | Copy | Launch) -> Iterator[int]:
@@ -167,7 +167,7 @@ def _read_by(step: Allocate | Fill | Copy | Launch) -> Iterator[int]:
 
 
 def _written_by(step: Allocate | Fill | Copy | Launch) -> Iterator[int]:
-    """Buffers that a step may write; a launch may write through any of its pointers."""
+    """Yield the buffers that a step may write; a launch may write through any of its pointers."""
     if isinstance(step, Fill | Copy):
         yield step.target.buffer
     elif isinstance(step, Launch):

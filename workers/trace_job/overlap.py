@@ -1,8 +1,8 @@
-"""Overlap: whether strided views of a buffer have a byte in common, told by their strides.
+"""Overlap of strided views of a buffer, decided from their strides.
 
-Views reach over gigabytes, so no byte is listed. Two views meet where `offset + sum(stride * index) + byte` is the same
-for both: one equation in whole numbers, each within bounds. It is solved from the largest stride down; what smaller
-strides can still reach, and what divides them, leaves a few indices of each axis to try.
+Views span gigabytes, so bytes are not enumerated. Two views overlap where `offset + sum(stride * index) + byte` is the
+same for both: one equation in bounded integers. It is solved from the largest stride down. The reach of the smaller
+strides and their greatest common divisor leave a few indices per axis to try.
 """
 
 from collections import Counter
@@ -13,21 +13,21 @@ from math import gcd
 from workers.protocol import DTYPE_BYTES, View
 
 MOST_TRIED = 2000
-"""Indices tried for one answer, a few milliseconds: layouts that tensors come in take under a hundred."""
+"""Maximum number of indices tried, a few milliseconds; usual tensor layouts take under a hundred."""
 
 Term = tuple[int, int]
-"""A stride, and the most that its index can be."""
+"""A stride, and the maximum of its index."""
 
 
 class OverlapUndecided(Exception):
-    """Strides of which it would take too long to say whether they meet."""
+    """The strides are too complex to decide within `MOST_TRIED` tries."""
 
 
 def share_bytes(one: View, other: View) -> bool:
-    """Whether two views have a byte of one buffer in common.
+    """Return True if two views have a byte of one buffer in common.
 
     Raises:
-        Entangled: If that cannot be told in `MOST_TRIED` tries.
+        OverlapUndecided: If `MOST_TRIED` tries do not suffice.
     """
     if one.buffer != other.buffer or 0 in one.shape or 0 in other.shape:
         return False
@@ -39,17 +39,17 @@ def share_bytes(one: View, other: View) -> bool:
 
 
 def shares_with_itself(view: View) -> bool:
-    """Whether two elements of a view have a byte in common.
+    """Return True if two elements of a view have a byte in common.
 
     Raises:
-        Entangled: If that cannot be told in `MOST_TRIED` tries.
+        OverlapUndecided: If `MOST_TRIED` tries do not suffice.
     """
     if not view.overlaps_itself:
         return False
     axes = [(stride, size - 1) for stride, size in zip(view.strides, view.shape, strict=True) if size > 1]
     if any(stride == 0 for stride, _ in axes):
         return True
-    # Two indices that differ along an axis, by one at least, and by anything along the axes behind it.
+    # Two indices that differ along an axis, by at least one, and arbitrarily along the axes after it.
     return any(
         _Equation([(stride, most - 1), *((step, 2 * reach) for step, reach in axes[place + 1 :])]).holds(
             sum(step * reach for step, reach in axes[place + 1 :]) - stride
@@ -59,7 +59,7 @@ def shares_with_itself(view: View) -> bool:
 
 
 def _terms(view: View) -> Iterator[Term]:
-    """A view's axes in bytes, and the bytes of an element."""
+    """Yield a view's axes in bytes, and the bytes of an element as an axis."""
     size_bytes = DTYPE_BYTES[view.dtype]
     yield 1, size_bytes - 1
     for stride, size in zip(view.strides, view.shape, strict=True):
@@ -67,7 +67,7 @@ def _terms(view: View) -> Iterator[Term]:
 
 
 class _Equation:
-    """Whether a sum of strides times indices can come to a number."""
+    """Equation of a sum of strides times bounded indices."""
 
     def __init__(self, terms: Iterable[Term]) -> None:
         most: Counter[int] = Counter()
@@ -81,10 +81,10 @@ class _Equation:
         self._tried = 0
 
     def holds(self, total: int) -> bool:
-        """Whether there are indices for a number.
+        """Return True if indices exist whose sum is a number.
 
         Raises:
-            Entangled: If too many would have to be tried.
+            OverlapUndecided: If `MOST_TRIED` tries do not suffice.
         """
         return self._is_reached(0, total)
 
@@ -101,7 +101,7 @@ class _Equation:
         return False
 
     def _tries(self, place: int, total: int) -> Iterator[int]:
-        """Indices of an axis after which smaller strides could still come to what is left."""
+        """Yield the indices of an axis that leave a rest which smaller strides may reach."""
         stride, most = self._terms[place]
         step = self._divisors[place]
         common = gcd(stride, step)

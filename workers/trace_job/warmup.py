@@ -1,4 +1,4 @@
-"""Warmth: what every traced candidate needs is imported and run once here, so that its fork finds it ready."""
+"""Warm-up: imports and runs once what every traced candidate needs, so that its fork finds it ready."""
 
 import gc
 from functools import cache
@@ -10,19 +10,19 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from workers import sandbox
 from workers.protocol import Policy
 from workers.targets import TARGETS
-from workers.tracer.compiler_warmup import rehearse
+from workers.tracer.compiler import rehearse
 from workers.tracer.libdevice import excerpt
 from workers.tracer.recorder import PlanRecorder
 
 _TARGETS = ("sm_90", "sm_100", "gfx942")
-# One for each way that Triton goes: NVIDIA's assembler, the one that Blackwell has of its own, AMD.
+# One for each path in Triton: NVIDIA's assembler, Blackwell's own assembler, AMD.
 
 
 def warm() -> None:
-    """Probe the jail, import, compile and record once, then keep the garbage collector off what forks share.
+    """Probe the sandbox, import, compile and record once, then exclude shared objects from garbage collection.
 
     Raises:
-        JailUnsafe: If this machine cannot kill a jail as a tree.
+        SandboxUnsafe: If this machine cannot kill a sandbox as a process tree.
     """
     torch.set_num_threads(1)
     sandbox.probe()
@@ -36,7 +36,7 @@ def warm() -> None:
 
 @cache
 def warm_references() -> None:
-    """Import what torch needs for tensors without data, which takes a second: before the first reference, and once."""
+    """Import once what torch needs for references on tensors without data, which takes a second."""
     FakeTensorMode()
     gc.freeze()
 
@@ -50,7 +50,7 @@ def warm_drafts() -> None:
 
 
 def _record() -> None:
-    """Torch imports its meta kernels at their first use."""
+    """Record once, because torch imports its meta kernels at their first use."""
     sample = torch.empty(2, 3, device="meta")
     with torch.no_grad(), PlanRecorder(Policy(host="copy"), [sample]):
         torch.empty_like(sample)

@@ -1,10 +1,10 @@
-"""The tracer: runs inside the jail, in a process of the candidate's own, and turns a source into launch plans.
+"""The tracer: runs inside the sandbox, in a process of its own per candidate, and turns a source into launch plans.
 
-The candidate's Python runs once per shape on tensors without data (`tensors`) while `torch.cuda` and Triton answer for
-the target (`pretence`). Operations are written down or refused (`recorder`), launches compiled to assembly text
-(`launches`, `compiler`), configurations of autotuned kernels become variants (`tuning`).
+The candidate's Python runs once per shape on tensors without data (`tensors`). Meanwhile `torch.cuda` and Triton answer
+for the target (`fake_device`). Operations are recorded or refused (`recorder`), launches are compiled to assembly text
+(`launches`, `compiler`), and configurations of autotuned kernels become variants (`tuning`).
 
-The candidate shares the process and can rewrite all of it: what comes out is a claim that the parent checks.
+The candidate shares the process and can rewrite all of it, so the result is a claim that the parent checks.
 """
 
 import time
@@ -22,14 +22,14 @@ __all__ = ["trace"]
 
 
 def trace(request: bytes, allowed_imports: Sequence[str] = ALLOWED_IMPORTS) -> bytes:
-    """Trace a candidate for all shapes of a job. Takes this process over for good.
+    """Trace a candidate for all shapes of a job. The process cannot be used for anything else afterwards.
 
     Args:
         request: A `TraceJob` with a source, as JSON.
         allowed_imports: Modules that the source may import.
 
     Returns:
-        A `reply.Reply` as JSON.
+        A `TraceReply` as JSON.
     """
     started = time.perf_counter()
     warnings.simplefilter("ignore")

@@ -1,6 +1,6 @@
-"""The compiler: Triton's pipeline as far as assembly text. Machine code is made elsewhere, by the assembler.
+"""The compiler: Triton's pipeline up to assembly text. The assembler makes machine code from it elsewhere.
 
-Stands in for `triton.compile`, so that Triton's own specialisation decides what is compiled, and when again.
+It replaces `triton.compile`, so Triton's own specialisation decides what is compiled, and when again.
 """
 
 import os
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import triton
+import triton.language as tl
 from triton._C.libtriton import ir
 from triton.backends.compiler import BaseBackend, GPUTarget
 from triton.compiler.compiler import ASTSource, make_backend
@@ -21,35 +22,36 @@ from triton.runtime.jit import JITCallable, JITFunction
 from workers.protocol import Kernel, Outcome, Stage
 from workers.targets import Target
 from workers.tracer import libdevice
+from workers.tracer.fake_device import gpu_target
 from workers.tracer.refusal import SOURCE_NAME, TraceRefused, describe
 
 ENTRY = "kernel"
-"""The canonical name of every kernel's entry, so that a rename makes no new kernel."""
+"""Canonical name of every kernel's entry, so that a renamed function is the same kernel."""
 
 _TENSOR_MEMORY_COLUMNS = 512
-# Tensor memory of an SM from sm_100 on: the bound that Triton itself checks before a launch.
+# Tensor memory of an SM from sm_100 on: the limit that Triton itself checks before a launch.
 _THREADS_BLOCK = 1024
-# Threads of a program on every target; CUDA programming guide, HIP programming guide.
+# Maximum threads of a program on every target; CUDA programming guide, HIP programming guide.
 _EXCERPT_CHARS = 200
 # Longest part of a source line that a reason quotes.
 _LOCATED = re.compile(rf"{re.escape(SOURCE_NAME)}\D{{0,3}}(?P<line>\d+):\d+\D{{0,4}}error: (?P<said>[^\n]+)")
 _SAID = re.compile(r"error: ([^\n]+)")
 _QUOTED = re.compile(r"(?P<kind>\w+)\((?P<quote>['\"])(?P<text>.*)(?P=quote)\)", re.DOTALL)
 _CLUSTERS = "; Triton lowers neither sums along rows nor second products for clusters (num_ctas over 1): use num_ctas=1"
-# Its own words do not tell of clusters (tried with 3.7 for sm_90).
+# Triton's own error does not mention clusters (tried with 3.7 for sm_90).
 _LOWERING_ERRORS = (RuntimeError, AssertionError, ValueError, TypeError, LookupError)
 
 Metadata = dict[str, Any]
-"""What Triton's stages tell of a kernel, by its own names."""
+"""Facts that Triton's stages report about a kernel, under Triton's names."""
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A compiled kernel, in the place of Triton's own.
+    """A compiled kernel, returned in place of Triton's own object.
 
     Attributes:
         source: The specialisation: signature and constants.
-        kernel: What the plan carries.
+        kernel: The kernel as plans carry it.
         digest: The kernel's identity.
     """
 
@@ -59,14 +61,14 @@ class Compiled:
 
 
 class Compiler:
-    """Compiles for one target and keeps account of the time."""
+    """Compiler for one target; `spent_s` is the wall time that it took so far."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
         self.spent_s = 0.0
 
     def install(self) -> None:
-        """Take the place of `triton.compile` for every launch from now on."""
+        """Replace `triton.compile` for all further launches."""
         triton.compiler.compile = self.compile
         libdevice.install()
 
@@ -76,7 +78,7 @@ class Compiler:
         """Compile one specialisation to assembly text.
 
         Raises:
-            Refused: `compile_error`, with the candidate's line and what to change.
+            TraceRefused: `compile_error`, with the candidate's line and the remedy.
         """
         started = time.perf_counter()
         try:
@@ -154,7 +156,7 @@ def _make_ir(source: ASTSource, target: GPUTarget, backend: BaseBackend, options
 
 @contextmanager
 def _diagnostics() -> Iterator[Callable[[], str]]:
-    """Catch what the compiler's C++ prints to standard error; yields a function that returns it."""
+    """Capture standard error of the compiler's C++; yields a function that returns the text."""
     catcher, stderr = os.memfd_create("diagnostics"), os.dup(2)
     os.dup2(catcher, 2)
     try:
@@ -166,7 +168,7 @@ def _diagnostics() -> Iterator[Callable[[], str]]:
 
 
 def _refuse_source(error: CompilationError, function: JITFunction) -> TraceRefused:
-    """A refusal of Triton's front end: the words of the innermost error, at the candidate's own line."""
+    """Turn an error of Triton's front end into a refusal: the innermost error, at the candidate's own line."""
     place, cause = error, error.__cause__
     while isinstance(cause, CompilationError):
         place, cause = cause, cause.__cause__
@@ -174,20 +176,20 @@ def _refuse_source(error: CompilationError, function: JITFunction) -> TraceRefus
     source = place.src or ""
     lines, number = source.split("\n"), getattr(place.node, "lineno", None)
     if number is not None and number > len(lines):
-        number = None  # Of a function that may not be inlined Triton gives the text of one and the place in another.
+        number = None  # For a noinline function, Triton mixes the text of one function with a line of another.
     line = lines[number - 1].strip()[:_EXCERPT_CHARS] if number else ""
     reason = f"{said} in `{line}`" if line else said
     return TraceRefused(Outcome.COMPILE_ERROR, reason, Stage.COMPILE, _file_line(function, source, number))
 
 
 def _unquoted(message: str | None) -> str:
-    """Triton quotes an error as `NameError('…')`; say `NameError: …`."""
+    """Rewrite an error that Triton quotes as `NameError('…')` to `NameError: …`."""
     quoted = _QUOTED.fullmatch(message or "")
     return f"{quoted['kind']}: {quoted['text']}" if quoted else message or "Triton refuses the kernel"
 
 
 def _file_line(function: JITFunction, source: str, number: int | None) -> int | None:
-    """The line in the candidate's file of a line in the text of a jit function, the kernel or one that it calls."""
+    """Map a line of a jit function's text (the kernel or a function it calls) to a line of the candidate's file."""
     callees = [value for value in function.fn.__globals__.values() if isinstance(value, JITCallable)]
     for callee in (function, *callees):
         if number and callee.src == source:
@@ -197,10 +199,25 @@ def _file_line(function: JITFunction, source: str, number: int | None) -> int | 
 
 
 def _refuse_lowering(error: BaseException, printed: str, function: JITFunction, ctas: object) -> TraceRefused:
-    """A refusal of a later stage, whose C++ prints more than the exception says."""
+    """Turn an error of a later stage into a refusal. Its C++ prints more than the exception says."""
     located, said = _LOCATED.search(printed), _SAID.search(printed)
     line = int(located["line"]) if located else int(function.starting_line_number)
     reason = located["said"] if located else said[1] if said else f"{type(error).__name__}: {describe(error)}"
     return TraceRefused(
         Outcome.COMPILE_ERROR, reason + (_CLUSTERS if ctas not in (None, 1) else ""), Stage.COMPILE, line
     )
+
+
+def _scale(source: tl.tensor, target: tl.tensor, count: tl.tensor, block: tl.constexpr) -> None:
+    offsets = tl.program_id(0) * block + tl.arange(0, block)
+    inside = offsets < count
+    total = tl.sum(tl.load(source + offsets, inside, 0.0).to(tl.float32), 0)
+    tl.store(target + offsets, tl.exp(total) * offsets, inside)
+
+
+def rehearse(target: Target) -> Compiled:
+    """Compile a small kernel for a target."""
+    signature = {"source": "*bf16", "target": "*fp32", "count": "i32", "block": "constexpr"}
+    attributes: dict[Any, Any] = {(0,): BaseBackend.parse_attr("D")}
+    source = ASTSource(triton.jit(_scale), signature, {(3,): 128}, attributes)
+    return Compiler(target).compile(source, gpu_target(target), {"num_warps": 4})

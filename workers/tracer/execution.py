@@ -1,5 +1,6 @@
-"""The execution of one candidate: load it, find its configurations, call its entry for every shape of every variant."""
+"""Execution of one candidate: load it, find its configurations, call its entry for every shape of every variant."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType, TracebackType
@@ -9,37 +10,46 @@ import torch
 from pydantic import ValidationError
 
 from workers.protocol import Input, Kernel, Outcome, Output, Plan, Shape, ShapeRole, Stage, TraceJob
+from workers.protocol.job import BUSY
 from workers.targets import TARGETS
 from workers.tracer import source
 from workers.tracer.compiler import Compiler
 from workers.tracer.fake_device import pretend
-from workers.tracer.launches import LaunchInterceptor
+from workers.tracer.launches import EntryCall, LaunchInterceptor
 from workers.tracer.recorder import PlanRecorder
 from workers.tracer.refusal import TraceRefused, crash
 from workers.tracer.reply import TracedPlans, TraceEnded, TraceReply
 from workers.tracer.tensors import TargetTensors
-from workers.tracer.time_budget import TimeBudget
 from workers.tracer.tuning import Choice, Tuning
 
+SHARE = 0.8
+"""Share of the deadline for variants; the rest is for the reply, which may be megabytes."""
 
-@dataclass
-class EntryCall:
-    """One call of the entry, as launches see it.
 
-    Attributes:
-        recorder: Where steps go.
-        kernels: What was compiled so far, by digest.
-        compiles: Whether launches compile and record; without, they only show which kernels are autotuned.
+class TimeBudget:
+    """Processor seconds of a trace; wall time counts too, divided by `BUSY`.
+
+    Args:
+        deadline_s: Limit of the job.
     """
 
-    recorder: PlanRecorder
-    kernels: dict[str, Kernel]
-    compiles: bool
+    def __init__(self, deadline_s: float) -> None:
+        self._deadline_s = deadline_s
+        self._began, self._used = time.perf_counter(), time.process_time()
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds spent so far."""
+        return max(time.process_time() - self._used, (time.perf_counter() - self._began) / BUSY)
+
+    def suffices(self, seconds: float) -> bool:
+        """Return True if work of so many seconds still fits."""
+        return self.spent_s + seconds <= SHARE * self._deadline_s
 
 
 @dataclass
 class CandidateEdge:
-    """Turns whatever ends the candidate's code, short of the process and of memory, into how it ended."""
+    """Context that turns any exception of the candidate's code, except `MemoryError`, into a `TraceEnded`."""
 
     ended: TraceEnded = field(default_factory=TraceEnded)
 
@@ -55,7 +65,7 @@ class CandidateEdge:
 
 
 class CandidateExecution:
-    """One candidate in this process, which must be its own: Triton and torch are taken over for good."""
+    """One candidate in a process of its own: the changes to Triton and torch are never undone."""
 
     def __init__(self, job: TraceJob, compiler: Compiler, allowed_imports: Sequence[str]) -> None:
         self._job = job
@@ -64,13 +74,13 @@ class CandidateExecution:
         self._tuning = Tuning()
         self._launches = LaunchInterceptor()
         self._kernels: dict[str, Kernel] = {}
-        self._allowance = TimeBudget(job.deadline_s)
+        self._time = TimeBudget(job.deadline_s)
 
     def run(self) -> TraceReply:
         """Trace all variants.
 
         Raises:
-            Refused: If the candidate as a whole ends before there are variants.
+            TraceRefused: If the candidate fails before there are variants.
         """
         module = self._load()
         self._entry = self._find_entry(module, self._job.operator.entry)
@@ -101,7 +111,7 @@ class CandidateExecution:
         return entry
 
     def _find_configurations(self) -> None:
-        """Run without compiling; autotuned kernels show themselves and what their pruning leaves."""
+        """Run without compiling, to find autotuned kernels and the configurations that their pruning leaves."""
         benchmark = [shape for shape in self._job.shapes if shape.role is ShapeRole.BENCHMARK]
         for shape in benchmark or self._job.shapes:
             self._call(shape, compiles=False)
@@ -109,28 +119,28 @@ class CandidateExecution:
                 return
 
     def _trace_variants(self, choices: Sequence[Choice]) -> list[TracedPlans]:
-        """One after the other, as long as there is time for another as long as the longest so far."""
+        """Trace variants in turn, as long as the time left suffices for the longest one so far."""
         found: list[TracedPlans] = []
         longest_s = 0.0
         for choice in choices:
-            before_s = self._allowance.spent_s
-            if found and not self._allowance.suffices(longest_s):
+            before_s = self._time.spent_s
+            if found and not self._time.suffices(longest_s):
                 found.append(self._left_out(choice, len(choices)))
                 continue
             found.append(self._trace_variant(choice))
-            longest_s = max(longest_s, self._allowance.spent_s - before_s)
+            longest_s = max(longest_s, self._time.spent_s - before_s)
         return found
 
     def _left_out(self, choice: Choice, count: int) -> TracedPlans:
         reason = (
-            f"{count} configurations at {len(self._job.shapes)} shapes take longer to compile than the "
-            f"{self._job.deadline_s:g} s there are: offer fewer configurations"
+            f"compiling {count} configurations at {len(self._job.shapes)} shapes takes longer than the limit of "
+            f"{self._job.deadline_s:g} s: offer fewer configurations"
         )
         ended = TraceEnded(outcome=Outcome.TRACE_TIMEOUT, reason=reason, stage=Stage.COMPILE)
         return TracedPlans(configuration=self._tuning.describe(choice), **ended.model_dump())
 
     def _trace_variant(self, choice: Choice) -> TracedPlans:
-        """All plans of one variant, the cheapest shape first, as far as they go."""
+        """Trace all plans of one variant, the cheapest shape first, up to the first failure."""
         self._tuning.choose(choice)
         operator = self._job.operator
         plans: dict[str, Plan] = {}
@@ -142,7 +152,7 @@ class CandidateExecution:
 
     def _trace_shape(self, shape: Shape) -> Plan:
         recorder, returned = self._call(shape, compiles=True)
-        outputs = self._held(returned, self._job.operator.results, recorder)
+        outputs = self._checked(returned, self._job.operator.results, recorder)
         try:
             plan = recorder.plan(shape, outputs)
         except ValidationError as error:
@@ -152,7 +162,7 @@ class CandidateExecution:
         return plan
 
     def _call(self, shape: Shape, compiles: bool) -> tuple[PlanRecorder, Sequence[Any]]:
-        """Everything that the candidate returns for a shape: from its entry, and from the one for gradients."""
+        """Call the entry for a shape, then the backward entry if there is one. Returns all results."""
         operator = self._job.operator
         given = [_make_input(item, operator.input_shape(item, shape.dims)) for item in operator.given]
         inputs, upstream = given[: len(operator.inputs)], given[len(operator.inputs) :]
@@ -171,10 +181,10 @@ class CandidateExecution:
             raise TraceRefused(refusal.outcome, refusal.reason, line=refusal.line or self._entry_line) from error
 
     def _several(self, result: object, expected: Sequence[Output]) -> Sequence[Any]:
-        """What a function returned, one or several.
+        """Return the results of a function as a sequence.
 
         Raises:
-            Refused: `wrong_output_type` if it is not as many as expected.
+            TraceRefused: `wrong_output_type` if there are more or fewer than expected.
         """
         returned: Sequence[Any] = result if isinstance(result, tuple | list) else (result,)
         if len(returned) != len(expected):
@@ -182,11 +192,13 @@ class CandidateExecution:
             raise self._wrong_output(f"returns {len(returned)} results; the operator has {len(expected)}: {names}")
         return returned
 
-    def _held(self, returned: Sequence[Any], expected: Sequence[Output], recorder: PlanRecorder) -> list[torch.Tensor]:
-        """What was returned, held against the operator.
+    def _checked(
+        self, returned: Sequence[Any], expected: Sequence[Output], recorder: PlanRecorder
+    ) -> list[torch.Tensor]:
+        """Check the returned values against the operator.
 
         Raises:
-            Refused: `wrong_output_type`, or `plan_rejected` for memory that is not the candidate's own.
+            TraceRefused: `wrong_output_type`, or `plan_rejected` for memory of an input that is not mutable.
         """
         for value, output in zip(returned, expected, strict=True):
             if not isinstance(value, torch.Tensor) or not value.is_meta:

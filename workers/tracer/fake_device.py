@@ -1,6 +1,6 @@
-"""The pretence: `torch.cuda` and Triton's driver answer for the job's target, not for the machine that traces.
+"""The fake device: `torch.cuda` and Triton's driver answer for the job's target, not for the machine that traces.
 
-Set once in the jail's child, which ends with its candidate: nothing is ever put back.
+It is set up once in the sandbox's child, which ends with its candidate, so nothing is ever restored.
 """
 
 import types
@@ -18,7 +18,7 @@ from workers.targets import Target
 from workers.tracer.refusal import TraceRefused
 
 DEVICE = torch.device("cuda", 0)
-"""Where the candidate's tensors say they are; torch uses the name for AMD's devices too."""
+"""Device that the candidate's tensors report; torch uses this name for AMD's devices too."""
 
 _STREAM = types.SimpleNamespace(
     cuda_stream=0,
@@ -29,15 +29,15 @@ _STREAM = types.SimpleNamespace(
     query=lambda: True,
     wait_stream=lambda _: None,
 )
-# The only stream there is. What waits for it has nothing to wait for: a plan's steps run in order.
+# The only stream. Waiting for it does nothing, because a plan's steps run in order.
 
 _CUDA_VERSION = "13.0"
 _HIP_VERSION = "7.0"
-# What `torch.version` answers: the toolkits that this range of torch releases is built with.
+# Answers of `torch.version`: the toolkits that this range of torch releases is built with.
 _RESERVED_BYTES = 2**30
-# What a driver keeps of the card's memory, roughly.
+# Memory of the card that a driver reserves, roughly.
 _THREADS_BLOCK = 1024
-# Threads of a program, at most, on every target; CUDA programming guide, HIP programming guide.
+# Maximum threads of a program on every target; CUDA programming guide, HIP programming guide.
 _DEFAULT_SHARED_BYTES = 48 * 1024
 # Shared memory of a program without an opt-in; CUDA programming guide.
 
@@ -61,27 +61,23 @@ def pretend(target: Target) -> None:
 
 
 def drive(target: Target) -> None:
-    """Let `triton.runtime.driver` alone answer for a target, which is what compiling needs."""
+    """Let only `triton.runtime.driver` answer for a target; compiling needs no more."""
     driver.set_active(_TargetDriver(target))
 
 
 def gpu_target(target: Target) -> GPUTarget:
-    """The target as Triton's compiler names it."""
+    """Return the target as Triton's compiler names it."""
     return GPUTarget("cuda" if target.vendor == "nvidia" else "hip", target.arch, target.warp_size)
 
 
 def _always(value: object) -> Callable[..., Any]:
-    """A function of its own that gives one answer whatever it is asked."""
+    """Return a new function that gives the same answer for all arguments."""
     return lambda *_, **__: value
-
-
-def _itself(kernel: object) -> object:
-    return kernel
 
 
 _OTHER_ANSWERS: tuple[tuple[object, str, object], ...] = (
     (torch, "get_device_module", _always(torch.cuda)),
-    (torch.library, "wrap_triton", _itself),
+    (torch.library, "wrap_triton", lambda kernel: kernel),
 )
 # Outside of torch.compile, a wrapped kernel is launched as it is.
 
@@ -130,7 +126,7 @@ def _properties(target: Target) -> types.SimpleNamespace:
 
 
 def _gfx_version(name: str) -> tuple[int, int]:
-    """`gfx942` is capability (9, 4), as torch answers on AMD: the last digit is the stepping."""
+    """Capability of an AMD target as torch reports it: (9, 4) for `gfx942`, whose last digit is the stepping."""
     return int(name[3:-2]), int(name[-2], 16)
 
 
@@ -163,7 +159,7 @@ def _cuda_answers(target: Target) -> dict[str, object]:
 
 
 def _accelerator_answers() -> dict[str, object]:
-    """What `torch.accelerator` says of a machine with one card."""
+    """Answers of `torch.accelerator` on a machine with one card."""
     return {
         "is_available": _always(True),
         "device_count": _always(1),
@@ -174,7 +170,7 @@ def _accelerator_answers() -> dict[str, object]:
 
 
 class _TargetDriver:
-    """Triton's driver for a target that is not here: it answers questions and runs nothing."""
+    """Triton driver for a target that is not on this machine: it answers queries and runs nothing."""
 
     def __init__(self, target: Target) -> None:
         self._target = gpu_target(target)

@@ -1,4 +1,4 @@
-"""Gradients of a reference, by autograd while it is traced: the graph goes on behind the outputs. Inside the jail."""
+"""Gradients of a reference: autograd runs while it is traced and extends the graph. Runs inside the sandbox."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,24 +8,24 @@ from workers.protocol import Operator
 
 
 class NotDifferentiable(Exception):
-    """The reference has not the gradients that its operator declares; the message says which, and what to change."""
+    """The reference lacks a gradient that its operator declares; the message names it and the remedy."""
 
 
 def differentiate(
     function: Callable[..., tuple[object, ...]], operator: Operator, given: Sequence[torch.Tensor]
 ) -> tuple[object, ...]:
-    """Outputs of a reference, then the gradients of its float inputs.
+    """Compute the outputs of a reference, then the gradients of its float inputs.
 
     Args:
-        function: The reference, of the operator's inputs alone.
-        operator: Says which inputs have gradients.
+        function: The reference as a function of the operator's inputs only.
+        operator: Declares which inputs have gradients.
         given: The operator's inputs, then the gradients of its float outputs.
 
     Raises:
-        NotDifferentiable: If an output's gradient has not the output's shape, or an input's does not exist.
+        NotDifferentiable: If an output's gradient differs in shape from the output, or an input has no gradient.
     """
-    # Builds of torch for cards start autograd's threads where there is no card too, and all at once they say how many
-    # threads torch uses: after a fork the first to say it makes torch's pool anew, and a second meanwhile finds none.
+    # CUDA builds of torch start autograd's threads even without a card, and all set the thread count at once. After a
+    # fork the first one recreates torch's thread pool, and a second one meanwhile finds none.
     torch.set_num_threads(1)
     wanted = operator.differentiated
     count = len(operator.inputs)
@@ -48,7 +48,7 @@ def differentiate(
     for index, gradient in zip(wanted, found, strict=True):
         if gradient is None:
             name = operator.inputs[index].name
-            raise NotDifferentiable(f"no output of the reference depends on '{name}'; say gradient = false for it")
+            raise NotDifferentiable(f"no output of the reference depends on '{name}'; set gradient = false for it")
     return (*(item.detach() if isinstance(item, torch.Tensor) else item for item in results), *found)
 
 
@@ -57,6 +57,8 @@ def _match(operator: Operator, outputs: Sequence[torch.Tensor], upstream: Sequen
     declared = [tuple(gradient.shape) for gradient in upstream]
     if shapes != declared:
         names = ", ".join(item.name for item in operator.upstream)
-        raise NotDifferentiable(f"the reference's float outputs are of shapes {shapes}, but {names} of {declared}")
+        raise NotDifferentiable(
+            f"the reference's float outputs have shapes {shapes}, but the declared gradients {names} have {declared}"
+        )
     if not any(output.requires_grad for output in outputs):
         raise NotDifferentiable("no float output of the reference depends on an input that has a gradient")

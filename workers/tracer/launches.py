@@ -1,8 +1,9 @@
-"""Launches: what `kernel[grid](…)` does while tracing. It compiles the kernel and becomes a step of the plan."""
+"""Launches: while tracing, `kernel[grid](…)` compiles the kernel and becomes a step of the plan."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, SupportsIndex
+from dataclasses import dataclass
+from typing import Any, SupportsIndex, cast
 
 import torch
 import triton.language as tl
@@ -18,20 +19,27 @@ OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """Launch options that a plan carries."""
 
 _MAX_GRID = 2**31 - 1
-# Programs along an axis that any target takes; the assembler knows each target's own limits.
+# Maximum programs along an axis on any target; the assembler knows the limits of each target.
 _TRITON_DTYPES = {"fp8e5": "float8_e5m2", "fp8e4nv": "float8_e4m3fn", "bf16": "bfloat16", "int1": "bool"} | {
     f"{short}{bits}": f"{long}{bits}"
     for short, long in (("fp", "float"), ("int", "int"))
     for bits in (8, 16, 32, 64)
     if f"{long}{bits}" in DTYPE_BYTES
 }
-# Triton's names of the dtypes that plans have, for tensors that `triton.reinterpret` renames.
+# Plan dtypes by Triton's names, for tensors that `triton.reinterpret` renames.
 
 Grid = tuple[int, int, int]
 
 
-class LaunchSession(Protocol):
-    """What a launch needs to know: where to record it, and whether to compile it."""
+@dataclass
+class EntryCall:
+    """One call of the entry, as launches see it.
+
+    Attributes:
+        recorder: Receives the steps.
+        kernels: Kernels compiled so far, by digest.
+        compiles: True if launches compile and record; otherwise they only reveal which kernels are autotuned.
+    """
 
     recorder: PlanRecorder
     kernels: dict[str, Kernel]
@@ -51,25 +59,25 @@ class _Argument:
         return self._address
 
     def ptr_range(self) -> int:
-        """Bytes that offsets from the pointer may reach; AMD's buffer operations need them below 2 GiB."""
+        """Return the bytes that offsets from the pointer may reach; AMD's buffer operations need them below 2 GiB."""
         return self._storage_bytes
 
 
 class LaunchInterceptor:
-    """Stands in for the launches of jit functions.
+    """Replacement for the launches of jit functions.
 
     Attributes:
         session: The call of the entry that is being traced; None while the candidate's module loads.
-        namespace: The candidate's globals, by which jit functions are named.
+        namespace: The candidate's globals, which give jit functions their names.
     """
 
     def __init__(self) -> None:
-        self.session: LaunchSession | None = None
+        self.session: EntryCall | None = None
         self.namespace: Mapping[str, object] = {}
         self._specialise: Callable[..., Any] = JITFunction.run
 
     def install(self) -> None:
-        """Take the place of every launch from now on."""
+        """Replace all further launches."""
         launches = self
 
         def run(function: JITFunction, *args: object, grid: object, warmup: bool, **kwargs: object) -> None:
@@ -99,13 +107,12 @@ class LaunchInterceptor:
             session.recorder.add(self._step(function, compiled, programs, values))
 
     def _compile(self, function: JITFunction, grid: Grid, arguments: Mapping[str, object]) -> Compiled:
-        """Let Triton specialise and compile, unless it did so for equal arguments before."""
+        """Let Triton specialise and compile, unless it did so before for equal arguments."""
         try:
-            compiled: Compiled = self._specialise(function, grid=grid, warmup=True, **arguments)
+            return cast(Compiled, self._specialise(function, grid=grid, warmup=True, **arguments))
         except (AssertionError, ValueError, KeyError) as error:
             reason = f"Triton refuses the options of the launch: {describe(error)}"
             raise TraceRefused(Outcome.COMPILE_ERROR, reason, Stage.COMPILE) from error
-        return compiled
 
     def _step(self, function: JITFunction, compiled: Compiled, grid: Grid, values: Mapping[str, object]) -> Launch:
         recorder = self.session.recorder if self.session else None
@@ -126,7 +133,7 @@ class LaunchInterceptor:
         )
 
     def _constant(self, name: str, value: object) -> bool | int | float | str | None:
-        """A compile-time value as data: dtypes and jit functions as texts with a tag."""
+        """Return a compile-time value as data; dtypes and jit functions become tagged strings."""
         value = value.value if isinstance(value, tl.constexpr) else value
         if isinstance(value, str):
             return escaped(value)
@@ -144,7 +151,7 @@ class LaunchInterceptor:
         )
 
     def _name_of(self, function: JITCallable) -> str:
-        """The global name of a jit function in the candidate's module, decorated or not."""
+        """Return the global name of a jit function in the candidate's module, decorated or not."""
         for name, value in self.namespace.items():
             while value is not function and not isinstance(value, JITCallable) and hasattr(value, "fn"):
                 value = value.fn
@@ -157,7 +164,7 @@ def _require_plain(function: JITFunction, warmup: bool, kwargs: Mapping[str, obj
     if warmup:
         raise TraceRefused(
             Outcome.UNSUPPORTED_LAUNCH,
-            "calls warmup: registers are not known while tracing; size the grid by the number of multiprocessors",
+            "calls warmup, but registers are unknown while tracing: size the grid by the number of multiprocessors",
         )
     if function.debug or function.pre_run_hooks:
         raise TraceRefused(Outcome.UNSUPPORTED_LAUNCH, "uses debug=True or a pre-run hook: launch a plain @triton.jit")
@@ -165,13 +172,13 @@ def _require_plain(function: JITFunction, warmup: bool, kwargs: Mapping[str, obj
     if unknown:
         raise TraceRefused(
             Outcome.UNSUPPORTED_LAUNCH,
-            f"passes '{unknown[0]}', which is no parameter of {function.__name__} and no launch option that a plan "
-            f"carries: {', '.join(OPTIONS)}",
+            f"passes '{unknown[0]}', which is neither a parameter of {function.__name__} nor a supported launch "
+            f"option: {', '.join(OPTIONS)}",
         )
 
 
 def _grid(grid: object, arguments: Mapping[str, object]) -> Grid:
-    """Sizes of a grid given as a tuple or as a function of the kernel's arguments."""
+    """Return the sizes of a grid given as a tuple or as a function of the kernel's arguments."""
     given = grid(dict(arguments)) if callable(grid) else grid
     sizes = [_grid_size(size) for size in (given if isinstance(given, Sequence) else (given,))]
     if not 1 <= len(sizes) <= 3:
@@ -194,7 +201,7 @@ def _grid_size(size: object) -> int:
 
 
 def _wrap(value: object, recorder: PlanRecorder) -> object:
-    """A launch argument as Triton's specialisation gets it."""
+    """Return a launch argument in the form that Triton's specialisation receives."""
     if isinstance(value, torch.Tensor):
         return _Argument(value, value.dtype, recorder.address_of(value))
     if isinstance(value, TensorWrapper):
@@ -205,7 +212,7 @@ def _wrap(value: object, recorder: PlanRecorder) -> object:
             f"passes a {type(value).__name__}: pass the tensor, and make descriptors inside the kernel",
         )
     if isinstance(value, tuple | list):
-        raise TraceRefused(Outcome.UNSUPPORTED_LAUNCH, "passes a tuple: pass its elements as arguments of their own")
+        raise TraceRefused(Outcome.UNSUPPORTED_LAUNCH, "passes a tuple: pass its elements as separate arguments")
     if isinstance(value, int) and not isinstance(value, bool) and recorder.is_address(value):
         raise TraceRefused(Outcome.UNSUPPORTED_LAUNCH, "passes an address as an integer: pass the tensor itself")
     return value
@@ -231,6 +238,6 @@ def _kind(value: object) -> str:
 def _renamed(dtype: tl.dtype) -> str:
     if dtype.name not in _TRITON_DTYPES:
         raise TraceRefused(
-            Outcome.UNSUPPORTED_LAUNCH, f"reinterprets a tensor as {dtype.name}, which plans do not have"
+            Outcome.UNSUPPORTED_LAUNCH, f"reinterprets a tensor as {dtype.name}, which plans do not support"
         )
     return _TRITON_DTYPES[dtype.name]

@@ -1,8 +1,7 @@
-"""An excerpt of libdevice: what most kernels call of it, linked in a fraction of the time that the whole takes.
+"""An excerpt of libdevice: the functions that most kernels call, linked in a fraction of the time.
 
-Triton reads all of libdevice, half a megabyte, for every kernel that calls one of its functions, and links what is
-called: nearly half of the time that compiling a kernel of rmsnorm takes. The excerpt has the same functions, as LLVM's
-text.
+For every kernel that calls one function, Triton reads all of libdevice, half a megabyte, and links what is called. That
+is nearly half of the time that compiling a kernel of rmsnorm takes. The excerpt has the same functions, as LLVM text.
 """
 
 import os
@@ -19,24 +18,24 @@ USUAL = frozenset(
     f"__nv_{name}f"
     for name in ("ceil", "erf", "exp", "exp2", "floor", "log", "log1p", "log2", "rint", "rsqrt", "sqrt", "tanh")
 )
-"""Functions that the excerpt has, each from a float32 to one.
+"""Functions of the excerpt, each from float32 to float32.
 
-Seeds of the catalogue call four of them and no other; the rest is what activations and losses are written with. All are
-in one text, whose length is read for each kernel: 0.05 MB.
+Seeds of the catalogue call only four of them; activations and losses use the rest. All are in one text of 0.05 MB,
+which is read for each kernel.
 """
 
 _DEFINED = re.compile(r"^define internal (?=float @__nv_)", re.MULTILINE)
-# How functions that were linked are printed. Those that others may call are not internal.
+# Linked functions are printed as internal; functions that others may call must not be.
 _link_whole = llvm.link_extern_libs
 
 
 def install() -> None:
-    """Let Triton link by `link` from now on."""
+    """Make Triton use `link`."""
     llvm.link_extern_libs = link
 
 
 def link(module: llvm.module, paths: Sequence[str]) -> None:
-    """Link what an LLVM module calls: out of the excerpt if that has all of it, else out of the libraries given.
+    """Link the functions that an LLVM module calls: from the excerpt if it has all of them, else from the libraries.
 
     Raises:
         ValueError: If a library cannot be read.
@@ -52,8 +51,8 @@ def link(module: llvm.module, paths: Sequence[str]) -> None:
 
 @cache
 def excerpt() -> str:
-    """The excerpt, made of the libdevice that Triton links, as LLVM's text."""
-    target = GPUTarget("cuda", 90, 32)  # It is the same for all.
+    """Build the excerpt, as LLVM text, from the libdevice that Triton links."""
+    target = GPUTarget("cuda", 90, 32)  # The excerpt is the same for all targets.
     backend = make_backend(target)
     context, llvm_context = ir.context(), llvm.context()
     ir.load_dialects(context)
@@ -66,7 +65,7 @@ def excerpt() -> str:
 
 @contextmanager
 def _file(text: str) -> Iterator[str]:
-    """A path, as long as it lasts, where a text can be read."""
+    """Provide a text under a path that exists inside the context."""
     descriptor = os.memfd_create("text")
     try:
         with open(descriptor, "w", closefd=False) as file:

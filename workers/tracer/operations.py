@@ -1,4 +1,4 @@
-"""Operations: what each of torch's, called on the target's tensors, means for a plan."""
+"""Operations of torch on the target's tensors, sorted by their meaning for a plan."""
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
@@ -29,11 +29,11 @@ FILL_VALUES: Mapping[str, Callable[[Args], Any]] = {
     "new_full": lambda args: args[2],
     "scalar_tensor": lambda args: args[0],
 }
-"""Operations that fill, and how to find the value among their arguments."""
+"""Operations that fill, with functions that find the value among their arguments."""
 
 
 class OperationKind(Enum):
-    """What an operation does."""
+    """Kind of an operation, by its effect."""
 
     ALLOCATION = auto()
     FILLED_ALLOCATION = auto()
@@ -64,12 +64,12 @@ _KIND_BY_NAME = {name: kind for kind, names in _KINDS.items() for name in names}
 
 
 def name_of(operation: OpOverload) -> str:
-    """The operation's name without namespace and overload, such as `empty_like`."""
+    """Return the operation's name without namespace and overload, such as `empty_like`."""
     return operation._schema.name.partition("::")[2]
 
 
 def kind_of(operation: OpOverload) -> OperationKind:
-    """What an operation does."""
+    """Return the kind of an operation."""
     name = name_of(operation)
     if name in _KIND_BY_NAME:
         return _KIND_BY_NAME[name]
@@ -82,21 +82,21 @@ def kind_of(operation: OpOverload) -> OperationKind:
 
 
 def filled(value: Number, dtype: torch.dtype) -> Number:
-    """What a fill of a tensor with a number comes to, as torch makes it.
+    """Return the value that torch fills a tensor with for a given number.
 
-    Minus one is 255 in `uint8`, and whatever is not zero is True in `bool`. A number that the dtype holds, or rounds,
-    stays as it was written.
+    Minus one is 255 in `uint8`, and any number but zero is True in `bool`. A number that the dtype represents, or
+    rounds, stays as it was written.
 
     Raises:
-        RuntimeError: If torch refuses it, in torch's words.
+        RuntimeError: If torch refuses the number; the message is torch's.
     """
-    # Two elements: on the host torch fills a single one without a check, and on a card it never does.
+    # Two elements, because on the host torch fills a single one without a check; on a card it never does so.
     made: Number = torch.full((2,), value, dtype=dtype, device="cpu")[0].item()
     return value if is_representable(value, str(dtype).removeprefix("torch.")) else made
 
 
 def is_on_target(args: Args, kwargs: Kwargs) -> bool:
-    """Whether an operation concerns the target; the host's own tensors are the candidate's business."""
+    """Return True if an operation concerns the target; tensors of the host are not recorded."""
     device = kwargs.get("device")
     if device is not None and torch.device(device).type == "meta":
         return True
@@ -104,7 +104,7 @@ def is_on_target(args: Args, kwargs: Kwargs) -> bool:
 
 
 def refusal(operation: OpOverload) -> TraceRefused:
-    """Why a plan cannot hold an operation, and what to do instead."""
+    """Explain why a plan cannot hold an operation, with the remedy."""
     name, kind = name_of(operation), kind_of(operation)
     if kind is OperationKind.READ:
         return TraceRefused(Outcome.HOST_READ, f"host code reads a tensor's values ({name}): decide inside the kernel")

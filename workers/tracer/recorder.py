@@ -1,6 +1,6 @@
-"""The recorder: sees every torch operation on the target's tensors and writes the steps of the plan.
+"""The recorder: intercepts every torch operation on the target's tensors and writes the steps of the plan.
 
-Allocations and fills become steps, copies too where the policy allows them, views and shape arithmetic are free.
+Allocations and fills become steps, and so do copies where the policy allows them. Views and shape arithmetic are free.
 Everything else is refused with the candidate's line.
 """
 
@@ -45,14 +45,14 @@ from workers.tracer.refusal import TraceRefused
 _ADDRESSES = 0x5EEF
 _ADDRESS_BITS = 48
 _BUFFER_BITS = 40
-# Buffers pretend to start 2**40 bytes apart, aligned to anything, at addresses that look like no number of a candidate.
+# Fake addresses: buffers are 2**40 bytes apart and fully aligned, at addresses unlike any number of a candidate.
 _MAX_BUFFERS = 256
-# The plan's bound on buffers.
+# Maximum number of buffers of a plan.
 
 
 @dataclass(frozen=True)
 class _Memory:
-    """A buffer, the storage that stands for it (kept alive, so that its identity stays its own), and its size."""
+    """A buffer, the storage that represents it (kept alive, so that its identity is not reused), and its size."""
 
     id: int
     storage: torch.UntypedStorage
@@ -61,7 +61,7 @@ class _Memory:
 
 
 class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Writes down what one call of the candidate's entry does for one shape."""
+    """Recorder of one call of the candidate's entry for one shape."""
 
     def __init__(self, policy: Policy, inputs: Sequence[torch.Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -74,7 +74,7 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """No: skipping it would import all of it at the first operation, two seconds in every jail."""
+        """Return False: True would import all of dynamo at the first operation, two seconds per sandbox."""
         return False
 
     def __torch_dispatch__(
@@ -107,20 +107,20 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         raise refusal(func)
 
     def pointer(self, tensor: torch.Tensor) -> Pointer:
-        """A tensor as a launch argument.
+        """Return a tensor as a launch argument.
 
         Raises:
-            Refused: If it is not memory of this call.
+            TraceRefused: If it is not memory of this call.
         """
         view = self.view(tensor)
         extent_bytes = view.end_bytes - view.offset_bytes
         return Pointer(buffer=view.buffer, offset_bytes=view.offset_bytes, extent_bytes=extent_bytes, dtype=view.dtype)
 
     def view(self, tensor: torch.Tensor) -> View:
-        """A tensor as part of a buffer.
+        """Return a tensor as part of a buffer.
 
         Raises:
-            Refused: If it is not memory of this call, or of a dtype that plans do not have.
+            TraceRefused: If it is not memory of this call, or plans do not support its dtype.
         """
         with torch._C.DisableTorchFunction():
             return View(
@@ -132,39 +132,39 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             )
 
     def address_of(self, tensor: torch.Tensor) -> int:
-        """The address that a tensor pretends to have, aligned as the real one will be."""
+        """Return the fake address of a tensor, aligned as the real one will be."""
         with torch._C.DisableTorchFunction():
             offset_bytes = int(tensor.storage_offset()) * tensor.element_size()
             return (_ADDRESSES << _ADDRESS_BITS) + (self._memory(tensor).id << _BUFFER_BITS) + offset_bytes
 
     def is_address(self, number: int) -> bool:
-        """Whether a number can only be one of the pretended addresses."""
+        """Return True if a number can only be a fake address."""
         return number >> _ADDRESS_BITS == _ADDRESSES
 
     def add(self, step: Allocate | Fill | Copy | Launch) -> None:
         """Append a step.
 
         Raises:
-            Refused: If a plan cannot hold as many.
+            TraceRefused: If the plan would have too many steps.
         """
         if len(self._steps) >= MAX_STEPS:
-            raise TraceRefused(Outcome.PLAN_REJECTED, f"one call does more than {MAX_STEPS} things; fuse its kernels")
+            raise TraceRefused(Outcome.PLAN_REJECTED, f"one call takes more than {MAX_STEPS} steps; fuse its kernels")
         self._steps.append(step)
 
     def input_of(self, tensor: torch.Tensor) -> int | None:
-        """Which input a tensor shares memory with, if any.
+        """Return the index of the input that a tensor shares memory with; None if there is none.
 
         Raises:
-            Refused: If it is not memory of this call.
+            TraceRefused: If it is not memory of this call.
         """
         with torch._C.DisableTorchFunction():
             return self._memory(tensor).input
 
     def plan(self, shape: Shape, outputs: Sequence[torch.Tensor]) -> Plan:
-        """The finished plan.
+        """Return the finished plan.
 
         Raises:
-            Refused: If an output is not memory of this call.
+            TraceRefused: If an output is not memory of this call.
         """
         views = tuple(self.view(tensor) for tensor in outputs)
         memories = sorted(self._memories.values(), key=lambda memory: memory.id)
@@ -184,7 +184,7 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return memory
 
     def _hold(self, tensor: torch.Tensor, value: Number) -> torch.Tensor:
-        """Keep a number that torch wraps as a tensor, such as that of `x[0] = 1.0`; it becomes memory only if used."""
+        """Keep a number that torch wraps as a tensor, as in `x[0] = 1.0`; it becomes memory only if it is used."""
         self._constants[tensor.untyped_storage()._cdata] = (tensor, filled(self._number(value), tensor.dtype))
         return tensor
 
@@ -210,12 +210,12 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return tensor
 
     def _number(self, value: Number | torch.Tensor) -> Number:
-        """A fill value: a number, or a tensor that only wraps one."""
+        """Return a fill value as a number; it may be a tensor that only wraps one."""
         if isinstance(value, torch.Tensor) and value.is_meta:
             held = self._constants.get(value.untyped_storage()._cdata)
             if held is None:
                 raise TraceRefused(
-                    Outcome.HOST_READ, "host code fills a tensor with a value of another: do it in a kernel"
+                    Outcome.HOST_READ, "host code fills a tensor with a value of another tensor: do it in a kernel"
                 )
             return held[1]
         number = value.item() if isinstance(value, torch.Tensor) else value
@@ -228,14 +228,16 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self._fill_by_copy(target, source)
         if not source.is_meta:
             if source.numel() != 1:
-                raise TraceRefused(Outcome.FORBIDDEN_OP, "host code copies data of its own to the device")
+                raise TraceRefused(
+                    Outcome.FORBIDDEN_OP, "host code copies host data to the device: compute it in a kernel"
+                )
             return self._fill_by_copy(target, source)
         self._require_copies("copies a tensor")
         self.add(Copy(source=self.view(source.expand(target.shape)), target=self.view(target)))
         return target
 
     def _fill_by_copy(self, target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
-        """Fill with the one number of a tensor. Other dtypes are cast, which wraps where a fill would be refused."""
+        """Fill with the one number of a tensor. Another dtype is cast, which wraps where a fill would be refused."""
         if source.dtype == target.dtype:
             return self._fill(target, source)
         held = torch.full((), self._number(source), dtype=source.dtype, device="cpu")
@@ -262,14 +264,12 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             )
 
     def _checked_view(self, result: object) -> object:
-        """Views may not reach beyond the memory that they are views of; torch lets those without data grow."""
+        """Refuse views that exceed their memory; torch lets storages without data grow."""
         for tensor in result if isinstance(result, tuple | list) else (result,):
             if isinstance(tensor, torch.Tensor) and tensor.untyped_storage()._cdata not in self._constants:
                 memory = self._memory(tensor)
                 if self.view(tensor).end_bytes > memory.bytes:
-                    raise TraceRefused(
-                        Outcome.PLAN_REJECTED, f"a view reaches beyond the {memory.bytes} bytes that it is a view of"
-                    )
+                    raise TraceRefused(Outcome.PLAN_REJECTED, f"a view exceeds the {memory.bytes} bytes of its memory")
         return result
 
 

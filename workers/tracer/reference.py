@@ -1,14 +1,16 @@
-"""Reference export: turns an operator's PyTorch reference into graphs of ATen calls, one a shape.
+"""Reference export: turns an operator's PyTorch reference into graphs of ATen calls, one per shape.
 
-Runs inside the jail. The reference's Python sees tensors without data, so it can neither read values nor run long;
-what comes out is checked again when the graph is evaluated.
+Runs inside the sandbox. The reference's Python sees tensors without data, so it can neither read values nor run long.
+The graph is checked again when it is evaluated.
 """
 
 import ast
 import json
 import math
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
 from typing import TypeAlias
 
 import torch
@@ -18,14 +20,15 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTenso
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
+from torch.utils.flop_counter import flop_registry
 
 from workers.protocol import DTYPE_BYTES, DtypeRef, Graph, InputRef, Node, NodeRef, Operator, Outcome, Shape, TraceJob
 from workers.reference import is_allowed
-from workers.tracer.flops import count
 from workers.tracer.gradients import NotDifferentiable, differentiate
 
 FILENAME = "<reference>"
-"""Name the reference's lines carry in tracebacks."""
+"""File name of the reference in tracebacks."""
 
 HINTS = {
     "_local_scalar_dense": "it reads a tensor's value on the host (item, float, bool or if); use torch.where",
@@ -34,7 +37,7 @@ HINTS = {
     "bernoulli": "it draws random numbers; take them as an input",
     "native_dropout": "it draws random numbers; leave dropout out of the reference",
 }
-"""What to do about operations that people are likely to try."""
+"""Remedies for operations that people are likely to try."""
 
 _REFUSAL = "the reference calls {}: {}"
 
@@ -42,7 +45,7 @@ RAISED = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError),
     *(NameError, RuntimeError, TypeError, ValueError),
 )
-"""What Python of others raises when it is wrong; anything else means that our machine failed."""
+"""Exceptions that faulty Python of others raises; any other exception means that our machine failed."""
 
 Entry: TypeAlias = Callable[..., object]
 """The reference's function: the operator's inputs, then its scalars."""
@@ -52,8 +55,8 @@ class NotExportable(Exception):
     """The reference cannot become a graph.
 
     Attributes:
-        outcome: How the export ends.
-        reason: What to change.
+        outcome: Outcome of the export.
+        reason: The fault and its remedy.
     """
 
     def __init__(self, outcome: Outcome, reason: str) -> None:
@@ -93,16 +96,16 @@ def _refuse(outcome: Outcome, reason: str, line: int | None) -> bytes:
 
 
 def line_of(error: BaseException) -> int | None:
-    """The reference's line that an exception came through."""
+    """Return the reference's innermost line that an exception passed; None if there is none."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILENAME]
     return lines[-1] if lines else None
 
 
 def load_entry(operator: Operator) -> Entry:
-    """The reference's function.
+    """Load the reference's function.
 
     Raises:
-        NotExportable: If there is none.
+        NotExportable: If the reference does not define it.
     """
     namespace: dict[str, object] = {"__name__": "reference"}
     exec(compile(ast.parse(operator.reference, FILENAME), FILENAME, "exec"), namespace)
@@ -133,7 +136,7 @@ def _export_shape(entry: Entry, operator: Operator, shape: Shape) -> Graph:
 
 
 class OperationGuard(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Refuses an operation where the reference calls it, so that the refusal names the reference's line."""
+    """Mode that refuses an operation where the reference calls it, so that the refusal has the reference's line."""
 
     def __init__(self, inputs: Sequence[torch.Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -157,7 +160,7 @@ class OperationGuard(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 position = self._inputs[value.untyped_storage()._cdata]
                 raise NotExportable(
                     Outcome.FORBIDDEN_OP,
-                    f"{operation} changes input {position} in place; a reference leaves its inputs as they are",
+                    f"{operation} changes input {position} in place; a reference must not change its inputs",
                 )
         return operation(*args, **(kwargs or {}))
 
@@ -182,7 +185,7 @@ def _translate(traced: fx.GraphModule, operator: Operator, shape: Shape) -> Grap
             Outcome.WRONG_OUTPUT_TYPE,
             f"the reference returns ({', '.join(dtypes)}), but the spec declares ({', '.join(declared)})",
         )
-    flops = count(traced.graph.nodes)
+    flops = count_flops(traced.graph.nodes)
     return Graph(
         shape=shape,
         nodes=tuple(translation.nodes),
@@ -195,7 +198,7 @@ def _translate(traced: fx.GraphModule, operator: Operator, shape: Shape) -> Grap
 
 
 class _Translation:
-    """The walk over a traced graph: fx nodes in, protocol nodes out."""
+    """Translation of a traced graph: fx nodes to protocol nodes."""
 
     def __init__(self, traced: fx.GraphModule) -> None:
         self.nodes: list[Node] = []
@@ -204,11 +207,11 @@ class _Translation:
         self._references: dict[fx.Node, NodeRef | InputRef] = {}
 
     def reference(self, node: fx.Node) -> NodeRef | InputRef:
-        """How the protocol names a value that was added."""
+        """Return the protocol's reference to a value that was added."""
         return self._references[node]
 
     def add(self, node: fx.Node) -> None:
-        """Take over one fx node."""
+        """Translate one fx node."""
         if node.op == "placeholder":
             self._references[node] = InputRef(input=len(self._references))
         elif node.op == "get_attr":
@@ -240,7 +243,7 @@ class _Translation:
         )
 
     def _add_constant(self, node: fx.Node) -> None:
-        """A tensor written out in the reference; only single numbers are taken over."""
+        """Add a tensor constant of the reference; only single numbers are supported."""
         tensor = getattr(self._traced, str(node.target))
         if tensor.dim() != 0:
             raise NotExportable(
@@ -275,3 +278,48 @@ def _dtype(dtype: torch.dtype) -> DtypeRef:
     if name not in DTYPE_BYTES:
         raise NotExportable(Outcome.FORBIDDEN_OP, f"the reference uses dtype {name}; known: {', '.join(DTYPE_BYTES)}")
     return DtypeRef.model_validate({"dtype": name})
+
+
+MOVES = frozenset(
+    {"_to_copy", "_unsafe_view", "arange", "cat", "clone", "copy", "full", "gather", "index", "index_select", "ones"}
+    | {"scalar_tensor", "stack", "zeros"}
+)
+"""Operations that only move, convert or write values."""
+
+
+@dataclass(frozen=True)
+class Flops:
+    """Floating-point operations: of matrix products and convolutions, and of all others, one per element.
+
+    They follow the reference's own formula. A kernel that skips needless work, such as the masked half of causal
+    attention, takes fewer.
+    """
+
+    matrix: float = 0.0
+    other: float = 0.0
+
+
+def count_flops(nodes: Iterable[fx.Node]) -> Flops:
+    """Count operations of a traced graph whose nodes know the shapes of their results."""
+    matrix = other = 0.0
+    for node in nodes:
+        if not isinstance(node.target, OpOverload):
+            continue
+        formula = flop_registry.get(node.target.overloadpacket)
+        if formula is not None:
+            args, kwargs = tree_map_only(fx.Node, _value_of, (node.args, dict(node.kwargs)))
+            matrix += float(formula(*args, **kwargs, out_val=_value_of(node)))
+        elif not node.target.is_view and node.target._schema.name.partition("::")[2] not in MOVES:
+            other += _elements(node)
+    return Flops(matrix, other)
+
+
+def _value_of(node: fx.Node) -> object:
+    return node.meta["val"]
+
+
+def _elements(node: fx.Node) -> float:
+    """Return the size of the largest floating-point argument or result of an operation."""
+    values = [node.meta.get("val"), *(each.meta.get("val") for each in node.all_input_nodes)]
+    sizes = [prod(value.shape) for value in values if isinstance(value, torch.Tensor) and value.is_floating_point()]
+    return float(max(sizes, default=0))

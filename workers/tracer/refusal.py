@@ -1,4 +1,4 @@
-"""Why a candidate is stopped: a refusal names the outcome, the reason and the candidate's own line."""
+"""Refusal of a candidate: the outcome, the reason and the candidate's own line."""
 
 import linecache
 import sys
@@ -8,14 +8,14 @@ from types import FrameType
 from workers.protocol import REASON_CHARS, Outcome, Stage, printable
 
 SOURCE_NAME = "candidate.py"
-"""What tracebacks and the compiler call the candidate's source."""
+"""File name of the candidate's source in tracebacks and compiler errors."""
 
 _EXCERPT_CHARS = 200
 # Longest part of a source line that a reason quotes.
 
 
 class TraceRefused(BaseException):
-    """Stops a candidate. No `Exception`, so that the candidate's own handlers let it through."""
+    """Refusal that stops a candidate. Not an `Exception`, so the candidate's own handlers do not catch it."""
 
     def __init__(self, outcome: Outcome, reason: str, stage: Stage = Stage.TRACE, line: int | None = None) -> None:
         """Refuse with a reason that a person or an LLM can act on; the line defaults to the one that is running."""
@@ -27,7 +27,7 @@ class TraceRefused(BaseException):
 
 
 def running_line() -> int | None:
-    """The candidate's line that is being executed, or None outside of it."""
+    """Return the candidate's line that is being executed; None outside of the candidate."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_filename == SOURCE_NAME:
@@ -37,18 +37,18 @@ def running_line() -> int | None:
 
 
 def raising_line(error: BaseException) -> int | None:
-    """The candidate's innermost line that an exception came through, or None."""
+    """Return the candidate's innermost line that an exception passed; None if there is none."""
     lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == SOURCE_NAME]
     return lines[-1] if lines else None
 
 
 def tidy(text: str) -> str:
-    """Cap a text at the length of a reason and take out what would not print."""
+    """Cut a text to the length of a reason and remove unprintable characters."""
     return printable(text)[:REASON_CHARS].strip()
 
 
 def crash(error: BaseException) -> TraceRefused:
-    """What an exception that the candidate raised amounts to; of one that says nothing, the line."""
+    """Turn an exception of the candidate into a refusal; an exception without a message quotes its line."""
     line, said = raising_line(error), describe(error)
     text = linecache.getline(SOURCE_NAME, line).strip()[:_EXCERPT_CHARS] if line else ""
     quoted = f" in `{text}`" if text else ""
@@ -57,5 +57,5 @@ def crash(error: BaseException) -> TraceRefused:
 
 
 def describe(error: BaseException) -> str:
-    """An exception's message, without the names of the machinery that it passed through."""
+    """Return an exception's message, without names from Triton's launcher."""
     return str(error).replace("dynamic_func()", "the kernel")

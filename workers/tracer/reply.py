@@ -1,4 +1,4 @@
-"""What a trace sends out of the jail. The parent holds it against these bounds before it believes any of it."""
+"""Reply of a trace, sent from the sandbox. The parent validates it against these bounds before it uses any of it."""
 
 from typing import Annotated, Literal
 
@@ -9,15 +9,15 @@ from workers.protocol.plan import MAX_PLANS, Digest
 from workers.protocol.report import Line, Reason, Seconds
 
 MAX_VARIANTS = 16
-"""Configurations of a candidate's autotuned kernels that are traced, all kernels together."""
+"""Maximum number of configurations that are traced per candidate, over all of its autotuned kernels."""
 MAX_KERNELS = 512
-"""Distinct compiled kernels over all variants."""
+"""Maximum number of distinct compiled kernels over all variants."""
 
 Configured = bool | int | float | Annotated[str, Field(max_length=256)] | None
 
 
 class TraceEnded(WireModel):
-    """How a candidate or a variant ended in the jail: `CORRECT` means that nothing was found against it so far."""
+    """End of a candidate or a variant in the sandbox; `CORRECT` means that no fault was found so far."""
 
     outcome: Outcome = Outcome.CORRECT
     reason: Reason = ""
@@ -26,14 +26,14 @@ class TraceEnded(WireModel):
 
 
 class TracedPlans(TraceEnded):
-    """One variant: its configuration, and its plans in the job's order of shapes unless something stopped it."""
+    """One variant: its configuration, and its plans in the job's order of shapes; no plans if it failed."""
 
     configuration: Annotated[dict[Annotated[str, Field(max_length=128)], Configured], Field(max_length=64)] = {}
     plans: tuple[Plan, ...] = Field(default=(), max_length=MAX_PLANS)
 
 
 class TraceReply(TraceEnded):
-    """All of a candidate: its variants and the kernels that their plans launch, or why there is none."""
+    """The whole of a candidate: its variants and the kernels that their plans launch, or the reason for having none."""
 
     variants: tuple[TracedPlans, ...] = Field(default=(), max_length=MAX_VARIANTS)
     kernels: Annotated[dict[Digest, Kernel], Field(max_length=MAX_KERNELS)] = {}
@@ -41,6 +41,6 @@ class TraceReply(TraceEnded):
 
 
 class WrittenSeed(TraceEnded):
-    """A candidate's text that TorchInductor wrote, or why there is none."""
+    """A candidate's source that TorchInductor wrote, or the reason for having none."""
 
     source: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] = ""

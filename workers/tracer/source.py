@@ -1,4 +1,4 @@
-"""The candidate's source: what it may import, and how it is loaded."""
+"""The candidate's source: its allowed imports, and its loading."""
 
 import ast
 import builtins
@@ -12,24 +12,24 @@ from workers.protocol import Outcome, Stage
 from workers.tracer.refusal import SOURCE_NAME, TraceRefused
 
 MODULE_NAME = "candidate"
-"""What the candidate's module is called."""
+"""Name of the candidate's module."""
 
 ALLOWED_IMPORTS = ("torch", "triton", "triton.language", "math", "typing", "__future__")
-"""Modules that a candidate may import; of `triton.language` also what is below it, such as `extra.libdevice`."""
+"""Modules that a candidate may import; for `triton.language` also its submodules, such as `extra.libdevice`."""
 
 _OPEN = ("triton.language",)
 _ASKED_BY_TORCH = ("torch.utils._device",)
-# What torch imports in the name of whoever calls it, as `with torch.device("cuda")` does.
+# Modules that torch imports on behalf of its caller, as `with torch.device("cuda")` does.
 _ADVICE = "a candidate may import torch, triton, triton.language (and its extra.libdevice), math and typing"
 _ADVICE_ON = {"triton.tools.tensor_descriptor": "make descriptors inside the kernel, with tl.make_tensor_descriptor"}
-# What to do instead of importing a module that has a counterpart in kernels.
+# Remedies for modules that have a counterpart in kernels.
 
 
 def parse(source: str, allowed: Sequence[str] = ALLOWED_IMPORTS) -> CodeType:
-    """Compile the source, having held its imports against the list.
+    """Compile the source after checking its imports against the list.
 
     Raises:
-        Refused: `syntax_error` or `forbidden_import`, with the line.
+        TraceRefused: `syntax_error` or `forbidden_import`, with the line.
     """
     try:
         tree = ast.parse(source, SOURCE_NAME)
@@ -46,10 +46,10 @@ def parse(source: str, allowed: Sequence[str] = ALLOWED_IMPORTS) -> CodeType:
 
 
 def load(source: str, code: CodeType, allowed: Sequence[str] = ALLOWED_IMPORTS) -> ModuleType:
-    """Execute the source as a module whose functions Triton can read the text of.
+    """Execute the source as a module in which Triton can read the text of functions.
 
     Raises:
-        BaseException: Whatever the source raises, or what it is refused with.
+        BaseException: Any exception of the source, or its refusal.
     """
     module = ModuleType(MODULE_NAME)
     module.__file__ = SOURCE_NAME
@@ -77,7 +77,7 @@ def _require_allowed(module: str, allowed: Sequence[str], line: int | None = Non
 
 
 def _guarded_import(allowed: Sequence[str]) -> Callable[..., ModuleType]:
-    """An `__import__` for the candidate's own statements; what its imports import is not its doing."""
+    """Return an `__import__` for the candidate's own statements; indirect imports are not checked."""
 
     def guarded(
         name: str,

@@ -1,7 +1,7 @@
-"""Tensors without data that say they live on the target: torch's meta tensors, seen through a function mode.
+"""Tensors without data that claim to live on the target: torch's meta tensors behind a function mode.
 
-Inside torch they stay meta tensors, consistently; only what the candidate asks for is answered for the target. Whatever
-would need a value is refused here, where it still has the name that the candidate wrote.
+Inside torch they stay meta tensors; only the candidate's own queries are answered for the target. Calls that need a
+value are refused here, where they still have the name that the candidate wrote.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ _READS = frozenset(
         *("__dlpack__", "__repr__", "__format__", "__reduce_ex__", "__deepcopy__", "to_dlpack", "_from_dlpack"),
     }
 )
-# By the name of torch's function: what hands values to the host.
+# Functions of torch that give values to the host.
 _READS_BY_SYNTAX = {
     "__bool__": "as a condition",
     "__format__": "to print it",
@@ -34,20 +34,17 @@ _READS_BY_SYNTAX = {
     "__index__": "as an index or a size",
     "__contains__": "in",
 }
-# What the candidate wrote instead of such a name.
+# Syntax that the candidate wrote instead of such a name.
 _UPLOADS = (torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy)
 _SHAPES_ONLY = "while tracing tensors have no values: decide on shapes, strides and dtypes, or inside the kernel"
-_UPLOAD = "host code puts data of its own on the device: compute it in a kernel, or pass numbers as launch arguments"
+_UPLOAD = "host code copies host data to the device: compute it in a kernel, or pass numbers as launch arguments"
 
 Args = Sequence[Any]
 Kwargs = Mapping[str, Any]
 
 
 class TargetTensors(TorchFunctionMode):
-    """Lets meta tensors answer as tensors of the target.
-
-    `address_of` gives the address that a tensor pretends to have.
-    """
+    """Mode in which meta tensors answer as tensors of the target; `address_of` gives their fake addresses."""
 
     def __init__(self, address_of: Callable[[torch.Tensor], int]) -> None:
         super().__init__()
@@ -101,7 +98,7 @@ def _is_target(device: object) -> bool:
 
 
 def _translate(value: object) -> object:
-    """Meta for the target's device, anything else as it is."""
+    """Replace the target's device by meta; return other values unchanged."""
     if not isinstance(value, str | torch.device) or not _is_target(value):
         return value
     if torch.device(value).index not in (None, 0):
@@ -117,7 +114,7 @@ def _pass_on(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> object:
 
 
 def _refuse_upload(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> None:
-    """Refuse to move a tensor of the host to the target."""
+    """Refuse a call that moves a host tensor to the target."""
     moves = getattr(func, "__name__", "") in ("to", "cuda", "copy_")
     if func == torch.Tensor.cuda or (moves and any(_is_elsewhere(value) for value in (*args[1:], *kwargs.values()))):
         raise TraceRefused(Outcome.FORBIDDEN_OP, _UPLOAD)
@@ -130,7 +127,7 @@ def _is_elsewhere(value: object) -> bool:
 
 
 def _constant(data: object, dtype: torch.dtype | None = None, **_: object) -> torch.Tensor:
-    """`torch.tensor` of one number, or of none, on the target."""
+    """Evaluate `torch.tensor` of one number, or of none, on the target."""
     if data in ([], ()):
         return torch.empty(0, dtype=dtype, device=_META)
     number = data[0] if isinstance(data, list | tuple) and len(data) == 1 else data

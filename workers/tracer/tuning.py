@@ -1,4 +1,4 @@
-"""Tuning: which configurations of `@triton.autotune` become variants, and which one a launch gets."""
+"""Tuning: selects the configurations of `@triton.autotune` that become variants, and the one that a launch gets."""
 
 import math
 import random
@@ -14,9 +14,9 @@ Choice = Mapping[int, int]
 
 
 class Tuning:
-    """Stands in for the timing that an autotuned kernel does at its first launch.
+    """Replacement for the timing that an autotuned kernel does at its first launch.
 
-    The kernels are found by letting the entry run once for each shape without compiling anything.
+    Kernels are found by running the entry once for each shape without compiling.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Tuning:
         self._choice: Choice = {}
 
     def install(self) -> None:
-        """Take the place of the timing for every autotuned launch from now on."""
+        """Replace the timing of all further autotuned launches."""
         tuning = self
 
         def run(tuner: Autotuner, *args: object, **kwargs: object) -> object:
@@ -35,15 +35,15 @@ class Tuning:
 
     @property
     def is_needed(self) -> bool:
-        """Whether an autotuned kernel was launched so far."""
+        """True if an autotuned kernel was launched so far."""
         return bool(self._tuners)
 
     def choose(self, choice: Choice) -> None:
-        """Use these configurations from now on."""
+        """Set the configurations of all further launches."""
         self._choice = choice
 
     def choices(self, seed: int) -> list[Choice]:
-        """All combinations of configurations, or a sample of as many as there may be variants."""
+        """Return all combinations of configurations, or a random sample of `MAX_VARIANTS`."""
         menus = [sorted(surviving) for surviving in self._surviving]
         total = math.prod(len(menu) for menu in menus)
         numbers: Sequence[int] = range(total)
@@ -52,7 +52,7 @@ class Tuning:
         return [dict(enumerate(_combination(menus, number))) for number in numbers]
 
     def describe(self, choice: Choice) -> dict[str, bool | int | float | str | None]:
-        """A choice as a bundle tells it: option to value, under the kernel's name where there are several."""
+        """Return a choice as bundles store it: option to value, with the kernel's name if there are several."""
         described: dict[str, bool | int | float | str | None] = {}
         for index, chosen in choice.items():
             tuner = self._tuners[index]
@@ -69,7 +69,7 @@ class Tuning:
         return tuner.fn.run(*args, **kwargs, **arguments)
 
     def _pick(self, tuner: Autotuner, args: Sequence[object], kwargs: Mapping[str, Any]) -> Config:
-        """The chosen configuration, or the first one left where the candidate's own pruning took it away."""
+        """Return the chosen configuration, or the first one left if the candidate's pruning removed it."""
         tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
         kept = tuner.prune_configs(kwargs) if len(tuner.configs) > 1 else tuner.configs
         left = [_position(config, tuner.configs) for config in kept]
@@ -88,14 +88,14 @@ class Tuning:
 
 
 def _position(config: Config, configs: list[Config]) -> int:
-    """Where a configuration stands; one that the candidate's pruning made up is appended."""
+    """Return the index of a configuration; one that the candidate's pruning created is appended."""
     if config not in configs:
         configs.append(config)
     return configs.index(config)
 
 
 def _combination(menus: Sequence[Sequence[int]], number: int) -> list[int]:
-    """The number-th element of the product of the menus, the last one turning fastest."""
+    """Return an element of the product of the menus by its number; the last menu varies fastest."""
     chosen: list[int] = []
     for menu in reversed(menus):
         number, index = divmod(number, len(menu))

@@ -1,8 +1,8 @@
 "use strict";
 
-// Longest silence before figures count as stale, in ms: the service sends a beat every 4 s at the latest.
+// Milliseconds of silence after which figures count as stale; the service sends a heartbeat at least every 4 s.
 const SILENCE_MS = 10000;
-// Pauses between attempts to connect again, in ms; the last one repeats.
+// Milliseconds between attempts to reconnect; the last value repeats.
 const PAUSES_MS = [500, 1000, 2000, 5000];
 
 const byId = (id) => document.getElementById(id);
@@ -19,7 +19,7 @@ function toggleTheme() {
 
 // ---------------------------------------------------------------- fragments
 
-// Whether a person is in the middle of something inside an element: a selection, or typing into a field.
+// True if a person is selecting text or typing inside an element.
 function isBusyWith(element) {
   const selection = document.getSelection();
   if (selection && !selection.isCollapsed && element.contains(selection.anchorNode)) return true;
@@ -27,7 +27,7 @@ function isBusyWith(element) {
   return active !== null && element.contains(active) && /^(INPUT|TEXTAREA|SELECT)$/.test(active.tagName);
 }
 
-// Replace what is inside a fragment. Focus, opened details and scrolled tables stay as they were.
+// Replace the content of a fragment. Focus, open details and scroll positions are kept.
 function replaceInside(element, html) {
   const parsed = new DOMParser().parseFromString(html, "text/html");
   const focused = element.contains(document.activeElement) ? document.activeElement : null;
@@ -45,7 +45,7 @@ function replaceInside(element, html) {
   }
 }
 
-// Replace one piece of a fragment, and show for a moment that it is new.
+// Replace one piece of a fragment and highlight it briefly.
 function replacePiece(element, html) {
   const parsed = document.createElement("template");
   parsed.innerHTML = html;
@@ -61,7 +61,7 @@ function replacePiece(element, html) {
 
 // ---------------------------------------------------------------- live updates
 
-// `lastBeat` is when the service was last heard, `triedAt` when it was last called; both in ms.
+// `lastBeat` is the time of the last heartbeat, `triedAt` that of the last connection attempt; both in ms.
 const live = { source: null, attempts: 0, lastBeat: Date.now(), triedAt: 0, at: "", waiting: new Map(), retry: null };
 
 function say(state, text) {
@@ -77,7 +77,7 @@ function markStale(stale) {
   document.documentElement.toggleAttribute("data-stale", stale);
   notice.hidden = !stale;
   notice.textContent = stale
-    ? `Connection lost. The figures below are ${live.at ? "of " + live.at : "as they were when the page was opened"}; trying to connect again.`
+    ? `Connection lost. The figures below are from ${live.at || "when the page was opened"}. Reconnecting.`
     : "";
 }
 
@@ -121,7 +121,7 @@ function connect() {
     markStale(false);
     redraw();
   });
-  // The browser would try again by itself, but not after an answer that is no stream, such as 503.
+  // The browser reconnects by itself, but not after a response that is not a stream, such as 503.
   source.addEventListener("error", () => source === live.source && reconnectLater());
 }
 
@@ -140,11 +140,11 @@ function watchSilence() {
   const silent = (since) => Date.now() - since > SILENCE_MS;
   if (!silent(live.lastBeat)) return;
   markStale(true);
-  // A connection may be open and dead: nobody answers, and nobody says that nobody will.
+  // A connection may be dead without being closed.
   if (live.source && silent(live.triedAt)) reconnectLater();
 }
 
-// A page that nobody sees needs no stream: browsers allow six connections to one address.
+// A hidden page needs no stream: browsers allow six connections to one address.
 function followVisibility() {
   if (!byId("main").dataset.stream) return;
   if (document.hidden) {
@@ -158,7 +158,7 @@ function followVisibility() {
 
 // ---------------------------------------------------------------- views: another part of the same search
 
-// What the page shows; a link to a place in the page changes the address and not this.
+// Address of the page without the fragment: a link within the page does not change it.
 const pageOf = (address) => address.pathname + address.search;
 let shown = pageOf(location);
 
@@ -193,7 +193,7 @@ function inspect(target) {
 
 const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
-// Arrow keys go to the next held square in their direction.
+// Arrow keys go to the next filled tile in their direction.
 function walk(event, link) {
   const step = STEPS[event.key];
   if (!step) return;
@@ -211,7 +211,7 @@ function walk(event, link) {
   }
 }
 
-// ---------------------------------------------------------------- on demand: parts that are read when they are opened
+// ---------------------------------------------------------------- on demand: parts that load when they are opened
 
 async function load(details) {
   const place = details.querySelector("[data-load]");
@@ -220,7 +220,7 @@ async function load(details) {
   place.removeAttribute("data-load");
   const answer = await fetch(address);
   if (answer.ok) return replaceInside(place, await answer.text());
-  place.textContent = `This could not be read (status ${answer.status}); reload the page to try again.`;
+  place.textContent = `Loading failed (status ${answer.status}). Reload the page to try again.`;
 }
 
 async function copy(button) {

@@ -15,7 +15,14 @@ from tests.workers.assembler.kernels import compiled
 from tests.workers.assembler.plans import RMSNORM, bundle_of, rmsnorm_plan
 from workers import driver
 from workers.commands import TIMED, ChildReady, InputContent, RunSlot
-from workers.device_kernels import DeviceKernels, SupportKernel, compile_support, content_jobs, zone_seed
+from workers.device_kernels import (
+    DeviceKernels,
+    SupportKernel,
+    assign_content,
+    compile_support,
+    timed_content,
+    zone_seed,
+)
 from workers.inputs import draw
 from workers.memory_layout import SMALL_ZONE_BYTES, place
 from workers.protocol import Bundle, Plan
@@ -92,6 +99,7 @@ def _inputs_of(support: DeviceKernels, stream: int, plan: Plan, content: InputCo
         for item in RMSNORM.inputs
     ]
     places = [tensor.data_ptr() for tensor in blank]
-    support.fill_content(stream, content_jobs(RMSNORM, plan.shape, content.seed, content.stream, places))
+    contents = timed_content(RMSNORM, plan.shape)
+    support.fill_content(stream, assign_content(contents, content.seed, content.stream, places))
     driver.synchronise(stream)
     return tuple(blank)

@@ -46,7 +46,9 @@ async def test_elites_of_an_older_protocol_are_shown_as_such(
 async def test_a_device_that_the_search_does_not_use_is_refused(client: httpx.AsyncClient, filled, part: str) -> None:
     answer = await client.get(f"/searches/{filled.search.id}/{part}", params={"device": "h200"})
     assert answer.status_code == 422
-    assert answer.json()["errors"] == [{"field": "query.device", "detail": "this search has model:sm_90, model:sm_80"}]
+    assert answer.json()["errors"] == [
+        {"field": "query.device", "detail": "the devices of this search are: model:sm_90, model:sm_80"}
+    ]
 
 
 async def test_elites_come_best_first_and_by_pages(client: httpx.AsyncClient, filled) -> None:

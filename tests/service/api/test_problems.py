@@ -79,7 +79,7 @@ async def read(answer: httpx.Response) -> Problem:
         ("archive-unavailable", 503, "the archive did not answer; try again"),
         ("queue", 503, "the queue did not answer; try again"),
         ("archive", 500, "the archive failed"),
-        ("bug", 500, "the service failed on this request; its log says why"),
+        ("bug", 500, "the service failed on this request; see its log for the reason"),
         ("teapot", 418, "short and stout"),
     ],
 )
@@ -119,13 +119,13 @@ async def test_keys_that_are_no_unicode_do_no_harm(client: httpx.AsyncClient) ->
 
 
 async def test_a_path_that_cannot_be_is_not_found(client: httpx.AsyncClient) -> None:
-    assert (await read(await client.get("/number/seven"))).detail == "there is nothing at /number/seven"
-    assert (await read(await client.get("/nowhere"))).detail == "there is nothing at /nowhere"
+    assert (await read(await client.get("/number/seven"))).detail == "there is no resource at /number/seven"
+    assert (await read(await client.get("/nowhere"))).detail == "there is no resource at /nowhere"
 
 
 async def test_a_method_that_a_path_does_not_take_is_named(client: httpx.AsyncClient) -> None:
     answer = await client.delete("/number/7")
-    assert (await read(answer)).detail == "/number/7 does not take DELETE"
+    assert (await read(answer)).detail == "/number/7 does not support DELETE"
     assert answer.headers["allow"] == "GET"
 
 

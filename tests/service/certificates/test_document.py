@@ -46,7 +46,7 @@ def test_figures_that_json_has_no_word_for_survive() -> None:
         (b"\xff\xfe", "not a JSON document"),
         (b"[" * 100_000, "not a JSON document"),
         (b"{}", "title"),
-        (b"[]", "no certificate"),
+        (b"[]", "not a certificate"),
         (certificate().text().replace("/1", "/2", 1).encode(), "format"),
         (certificate().text().replace('"title"', '"tittle"', 1).encode(), "title"),
     ],

@@ -104,7 +104,7 @@ def test_old_entries_of_the_audit_log_go_and_that_is_one(data: Path) -> None:
 def test_a_search_is_placed_on_other_axes(data: Path) -> None:
     done = reef(data, "rebin", "search-1", "--axes", "num_warps,occupancy", "--json")
     assert json.loads(done.output) == {"axes_version": 2, "offers": 0, "unplaced": 0, "cells": {"model:sm_90": 0}}
-    assert "0 offers made again, axes version 3" in reef(data, "rebin", "search-1").output
+    assert "0 offers repeated, axes version 3" in reef(data, "rebin", "search-1").output
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,10 @@ from typer.testing import CliRunner
 from archive.descriptors import coordinates
 from archive.records import NewCandidate, NewSearch, NewVariant, Offer, SearchRecord, TraceOutcome
 from archive.store import Store
+from kernelreef.packages import Package
 from service.analysis.trajectories import Trajectory
 from service.cli import app
-from service.cli.export import lines_of
+from service.cli.export import lines_of, package_document, print_package
 from service.errors import InvalidInput, NotFound
 from service.evaluation.jobs import EvaluationCase
 from service.evaluation.reports import record
@@ -87,7 +88,7 @@ def test_best_says_that_an_elite_was_judged_by_an_older_protocol(reef: Reef, fil
     best = json.loads(reef("best", "--json").stdout)
     assert (best["protocol_version"], best["outdated"]) == (1, True)
     text = reef("best").stdout
-    assert "1.250x*" in text and "It was judged by protocol 1" in text
+    assert "1.250x*" in text and "It was judged by the older protocol 1" in text
 
 
 def test_plan_show_says_what_every_plan_does(reef: Reef, filled: None) -> None:
@@ -143,3 +144,19 @@ async def test_lines_end_where_ndjson_says() -> None:
             yield chunk.encode()
 
     assert [json.loads(line) async for line in lines_of(chunks())] == [{"a": "x\u2028y\x85"}, {"b": 1}]
+
+
+PACKAGE = Package("double_kernels", {}, {"N=4": "one", "N=8": "two"}, {"N=4": "three"}, ("two\x1b[2J: differs",))
+
+
+def test_shapes_and_refusals_are_told(capsys: pytest.CaptureFixture[str], tmp_path) -> None:
+    print_package(PACKAGE, tmp_path)
+    said = capsys.readouterr().out.replace("\n", " ")
+    assert "N=8" in said and "PyTorch" in said and "left out: two?[2J: differs" in said
+    assert "The package double_kernels is in" in said
+
+
+def test_the_same_as_json() -> None:
+    document = package_document(PACKAGE)
+    assert document["serving"] == {"N=4": "one", "N=8": "two"} and document["training"] == {"N=4": "three"}
+    assert document["package"] == "double_kernels" and document["refusals"] == ["two\x1b[2J: differs"]

@@ -30,7 +30,9 @@ def test_a_folder_of_problems_becomes_folders_of_operators(tmp_path: Path) -> No
     assert operator.entry == "level1_10_gemm" and len(operator.inputs) == 5
 
 
-@pytest.mark.parametrize("made, said", [(None, "does not exist"), ("x = 1\n", "defines no Model"), ("", "holds no")])
+@pytest.mark.parametrize(
+    "made, said", [(None, "does not exist"), ("x = 1\n", "defines no Model"), ("", "has no KernelBench")]
+)
 def test_what_holds_no_problem_is_refused(tmp_path: Path, made: str | None, said: str) -> None:
     path = tmp_path if made == "" else tmp_path / "problem.py"
     if made:

@@ -76,7 +76,7 @@ def test_every_problem_is_told_with_what_came_of_it(filled: Path) -> None:
     assert [(item["problem"], item["judged"], item["reason"]) for item in found["problems"]] == [
         ("level1_1_double", True, ""),
         ("level1_2_double", False, "the seed kernel is not correct"),
-        ("level1_3_double", False, "it was not searched for"),
+        ("level1_3_double", False, "there is no search for it"),
     ]
     assert [(line["p"], line["judged"]) for line in found["fast"][:3]] == [(1.0, 1), (1.2, 1), (2.0, 1)]
     written = (filled / "kernels" / "level1_1_double.py").read_text()

@@ -59,7 +59,7 @@ def test_whom_a_search_waits_for_is_said_once_that_lasts(
     assert "waits for" not in capsys.readouterr().err
     time.sleep(0.03)
     view.show(alone)
-    assert "waits for a worker that judges on h200, and there is none" in capsys.readouterr().err
+    assert "waits for a worker that judges on h200, and none is connected" in capsys.readouterr().err
     view.show(PROGRESS)
     view.show(alone)
     assert "waits for" not in capsys.readouterr().err

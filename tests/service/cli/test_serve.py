@@ -34,9 +34,9 @@ def test_the_doctor_finds_both_benches_ready(tmp_path: Path) -> None:
     findings = json.loads(result.stdout)
     assert result.exit_code == 0, findings
     assert findings["archive"] == "answers" and findings["queue"] == "the embedded server starts"
-    assert findings["bench trace"].startswith("ready; jail: ")
-    assert findings["bench measure"].startswith("ready; jail: ")
-    assert "triton" in findings["tools"] and "pid" in findings["jail"]
+    assert findings["executor trace"].startswith("ready; sandbox: ")
+    assert findings["executor measure"].startswith("ready; sandbox: ")
+    assert "triton" in findings["tools"] and "pid" in findings["sandbox"]
     assert "cards" in findings or "card cuda:0" in findings
 
 

@@ -103,4 +103,4 @@ def test_what_cannot_be_right_is_bad_input(tmp_path: Path, arguments: list[str])
 def test_the_first_token_of_a_service_goes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     show_token("reef_x")
     shown = capsys.readouterr()
-    assert (shown.out, "may do everything" in shown.err) == ("reef_x\n", True)
+    assert (shown.out, "has all scopes" in shown.err) == ("reef_x\n", True)

@@ -26,7 +26,7 @@ async def test_a_report_of_an_older_protocol_is_marked(pages: httpx.AsyncClient,
     assert ["older protocol" in text for text in shown.values()] == [True, False]
     assert "protocol 1" in shown[filled.first]
     text = (await pages.get(f"/searches/{filled.search.id}")).text
-    assert text.count("judged by protocol 1, an older one") == 1 and "judged by an older protocol" in text
+    assert text.count("judged by the older protocol 1") == 1 and "judged by an older protocol" in text
 
 
 async def test_what_does_not_exist_is_not_found(service: Service, filled: Filled) -> None:

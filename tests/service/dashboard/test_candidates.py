@@ -3,10 +3,15 @@ import ast
 import httpx
 import pytest
 
+from service.certificates.document import read as read_document
+from service.dashboard.candidates import CertificatePage, paired_samples
+from service.dashboard.rendering import PageFrame, render_page
 from tests.service import records
+from tests.service.certificates.evidence import WORKER, certificate, measured, verdict
 from tests.service.dashboard.conftest import Filled, Hostile
 from tests.service.dashboard.hostile import CORPUS
 from tests.service.dashboard.reading import Document, faults, read
+from workers.protocol import CheckResult, Samples
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -30,7 +35,7 @@ async def test_one_that_failed_says_where_and_why(pages: httpx.AsyncClient, fill
     page = read(await pages.get(f"/candidates/{filled.failed}"))
     assert "compile error" in page.text and "no such name" in page.text
     assert {"href": "#L3"} in page.all("a")
-    assert "No plan: it did not get that far." in page.text
+    assert "No launch plan: the candidate failed before it had one." in page.text
 
 
 async def test_assembly_is_read_on_demand(pages: httpx.AsyncClient, filled: Filled) -> None:
@@ -61,3 +66,53 @@ async def test_nothing_hostile_gets_through(pages: httpx.AsyncClient, hostile: H
     for id, text in zip(hostile.candidates, CORPUS, strict=True):
         page = read(await pages.get(f"/candidates/{id}"))
         assert " ".join(text.split())[:20] in page.text
+
+
+async def test_a_certificate_is_read_and_taken_away(pages: httpx.AsyncClient, filled: Filled) -> None:
+    candidate = read(await pages.get(f"/candidates/{filled.best}"))
+    [link] = [tag for tag in candidate.all("a") if "/certificate?" in tag.get("href", "")]
+    page = read(await pages.get(link["href"]))
+    assert "nothing was measured" in page.text and "Reasons for trust" in page.text
+    [button] = [tag for tag in page.all("a") if "certificate.json" in tag.get("href", "")]
+    file = await pages.get(button["href"])
+    assert file.headers["content-disposition"].startswith("attachment; ")
+    found = read_document(file.content)
+    assert found.digest == found.certificate.id and found.certificate.id in page.text
+    assert (await pages.get(f"/candidates/{filled.failed}/certificate")).status_code == 404
+
+
+async def test_races_are_shown_sample_by_sample() -> None:
+    report = measured()
+    shapes = (
+        report.shapes[0].model_copy(update={"rival_samples": Samples(candidate_us=(1.0,), other_us=(2.5,), calls=1)}),
+    )
+    samples = paired_samples(report.model_copy(update={"shapes": shapes}))
+    assert [(pair.beside, pair.candidate_us, pair.other_us) for pair in samples] == [
+        ("pacer", "10, 10.1", "20, 20.1"),
+        ("incumbent", "1", "2.5"),
+    ]
+    assert paired_samples(verdict()) == ()
+
+
+async def test_figures_of_a_card_come_with_reasons_and_without_names_of_machines() -> None:
+    written = certificate(measured())
+    page = CertificatePage.of(written)
+    text = render_page(page, PageFrame())
+    assert "10.00 µs" in text and "eager 30.00 µs" in text
+    assert "MEASURED" in text and all(reason in text for reason in written.trust_reasons) and WORKER not in text
+    assert page.address == "/candidates/candidate-1/certificate.json?variant=0&device=h200"
+    assert page.title == "Certificate of double candidate date-1"
+
+
+@pytest.mark.parametrize("text", CORPUS)
+async def test_nothing_hostile_gets_through_a_certificate(text: str) -> None:
+    check = CheckResult(name=text, verdict="passed", detail=text)
+    written = certificate(verdict(checks=(check,), versions={text: text}, controls={text: 1.0}))
+    launch = {shape: (text, text) for shape in written.words}
+    html = render_page(
+        CertificatePage.of(written.model_copy(update={"words": launch, "left_out": (text,)})), PageFrame()
+    )
+    document = Document(html)
+    assert not document.wrong and " ".join(text.split())[:20] in " ".join(" ".join(document.texts).split())
+    assert "window.broken" not in "".join(value for _, names in document.tags for value in names.values())
+    assert all(tag not in ("iframe", "base", "math", "mglyph") for tag, _ in document.tags)

@@ -24,4 +24,4 @@ async def test_what_cannot_be_held_against_each_other_is_said(
 
 async def test_without_a_choice_there_is_a_form(pages: httpx.AsyncClient, filled: Filled) -> None:
     assert "Choose two searches" in read(await pages.get("/compare")).text
-    assert "write the id of a search" in read(await pages.get("/compare?left=x&right=y"), 422).text
+    assert "write a search id" in read(await pages.get("/compare?left=x&right=y"), 422).text

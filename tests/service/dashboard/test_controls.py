@@ -31,7 +31,7 @@ async def test_a_search_is_steered_by_forms(pages: httpx.AsyncClient, service: S
 @pytest.mark.parametrize(
     "action, fields, said",
     [
-        ("evaluations", {"evaluations": "many"}, "write a whole number"),
+        ("evaluations", {"evaluations": "many"}, "enter a whole number"),
         ("evaluations", {"evaluations": "0"}, "greater than or equal to 1"),
         ("pins", {"cell": "31"}, "the grid has 30 cells"),
         ("pins", {"cell": ""}, "either a cell or a candidate"),

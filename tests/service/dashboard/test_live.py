@@ -71,15 +71,13 @@ class Lines(Fragment):
 
     @property
     def pieces(self) -> tuple[Fragment, ...]:
-        return self.map.squares
+        return self.map.tiles
 
 
 def lines(*pinned: bool) -> Lines:
-    squares = tuple(
-        Tile(f"at-{at}-0", "", "empty", None, 0, 1, "predicted", False, pin) for at, pin in enumerate(pinned)
-    )
+    tiles = tuple(Tile(f"at-{at}-0", "", "empty", None, 0, 1, "predicted", False, pin) for at, pin in enumerate(pinned))
     return Lines(
-        ArchiveMap((MapRow("", squares),), ("a", "b"), (), (), 1, 0, False),
+        ArchiveMap((MapRow("", tiles),), ("a", "b"), (), (), 1, 0, False),
         MapView("model:sm_90", "num_warps", "num_warps"),
     )
 

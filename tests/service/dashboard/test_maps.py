@@ -4,7 +4,7 @@ import pytest
 
 from archive.records import AxisRecord, EliteSummary, MapCell, PinRecord
 from archive.store import Store
-from service.dashboard.maps import MapView, draw, load_places
+from service.dashboard.maps import MapView, draw, load_cells
 from service.errors import InvalidInput
 from tests.archive.samples import offer, stored_candidate, stored_search
 from tests.service import records
@@ -49,28 +49,28 @@ async def test_places_are_read_as_the_view_says(store: Store) -> None:
     candidate = await stored_candidate(store, search.id)
     for each in MARKS:
         await store.elites.offer(offer(search.id, candidate, each.objective, cell=each.cell))
-    found = {(place.x, place.y, place.held) for place in await load_places(store, search, MapView.of(search, {}))}
+    found = {(place.x, place.y, place.held) for place in await load_cells(store, search, MapView.of(search, {}))}
     assert found == {(1, 2, 2), (5, 0, 1), (0, 4, 1)}
     turned = MapView.of(search, {"x": "memory_path", "y": "num_warps", "registers": "2"})
-    assert {(place.x, place.y) for place in await load_places(store, search, turned)} == {(0, 1), (1, 1)}
+    assert {(place.x, place.y) for place in await load_cells(store, search, turned)} == {(0, 1), (1, 1)}
 
 
 def test_squares_of_an_older_protocol_are_marked_with_a_legend() -> None:
     older, ours = (mark(1, 2, 0, 3.0, protocol_version=version) for version in (1, PROTOCOL_VERSION))
     places = [placed(1, 2, older), placed(5, 0, ours), placed(0, 4, MARKS[3])]
     drawn = draw(SEARCH, MapView.of(SEARCH, {}), places, records.NOW)
-    assert drawn.older and [square.name for square in drawn.squares if square.older] == ["at-1-2"]
+    assert drawn.older and [tile.name for tile in drawn.tiles if tile.older] == ["at-1-2"]
     assert not draw(SEARCH, MapView.of(SEARCH, {}), PLACES, records.NOW).older
 
 
 def test_a_square_shows_the_best_over_the_axes_that_are_not_drawn() -> None:
     drawn = draw(SEARCH, MapView.of(SEARCH, {}), PLACES, records.NOW)
     assert (len(drawn.rows), len(drawn.columns), drawn.depth, drawn.held) == (5, 6, 3, 4)
-    square = drawn.rows[2].squares[1]
-    assert square.mark is not None and (square.mark.candidate, square.held) == ("1-2-0", 2)
-    assert drawn.rows[4].squares[5].look == "shade-1"
-    assert drawn.rows[0].squares[0].look == "slower-2"
-    assert sum(each.mark is not None for row in drawn.rows for each in row.squares) == 3
+    tile = drawn.rows[2].tiles[1]
+    assert tile.mark is not None and (tile.mark.candidate, tile.held) == ("1-2-0", 2)
+    assert drawn.rows[4].tiles[5].look == "shade-1"
+    assert drawn.rows[0].tiles[0].look == "slower-2"
+    assert sum(each.mark is not None for row in drawn.rows for each in row.tiles) == 3
 
 
 def test_a_slice_leaves_the_others_out() -> None:
@@ -85,14 +85,14 @@ def test_axes_may_change_places() -> None:
         SEARCH, MapView.of(SEARCH, {"x": "memory_path", "y": "num_warps"}), [placed(2, 5, MARKS[2])], records.NOW
     )
     assert (len(drawn.rows), len(drawn.columns), drawn.depth) == (6, 3, 5)
-    assert drawn.rows[0].squares[2].mark is not None
+    assert drawn.rows[0].tiles[2].mark is not None
 
 
 def test_a_grid_of_one_axis_is_a_single_row() -> None:
     search = records.search()
     drawn = draw(search, MapView.of(search, {}), [placed(2, 0, mark(0, 0, 0, 1.5, cell=2))], records.NOW)
     assert len(drawn.rows) == 1 and drawn.rows[0].label == ""
-    assert drawn.rows[0].squares[2].look == "shade-7"
+    assert drawn.rows[0].tiles[2].look == "shade-7"
 
 
 def test_colours_may_mean_age_or_emitter() -> None:
@@ -101,15 +101,15 @@ def test_colours_may_mean_age_or_emitter() -> None:
     places = [placed(0, 0, old), placed(1, 0, new)]
     by_age = draw(SEARCH, MapView.of(SEARCH, {"colour": "age"}), places, records.NOW)
     by_emitter = draw(SEARCH, MapView.of(SEARCH, {"colour": "emitter"}), places, records.NOW)
-    assert [each.look for each in by_age.rows[4].squares[:2]] == ["shade-4", "shade-7"]
-    assert [each.look for each in by_emitter.rows[4].squares[:2]] == ["hue-1", "hue-2"]
+    assert [each.look for each in by_age.rows[4].tiles[:2]] == ["shade-4", "shade-7"]
+    assert [each.look for each in by_emitter.rows[4].tiles[:2]] == ["hue-1", "hue-2"]
     assert by_emitter.legend == (("hue-0", "seed"), ("hue-1", "tune"), ("hue-2", "rewrite"))
 
 
 def test_what_is_pinned_is_marked_wherever_it_falls() -> None:
     pins = [pin(cell=MARKS[1].cell), pin(candidate="5-0-2"), pin(cell=2)]
     drawn = draw(SEARCH, MapView.of(SEARCH, {}), PLACES, records.NOW, pins=pins)
-    assert {each.name for each in drawn.squares if each.pinned} == {"at-1-2", "at-5-0", "at-0-0"}
+    assert {each.name for each in drawn.tiles if each.pinned} == {"at-1-2", "at-5-0", "at-0-0"}
     assert drawn.pinned
     sliced = draw(SEARCH, MapView.of(SEARCH, {"memory_path": "0"}), PLACES, records.NOW, pins=pins[:1])
     assert not sliced.pinned, "its cell is outside of the slice"

@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from service.dashboard.new_search import PASTED, read_request, start_form, without_problem, wrong_fields
+from service.dashboard.new_search import PASTED, convert_problem, read_request, start_form, wrong_fields
 from service.dashboard.routing import SubmittedForm
 from service.errors import InvalidInput
 from tests.service import records
@@ -39,7 +39,7 @@ def test_a_spec_may_be_pasted_in_json_or_toml() -> None:
     "changes, field, said",
     [
         ({"operator": [PASTED], "spec": [""]}, "operator", "paste a spec"),
-        ({"operator": [PASTED], "spec": ["{]"]}, "spec", "neither TOML nor JSON"),
+        ({"operator": [PASTED], "spec": ["{]"]}, "spec", "neither valid TOML nor valid JSON"),
         ({"evaluations": ["ten"]}, "evaluations", "whole number"),
         ({"evaluations": ["0"]}, "evaluations", "greater than or equal to 1"),
         ({"devices": []}, "devices", "choose at least one"),
@@ -91,24 +91,24 @@ def get_init_inputs():
 
 
 async def test_a_problem_of_kernelbench_becomes_a_spec() -> None:
-    request = read_request(await without_problem(sent(operator=[PASTED], spec=[PROBLEM])))
+    request = read_request(await convert_problem(sent(operator=[PASTED], spec=[PROBLEM])))
     assert isinstance(request.operator, dict) and str(request.operator["name"]).startswith("problem_")
     assert "class Model" in str(request.operator["reference"]) and "@triton.jit" in str(request.operator["seeds"])
     chosen = sent(operator=["rmsnorm"], spec=[PROBLEM])
-    assert await without_problem(chosen) == chosen, "what is pasted counts only where nothing else is chosen"
+    assert await convert_problem(chosen) == chosen, "what is pasted counts only where nothing else is chosen"
 
 
 async def test_a_problem_that_cannot_be_searched_for_is_told_why() -> None:
     random = PROBLEM.replace("torch.relu(x)", "torch.dropout(x, 0.5, True)")
     with pytest.raises(InvalidInput, match="draws random numbers") as caught:
-        await without_problem(sent(operator=[PASTED], spec=[random]))
+        await convert_problem(sent(operator=[PASTED], spec=[random]))
     assert "draws random numbers" in wrong_fields(caught.value)["spec"]
     with pytest.raises(InvalidInput, match="no hardware class"):
-        await without_problem(sent(operator=[PASTED], spec=[PROBLEM], devices=["abacus"]))
+        await convert_problem(sent(operator=[PASTED], spec=[PROBLEM], devices=["abacus"]))
 
 
 def test_a_card_is_offered_only_where_one_has_joined() -> None:
     without, beside = start_form([], ["model:sm_90"]), start_form([], ["h200", "model:sm_90"])
     assert {offer.name.partition(":")[0] for offer in without.devices} == {"model"}
-    assert "No worker with a card" in without.note
+    assert "No worker with a GPU" in without.note
     assert beside.devices[0].name == "h200" and beside.note == ""

@@ -15,7 +15,7 @@ async def test_the_list_holds_the_catalogue_and_what_came_with_searches(
     page = read(await pages.get("/operators"))
     links = [link["href"] for link in page.all("a")]
     assert "/operators/rmsnorm" in links and "/operators/double" in links
-    assert "not tried yet" in page.text
+    assert "not tested yet" in page.text
 
 
 async def test_an_operator_shows_its_gate(pages: httpx.AsyncClient, service: Service, filled: Filled) -> None:

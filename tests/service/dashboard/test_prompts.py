@@ -62,5 +62,5 @@ async def test_a_prompt_is_claimed_and_left_to_others(
     assert claim in [form.get("action") for form in read(await pages.get(f"/prompts/{id}")).all("form")]
     await service.coordinator.llm_gateway.manual.claim(id, "<b>ada", 60)
     others = read(await pages.get(f"/prompts/{id}"))
-    assert "<b>ada has claimed it" in others.text and others.all("textarea") == []
+    assert "Claimed by <b>ada" in others.text and others.all("textarea") == []
     assert read(await pages.post(claim), 409).text

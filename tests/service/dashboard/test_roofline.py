@@ -35,7 +35,7 @@ def test_shapes_lie_under_the_roofs_of_their_card() -> None:
     assert drawn is not None and [point.label for point in drawn.points] == ["M=1"]
     (point,) = drawn.points
     assert 0 < point.x < 100 and 0 < point.y < 100
-    assert drawn.peak == "989 TFLOP/s" and "1.37e+03 operations a byte, 685 TFLOP/s" in drawn.summary
+    assert drawn.peak == "989 TFLOP/s" and "1.37e+03 operations per byte, 685 TFLOP/s" in drawn.summary
     slower = roofline([("M=1", work, 2000.0)], CARD)
     assert slower is not None and slower.points[0].y > point.y and slower.points[0].x == point.x and point.side == "end"
 

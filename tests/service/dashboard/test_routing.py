@@ -40,7 +40,7 @@ async def test_the_frame_shows_what_the_caller_may_see() -> None:
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_is_no_form_is_refused(service: Service, pages: httpx.AsyncClient) -> None:
     fields = "&".join(f"field{number}=1" for number in range(600))
-    assert "this is no form" in read(await pages.post("/searches", content=fields.encode()), 422).text
+    assert "the request is not a form" in read(await pages.post("/searches", content=fields.encode()), 422).text
 
 
 def test_every_page_but_the_login_states_what_it_needs() -> None:
@@ -59,4 +59,4 @@ async def test_beyond_what_a_database_counts_there_is_nothing(
     pages: httpx.AsyncClient, filled: Filled, before: int
 ) -> None:
     for address in ("/audit", f"/searches/{filled.search.id}/candidates"):
-        assert "nothing at" in read(await pages.get(f"{address}?before={before}"), 404).text
+        assert "no page at" in read(await pages.get(f"{address}?before={before}"), 404).text

@@ -1,8 +1,8 @@
 import pytest
 
 from archive.records import SearchState
+from service.dashboard.charts import ProgressCharts
 from service.dashboard.maps import MapView
-from service.dashboard.progress_charts import ProgressCharts
 from service.dashboard.rendering import PageFrame, render_fragment
 from service.dashboard.search import EmitterTable, OutcomeTable, SearchStatus, actions_in, load_search
 from tests.archive.samples import new_candidate
@@ -28,15 +28,13 @@ async def test_only_what_can_be_done_is_offered(state: SearchState, actions: lis
 
 async def test_the_parts_say_what_the_archive_holds(service: Service, filled: Filled) -> None:
     page = await load_search(service.coordinator, filled.search, MapView.of(filled.search, {}))
-    standing, courses, emitters, outcomes = (
-        page.parts[name] for name in ("standing", "courses", "emitters", "outcomes")
-    )
-    assert isinstance(standing, SearchStatus) and standing.best is not None
-    assert (standing.best.candidate, standing.done, standing.provenance) == (filled.best, 1.0, "predicted")
-    assert [tab.device for tab in standing.tabs] == list(filled.search.devices)
-    assert isinstance(courses, ProgressCharts)
-    assert [course.title for course in courses.courses] == ["Best speedup", "Coverage", "QD score"]
-    assert courses.courses[0].now == "\u22481.50\u00d7"
+    status, charts, emitters, outcomes = (page.parts[name] for name in ("status", "charts", "emitters", "outcomes"))
+    assert isinstance(status, SearchStatus) and status.best is not None
+    assert (status.best.candidate, status.done, status.provenance) == (filled.best, 1.0, "predicted")
+    assert [tab.device for tab in status.tabs] == list(filled.search.devices)
+    assert isinstance(charts, ProgressCharts)
+    assert [chart.title for chart in charts.charts] == ["Best speedup", "Coverage", "QD score"]
+    assert charts.charts[0].now == "\u22481.50\u00d7"
     assert isinstance(emitters, EmitterTable) and [row.name for row in emitters.rows] == ["seed", "tune"]
     assert sum(row.share for row in emitters.rows) == pytest.approx(1.0)
     assert isinstance(outcomes, OutcomeTable)
@@ -45,14 +43,14 @@ async def test_the_parts_say_what_the_archive_holds(service: Service, filled: Fi
 
 async def test_courses_may_run_along_the_time(service: Service, filled: Filled) -> None:
     page = await load_search(service.coordinator, filled.search, MapView.of(filled.search, {"along": "time"}))
-    courses = page.parts["courses"]
-    assert isinstance(courses, ProgressCharts) and courses.courses[0].end.endswith(" s")
+    charts = page.parts["charts"]
+    assert isinstance(charts, ProgressCharts) and charts.charts[0].end.endswith(" s")
 
 
 async def test_what_people_said_and_what_models_cost_is_there(service: Service, hostile: Hostile) -> None:
     page = await load_search(service.coordinator, hostile.search, MapView.of(hostile.search, {}))
-    directions, spending = vars(page.parts["directions"]), vars(page.parts["spending"])
-    assert (len(directions["pins"]), len(directions["hints"]), directions["open"]) == (1, 1, True)
+    guidance, spending = vars(page.parts["guidance"]), vars(page.parts["spending"])
+    assert (len(guidance["pins"]), len(guidance["hints"]), guidance["open"]) == (1, 1, True)
     assert spending["asks"] is True
 
 

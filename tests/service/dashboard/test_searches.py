@@ -6,12 +6,30 @@ from archive.records import SearchState
 from service.dashboard.maps import MapView
 from service.dashboard.rendering import PageFrame
 from service.dashboard.search import load_search
-from service.dashboard.searches import search_live
+from service.dashboard.searches import BestResult, load_overview_parts, search_live
 from tests.service.dashboard.conftest import Filled, Hostile, Service
 from tests.service.dashboard.hostile import CORPUS
 from tests.service.dashboard.reading import read
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_searches_come_newest_first_with_what_they_found(
+    service: Service, filled: Filled, hostile: Hostile
+) -> None:
+    pool, searches = await load_overview_parts(service.coordinator, None)
+    assert [entry.search.id for entry in searches.entries] == [hostile.search.id, filled.search.id]
+    assert searches.older is None and searches.newest
+    found: BestResult = searches.entries[1].finds[0]
+    assert (found.best, found.provenance, found.coverage) == (1.5, "predicted", pytest.approx(2 / 6))
+    assert found.spark.line and searches.entries[1].finds[1].spark.line == ""
+    assert (pool.workers, pool.busy) == (0, 0)
+
+
+async def test_what_is_older_is_behind_an_address(service: Service, filled: Filled, hostile: Hostile) -> None:
+    _, searches = await load_overview_parts(service.coordinator, hostile.search.id)
+    assert [entry.search.id for entry in searches.entries] == [filled.search.id]
+    assert not searches.newest
 
 
 async def test_the_first_page_lists_searches_and_offers_to_start_one(pages: httpx.AsyncClient, filled: Filled) -> None:
@@ -24,8 +42,8 @@ async def test_the_first_page_lists_searches_and_offers_to_start_one(pages: http
 
 async def test_a_search_is_shown_with_its_map(pages: httpx.AsyncClient, filled: Filled) -> None:
     page = read(await pages.get(f"/searches/{filled.search.id}"))
-    squares = [link for link in page.all("a") if "data-inspect" in link]
-    assert {link["href"] for link in squares} == {f"/candidates/{filled.first}", f"/candidates/{filled.best}"}
+    tiles = [link for link in page.all("a") if "data-inspect" in link]
+    assert {link["href"] for link in tiles} == {f"/candidates/{filled.first}", f"/candidates/{filled.best}"}
     assert "PREDICTED for sm_90" in page.text
     assert page.all("main")[0]["data-stream"].startswith(f"/searches/{filled.search.id}/live?device=model")
 
@@ -49,7 +67,7 @@ async def test_a_view_that_cannot_be_says_what_could(
 
 @pytest.mark.parametrize("path", ["/searches/nonsense", "/searches/0199a2b0-7c1e-7d3f-8a45-6b7c8d9e0f12"])
 async def test_what_is_not_there_is_a_page_too(pages: httpx.AsyncClient, path: str) -> None:
-    assert "There is nothing here" in read(await pages.get(path), 404).text
+    assert "Page not found" in read(await pages.get(path), 404).text
 
 
 async def test_a_search_is_started_from_the_form(pages: httpx.AsyncClient, service: Service) -> None:
@@ -74,7 +92,7 @@ async def test_what_is_wrong_stands_at_its_field_and_what_was_written_stays(page
     page = read(await pages.post("/searches", data=form), 422)
     (spec,) = page.all("textarea")
     assert (spec["aria-invalid"], spec["aria-describedby"]) == ("true", "wrong-spec")
-    assert "this is neither TOML nor JSON" in page.text and "name = <broken>" in page.text
+    assert "the spec is neither valid TOML nor valid JSON" in page.text and "name = <broken>" in page.text
     assert {"id": "evaluations", "name": "evaluations", "inputmode": "numeric", "value": "12"} in page.all("input")
 
 
@@ -113,7 +131,7 @@ async def test_pages_are_packed_for_those_who_can_unpack(pages: httpx.AsyncClien
 async def test_an_address_that_leads_nowhere_is_a_page_for_people_and_a_problem_for_programs(
     pages: httpx.AsyncClient,
 ) -> None:
-    assert "there is nothing at /nowhere" in read(await pages.get("/nowhere"), 404).text
+    assert "there is no page at /nowhere" in read(await pages.get("/nowhere"), 404).text
     for path, accept in (("/nowhere", "application/json"), ("/api/v1/nowhere", "text/html")):
         answer = await pages.get(path, headers={"Accept": accept})
         assert answer.status_code == 404 and answer.headers["content-type"] == "application/problem+json"
@@ -125,4 +143,4 @@ async def test_a_failure_of_ours_is_a_page_that_gives_nothing_away(pages: httpx.
 
     service.app.add_api_route("/broken", fail)
     page = read(await pages.get("/broken"), 500)
-    assert "its log says why" in page.text and "secret" not in page.text
+    assert "see its log for the reason" in page.text and "secret" not in page.text

@@ -19,7 +19,7 @@ async def test_each_shape_has_its_winner(service: Service, filled: Filled) -> No
 
 async def test_without_times_nothing_is_claimed(pages: httpx.AsyncClient, filled: Filled) -> None:
     path = f"/searches/{filled.search.id}/shapes"
-    assert "Picking the winner at each shape would gain" in read(await pages.get(path)).text
+    assert "A dispatcher that chooses the winner at each shape gains" in read(await pages.get(path)).text
     part = await pages.get(f"/searches/{filled.search.id}/winners?device={records.DEVICE}")
-    assert part.status_code == 200 and "<p>Picking" in part.text and "<html" not in part.text
+    assert part.status_code == 200 and "<p>A dispatcher" in part.text and "<html" not in part.text
     assert "No elite has times" in read(await pages.get(f"{path}?device=model:sm_80")).text

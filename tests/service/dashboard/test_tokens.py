@@ -35,7 +35,7 @@ async def test_a_token_is_shown_once_and_works(pages: httpx.AsyncClient, service
     [
         ({"name": "", "scopes": "read", "days": "1"}, "at least 1 character"),
         ({"name": "x", "days": "1"}, "at least 1 item"),
-        ({"name": "x", "scopes": "read", "days": "7000"}, "write one of"),
+        ({"name": "x", "scopes": "read", "days": "7000"}, "choose one of"),
     ],
 )
 async def test_what_cannot_be_says_why(pages: httpx.AsyncClient, form: dict[str, str], said: str) -> None:
@@ -47,4 +47,4 @@ async def test_the_login_leads_on_within_this_service_only(pages: httpx.AsyncCli
     outside = read(await pages.get("/login?next=//elsewhere.example/&refused=1"))
     assert {"type": "hidden", "name": "next", "value": "/workers"} in inside.all("input")
     assert {"type": "hidden", "name": "next", "value": "/"} in outside.all("input")
-    assert "not known, was revoked or has expired" in outside.text
+    assert "unknown, revoked or expired" in outside.text

@@ -3,7 +3,7 @@ import pytest
 from uuid6 import uuid7
 
 from archive.records import NewRemoteWorker, RemoteWorkerState
-from service.dashboard.workers import load_crew
+from service.dashboard.workers import load_workers
 from tests.service.dashboard.conftest import Filled, Service
 from tests.service.dashboard.hostile import CORPUS
 from tests.service.dashboard.reading import read
@@ -14,15 +14,15 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 async def test_nobody_there_is_said_and_how_to_change_it(pages: httpx.AsyncClient, filled: Filled) -> None:
     page = read(await pages.get("/workers"))
-    assert "No worker gave a sign of life lately" in page.text
+    assert "No worker is connected" in page.text
     assert "reef worker --join http://127.0.0.1 --token TOKEN" in page.text
 
 
 async def test_who_is_there_is_listed(pages: httpx.AsyncClient, service: Service) -> None:
     lessee = LeaseClient(service.redis_url, f"card {CORPUS[0]}", target="sm_90", device="model:sm_90")
     lessee.lease(block_ms=10)
-    crew = await load_crew(service.coordinator)
-    assert [worker.device for worker in crew.workers] == ["model:sm_90"]
+    workers = await load_workers(service.coordinator)
+    assert [worker.device for worker in workers.workers] == ["model:sm_90"]
     assert CORPUS[0] in read(await pages.get("/workers")).text
 
 

@@ -113,7 +113,7 @@ def test_nothing_else_is_lifted(body: str) -> None:
         ({"parameters": "*x"}, "not plain"),
         ({"parameters": "tl"}, "shadows another name"),
         ({"head": "@print"}, "not decorated with"),
-        ({"head": "@triton.jit(do_not_specialize=[print('x')])"}, "no literal"),
+        ({"head": "@triton.jit(do_not_specialize=[print('x')])"}, "not a literal"),
         ({"head": "@triton.jit(do_not_specialize=['x\\'); import os'])"}, "neither a flag nor"),
         ({"before": "import os as tl\n"}, "in host code"),
         ({"before": "from os import system as torch\n"}, "in host code"),

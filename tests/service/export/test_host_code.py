@@ -49,7 +49,7 @@ def test_what_the_forward_function_keeps_is_handed_to_nobody() -> None:
     kept = plan.steps[-1].arguments[1].model_copy(update={"buffer": 3})
     last = plan.steps[-1].arguments
     hiding = changed(plan, -1, arguments=(last[0], kept, *last[2:]))
-    with pytest.raises(NotExtractable, match="keeps values between its two functions"):
+    with pytest.raises(NotExtractable, match="uses values of the forward function"):
         host(hiding).backward("p")
 
 

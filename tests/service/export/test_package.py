@@ -1,12 +1,15 @@
 """From elites to a package: the winners are in it, and who does not do what was judged is not."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from service.certificates.document import Certificate, sealed
 from service.errors import InvalidInput
-from service.export.package import ExportSource, export
+from service.evaluation.executor_client import LocalExecutor
+from service.export.modules import ExportedModule, write_module
+from service.export.package import ExportSource, export, retrace
 from service.export.selection import ExportCandidate
 from tests.service import records
 from tests.service.export.pieces import KEYS, OPERATOR, SOURCE, certificate, traced
@@ -69,3 +72,29 @@ async def test_if_nobody_can_be_packed_it_says_why() -> None:
 async def test_searches_that_do_not_belong_together_are_refused() -> None:
     with pytest.raises(InvalidInput, match="is not double with gradients: entry, inputs or reference differ"):
         await export(offer(SOURCES, BEST), offer(SOURCES, BEST, reference=OTHER))
+
+
+async def test_only_what_was_judged_passes() -> None:
+    traced()
+    module = write_module(certificate(), KEYS)
+    other = certificate()
+    then = {"triton": "3.6.0"}
+    aged = other.model_copy(update={"verdict": other.verdict.model_copy(update={"versions": then})})
+
+    def changed(before: str, after: str) -> ExportedModule:
+        assert before in module.text
+        return replace(module, text=module.text.replace(before, after), certificate=aged)
+
+    async with LocalExecutor("trace") as tracer:
+        assert await retrace(module, tracer) == ""
+        assert await retrace(write_module(certificate(), KEYS[1:]), tracer) == ""
+        wrong = await retrace(
+            changed("b3.fill_(0)\n    double_kernel[(4,", "b3.fill_(1)\n    double_kernel[(4,"), tracer
+        )
+        assert wrong.startswith(
+            "the plan of its exported module differs from the judged one at N=1024; judged with triton 3.6.0"
+        )
+        slow = await retrace(changed("1024.0) / 1024.0", "512.0) / 512.0"), tracer)
+        assert "differs from the judged one at N=4, N=1024" in slow
+        broken = await retrace(changed("import torch\n", "import os\nimport torch\n"), tracer)
+        assert "does not trace: forbidden_import" in broken

@@ -94,12 +94,12 @@ def test_kernels_that_do_not_bear_to_be_interrupted_are_named(barriers: int) -> 
     shapes = tuple(shape.model_copy(update={"readings": read}) for shape in told.verdict.shapes)
     said = told.model_copy(update={"verdict": told.verdict.model_copy(update={"shapes": shapes})})
     packed.modules["elite_0"] = replace(packed.modules["elite_0"], certificate=said)
-    assert ("card runs nothing else" in render(packed)["README.md"]) is bool(barriers)
+    assert ("card that runs nothing else" in render(packed)["README.md"]) is bool(barriers)
 
 
 def test_without_gradients_it_says_so() -> None:
     files = render(parts(training=()))
-    assert "There are **no kernels for gradients** here" in files["README.md"]
+    assert "There are **no kernels for gradients**" in files["README.md"]
     assert "TRAINING" not in files["double_kernels/operation.py"]
     assert "register_autograd" in render(parts())["double_kernels/operation.py"]
 

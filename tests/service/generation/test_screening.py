@@ -13,7 +13,6 @@ from service.generation.proposals import Proposer
 from service.generation.screening import (
     RankedEdit,
     Screening,
-    dropped,
     is_blind,
     screened_of,
     screening_report,
@@ -163,7 +162,3 @@ def test_savings_are_said_in_words() -> None:
     )
     assert told.model_copy(update={"saved": 79.6}).in_words(0).endswith("0 of 40: 80 evaluations saved.")
     assert told.model_copy(update={"saved": -79.6}).in_words(0).endswith("0 of 40: 80 evaluations lost.")
-
-
-def test_what_was_dropped_is_counted_over_all_emitters() -> None:
-    assert dropped({"tune": {"proposals": 3, "screened": 5}, "rewrite": {"screened": 2}, "seed": {"proposals": 1}}) == 7

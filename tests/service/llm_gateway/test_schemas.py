@@ -7,7 +7,6 @@ from pydantic import ValidationError
 
 from archive import records
 from service.llm_gateway import schemas
-from service.llm_gateway.backends import BackendSnapshot
 
 
 @pytest.mark.parametrize(
@@ -17,7 +16,6 @@ from service.llm_gateway.backends import BackendSnapshot
         (schemas.Prompt, records.Exchange, {"digest"}),
         (schemas.Budget, records.BudgetRecord, {"search"}),
         (schemas.StrategyStats, records.StrategyStatsRecord, {"search"}),
-        (schemas.BackendStatus, BackendSnapshot, set()),
     ],
 )
 def test_everything_stored_is_shown(shown: type[schemas.LlmResource], stored: type, hidden: set[str]) -> None:

@@ -5,7 +5,7 @@ from workers.device_kernels import (
     ContentJob,
     ContentKind,
     ContentSpec,
-    content_jobs,
+    assign_content,
     stream_seed,
     timed_content,
     zone_seed,
@@ -98,8 +98,8 @@ def test_seeds_stay_what_they_are() -> None:
 
 
 def test_jobs_fill_inputs_where_they_are() -> None:
-    jobs = content_jobs(operator(), SHAPE, SEED, 7, (4096, 8192))
     contents = timed_content(operator(), SHAPE)
+    jobs = assign_content(contents, SEED, 7, (4096, 8192))
     assert jobs == [
         ContentJob(4096, contents[0], stream_seed(SEED, 0, 7)),
         ContentJob(8192, contents[1], stream_seed(SEED, 1, 7)),
@@ -108,4 +108,4 @@ def test_jobs_fill_inputs_where_they_are() -> None:
 
 def test_every_input_needs_a_place() -> None:
     with pytest.raises(ValueError, match="longer"):
-        content_jobs(operator(), SHAPE, SEED, 7, (4096,))
+        assign_content(timed_content(operator(), SHAPE), SEED, 7, (4096,))

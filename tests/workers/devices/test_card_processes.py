@@ -250,7 +250,7 @@ def test_a_runner_gives_way_to_its_spare_after_so_many_jobs(crew_that, monkeypat
 
 def test_what_no_arena_has_room_for_is_refused(crew_that):
     processes = crew_that()
-    with pytest.raises(JudgementEnded, match="is the most here") as ended:
+    with pytest.raises(JudgementEnded, match="the maximum here is") as ended:
         processes.provide(CARD_BYTES // LARGEST_SHARE + 1)
     assert ended.value.found["outcome"] is Outcome.PLAN_REJECTED
     assert processes.arena_bytes == ARENA_BYTES
@@ -291,7 +291,7 @@ def test_what_hangs_is_ended_before_anybody_else_has_a_turn(crew_that, address: 
 
 def test_a_checker_that_is_lost_is_a_failure_of_ours_and_replaced(crew_that):
     processes = crew_that(checker_dies=True)
-    with pytest.raises(CardFailed, match="the checker is lost"):
+    with pytest.raises(CardFailed, match="the oracle is lost"):
         processes.look(LOAD)
     assert processes.look(AttachArena(handle=processes.opened.handle, arena_bytes=64)).outcome is None
 
@@ -303,7 +303,7 @@ def test_crews_that_share_a_checker_go_on_with_another_one_when_it_is_lost(crew_
     assert other._oracle.pid == lost
     os.kill(lost, signal.SIGKILL)
     for processes in (one, other):
-        with pytest.raises(CardFailed, match="the checker is lost"):
+        with pytest.raises(CardFailed, match="the oracle is lost"):
             processes.make_room()
         processes.make_room()
         assert execute(processes) == CommandDone()
@@ -324,7 +324,7 @@ def test_what_a_shared_checker_has_no_memory_for_costs_nobody_else_anything(crew
     hire = {"sharers": 2, "start_oracle": partial(SharedConnection, tmp_path / "checker", receive)}
     one, other = crew_that(**hire), crew_that(**hire)
     oracle = one._oracle.pid
-    with pytest.raises(CardMemoryShort, match="the checker failed: too little memory"):
+    with pytest.raises(CardMemoryShort, match="the oracle failed: too little memory"):
         one.look(Reset())
     for processes in (other, one):
         processes.make_room()
@@ -342,9 +342,9 @@ def test_what_a_shared_checker_has_no_memory_for_costs_nobody_else_anything(crew
     ],
 )
 def test_too_little_memory_is_told_from_what_is_broken(reply: Reply, lacking: bool):
-    failure = _failure("the checker failed", reply)
+    failure = _failure("the oracle failed", reply)
     assert isinstance(failure, CardMemoryShort) is lacking and isinstance(failure, CardFailed)
-    assert str(failure).startswith("the checker failed: ")
+    assert str(failure).startswith("the oracle failed: ")
 
 
 def waits_until_left(turn: AbstractContextManager[None], ask: Callable[[], object]) -> bool:

@@ -152,7 +152,7 @@ def test_who_is_wrong_there_fails(far: Far) -> None:
 @pytest.mark.parametrize(
     ("raised", "said"),
     [
-        (CardMemoryShort("the checker failed: too little memory"), "does not fit the card: the checker failed"),
+        (CardMemoryShort("the oracle failed: too little memory"), "does not fit the card: the oracle failed"),
         (JudgementEnded(Stage.CHECK, Outcome.PLAN_REJECTED, "its arena is too large"), "its arena is too large"),
         (JudgementEnded(Stage.CHECK, Outcome.HANG, "it does not end within 5 s"), "it does not end within 5 s"),
     ],
@@ -172,7 +172,7 @@ def test_what_cannot_fit_is_not_tried(far: Far) -> None:
     assert judging_bytes(OPERATOR, graph) == SIZE + 8 * SIZE // 2 * 2
     far.examination.setting.processes.memory_bytes = needed - 1
     far.run()
-    assert far.result.verdict == "skipped" and "with a reference in float64" in far.result.detail
+    assert far.result.verdict == "skipped" and "with a float64 reference" in far.result.detail
     assert far.provided == []
     far.examination.setting.processes.memory_bytes = needed
     far.run()

@@ -1,4 +1,4 @@
-"""Runs convolutions in Triton's interpreter: a list of cases in, how far each is from torch's out.
+"""Script that runs convolutions in Triton's interpreter: it reads cases and prints their distances from torch.
 
 A case is {"axes": [[taps, stride, padding, dilation], ...], "transposed", "groups", "images", "channels", "filters",
 "extents", "more"}: channels and filters of a group, extents of the images, and what a transposed one adds behind.

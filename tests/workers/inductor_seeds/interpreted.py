@@ -1,4 +1,4 @@
-"""Runs a script of kernels in Triton's interpreter, in a process of its own."""
+"""Helper that runs a script of kernels in Triton's interpreter, in its own process."""
 
 import json
 import os
@@ -12,7 +12,7 @@ HEADER = (
 
 
 def interpreted(source: str, folder: Path) -> list:
-    """What a script prints as JSON."""
+    """Return the JSON that a script prints."""
     script = folder / "script.py"
     script.write_text(HEADER + source)
     environment = os.environ | {"TRITON_INTERPRET": "1"}

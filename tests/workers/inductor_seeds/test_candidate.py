@@ -1,4 +1,4 @@
-"""The host function, out of what Inductor's `call` says."""
+"""The host function, derived from Inductor's `call`."""
 
 import pytest
 
@@ -75,7 +75,7 @@ def test_a_buffer_that_is_used_again_and_views():
     [
         (LAUNCH + "            torch.ops.aten.mul_.Tensor(buf0, 2)\n", "calls torch.ops"),
         (LAUNCH + "            buf9 = other(buf0)\n", "calls `other"),
-        (LAUNCH + "            while True: pass\n", "holds `while"),
+        (LAUNCH + "            while True: pass\n", "contains `while"),
     ],
 )
 def test_what_a_candidate_may_not_do_is_refused(lines, said):

@@ -1,4 +1,4 @@
-"""Convolutions of ours: every kind computes what torch's does."""
+"""Our convolutions: every kind computes torch's result."""
 
 import ast
 import json
@@ -55,7 +55,7 @@ DEFAULTS = {"transposed": False, "groups": 1, "images": 2, "channels": 5, "filte
 
 @pytest.fixture(scope="module")
 def distances() -> dict[str, float]:
-    """How far each case is from torch's result."""
+    """Distances of the cases from torch's results."""
     script = Path(__file__).parent / "convolved.py"
     cases = json.dumps([{**DEFAULTS, **case} for case in CASES.values()])
     ended = subprocess.run([sys.executable, script], input=cases, stdout=subprocess.PIPE, text=True, check=True)

@@ -1,11 +1,11 @@
-"""How large numbers and tensors of a host function can be."""
+"""Maximum numbers and tensors of a host function."""
 
 from tests.workers.tracer.jobs import operator
 from workers.inductor_seeds.extremes import Extremes
 
 
 def extremes() -> Extremes:
-    """Of an operator of x[M, N] and w[N] with M up to 65536 and N up to 32768."""
+    """Return the extremes of an operator of x[M, N] and w[N] with M up to 65536 and N up to 32768."""
     found = Extremes(operator(ranges={"M": (1, 65536), "N": (1, 32768)}))
     found.dimension("M", "M")
     found.dimension("N", "N")

@@ -1,4 +1,4 @@
-"""Lowering: what Inductor writes for a reference, seen in the jail that it takes over."""
+"""Lowering: Inductor's output for a reference, in its sandbox."""
 
 import json
 from functools import partial
@@ -22,7 +22,7 @@ def lowered(of, target="sm_90", before=lambda: None) -> dict:
 
 
 def ask_for_the_card():
-    """What torch.compile leaves behind on a machine with no card."""
+    """Fill torch's caches, as torch.compile does on a machine without a card."""
     import_module("torch._inductor.graph")
     import_module("torch._inductor.runtime.triton_heuristics")
     import_module("torch._dynamo.device_interface").get_interface_for_device("cpu")
@@ -31,7 +31,7 @@ def ask_for_the_card():
 
 
 def keep_the_card_out_of_sight():
-    """What a build of torch for cards does in the jail, the first time that it makes up a tensor on one."""
+    """Fail at the first fake tensor on a card, as a build of torch for cards does in the sandbox."""
 
     def fail(_device):
         raise RuntimeError("Found no NVIDIA driver on your system")
@@ -70,7 +70,7 @@ def test_a_reduction_has_blocks_along_both_axes():
 
 
 def options(reference: str, dtype: str, *, m: int = 4096, n: int = 4096) -> dict[str, int]:
-    """What is chosen for the kernel of a product of x[M, N] and w[N, N]."""
+    """Return the options for the kernel of a product of x[M, N] and w[N, N]."""
     inputs = [
         {"name": "x", "shape": ["M", "N"], "dtype": dtype},
         {"name": "w", "shape": ["N", "N"], "dtype": dtype},

@@ -1,4 +1,4 @@
-"""Names: each once, and by what a thing is."""
+"""Names are unique and descriptive."""
 
 import ast
 

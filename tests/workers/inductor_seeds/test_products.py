@@ -1,4 +1,4 @@
-"""Matrix products as plain tiles: text in, text out; what is not understood stays; and the same numbers."""
+"""Matrix products as plain tiles compute the same numbers; kernels that are not understood stay."""
 
 import ast
 import textwrap
@@ -61,7 +61,7 @@ SMALL = {"in_ptr0", "in_ptr1", "out_ptr0"}
 
 
 def flattened(text: str = KERNEL, *, dtypes=DTYPES, small=SMALL, short=True, passed=PASSED) -> tuple[bool, str]:
-    """Whether a kernel was understood, and its lines afterwards."""
+    """Return True if a kernel was understood, and its lines afterwards."""
     function = ast.parse(text).body[0]
     tidy(respell(function))
     done = flatten(function, ParameterUse(passed, dtypes, small, short=short))

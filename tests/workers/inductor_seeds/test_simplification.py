@@ -1,4 +1,4 @@
-"""Tidying keeps what a kernel computes and drops what it need not say."""
+"""Simplification keeps a kernel's results and drops needless code."""
 
 import ast
 import textwrap

@@ -1,4 +1,4 @@
-"""Runs one kernel in the interpreter, inside the real jail, with a plan made by hand."""
+"""Helper that runs one kernel in the interpreter, inside the real sandbox, with a plan made by hand."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -13,8 +13,7 @@ from workers.interpreter.memory import TILE_BYTES
 from workers.interpreter.message import MeteredTraffic
 from workers.protocol import Allocate, Buffer, Kernel, Launch, Number, Plan, Pointer, Shape, View
 from workers.targets import TARGETS
-from workers.tracer.compiler import Compiler
-from workers.tracer.compiler_warmup import rehearse
+from workers.tracer.compiler import Compiler, rehearse
 from workers.tracer.fake_device import drive
 
 HEADER = "import torch\nimport triton\nimport triton.language as tl\n\n\n"
@@ -49,7 +48,7 @@ class Out:
 
 @dataclass
 class Run:
-    """What came back: the reply's header and, if it finished, outputs by draw and inputs after by draw."""
+    """A reply: its header and, if it finished, outputs and later inputs by draw."""
 
     reply: InterpretReply
     outputs: list[list[torch.Tensor]]
@@ -62,12 +61,12 @@ class Run:
 
 
 def interpret_body(body: str) -> torch.Tensor:
-    """What a body of `BODY` makes of `X`."""
+    """Run a body of `BODY` on `X`."""
     return interpret(BODY.format(body), X, Out((4,)), FLAG=True, SIZE=3).only
 
 
 def interpret_compiled(source: str, *arguments, **constants) -> Run:
-    """Run `kernel` of the source as on a device: it is compiled, and then held to what the compiler had."""
+    """Run `kernel` of the source as on a device: compile it, then compare it with the compiler's record."""
     plan = _plan(arguments, (1,), "kernel", constants)
     kernel = _compiled(HEADER + source, plan)
     return interpret(source, *arguments, assembly=kernel, **constants)
@@ -75,7 +74,7 @@ def interpret_compiled(source: str, *arguments, **constants) -> Run:
 
 @cache
 def _rehearse() -> None:
-    """Start the assembler that Triton asks for its version, which a jail may not."""
+    """Start the assembler that Triton asks for its version, which a sandbox forbids."""
     rehearse(TARGETS["sm_90"])
 
 
@@ -135,7 +134,7 @@ def interpret(
 
 
 def sample(source: str, *arguments, grid=(1,), sample_seed="", **constants) -> MeteredTraffic:
-    """What one launch of `kernel` would do, from a few of its programs; inputs repeat bytes of 1."""
+    """Estimate the work of one launch of `kernel` from a few of its programs; inputs repeat bytes of 1."""
     inputs = sum(isinstance(item, torch.Tensor) for item in arguments)
     request = InterpretRequest(
         source=HEADER + source,

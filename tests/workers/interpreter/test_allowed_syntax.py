@@ -1,4 +1,4 @@
-"""What a kernel may not say, because it could mean something else to the compiler than to the interpreter."""
+"""Syntax that is refused in kernels, because it may differ between the compiler and the interpreter."""
 
 import ast
 import math
@@ -24,7 +24,7 @@ NOT_PLAIN = {
     "x[0] = 3": "assigns to a part",
     "x = tl.static_range.__name__": "uses '__name__'",
     "x = __decide__(x)": "uses '__decide__'",
-    "x = x.handle": "uses 'handle', which is no member that kernels may ask for; write tuples in place of structures",
+    "x = x.handle": "uses 'handle', which is no member that kernels may use; write tuples in place of structures",
     "x = getattr(x, 'value', 0)": "Python's 'getattr'",
     "x = hasattr(x, 'value')": "Python's 'hasattr'",
     "x = isinstance(x, tl.constexpr)": "Python's 'isinstance'",
@@ -36,9 +36,9 @@ NOT_PLAIN = {
     "x = isinstance": "Python's 'isinstance'",
     "x = isinstance(isinstance, tl.tensor_descriptor)": "Python's 'isinstance'",
     "tl = x; x = isinstance(x, tl.tensor_descriptor)": "Python's 'isinstance'",
-    "x = list((1, 2))": "Python's 'list' for something else than a loop",
-    "x = tuple(range(3))": "Python's 'range' for something else than a loop",
-    "f(range)": "Python's 'range' for something else than a loop",
+    "x = list((1, 2))": "Python's 'list' outside a loop",
+    "x = tuple(range(3))": "Python's 'range' outside a loop",
+    "f(range)": "Python's 'range' outside a loop",
     "x = issubclass(x, tl.tensor_descriptor)": "Python's 'issubclass'",
     "x = tl.core": "'tl.core', which is host code",
     "x = tl.core.inspect.stack()": "'tl.core.inspect.stack', which is host code",
@@ -50,9 +50,9 @@ NOT_PLAIN = {
     "x = x.sum().append(1)": "uses 'append'",
     "x = f'{N}' == '3'": "makes a text",
     "x = '%s' % N": "makes a text",
-    "x = x if 1000 is 1000 else 0": "asks with 'is'",
-    "for i in range(3): x += i\n    else: x = 0": "'else' behind a loop",
-    "while x > 0: x -= 1\n    else: x = 0": "'else' behind a loop",
+    "x = x if 1000 is 1000 else 0": "compares with 'is'",
+    "for i in range(3): x += i\n    else: x = 0": "'else' after a loop",
+    "while x > 0: x -= 1\n    else: x = 0": "'else' after a loop",
     "x: tl.tensor": "without a value",
     "x = [i for i in (1, 2) if i]": "more than one 'for' with one name and no condition",
     "x = [i for i, j in ((1, 2), x)]": "more than one 'for' with one name and no condition",
@@ -61,7 +61,7 @@ NOT_PLAIN = {
     "x = [i for i in (1, 2)] + i": "uses 'i', a list's counter",
     "i = x; x = [x + i for i in (1, 2)]": "uses 'i', a list's counter",
     "z = x; y = [z for z in (z, z)]": "uses 'z', a list's counter",
-    "y = [N for N in (x, x)]": "stands for something else outside",
+    "y = [N for N in (x, x)]": "has another meaning outside",
     "y = [i.handle for i in (x, x)]": "uses 'handle'",
     "y = (i for i in (x, x))": "'generatorexp'",
     "x = (lambda y: y)(x)": "'lambda'",
@@ -76,7 +76,7 @@ NOT_PLAIN = {
     "x = tl.core.builtins.copyright": "'tl.core.builtins.copyright', which is host code",
     "tl.static_assert(True, tl.atomic_add(x, 1))": "in the text of an assertion",
     "x = f(tl.static_assert)": "'static_assert' without calling it",
-    "if x: N = N + 3": "uses 'N' where it may not be bound yet, and stands for something else outside: bind it before",
+    "if x: N = N + 3": "uses 'N' where it may not be bound yet, and the name has another meaning outside: bind it",
 }
 
 PLAIN = (
@@ -112,7 +112,7 @@ def test_what_only_calculates_is_plain(body: str):
 
 COMPUTED = {
     "return {1, 2}": "'set'", "return f'{x}'": "makes a text", "return x.append(1)": "uses 'append'",
-    "return (lambda hash: hash)(x)": "stands for something else outside", "import os": "statement 'import'",
+    "return (lambda hash: hash)(x)": "has another meaning outside", "import os": "statement 'import'",
 }  # fmt: skip
 
 

@@ -113,7 +113,7 @@ def kernel(a0, a1):
 
 
 def test_values_with_a_nan_are_sorted_as_ever():
-    """Sorting makes elements of bits. A comparison with NaN is false, so who is compared with it may be there twice."""
+    """Sorting makes elements of bits. A comparison with NaN is false, so a value compared with it may occur twice."""
     x = torch.tensor([3.0, NAN, 1.0, 2.0])
     run = interpret(SOURCE.format(expression="tl.sort(x)"), x, Out((4,)), draws=[[x]] * 4, N=4)
     assert [out.tolist() for (out,) in run.outputs] == [[1.0, 2.0, 3.0, 3.0]] * 4

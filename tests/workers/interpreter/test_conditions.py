@@ -1,4 +1,4 @@
-"""Who decides where a kernel goes on, and what that binds."""
+"""Conditions in kernels, and the names that they bind."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The interpreter against torch on whole operators, and what it says where a kernel is wrong."""
+"""The interpreter against torch on whole operators, and its reasons for wrong kernels."""
 
 import torch
 
@@ -186,7 +186,7 @@ NOT_KNOWN = {
     "a global that host code makes": (
         "def host():\n    return 3.0\n\n\nFACTOR = host()\n\n\n"
         "@triton.jit\ndef kernel(a0, a1):\n    tl.store(a1, tl.load(a0) * FACTOR)\n",
-        "'FACTOR' is made by host code",
+        "host code computes 'FACTOR'",
         15,
     ),
     "a block as a condition": (
@@ -252,7 +252,7 @@ def kernel(a0, a1, a2):
 
 
 def test_buffers_are_near_each_other_in_every_other_plan():
-    """Who is right only where they are far from each other is wrong."""
+    """A kernel that is right only if they are far apart is wrong."""
     source = """
 @triton.jit
 def kernel(a0, a1):

@@ -1,4 +1,4 @@
-"""Which parts of a kernel are numbered, and that it is so in every tree of one text."""
+"""Numbers of a kernel's expressions, equal in every tree of one text."""
 
 import ast
 

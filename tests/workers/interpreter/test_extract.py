@@ -1,4 +1,4 @@
-"""Of a candidate only kernels and plain constants are taken over; host code never runs."""
+"""Only kernels and plain constants of a candidate are extracted; host code never runs."""
 
 import pytest
 import triton

@@ -1,4 +1,4 @@
-"""Narrow floats round as torch rounds, survive memory, and truncate where Triton truncates."""
+"""Narrow floats round as in torch, survive memory, and truncate as in Triton."""
 
 import numpy as np
 import pytest

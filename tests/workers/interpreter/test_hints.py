@@ -5,7 +5,9 @@ import pytest
 import torch
 from triton import language as tl
 
+from tests.workers.devices.kernels import PLAIN, job_for
 from tests.workers.interpreter.stage import Out, interpret
+from tests.workers.interpreter.test_recompilation import outcome
 from workers.interpreter import hints
 from workers.interpreter.faults import NotInterpretable
 from workers.interpreter.formats import TensorValue
@@ -41,7 +43,7 @@ REFUSED = {
     "place = i": "tl.multiple_of in line 13",
     "p = tl.make_block_ptr(a0, (tl.multiple_of(a3, 8),), (1,), (0,), (16,), (0,))\n    place = i": "tl.multiple_of",
 }
-"""Bodies at a2 = 16 and a3 = 10, and what is said."""
+"""Bodies at a2 = 16 and a3 = 10, and their reasons."""
 
 TAKEN = {
     "place = tl.max_contiguous(tl.multiple_of(i, 16), 16)": lambda row, i: i,
@@ -127,3 +129,38 @@ def test_beliefs_follow_from_beliefs_and_end_where_they_are_true():
     sum_ = hints.apply(np.add, tl.int32, value, TensorValue(np.array([[1]], dtype=np.int32), tl.int32))
     assert (sum_.data, sum_.believed) == (6, 5)
     assert hints.apply(lambda data: data // 4, tl.int32, value).belief is None
+
+
+HINT = "tl.multiple_of(tl.max_contiguous(o, 4), 4)"
+MISPLACED = {
+    "in a branch": f"o = cols ^ 1\n    if n_cols < 0:\n        {HINT}",
+    "under another name": "o = cols ^ 1\n    if n_cols < 0:\n        p = o.to(tl.int32)\n        tl.multiple_of(p, 4)",
+    "in a loop": f"o = cols ^ 1\n    for _ in range(n_cols - 1000000):\n        {HINT}",
+    "in a loop that makes another": f"o = cols ^ 1\n    for _ in range(n_cols):\n        {HINT}\n        o += 4",
+    "behind a return": f"o = cols ^ 1\n    if n_cols > 0:\n        return\n    {HINT}",
+}
+IN_PLACE = {
+    "about a parameter": "tl.multiple_of(x_ptr, 16)\n    if n_cols < 0:\n        tl.multiple_of(x_ptr, 16)",
+    "about what is calculated": f"o = cols ^ 1\n    if n_cols < 0:\n        {HINT.replace('o,', 'o + 3,')}",
+    "where the compiler decides": f"o = cols ^ 1\n    if BLOCK > 1:\n        {HINT}",
+    "where it is made": f"if n_cols < 0:\n        o = cols ^ 1\n        p = o + 1\n        o = {HINT}",
+    "about a loop's counter": f"for o in range(n_cols):\n        o = {HINT}".replace(
+        "max_contiguous(o, 4)", "multiple_of(o, 1)"
+    ),
+    "about what a loop makes": f"o = cols ^ 1\n    for _ in range(n_cols):\n        o += 1\n        {HINT}",
+    "at its end": f"o = cols % n_cols\n    p = cols < n_cols\n    o = {HINT}",
+}
+
+
+def told(line: str) -> str:
+    return outcome(job_for(PLAIN.replace("    y = e", f"    {line}\n    y = e", 1)))
+
+
+@pytest.mark.parametrize("where", MISPLACED)
+def test_hints_about_values_from_elsewhere_are_refused(where: str):
+    assert "is a hint about a value that is made outside" in told(MISPLACED[where])
+
+
+@pytest.mark.parametrize("where", IN_PLACE)
+def test_hints_where_their_value_is_made_are_taken(where: str):
+    assert told(IN_PLACE[where]) == ""

@@ -1,4 +1,4 @@
-"""Inline assembly: the instructions that are known, and that a text says nothing besides."""
+"""Inline assembly: known instructions are computed, and any other text is refused."""
 
 import re
 
@@ -37,7 +37,7 @@ def form(name: str) -> str:
 
 
 def computed(name: str, *operands: np.ndarray, text: str = "", **said: object) -> np.ndarray:
-    """What a text gives in the form of `name`, but for what is said otherwise."""
+    """Compute a text in the form of `name`, with some parts replaced."""
     known = INSTRUCTIONS[name]
     given = {"constraints": known.constraints[0], "dtype": known.dtype, "pack": known.pack, "results": 1, **said}
     values = [TensorValue(data[None, None], given["dtype"]) for data in operands]

@@ -1,4 +1,4 @@
-"""What machine code does to global memory, by its text."""
+"""Accesses to global memory in the text of machine code."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What means something else on the device than in Python."""
+"""Constructs that differ between the device and Python."""
 
 import pytest
 import torch

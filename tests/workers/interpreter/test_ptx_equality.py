@@ -1,4 +1,4 @@
-"""Texts that only chance tells apart are alike, and no others."""
+"""Texts that differ only by chance are equal, and no others."""
 
 import pytest
 

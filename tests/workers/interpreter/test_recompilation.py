@@ -1,4 +1,4 @@
-"""What is interpreted must compile to the plan's kernels, whatever host code did to them meanwhile."""
+"""Interpreted code must compile to the plan's kernels, even if host code has changed them."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ CHANGED = {
 
 
 def outcome(job: MeasureJob) -> str:
-    """Why a variant is not interpreted, in a process of its own; empty if it may be."""
+    """Return the reason why a variant is not interpreted, in its own process; empty if it is."""
 
     def told(request: bytes) -> bytes:
         try:
@@ -100,7 +100,7 @@ ASKING = """    d = tl.make_tensor_descriptor(x_ptr, [n_cols], [1], [16])
     if {}:
         e = 2.0 * e
     y = e"""
-"""What a kernel asks of its arguments, and what it has made, is what Triton's compiler answers."""
+"""Kernels whose questions about values get the answers of Triton's compiler."""
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_kinds_that_a_kernel_may_ask_for(asked: str, answer: bool):
 
 
 def changed(job: MeasureJob, change: Callable[[Launch], dict[str, object]]) -> MeasureJob:
-    """The job with launches that say something else."""
+    """Return the job with other launches."""
     plans = [
         plan.model_copy(
             update={
@@ -174,5 +174,5 @@ def test_only_names_that_kernels_read_are_told():
         + "e = (lambda: 1)()\nCONFIGS = [triton.Config({})]\n"
     )
     told = outcome(job_for(source))
-    assert "left out is what only host code can work out: 'FACTOR' in line" in told
+    assert "values that only host code computes are missing: 'FACTOR' in line" in told
     assert "'e'" not in told and "CONFIGS" not in told

@@ -1,4 +1,4 @@
-"""What is written down while a kernel is compiled."""
+"""The record of a kernel's compilation."""
 
 import json
 
@@ -26,7 +26,7 @@ SOURCE = HEADER + PART + KERNEL.replace("\n    tl.store(", MORE).replace("cols, 
 
 
 def recorded() -> list[list[object]]:
-    """Of a launch: the functions with their arguments, what they had by turns, and what loops did not carry."""
+    """Return a launch's functions with arguments, descriptions by iteration, and names that loops do not carry."""
     job = job_for(SOURCE)
 
     def found(request: bytes) -> bytes:

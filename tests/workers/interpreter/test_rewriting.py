@@ -1,4 +1,4 @@
-"""Kernels are what Triton's compiler makes of them, where Python would make something else."""
+"""Kernels behave as in Triton's compiler where Python differs."""
 
 import textwrap
 
@@ -65,8 +65,8 @@ REFUSED = {
         "r = 0\nfor i in range((n - 5).to(tl.uint32), (n - 4).to(tl.uint32)):\n    r += 1", "overflows uint32"
     ),
     "steps of Python's range by name": ("r = 0\nfor i in range(0, 4, step=2):\n    r += 1", "'step'"),
-    "tables at compile time": ("k: tl.constexpr = table()\nr = k[0]", "more than a constant"),
-    "tensors at compile time": ("r = half(n)", "more than a constant"),
+    "tables at compile time": ("k: tl.constexpr = table()\nr = k[0]", "something else than a constant"),
+    "tensors at compile time": ("r = half(n)", "something else than a constant"),
 }  # fmt: skip
 SOURCE = """
 NOTHING = tl.constexpr(None)

@@ -1,4 +1,4 @@
-"""Memory whose unwritten parts seem to be like the written ones."""
+"""Memory whose unwritten parts repeat the written ones."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Layers, pairs and turns that are drawn by lot."""
+"""Random choice of layers, pairs and iterations."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""Which launches may wait for another program."""
+"""Launches whose programs may wait for another."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The interpreter is held to what the compiler had, and does what that makes of a loop."""
+"""The interpreter is compared with the compiler's record, and treats loops like the compiler."""
 
 import pytest
 
@@ -94,7 +94,7 @@ REFUSED = {
         "            s\n    s += 1\n    y = x + s",
         "has int 3 here, and the interpreter int 1",
     ),
-    "a constant that is none": ("k: tl.constexpr = pid < 0\n    y = x if not k else x + 1", "tl.constexpr is said of"),
+    "a constant that is none": ("k: tl.constexpr = pid < 0\n    y = x if not k else x + 1", "tl.constexpr annotates"),
 }  # fmt: skip
 TABLE = """
 T = tl.constexpr((1, 2.5))

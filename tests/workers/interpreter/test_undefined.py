@@ -1,4 +1,4 @@
-"""Undefined values are the same throughout a draw, and follow from what decides."""
+"""Undefined values are the same throughout a draw, and follow from the seed."""
 
 import numpy as np
 import pytest

@@ -77,4 +77,4 @@ def test_a_problem_that_cannot_be_judged_is_told_why(source: str, said: str) -> 
 
 def test_a_problem_that_ends_its_process_costs_one_jail() -> None:
     found = inspect(ProblemQuestion(source=forward("return x", init="import os; os._exit(3)")))
-    assert "the process that looks at it" in found.reason
+    assert "the process that inspects it" in found.reason

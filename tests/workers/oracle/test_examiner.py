@@ -221,7 +221,7 @@ def test_another_arena_is_attended():
 
 def test_orders_that_make_no_sense_are_refused():
     stage = Stage(operator("softmax"))
-    with pytest.raises(BadMessage, match="no order for a checker"):
+    with pytest.raises(BadMessage, match="not a command for an oracle"):
         stage.examiner.answer(Reset())
     stage.examiner.answer(SetOperator(operator=stage.operator, graphs=()))
     with pytest.raises(BadMessage, match="no reference for M=48,N=96"):

@@ -28,7 +28,7 @@ def test_damage_is_described_by_its_neighbour(buffer, name, side):
     place = start + run.plan.buffers[buffer].bytes if side == "after the end" else start - 3
     stage.card.arena[place : place + 3] ^= 0x55
     said = describe_damage(stage.card, stage.operator, [run], SEED)
-    assert said == f"it writes 3 bytes outside its buffers, {side} of {name} (M=48,N=96): mask what it stores"
+    assert said == f"it writes 3 bytes outside its buffers, {side} of {name} (M=48,N=96): mask its stores"
 
 
 def test_damage_of_any_run_is_found():

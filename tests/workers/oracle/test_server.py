@@ -105,7 +105,7 @@ class OpenedCard(PaperCard):
     memory_bytes = 2**26
     opened = SimpleNamespace(name="Paper H200", versions={"driver": "1"})
 
-    def beside(self) -> PaperCard:
+    def without_arena(self) -> PaperCard:
         return PaperCard()
 
 
@@ -160,6 +160,6 @@ def test_float32_is_float32():
 
 def test_a_checker_without_an_operator_says_so():
     examiner = Examiner(PaperCard(), AnswerCache(0))
-    with pytest.raises(Exception, match="no operator to judge by"):
+    with pytest.raises(Exception, match="no operator is set"):
         examiner._subject  # noqa: B018
     assert isinstance(respond(examiner, SetOperator.model_construct(operator=None, graphs=())), ExaminedRuns)

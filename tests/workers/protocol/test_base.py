@@ -24,7 +24,7 @@ def test_constants_of_all_kinds_are_seen() -> None:
     seen = deciding()
     assert seen["checks.bias.DEVIATIONS"] == "6.0" and seen["assembler.ptx.ptxas.MOST_STACK_BYTES"] == "24 * 2 ** 10"
     assert seen["devices.controls.TWICE"] == "(1.25, 4.0)" and seen["checks.location"] == "a module"
-    assert "devices.race.ROUND_S" not in seen
+    assert "devices.paired_timing.ROUND_S" not in seen
 
 
 @pytest.mark.parametrize("job", [trace_job("job"), measure_job("job"), confirm_job("job")])

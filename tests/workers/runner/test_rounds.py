@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.workers.oracle.paper import keyed_sum
-from tests.workers.paper_driver import Paper
+from tests.workers.paper_driver import Paper, code, on_paper
 from tests.workers.runner.plans import COUNT, OPERATOR, arena, bundle_of, kernel, machine_code, slots_of, supported
+from workers import driver
 from workers.commands import PairSide, RunSlot, TimedSample, TimingRound
 from workers.device_kernels import checksum_key, stream_seed, timed_content, zone_seed
 from workers.errors import BadMessage
@@ -16,7 +17,7 @@ from workers.runner.arena import Arena
 from workers.runner.filling import SlotFiller
 from workers.runner.loaded_plans import LoadedPlan
 from workers.runner.replay import LoadedKernels, ReplayedPlan
-from workers.runner.rounds import TimedRounds, check_round
+from workers.runner.rounds import RoundGraphs, TimedRounds, check_round
 
 SEED = "cd" * 16
 US = {PairSide.CANDIDATE: 20.0, PairSide.PACER: 30.0}
@@ -200,10 +201,10 @@ def test_clocks_are_read_before_every_sample_and_events_and_timer_count_from_the
     ("samples", "why"),
     [
         ((TimedSample(side=MINE, slots=(0,), decoys=(1,), streams=(1,)),), "lacks"),
-        ((TimedSample(side=MINE, slots=(0,), decoys=(4,), streams=(1, 2)),), "not there"),
+        ((TimedSample(side=MINE, slots=(0,), decoys=(4,), streams=(1, 2)),), "does not exist"),
         ((TimedSample(side=MINE, slots=(0,), decoys=(0,), streams=(1, 2)),), "used twice"),
-        ((sample(MINE, 4),), "not there"),
-        ((sample(MINE, -1),), "not there"),
+        ((sample(MINE, 4),), "does not exist"),
+        ((sample(MINE, -1),), "does not exist"),
         ((sample(MINE, 0, 1, streams=(1,)),), "lacks"),
         ((sample(MINE),), "lacks"),
         ((sample(MINE, 1, 1),), "used twice"),
@@ -228,3 +229,41 @@ def test_no_garbage_is_collected_while_samples_are_enqueued(stage):
     stage.rounds.time()
     assert on == [False, False]
     assert gc.isenabled()
+
+
+@pytest.fixture
+def paper() -> Iterator[Paper]:
+    with on_paper() as found:
+        yield found
+
+
+def calls(count: int) -> list:
+    """As many launches of a kernel, each with its number."""
+    function = driver.load_function(code(1, "work"), "kernel", 0)
+    launch = driver.make_launcher(function, (1, 1, 1), 32, 0)
+    kept = [driver.LaunchParameters([number]) for number in range(count)]
+    return [lambda stream, each=each: launch(stream, each.address) for each in kept]
+
+
+def test_calls_run_in_order_as_one(paper: Paper) -> None:
+    run = RoundGraphs(5).capture(calls(3))
+    assert not paper.launched
+    run(5)
+    assert [launched.parameters for launched in paper.launched] == [(0,), (1,), (2,)]
+    assert paper.log == ["graph"]
+
+
+def test_every_graph_is_one_of_its_own(paper: Paper) -> None:
+    graphs = RoundGraphs(5)
+    for count in (2, 3):
+        graphs.capture(calls(count))(5)
+    assert paper.log == ["graph", "graph"] and len(paper.launched) == 5
+
+
+def test_nothing_is_kept_after_clearing(paper: Paper) -> None:
+    graphs = RoundGraphs(5)
+    for _ in range(2):
+        graphs.capture(calls(1))
+    graphs.clear()
+    graphs.clear()
+    assert paper.destroyed == 2

@@ -130,7 +130,7 @@ def test_a_round_is_timed_once_and_only_what_is_still_loaded(opened) -> None:
     _, _, session = opened
     session.obey(load())
     time_round(session)
-    with pytest.raises(BadMessage, match="no round is ready"):
+    with pytest.raises(BadMessage, match="no round is prepared"):
         session.obey(TimeRound())
 
 
@@ -186,7 +186,7 @@ def test_loading_forgets_graphs_of_what_was_loaded_before(opened) -> None:
 
 def test_orders_for_the_checker_are_refused(opened) -> None:
     _, _, session = opened
-    with pytest.raises(BadMessage, match="'attend' is no order for a runner"):
+    with pytest.raises(BadMessage, match="'attend' is not a command for a runner"):
         session.obey(AttachArena(handle="", arena_bytes=0))
 
 
@@ -247,7 +247,7 @@ def test_a_runner_has_no_arena_until_it_is_told_how_large() -> None:
     child.close()
     other = ForkedChild(be)
     other.hear(30)
-    assert "before there is an arena" in str(other.ask(Reset(), 30))
+    assert "needs an arena" in str(other.ask(Reset(), 30))
     other.close()
 
 

@@ -3,8 +3,7 @@ import pytest
 from tests.workers.runner.plans import ARENA_BYTES, bundle_of, kernel, slots_of
 from workers.commands import RunSlot
 from workers.protocol import Bundle
-from workers.runner.errors import CannotRun
-from workers.runner.slots import SlotLayout
+from workers.runner.slots import CannotRun, SlotLayout
 
 SCRATCH = kernel(global_scratch_bytes=64, num_ctas=2)
 

@@ -2,7 +2,7 @@ import json
 import os
 import struct
 
-from workers.sandbox.child import HEADER, FrameStatus, close_all_but, unsettled, write
+from workers.sandbox.child import HEADER, FrameStatus, close_all_but, setup_failure, write
 from workers.sandbox.isolation import IsolationLayerMissing
 
 
@@ -11,8 +11,8 @@ def test_a_frame_is_a_status_and_a_length():
 
 
 def test_what_kept_it_from_settling_is_told_with_the_layer():
-    assert json.loads(unsettled(IsolationLayerMissing("pid", OSError("no")))) == ["pid", "pid: no"]
-    assert json.loads(unsettled(OSError("no"))) == ["", "no"]
+    assert json.loads(setup_failure(IsolationLayerMissing("pid", OSError("no")))) == ["pid", "pid: no"]
+    assert json.loads(setup_failure(OSError("no"))) == ["", "no"]
 
 
 def test_all_is_written_though_the_pipe_is_small():

@@ -13,7 +13,7 @@ from workers.sandbox import SandboxEnding, SandboxLimits
 from workers.sandbox.command import SandboxCommand
 from workers.sandbox.forkserver import ForkRequest, ForkServer, fork_server
 from workers.sandbox.isolation import Isolation
-from workers.sandbox.survey import strongest_walls
+from workers.sandbox.survey import strongest_isolation
 
 LIMITS = SandboxLimits(wall_s=30.0, cpu_s=20.0, memory_bytes=2**30, reply_bytes=2**20, processes=4)
 
@@ -24,8 +24,8 @@ def server():
         yield mine
 
 
-def shell(program, walls=None, limits=LIMITS):
-    return ForkRequest(walls or strongest_walls(), SandboxCommand(["/bin/sh", "-c", program], {}, []), limits)
+def shell(program, isolation=None, limits=LIMITS):
+    return ForkRequest(isolation or strongest_isolation(), SandboxCommand(["/bin/sh", "-c", program], {}, []), limits)
 
 
 def children_of(process):
@@ -81,11 +81,11 @@ def test_what_it_was_at_when_it_was_killed_is_done_again(server):
 
 
 def test_walls_that_cannot_be_put_up_are_told(server, tmp_path):
-    walls = Isolation(strongest_walls().layers, hidden=(str(tmp_path / "not-there"),))
-    if "tmpfs" not in walls.layers:
+    isolation = Isolation(strongest_isolation().layers, hidden=(str(tmp_path / "not-there"),))
+    if "tmpfs" not in isolation.layers:
         pytest.skip("this machine has no temporary filesystem")
     with pytest.raises(SandboxFailed, match="tmpfs"):
-        server.run(shell("exit 0", walls))
+        server.run(shell("exit 0", isolation))
 
 
 def test_a_fork_of_a_process_that_has_one_gets_its_own():

@@ -1,4 +1,4 @@
-"""The tree dies whichever walls the machine has."""
+"""The tree dies with any isolation of the machine."""
 
 import os
 import sys
@@ -11,22 +11,22 @@ import pytest
 from workers.sandbox import SandboxEnding, SandboxLimits
 from workers.sandbox.isolation import Isolation
 from workers.sandbox.supervisor import execute
-from workers.sandbox.survey import strongest_walls
+from workers.sandbox.survey import strongest_isolation
 
 LIMITS = SandboxLimits(wall_s=20.0, cpu_s=20.0, memory_bytes=2**29, reply_bytes=2**16, processes=16)
 WALLS = {
     "none": Isolation(frozenset()),
     "user": Isolation(frozenset({"user"})),
-    "no pid": strongest_walls().without("pid").without("proc"),
-    "all": strongest_walls(),
+    "no pid": strongest_isolation().without("pid").without("proc"),
+    "all": strongest_isolation(),
 }
 
 
 @pytest.fixture(params=WALLS)
-def walls(request):
+def isolation(request):
     wanted = WALLS[request.param]
-    if not wanted.layers <= strongest_walls().layers:
-        pytest.skip(f"this machine has only {strongest_walls().label}")
+    if not wanted.layers <= strongest_isolation().layers:
+        pytest.skip(f"this machine has only {strongest_isolation().label}")
     return wanted
 
 
@@ -41,7 +41,7 @@ def _text(path):
         return ""
 
 
-def test_orphans_in_sessions_of_their_own_are_killed(walls):
+def test_orphans_in_sessions_of_their_own_are_killed(isolation):
     mark = f"orphan-{uuid.uuid4()}"
 
     def leave(_):
@@ -54,11 +54,11 @@ def test_orphans_in_sessions_of_their_own_are_killed(walls):
         time.sleep(0.2)
         return b"left"
 
-    assert execute(walls, leave, b"", LIMITS).reply == b"left"
+    assert execute(isolation, leave, b"", LIMITS).reply == b"left"
     assert processes_named(mark) == []
 
 
-def test_a_run_that_hangs_is_killed_with_its_children(walls):
+def test_a_run_that_hangs_is_killed_with_its_children(isolation):
     mark = f"child-{uuid.uuid4()}"
 
     def hang(_):
@@ -66,10 +66,10 @@ def test_a_run_that_hangs_is_killed_with_its_children(walls):
             os.execv(sys.executable, [mark, "-c", "import time; time.sleep(600)"])
         time.sleep(600)
 
-    result = execute(walls, hang, b"", SandboxLimits(**{**LIMITS.__dict__, "wall_s": 1.0}))
+    result = execute(isolation, hang, b"", SandboxLimits(**{**LIMITS.__dict__, "wall_s": 1.0}))
     assert result.ending is SandboxEnding.TIMEOUT
     assert processes_named(mark) == []
 
 
-def test_exit_status_is_told(walls):
-    assert "exit status 5" in execute(walls, lambda _: os._exit(5), b"", LIMITS).detail
+def test_exit_status_is_told(isolation):
+    assert "exit status 5" in execute(isolation, lambda _: os._exit(5), b"", LIMITS).detail

@@ -7,18 +7,18 @@ import pytest
 from workers.sandbox import SandboxLimits
 from workers.sandbox.isolation import LAYERS, Isolation
 from workers.sandbox.supervisor import execute
-from workers.sandbox.survey import strongest_walls
+from workers.sandbox.survey import strongest_isolation
 
 LIMITS = SandboxLimits(wall_s=20.0, cpu_s=3.0, memory_bytes=2**28, reply_bytes=2**16)
 
 
 def need(layer):
-    if layer not in strongest_walls().layers:
+    if layer not in strongest_isolation().layers:
         pytest.skip(f"this machine has no layer '{layer}'")
 
 
 def inside(function, **limits):
-    return execute(strongest_walls(), function, b"", SandboxLimits(**{**LIMITS.__dict__, **limits}))
+    return execute(strongest_isolation(), function, b"", SandboxLimits(**{**LIMITS.__dict__, **limits}))
 
 
 def test_labels_name_the_layers_in_order():
@@ -32,7 +32,7 @@ def test_without_mounts_there_is_nothing_that_stands_on_them():
     assert Isolation(frozenset(LAYERS)).without("net").layers == set(LAYERS) - {"net"}
 
 
-def test_a_jail_keeps_a_place_to_write_to():
+def test_a_sandbox_keeps_a_place_to_write_to():
     assert "readonly" not in Isolation(frozenset(LAYERS)).without("tmpfs").layers
 
 

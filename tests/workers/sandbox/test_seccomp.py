@@ -6,16 +6,16 @@ import pytest
 
 from workers.sandbox import SandboxLimits
 from workers.sandbox.supervisor import execute
-from workers.sandbox.survey import strongest_walls
+from workers.sandbox.survey import strongest_isolation
 
 LIMITS = SandboxLimits(wall_s=20.0, cpu_s=10.0, memory_bytes=2**29, reply_bytes=2**16, processes=1)
 libc = ctypes.CDLL(None, use_errno=True)
 
-pytestmark = pytest.mark.skipif("seccomp" not in strongest_walls().layers, reason="no filter on system calls here")
+pytestmark = pytest.mark.skipif("seccomp" not in strongest_isolation().layers, reason="no filter on system calls here")
 
 
 def inside(function, processes=1):
-    return execute(strongest_walls(), function, b"", SandboxLimits(**{**LIMITS.__dict__, "processes": processes}))
+    return execute(strongest_isolation(), function, b"", SandboxLimits(**{**LIMITS.__dict__, "processes": processes}))
 
 
 @pytest.mark.parametrize("call", ["unshare", "ptrace", "chroot"])

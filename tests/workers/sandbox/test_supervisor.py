@@ -10,16 +10,16 @@ from workers.sandbox import SandboxEnding, SandboxLimits, child
 from workers.sandbox.child import DETAIL_BYTES, HEADER, FrameStatus
 from workers.sandbox.isolation import LAYERS, Isolation, IsolationLayerMissing
 from workers.sandbox.supervisor import execute
-from workers.sandbox.survey import strongest_walls
+from workers.sandbox.survey import strongest_isolation
 
 
 def test_a_layer_that_cannot_be_put_up_is_named(tmp_path):
     missing = tmp_path / "not-there"
-    walls = Isolation(strongest_walls().layers, hidden=(str(missing),))
-    if "tmpfs" not in walls.layers:
+    isolation = Isolation(strongest_isolation().layers, hidden=(str(missing),))
+    if "tmpfs" not in isolation.layers:
         pytest.skip("this machine has no temporary filesystem")
     with pytest.raises(IsolationLayerMissing) as refused:
-        execute(walls, lambda request: request, b"", SandboxLimits())
+        execute(isolation, lambda request: request, b"", SandboxLimits())
     assert refused.value.layer == "tmpfs"
 
 
@@ -34,7 +34,7 @@ def test_a_traceback_may_be_longer_than_a_reply():
     def fails(_):
         raise ValueError("x" * 2000)
 
-    result = execute(strongest_walls(), fails, b"", SandboxLimits(reply_bytes=10))
+    result = execute(strongest_isolation(), fails, b"", SandboxLimits(reply_bytes=10))
     assert result.ending is SandboxEnding.RAISED
     assert result.detail.endswith("x" * 2000 + "\n")
 
@@ -43,7 +43,7 @@ def test_a_traceback_is_cut_at_its_beginning():
     def fails(_):
         raise ValueError("é" * DETAIL_BYTES + " the end")
 
-    result = execute(strongest_walls(), fails, b"", SandboxLimits())
+    result = execute(strongest_isolation(), fails, b"", SandboxLimits())
     assert result.ending is SandboxEnding.RAISED
     assert len(result.detail.encode()) <= DETAIL_BYTES + 8
     assert result.detail.endswith("the end\n")
@@ -57,18 +57,18 @@ def test_no_frame_is_longer_than_its_kind_may_be(status, length):
                 child.write(descriptor, HEADER.pack(status, length) + bytes(length))
         os._exit(0)
 
-    assert execute(strongest_walls(), forges, b"", SandboxLimits(reply_bytes=10)).ending is SandboxEnding.FLOODED
+    assert execute(strongest_isolation(), forges, b"", SandboxLimits(reply_bytes=10)).ending is SandboxEnding.FLOODED
 
 
 def test_a_run_leaves_nothing_behind():
     before = descriptors()
-    execute(strongest_walls(), lambda _: os._exit(1), b"", SandboxLimits())
-    execute(strongest_walls(), lambda request: request, b"", SandboxLimits())
+    execute(strongest_isolation(), lambda _: os._exit(1), b"", SandboxLimits())
+    execute(strongest_isolation(), lambda request: request, b"", SandboxLimits())
     assert descriptors() == before
 
 
 def test_its_directory_is_removed():
-    reply = execute(strongest_walls(), lambda _: str(Path.cwd()).encode(), b"", SandboxLimits()).reply
+    reply = execute(strongest_isolation(), lambda _: str(Path.cwd()).encode(), b"", SandboxLimits()).reply
     directory = Path(reply.decode())
     assert directory.parent == Path(tempfile.gettempdir())
     assert not directory.exists()

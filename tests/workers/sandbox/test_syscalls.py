@@ -4,7 +4,7 @@ import pytest
 
 from workers.sandbox import SandboxLimits, syscalls
 from workers.sandbox.supervisor import execute
-from workers.sandbox.survey import strongest_walls
+from workers.sandbox.survey import strongest_isolation
 
 
 def test_a_refusal_of_the_kernel_is_told_with_its_reason():
@@ -23,4 +23,4 @@ def test_a_death_signal_is_taken():
         syscalls.die_with_parent(15)
         return str(os.getpid()).encode()
 
-    assert execute(strongest_walls(), ask, b"", SandboxLimits()).reply
+    assert execute(strongest_isolation(), ask, b"", SandboxLimits()).reply

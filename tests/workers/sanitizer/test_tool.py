@@ -59,7 +59,7 @@ def test_what_did_not_get_to_its_end_is_not_passed(tmp_path: Path, monkeypatch) 
     assert "does not start" in Sanitizer(str(tmp_path / "none"), "1").run("memcheck", REHEARSAL).detail
     monkeypatch.setattr(tool, "RUN_S", 0.2)
     slow = program.run("memcheck", REHEARSAL, (sys.executable, "-c", "import time; time.sleep(9)"))
-    assert slow.detail == "it did not end within 0.2 s"
+    assert slow.detail == "it did not finish within 0.2 s"
 
 
 HOARDERS = """

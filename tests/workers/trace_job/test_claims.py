@@ -101,7 +101,7 @@ def test_wrong_outputs_have_an_outcome_of_their_own():
 def test_a_kernel_is_what_its_name_says():
     (digest, kernel) = next(iter(honest().kernels.items()))
     other = kernel.model_copy(update={"num_warps": 8})
-    assert "not what its name says" in fault(honest().model_copy(update={"kernels": {digest: other}}))[1]
+    assert "does not match its digest" in fault(honest().model_copy(update={"kernels": {digest: other}}))[1]
 
 
 def test_copies_need_the_policy():
@@ -144,7 +144,7 @@ def test_strides_that_nobody_can_follow_are_refused_as_such(monkeypatch):
     monkeypatch.setattr(overlap, "MOST_TRIED", 0)
     two = [{"name": "y", "dtype": "float32"}, {"name": "z", "dtype": "float32"}]
     of = JOB.model_copy(update={"operator": operator(outputs=two)})
-    assert "strides of output 'z' are too entangled" in fault(changed(outputs=(whole, whole)), of)[1]
+    assert "strides of output 'z' are too complex" in fault(changed(outputs=(whole, whole)), of)[1]
 
 
 def test_elements_of_an_output_do_not_share_memory():

@@ -5,7 +5,7 @@ from triton.compiler.compiler import ASTSource
 from tests.workers.tracer.jobs import HEADER, candidate, traced
 from workers.protocol import Outcome, Stage
 from workers.targets import TARGETS
-from workers.tracer.compiler import Compiler
+from workers.tracer.compiler import Compiler, rehearse
 from workers.tracer.fake_device import gpu_target
 from workers.tracer.source import load, parse
 
@@ -103,3 +103,9 @@ def test_who_asks_for_clusters_is_told_what_they_are_not_for():
     assert traced(summed.replace("{}", "num_ctas=1")).outcome is Outcome.CORRECT
     alone, _ = error(candidate().replace("x * w, mask", "x + wrong, mask").replace(", BLOCK=", ", num_ctas=2, BLOCK="))
     assert "clusters" not in alone
+
+
+@pytest.mark.parametrize("name", ["sm_80", "sm_90", "gfx942"])
+def test_a_kernel_is_compiled_for_the_target(name: str) -> None:
+    kernel = rehearse(TARGETS[name]).kernel
+    assert kernel.target == name and "kernel" in kernel.assembly

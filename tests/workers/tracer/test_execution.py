@@ -1,7 +1,11 @@
+import time
+
 import pytest
 
 from tests.workers.tracer.jobs import ALLOCATE, LAUNCH, candidate, operator, shape, traced
 from workers.protocol import Outcome, Policy, ShapeRole, Stage
+from workers.protocol.job import BUSY
+from workers.tracer.execution import SHARE, TimeBudget
 
 TARGET_NAMES = ("sm_80", "sm_90", "sm_100", "gfx942")
 
@@ -127,3 +131,21 @@ def test_what_the_entry_does_wrong_is_told(source, outcome, stage):
 def test_results_of_another_type_are_told(returned):
     reply = traced(candidate(ALLOCATE + LAUNCH.replace("return y", returned)))
     assert (reply.outcome, reply.stage, reply.line) == (Outcome.WRONG_OUTPUT_TYPE, Stage.TRACE, 16)
+
+
+def test_what_is_left_is_enough_for_less():
+    allowance = TimeBudget(100.0)
+    assert allowance.suffices(SHARE * 100.0 - 5.0) and not allowance.suffices(SHARE * 100.0)
+
+
+def test_work_is_counted_by_the_processor():
+    allowance, began = TimeBudget(100.0), time.process_time()
+    while time.process_time() - began < 0.05:
+        pass
+    assert 0.05 <= allowance.spent_s < 10.0
+
+
+def test_waiting_is_counted_by_the_clock_and_less():
+    allowance, began = TimeBudget(100.0), time.perf_counter()
+    time.sleep(0.2)
+    assert 0.2 / BUSY <= allowance.spent_s <= time.perf_counter() - began

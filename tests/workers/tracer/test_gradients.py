@@ -76,9 +76,13 @@ def test_only_float_inputs_that_want_it_have_gradients() -> None:
 @pytest.mark.parametrize(
     ("body", "inputs", "reason"),
     [
-        ("return x * 2", (X, WEIGHT), "no output of the reference depends on 'weight'; say gradient = false"),
+        ("return x * 2", (X, WEIGHT), "no output of the reference depends on 'weight'; set gradient = false"),
         ("return x.detach() * 1", (X,), "no float output of the reference depends on an input"),
-        ("return x.sum(0)", (X,), "are of shapes \\[\\(5,\\)\\], but grad_y of \\[\\(3, 5\\)\\]"),
+        (
+            "return x.sum(0)",
+            (X,),
+            "have shapes \\[\\(5,\\)\\], but the declared gradients grad_y have \\[\\(3, 5\\)\\]",
+        ),
     ],
 )
 def test_what_has_no_gradient_is_refused(body: str, inputs: tuple[Input, ...], reason: str) -> None:

@@ -1,9 +1,9 @@
-"""NVIDIA kernels: PTX is parsed, held against the rules, printed anew and given to ptxas.
+"""NVIDIA kernels: PTX is parsed, checked against the rules, printed anew and passed to ptxas.
 
-tokens, cursor, statements, parser   text to `syntax.Module`
-scope, instructions, lint            the rules
-constants                            module-scope tables move to the constant bank
-canonical                            the module as text again
-ptxas                                text to machine code
-parameters, mix                      what the entry takes, its uses, and what the instructions say
+tokens, parser                    text to `syntax.PtxModule`
+scope, instructions, flow, lint   the rules
+constants                         module-scope tables move to the constant bank
+canonical                         the module as text again
+ptxas                             text to machine code
+parameters, mix                   parameters and their uses, and the instruction mix
 """

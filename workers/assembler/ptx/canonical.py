@@ -1,6 +1,6 @@
-"""A parsed module back to text: one statement a line, without comments, debug lines and the names that compilers chose.
+"""A parsed module printed as text: one statement per line, without comments, debug lines and compilers' names.
 
-Equal programs give equal text, and so equal machine code, whatever the candidate's functions and files were called.
+Equal programs give equal text, hence equal machine code, whatever the names of the candidate's functions and files.
 """
 
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ from workers.assembler.ptx.syntax import (
 
 @dataclass(frozen=True, slots=True)
 class CanonicalText:
-    """Canonical text, and for each of its lines the candidate's line that it came from."""
+    """Canonical text, with the candidate's line for each of its lines."""
 
     text: str
     lines: tuple[int | None, ...]
 
 
 def canonical_names(module: PtxModule) -> dict[str, str]:
-    """New names for the functions and variables of a module, by old name."""
+    """Return new names for the functions and variables of a module, by old name."""
     names: dict[str, str] = {}
     for index, variable in enumerate(module.variables):
         names[variable.name] = f"{variable.space}_{index}"
@@ -63,7 +63,7 @@ def _variable(item: PtxVariable, names: dict[str, str]) -> str:
 
 
 def _after_type(item: PtxVariable, word: str) -> bool:
-    """Pointer attributes of a parameter follow its type; alignment precedes it otherwise."""
+    """Return True for pointer attributes of a parameter, which follow its type; other alignments precede it."""
     return "ptr" in item.attributes and item.space == "param" and word[0] in "pga"
 
 

@@ -1,14 +1,14 @@
-"""Constant arrays of a module: from writable `.global` memory to the constant bank.
+"""Constant arrays of a module: moved from writable `.global` memory to the constant bank.
 
-LLVM places constant tables (libdevice's range reduction, `tl.sqrt`'s switches) in module-scope `.global` memory, which
-a kernel could also write and find again at its next launch. Moving them to `.const` takes the writing away. That is
-only the same program if nothing but loads follows their addresses, so the addresses are followed through the registers
-that hold them, and any other use is refused. The same holds for what is in `.const` memory already: its generic
-address can be written to, and the constant bank is read at addresses that are computed from such arrays alone.
+LLVM places constant tables (libdevice's range reduction, `tl.sqrt`'s switches) in module-scope `.global` memory. A
+kernel could write there and find the data at its next launch. In `.const` memory it cannot. The program stays the same
+only if the addresses are used for loads alone. So they are followed through registers, and any other use is refused.
+The same holds for arrays in `.const` memory: their generic address could be written to. The constant bank may be read
+only at addresses that are computed from such arrays.
 
-How far from an array a load may reach is not bounded, for honest code computes its offsets, too. It stays in the bank
-of the module's own arrays (`c[0x3]` in machine code): parameters and what the driver keeps beside them (`c[0x0]`), and
-lists of jumps (`c[0x2]`), lie in others. What a card answers beyond the last array was not looked at.
+The offset of a load from its array is not bounded, because honest code computes offsets too. The load stays in the bank
+of the module's own arrays (`c[0x3]` in machine code). Parameters and the driver's data (`c[0x0]`) and lists of jumps
+(`c[0x2]`) are in other banks. The values that a card returns beyond the last array were not examined.
 """
 
 from collections import defaultdict
@@ -29,8 +29,8 @@ def freeze(function: PtxFunction, names: frozenset[str]) -> PtxFunction:
         names: Module-scope `.global` and `.const` arrays.
 
     Raises:
-        Refused: If an address of one of them is used for anything but address arithmetic and loads, or something else
-            is used as an address in the constant bank.
+        AssemblyRefused: If the address of an array is used other than for address arithmetic and loads. Also if
+            another value is used as an address in the constant bank.
     """
     users = _users(function)
     pointers = _pointers(users, names)
@@ -38,7 +38,9 @@ def freeze(function: PtxFunction, names: frozenset[str]) -> PtxFunction:
     frozen = {key: _freeze_instruction(item, pointers) for key, item in touched.items()}
     for item in function.instructions:
         if id(item) not in frozen and any(word.partition("::")[0] == "const" for word in item.modifiers):
-            raise AssemblyRefused(f"'{item.opcode}' uses constant memory at an address that is no table's", item.line)
+            raise AssemblyRefused(
+                f"'{item.opcode}' uses constant memory at an address outside of its tables", item.line
+            )
     return replace(function, body=_rebuild(function.body, frozen)) if frozen and function.body else function
 
 
@@ -52,7 +54,7 @@ def _users(function: PtxFunction) -> dict[str, list[PtxInstruction]]:
 
 
 def _pointers(users: dict[str, list[PtxInstruction]], names: frozenset[str]) -> frozenset[str]:
-    """All names that may hold such an address: the arrays themselves, and registers computed from them."""
+    """Return all names that may hold such an address: the arrays, and registers computed from them."""
     found = {name for name in names if name in users}
     queue = list(found)
     while queue:
@@ -66,9 +68,9 @@ def _pointers(users: dict[str, list[PtxInstruction]], names: frozenset[str]) -> 
 
 
 def _derives(item: PtxInstruction, pointers: frozenset[str]) -> bool:
-    """Whether the instruction computes an address in its first operand from exactly one of `pointers`.
+    """Return True if the instruction computes an address in its first operand from exactly one of `pointers`.
 
-    A component of a vector register holds none: it has several names.
+    A component of a vector register does not count, because it has several names.
     """
     if not item.modifiers or not item.operands or len(item.operands[0]) != 1 or "." in item.operands[0][0]:
         return False
@@ -80,7 +82,7 @@ def _derives(item: PtxInstruction, pointers: frozenset[str]) -> bool:
 
 
 def _is_address(operand: tuple[str, ...]) -> bool:
-    """Whether an operand is a name, or a name plus a number."""
+    """Return True if an operand is a name, or a name plus a number."""
     return len(operand) == 1 or (len(operand) == 3 and operand[1] == "+" and operand[2].isdigit())
 
 
@@ -92,8 +94,8 @@ def _freeze_instruction(item: PtxInstruction, pointers: frozenset[str]) -> PtxIn
     is_load = item.head == "ld" and not {"global", "const"}.isdisjoint(item.modifiers)
     if not is_load or used != [address] or item.operands[address][0] != "[":
         raise AssemblyRefused(
-            f"'{item.opcode}' uses the address of module-scope memory; such memory may only be read, since what a "
-            "kernel writes there outlives its launch",
+            f"'{item.opcode}' uses the address of module-scope memory; such memory may only be read, because "
+            "data that a kernel writes there outlives its launch",
             item.line,
         )
     vector = [word for word in item.modifiers if word in ("v2", "v4")]

@@ -1,8 +1,8 @@
-"""Where a kernel's control can go: to labels and functions of its own, and back to where it came from.
+"""Control flow of a kernel: restricted to its own labels and functions, and to correct returns.
 
-Machine code jumps to whatever address it finds in a register or on the stack, and the judge's own kernels, which read
-clocks, lie in the same context. So nothing that a kernel can write may become such an address: indices of jumps are
-bounded by their lists, and functions do not call themselves, for ptxas keeps return addresses of those in local memory.
+Machine code jumps to any address in a register or on the stack. The judge's own kernels, which read clocks, are in the
+same context. So a kernel must not be able to write such an address. Indices of jumps are bounded by their lists.
+Functions must not call themselves, because ptxas keeps return addresses of recursive functions in local memory.
 """
 
 from collections import defaultdict
@@ -13,10 +13,10 @@ from workers.assembler.refusal import AssemblyRefused
 
 
 def check_calls(module: PtxModule) -> None:
-    """Hold a module's calls against the rule that no function calls itself, be it through others.
+    """Check that no function of a module calls itself, directly or through others.
 
     Raises:
-        Refused: If one does.
+        AssemblyRefused: If one does.
     """
     functions = {item.name for item in module.functions}
     left: dict[str, set[str]] = defaultdict(set)
@@ -34,12 +34,12 @@ def check_calls(module: PtxModule) -> None:
 
 
 def bound_jumps(function: PtxFunction) -> PtxFunction:
-    """Keep the index of every jump through a list (`brx.idx`) within that list.
+    """Clamp the index of every jump through a list (`brx.idx`) to the last entry of that list.
 
-    What is beyond it is a jump to wherever the memory behind the list says. Such an index becomes the last one.
+    An index beyond the list would jump to an address from the memory after it.
 
     Raises:
-        Refused: If a jump names no list, or something else than a register as its index.
+        AssemblyRefused: If a jump names no list, or its index is no register.
     """
     if function.body is None or not any(item.head == "brx" for item in function.instructions):
         return function
@@ -64,7 +64,7 @@ def _bound(block: PtxBlock, lists: dict[str, int]) -> PtxBlock:
 
 
 def _bound_of(jump: PtxInstruction, lists: dict[str, int]) -> PtxInstruction:
-    """What keeps the index of a jump within its list, under the same guard."""
+    """Return the instruction that clamps the index of a jump to its list, under the same guard."""
     index, targets = jump.operands if len(jump.operands) == 2 else ((), ())
     length = lists.get(targets[0], 0) if len(targets) == 1 else 0
     if len(index) != 1 or not length:

@@ -1,6 +1,6 @@
-"""What PTX instructions and special registers a kernel may use, and the class that each counts as.
+"""PTX instructions and special registers that a kernel may use, and the class of each instruction.
 
-Both lists say what is allowed; everything else is refused, so that an instruction of a later PTX cannot slip in.
+Both are lists of what is allowed; everything else is refused, including instructions of later PTX versions.
 The names are those of the PTX ISA, version 9.0, sections 9 (instructions) and 10 (special registers).
 """
 
@@ -28,27 +28,27 @@ _HEADS = {
         "st", "tensormap", "vote",
     ),
 }  # fmt: skip
-# By the class that an instruction counts as before its modifiers are looked at.
+# By the class of an instruction before its modifiers are considered.
 _CLASS_OF_HEAD = {head: name for name, heads in _HEADS.items() for head in heads}
 
 REFUSED_HEADS = {
-    "griddepcontrol": "programmatic dependent launch overlaps a kernel with its neighbours, so its time means nothing",
-    "nanosleep": "a kernel may not sleep: waiting for a length of time is a clock",
+    "griddepcontrol": "programmatic dependent launch overlaps a kernel with its neighbours, so its time is meaningless",
+    "nanosleep": "a kernel may not sleep: a timed wait is a clock",
     "discard": "discarding cache lines destroys memory outside the kernel's own results",
     "multimem": "multimem reaches other devices",
-    "pmevent": "performance events are the judge's",
+    "pmevent": "performance events are reserved for the judge",
     "brkpt": "breakpoints stop the device",
     **dict.fromkeys(
         ("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"),
-        "textures and surfaces are no part of a launch plan",
+        "launch plans do not support textures and surfaces",
     ),
     **dict.fromkeys(("alloca", "stacksave", "stackrestore"), "a stack of changing size cannot be bounded"),
 }
-"""Instructions refused with a reason of their own."""
+"""Instructions that are refused with a specific reason."""
 
 REFUSED_MODIFIERS = {
     "sys": "system scope reaches the host and other devices; use scope='gpu'",
-    "mmio": "memory-mapped I/O is no part of a launch plan",
+    "mmio": "launch plans do not support memory-mapped I/O",
     "multimem": "multimem reaches other devices",
 }
 
@@ -60,40 +60,40 @@ SPECIAL_REGISTERS = frozenset(
     | {"%laneid", "%warpid", "%nwarpid", "%cluster_ctarank", "%cluster_nctarank", "%is_explicit_cluster"}
     | {"%dynamic_smem_size", "%total_smem_size", "%aggr_smem_size"}
 )
-"""Registers that say where a thread is in its launch."""
+"""Registers with the position of a thread in its launch."""
 
 REFUSED_REGISTERS = {
     "%clock": "a kernel may not read clocks",
     "%globaltimer": "a kernel may not read timers",
     "%gridid": "it tells one launch from another",
     "%current_graph_exec": "it tells whether a launch is being timed",
-    "%smid": "which multiprocessor runs a program is the hardware's choice; use tl.program_id",
+    "%smid": "the hardware chooses the multiprocessor of a program; use tl.program_id",
     "%nsmid": "it identifies the device; take the number of multiprocessors on the host",
-    "%envreg": "environment registers are the driver's",
-    "%pm": "performance counters are the judge's",
+    "%envreg": "environment registers are reserved for the driver",
+    "%pm": "performance counters are reserved for the judge",
 }
-"""Registers refused with a reason of their own, by the beginning of their name."""
+"""Registers that are refused with a specific reason, by prefix of their name."""
 
 PRAGMAS = re.compile(r"nounroll|used_bytes_mask 0x[0-9a-f]{1,8}")
-"""Hints that LLVM writes, whole; others reach knobs of the assembler."""
+"""Hints that LLVM writes, in full; others change options of the assembler."""
 
 _BITS = re.compile(r"[a-z]+(\d+)(x2)?\Z")
 
 
 def is_known(instruction: PtxInstruction) -> bool:
-    """Whether the instruction is on the list."""
+    """Return True if the instruction is on the list."""
     return instruction.head in _CLASS_OF_HEAD
 
 
 def access_bytes(item: PtxInstruction) -> int:
-    """Bytes of memory that a thread reads or writes with a load or store; 0 if its type says none."""
+    """Return the bytes that a thread accesses with a load or store; 0 if its type gives no size."""
     vector = next((int(word[1:]) for word in item.modifiers if word in ("v2", "v4", "v8")), 1)
     bits = _BITS.match(item.modifiers[-1]) if item.modifiers else None
     return vector * int(bits[1]) * (2 if bits[2] else 1) // 8 if bits else 0
 
 
 def classify(instruction: PtxInstruction) -> str:
-    """The class of `workers.assembler.CLASSES` that an instruction counts as, `other` if it is not allowed."""
+    """Return the class of an instruction in `workers.assembler.CLASSES`, `other` if it is not allowed."""
     modifiers = instruction.modifiers
     kind = _CLASS_OF_HEAD.get(instruction.head, "other")
     if instruction.head in ("ld", "ldu", "st", "cp"):

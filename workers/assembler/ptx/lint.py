@@ -1,8 +1,8 @@
-"""The rules that a kernel's PTX must keep before it is assembled.
+"""Rules that a kernel's PTX must keep before it is assembled.
 
-The launch plan is only the whole truth about a candidate if its kernels cannot do what plans do not show: keep state
-between launches, read clocks, reach the host or other kernels. ptxas checks none of this. The rules are those of the
-kernel contract; what they do not name is refused.
+A launch plan describes a candidate completely only if its kernels cannot keep state between launches, read clocks, or
+reach the host or other kernels. ptxas checks none of this. The rules are those of the kernel contract; everything that
+they do not allow is refused.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -32,11 +32,11 @@ WARP_THREADS = 32
 """Threads of a warp on every NVIDIA target."""
 
 MOST_FUNCTIONS = 64
-"""Functions of a module. Honest kernels have one besides the entry for each helper that is not inlined."""
+"""Maximum number of functions; honest kernels have the entry and one for each helper that is not inlined."""
 MOST_VARIABLES = 64
-"""Module-scope variables; honest kernels have a few tables, and one for shared memory."""
+"""Maximum number of module-scope variables; honest kernels have a few tables, and one for shared memory."""
 _TRY_WAIT_OPERANDS = 3
-"""Operands of a wait: whether it is over, the barrier, and its phase. A fourth is a time."""
+"""Operands of a wait: its result, the barrier, and its phase. A fourth is a time."""
 
 _LIMITS = ("reqntid", "maxnreg", "minnctapersm", "explicitcluster", "reqnctapercluster")
 _EXTERNS = {
@@ -57,15 +57,15 @@ class LintedPtx:
 
 
 def lint(kernel: Kernel, arch: str, rules: "Mapping[str, Rule] | None" = None) -> LintedPtx:
-    """Hold a kernel's PTX against the rules and bring it into canonical form.
+    """Check a kernel's PTX against the rules and bring it into canonical form.
 
     Args:
         kernel: The kernel as traced.
-        arch: The architecture that the text must name, such as `sm_90a`.
-        rules: All of `RULES` if None.
+        arch: Required architecture of the text, such as `sm_90a`.
+        rules: Rules to check; all of `RULES` if None.
 
     Raises:
-        Refused: With the rule that is broken and, where known, the candidate's line.
+        AssemblyRefused: With the rule that is broken and, where known, the candidate's line.
     """
     module = parse(kernel.assembly)
     if module.target != arch or module.address_bits != 64:
@@ -110,13 +110,13 @@ def _check_names(module: PtxModule, kernel: Kernel) -> None:
 def _check_counts(module: PtxModule) -> None:
     if len(module.functions) > MOST_FUNCTIONS:
         raise AssemblyRefused(
-            f"the kernel has {len(module.functions)} functions, and {MOST_FUNCTIONS} are the most; let Triton inline "
+            f"the kernel has {len(module.functions)} functions; the maximum is {MOST_FUNCTIONS}: let Triton inline "
             "helpers (no noinline=True)"
         )
     if len(module.variables) > MOST_VARIABLES:
         raise AssemblyRefused(
-            f"the kernel declares {len(module.variables)} variables in module-scope memory, and {MOST_VARIABLES} are "
-            "the most; pass tables as tensors"
+            f"the kernel declares {len(module.variables)} variables in module-scope memory; the maximum is "
+            f"{MOST_VARIABLES}: pass tables as tensors"
         )
 
 
@@ -132,7 +132,7 @@ def _check_variables(module: PtxModule, kernel: Kernel) -> None:
         if item.space not in ("global", "const"):
             raise AssemblyRefused(f"the kernel declares module-scope .{item.space} memory '{item.name}'", item.line)
         if item.linkage:
-            reason = f"the kernel declares .{item.linkage} memory '{item.name}' that others could reach"
+            reason = f"the kernel declares .{item.linkage} memory '{item.name}' that other kernels could reach"
             raise AssemblyRefused(reason, item.line)
         if item.values is None:
             raise AssemblyRefused(
@@ -145,7 +145,9 @@ def _check_variables(module: PtxModule, kernel: Kernel) -> None:
 def _check_functions(module: PtxModule, kernel: Kernel) -> None:
     for function in module.functions:
         if any(item.space != "param" for item in (*function.parameters, *function.results)):
-            raise AssemblyRefused(f"the function '{function.name}' takes something else than parameters", function.line)
+            raise AssemblyRefused(
+                f"the function '{function.name}' has a parameter outside of .param memory", function.line
+            )
         linkages = ("visible",) if function.entry else ("",)
         if function.linkage not in linkages:
             raise AssemblyRefused(
@@ -179,7 +181,7 @@ def _check_calls(module: PtxModule, kernel: Kernel) -> None:
 
 
 def _check_bodies(module: PtxModule, kernel: Kernel) -> None:
-    """What stands in functions besides instructions."""
+    """Check everything in functions except instructions."""
     for scope in scopes(module):
         function = scope.function
         for item in function.body.walk() if function.body else ():
@@ -210,13 +212,11 @@ def _check_instruction(item: PtxInstruction) -> None:
         if word in REFUSED_MODIFIERS:
             raise AssemblyRefused(f"'{item.opcode}': {REFUSED_MODIFIERS[word]}", item.line)
     if item.head == "mbarrier" and "try_wait" in item.modifiers and len(item.operands) > _TRY_WAIT_OPERANDS:
-        raise AssemblyRefused(
-            f"'{item.opcode}' waits for a length of time, which is a clock; leave the time out", item.line
-        )
+        raise AssemblyRefused(f"'{item.opcode}' is a timed wait, which is a clock; leave the time out", item.line)
 
 
 def _names_used(item: PtxInstruction, scope: NameScope) -> Iterator[str]:
-    """Names among the operands; the target of a call is checked here and left out."""
+    """Yield the names among the operands, except the target of a call, which is checked here."""
     operands = item.operands
     if item.head == "call":
         at = 1 if operands and operands[0][0] == "(" else 0
@@ -258,16 +258,16 @@ def _check_entry(module: PtxModule, kernel: Kernel) -> None:
         raise AssemblyRefused(f"the entry is called '{entry.name}', not '{ENTRY}'")
     threads = prod(entry.limits.get("reqntid", (0,)))
     if threads != kernel.num_warps * WARP_THREADS:
-        raise AssemblyRefused(f"the assembly asks for {threads} threads, the plan for {kernel.num_warps} warps of 32")
+        raise AssemblyRefused(f"the assembly declares {threads} threads, the plan {kernel.num_warps} warps of 32")
     cluster = prod(entry.limits.get("reqnctapercluster", (1,)))
     if cluster != kernel.num_ctas:
-        raise AssemblyRefused(f"the assembly asks for clusters of {cluster}, the plan for {kernel.num_ctas}")
+        raise AssemblyRefused(f"the assembly declares clusters of {cluster}, the plan {kernel.num_ctas}")
     if entry.results:
-        raise AssemblyRefused("the entry returns something")
+        raise AssemblyRefused("the entry returns a value")
 
 
 Rule = Callable[[PtxModule, Kernel], None]
-"""Holds an assembly against one rule; raises `AssemblyRefused`."""
+"""Check of an assembly against one rule; raises `AssemblyRefused`."""
 
 RULES: dict[str, Rule] = {
     "names": _check_names,
@@ -280,4 +280,4 @@ RULES: dict[str, Rule] = {
     "bodies": _check_bodies,
     "entry": _check_entry,
 }
-"""The rules, in the order in which they are held. Nothing but tests takes one out."""
+"""The rules, in the order of their checks. Only tests remove one."""

@@ -1,4 +1,4 @@
-"""What PTX instructions say about how a kernel works: counts by class, memory path, matrix units."""
+"""Instruction mix of a PTX kernel: counts by class, memory path, matrix units."""
 
 import re
 from collections import Counter
@@ -15,11 +15,11 @@ _MULTIPLIES = {"mma", "mma_async"}
 _TYPES = {"f16", "bf16", "tf32", "f32", "f64", "s32", "s8", "u8", "s4", "u4", "b1"} | {
     "e4m3", "e5m2", "e3m2", "e2m3", "e2m1",
 }  # fmt: skip
-"""Words for types of what matrix instructions multiply and add up."""
+"""Modifiers for the types of factors and sums of matrix instructions."""
 _BYTEWISE = ("dp2a", "dp4a")
-"""Instructions that multiply bytes, apart from the matrix units."""
+"""Instructions that multiply bytes outside of the matrix units."""
 _BULK_BYTES = 16
-"""Width that a bulk copy counts as: no thread loads, and the copy engine's granule is 16 bytes (PTX, cp.async.bulk)."""
+"""Width of a bulk copy: no thread loads, and the copy engine's granule is 16 bytes (PTX, cp.async.bulk)."""
 
 
 def read_mix(functions: Sequence[PtxFunction]) -> InstructionMix:
@@ -30,7 +30,7 @@ def read_mix(functions: Sequence[PtxFunction]) -> InstructionMix:
     products = [item for item in instructions if _multiplies(item)]
     return InstructionMix(
         instructions={name: counts[name] for name in CLASSES},
-        load_width_bytes=max((_load_width(item) for item in instructions), default=0),
+        load_width_bytes=max((_width(item) for item in instructions if classify(item) == "load_global"), default=0),
         memory_path=_memory_path(instructions),
         tensor_core=_tensor_core(instructions),
         loops=any(_flow(function).jumps_back for function in functions),
@@ -46,34 +46,25 @@ def read_mix(functions: Sequence[PtxFunction]) -> InstructionMix:
 
 
 def _open_barriers(instructions: Sequence[PtxInstruction]) -> int:
-    """Barriers in shared memory that are initialised in more places than they are invalidated in."""
+    """Return the barriers in shared memory that are initialised in more places than invalidated."""
     said = Counter(item.modifiers[0] for item in instructions if item.head == "mbarrier" and item.modifiers)
     return max(0, said["init"] - said["inval"])
 
 
-def _load_width(item: PtxInstruction) -> int:
-    return _width(item) if classify(item) == "load_global" else 0
-
-
 def _thread_bytes(item: PtxInstruction) -> int:
-    is_own = classify(item) in ACCESSES and "bulk" not in item.modifiers
-    return _width(item) if is_own else 0
+    return _width(item) if classify(item) in ACCESSES and "bulk" not in item.modifiers else 0
 
 
 def _awaited_bytes(item: PtxInstruction) -> int:
-    """Bytes of bulk copies that an instruction says a barrier has to wait for."""
+    """Return the bytes of bulk copies that an instruction makes a barrier wait for."""
     awaited = item.operands[-1] if item.head == "mbarrier" and "expect_tx" in item.modifiers else ()
     return int(awaited[0]) if len(awaited) == 1 and awaited[0].isdecimal() else 0
 
 
 def _width(item: PtxInstruction) -> int:
-    """Bytes of global memory that a thread reads or writes with a load, store or copy."""
-    if item.head == "cp":
-        return _copy_width(item)
-    return access_bytes(item)
-
-
-def _copy_width(item: PtxInstruction) -> int:
+    """Return the bytes of global memory that a thread accesses with a load, store or copy."""
+    if item.head != "cp":
+        return access_bytes(item)
     if "bulk" in item.modifiers:
         return _BULK_BYTES
     size = item.operands[2] if len(item.operands) > 2 else ()
@@ -96,7 +87,7 @@ def _tensor_core(instructions: Sequence[PtxInstruction]) -> TensorCore:
 
 
 def _multiplies(item: PtxInstruction) -> bool:
-    """Whether it is a product of matrices, or of bytes; other matrix instructions load, wait and copy."""
+    """Return True for products of matrices or bytes; other matrix instructions load, wait and copy."""
     words = {item.head, *item.modifiers}
     return item.head in _BYTEWISE or (classify(item) == "matrix" and not words.isdisjoint(_MULTIPLIES))
 
@@ -106,14 +97,14 @@ def _types(item: PtxInstruction) -> list[str]:
 
 
 def _sums(item: PtxInstruction) -> list[str]:
-    """The type of the result, which comes first. Those of `tcgen05` are in a register, where no instruction tells."""
+    """Return the type of the result, which comes first; `tcgen05` has it in a register, where it is not visible."""
     return [] if item.head in _BYTEWISE else _types(item)[:1]
 
 
 def _factors(item: PtxInstruction) -> list[str]:
-    """Types of what a product multiplies, which come after that of its result.
+    """Return the types of a product's factors, which follow the type of its result.
 
-    `wmma` leaves them out where they are float16, and names both accumulators; `tcgen05` names a kind.
+    `wmma` omits them for float16 and names both accumulators; `tcgen05` names a kind.
     """
     if item.head in _BYTEWISE:
         return ["s8"]
@@ -124,14 +115,14 @@ def _factors(item: PtxInstruction) -> list[str]:
 
 
 def _looped(function: PtxFunction) -> list[PtxInstruction]:
-    """Instructions of one turn of a function's innermost loops."""
+    """Return the instructions of one iteration of a function's innermost loops."""
     items = _items(function)
     passed = _flow(function).turns([classify(item) if isinstance(item, PtxInstruction) else "" for item in items])
     return [item for place in passed if isinstance(item := items[place], PtxInstruction)]
 
 
 def _flow(function: PtxFunction) -> LoopFlow:
-    """How a function's statements follow one another; of labels with one name, the last one above a jump is meant."""
+    """Return the control flow of a function; among labels of the same name, a jump means the last one above it."""
     seen: dict[str, int] = {}
     ahead: dict[str, list[int]] = {}
     jumps: dict[int, int] = {}

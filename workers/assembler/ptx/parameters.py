@@ -1,7 +1,7 @@
-"""What the entry of a PTX module takes, and what instructions may do with parameters.
+"""Parameters of a PTX module's entry, and the instructions that may use them.
 
-The assembler keeps more than parameters in the memory that they are in: before them lies what `%current_graph_exec`,
-`%gridid` and `%envreg` read. So parameters are only loaded by name, within their size, and their addresses go nowhere.
+The memory of parameters has more in it: before them are the values of `%current_graph_exec`, `%gridid` and `%envreg`.
+So parameters may only be loaded by name, within their size, and their addresses may not be used otherwise.
 """
 
 import re
@@ -18,10 +18,10 @@ _TYPES = {f"{letter}{bits}": (letter, bits // 8) for letter in "busf" for bits i
 
 
 def read_parameter(item: PtxVariable) -> EntryParameter:
-    """The parameter that a PTX declaration stands for.
+    """Read the parameter of a PTX declaration.
 
     Raises:
-        Refused: If it is of a form that Triton does not write.
+        AssemblyRefused: If Triton does not write such a declaration.
     """
     letter, size = _TYPES.get(item.type, ("", 0))
     if item.space != "param" or not letter or len(item.extents) > 1 or item.values is not None:
@@ -34,10 +34,10 @@ def read_parameter(item: PtxVariable) -> EntryParameter:
 
 
 def check_parameters(scope: NameScope) -> None:
-    """Hold what a function does with its parameters, and with those of its calls, against the rule.
+    """Check a function's uses of its parameters, and of those of its calls.
 
     Raises:
-        Refused: If one is used for anything but loads and calls, or is read or written beyond its size.
+        AssemblyRefused: If a parameter is used other than in loads and calls, or beyond its size.
     """
     taken = frozenset(item.name for item in scope.function.parameters)
     for item, names in scope.steps():
@@ -62,16 +62,14 @@ def _is_parameter(name: str, names: BlockNames) -> bool:
 
 
 def _check_access(item: PtxInstruction, names: BlockNames, forbidden: frozenset[str]) -> None:
-    """Hold a load or store against the size of what it names: `[name]` or `[name+8]`, within it."""
+    """Check that a load or store at `[name]` or `[name+8]` is within the size of the name."""
     at = 1 if item.head == "ld" else 0
     address = item.operands[at] if len(item.operands) == 2 else ()
     elsewhere = item.operands[1 - at] if len(item.operands) == 2 else ()
     variable = names.find(address[1]) if len(address) in (3, 5) and address[0] == "[" else None
     named = variable is not None and variable.space == "param" and _ACCESS.fullmatch(item.opcode)
     if variable is None or not named or any(_is_parameter(name, names) for name in elsewhere):
-        raise AssemblyRefused(
-            f"'{item.opcode}' must name what it reads or writes: [parameter] or [parameter+4]", item.line
-        )
+        raise AssemblyRefused(f"'{item.opcode}' must name its parameter: [parameter] or [parameter+4]", item.line)
     if variable.name in forbidden:
         raise AssemblyRefused(f"'{item.opcode}' writes the parameter '{variable.name}'", item.line)
     offset, width = _offset(address), access_bytes(item)
@@ -82,7 +80,7 @@ def _check_access(item: PtxInstruction, names: BlockNames, forbidden: frozenset[
 
 
 def _offset(address: tuple[str, ...]) -> int | None:
-    """The number in `[name+8]`, 0 if there is none; None if it is not written as a compiler writes it."""
+    """Return the number in `[name+8]`, 0 if there is none; None if no compiler would write it so."""
     if len(address) == 3:
         return 0
     sign, number = address[2:4]
@@ -90,6 +88,6 @@ def _offset(address: tuple[str, ...]) -> int | None:
 
 
 def bytes_of(variable: PtxVariable) -> int:
-    """Bytes that a parameter takes; 0 if its declaration leaves that open."""
+    """Return the size of a parameter; 0 if its declaration leaves it open."""
     _, size = _TYPES.get(variable.type, ("", 0))
     return size * prod(int(extent or 0) for extent in variable.extents)

@@ -1,4 +1,4 @@
-"""NVIDIA kernels: the rules, then the ptxas of the installed Triton in a jail of its own."""
+"""NVIDIA kernels: the rules, then the ptxas of the installed Triton in a sandbox of its own."""
 
 import re
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ from workers.sandbox import CommandResult, SandboxEnding, SandboxLimits, run_com
 from workers.targets import Target
 
 FLAGS = ("-v", "--regAllocOptLevel=2")
-"""What Triton 3.7 passes, without its line information. 3.6 leaves the second out; its ptxas for targets below sm_100
-is the same build (12.8.93), so that with one set of flags both give the same machine code there."""
+"""Flags of Triton 3.7, without its line information. 3.6 omits the second; its ptxas for targets below sm_100 is the
+same build (12.8.93), so with the same flags both give the same machine code there."""
 LIMITS = SandboxLimits(wall_s=15.0, cpu_s=15.0, memory_bytes=4 * 2**30, reply_bytes=64 * 2**20, processes=8)
-"""Triton's own kernels need under 1 s and 200 MB; a kernel that needs more is not worth its seconds."""
+"""Limits of ptxas; Triton's own kernels need under 1 s and 200 MB."""
 MOST_STACK_BYTES = 24 * 2**10
-"""Local memory that a thread may have. A card sets as much aside for every thread that it can hold: 6.6 GB of an H100.
-Of 950 kernels that people's sources in the honest gallery come to, on sm_90, none takes more than 4,008 bytes; one of
-those that tuning comes to takes 18,344, and is right."""
+"""Maximum local memory per thread. A card reserves it for every thread that it can hold: 6.6 GB of an H100. On sm_90,
+none of 950 kernels compiled from the honest gallery's sources takes more than 4,008 bytes. One correct kernel from
+tuning takes 18,344."""
 
 _SOURCE, _RESULT = "kernel.ptx", "kernel.cubin"
 _SPILLS = re.compile(
@@ -36,12 +36,12 @@ _MESSAGE = re.compile(r"ptxas[-a-z]* kernel\.ptx, line (\d+); (error .*)")
 
 
 def assemble_ptx(kernel: Kernel, target: Target, rules: Mapping[str, Rule] = RULES) -> MachineCode:
-    """Lint, by all rules or those that are given, and assemble a kernel for an NVIDIA target.
+    """Lint a kernel by the rules and assemble it for an NVIDIA target.
 
     Raises:
-        Refused: If it breaks a rule or ptxas does not take it.
+        AssemblyRefused: If it breaks a rule or ptxas rejects it.
         ToolMissing: If the installed Triton has no ptxas for the target.
-        JailFailed: If the jail cannot be set up.
+        SandboxFailed: If the sandbox cannot be set up.
     """
     capability = target.capability[0] * 10 + target.capability[1]
     linted = lint(kernel, sm_arch_from_capability(capability), rules)
@@ -68,18 +68,18 @@ def assemble_ptx(kernel: Kernel, target: Target, rules: Mapping[str, Rule] = RUL
 
 
 def _check_calls(spills: Mapping[str, int]) -> None:
-    """Hold what functions spill, by name, against the rule that return addresses stay in registers.
+    """Check spills, by function, against the rule that return addresses stay in registers.
 
-    ptxas spills them like anything else where registers run short, into memory that a kernel can write. It does not say
-    which registers they were; functions of honest kernels take scalars and spill nothing.
+    Where registers run short, ptxas may spill a return address into memory that a kernel can write. It does not report
+    which registers it spills. Functions of honest kernels take scalars and spill nothing.
 
     Raises:
-        Refused: If a function that is called spills.
+        AssemblyRefused: If a function that is called spills.
     """
     if any(count for name, count in spills.items() if name != ENTRY):
         raise AssemblyRefused(
-            "a function that is not inlined needs more registers than it can have, and might spill the address that it "
-            "returns to; let Triton inline it (no noinline=True)",
+            "a function that is not inlined spills registers, which may include its return address; let Triton inline "
+            "it (no noinline=True)",
             outcome=Outcome.COMPILE_ERROR,
         )
 
@@ -87,8 +87,8 @@ def _check_calls(spills: Mapping[str, int]) -> None:
 def _check_stack(size: int) -> None:
     if size > MOST_STACK_BYTES:
         raise AssemblyRefused(
-            f"a thread of the kernel takes {size} bytes of local memory, and {MOST_STACK_BYTES} are the most: a card "
-            "sets that aside for all threads that it can hold; use smaller blocks or more warps",
+            f"a thread of the kernel takes {size} bytes of local memory; the maximum is {MOST_STACK_BYTES}, because a "
+            "card reserves it for all threads that it can hold: use smaller blocks or more warps",
             outcome=Outcome.COMPILE_ERROR,
         )
 
@@ -101,7 +101,7 @@ def _command(capability: int) -> list[str]:
 
 
 def _explain(result: CommandResult, log: str, linted: LintedPtx) -> AssemblyRefused:
-    """Say what ptxas said, with the candidate's line in place of the text's."""
+    """Turn ptxas's error into a refusal, with the candidate's line."""
     messages = _MESSAGE.findall(log)
     if not messages:
         said = log.strip().splitlines()[-1:] or [f"exit status {result.status}"]

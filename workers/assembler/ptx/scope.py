@@ -1,4 +1,4 @@
-"""The names that a function may use, and where it may use them."""
+"""Names that a function may use, by place."""
 
 import re
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ from workers.assembler.ptx.syntax import PtxBlock, PtxFunction, PtxInstruction, 
 from workers.assembler.refusal import AssemblyRefused
 
 _RESERVED = re.compile(r"(kernel|(function|const|shared|global|parameter)_\d+)\Z")
-"""Names that canonical text gives."""
+"""Names that canonical text uses."""
 _RESERVED_COUNTED = re.compile(r"(function|const|shared|global|parameter)_\d*\Z")
-"""Beginnings of counted names that, with a number behind them, are names that canonical text gives."""
+"""Prefixes of counted registers that, with a number, are names that canonical text uses."""
 _COMPILER_REGISTERS = frozenset(("%p", "%rs", "%r", "%rd", "%rq", "%f", "%fd", "%h", "%hh", "%SP", "%SPL"))
 """The only names with a percent sign that LLVM's PTX back end declares; all others are special registers."""
 _COMPONENT = re.compile(r"\.[xyzwrgba]\Z")
@@ -18,19 +18,19 @@ _COUNT_DIGITS = 8
 
 
 def without_component(name: str) -> str:
-    """The register that a name such as `v.x` is a component of; other names as they are."""
+    """Return the register of a component such as `v.x`; other names unchanged."""
     return _COMPONENT.sub("", name) if "." in name else name
 
 
 class BlockNames:
-    """The names that are declared at one place of a function: those of its block so far, and of the blocks around."""
+    """Names that are declared at one place of a function: in its block so far, and in the blocks around it."""
 
     def __init__(self, known: frozenset[str], outer: "BlockNames | None" = None) -> None:
         """Start a block.
 
         Args:
-            known: Names that hold everywhere in the function: labels and module-scope variables.
-            outer: Names of the block around.
+            known: Names that are valid everywhere in the function: labels and module-scope variables.
+            outer: Names of the surrounding block.
         """
         self._known = known
         self._outer = outer
@@ -39,7 +39,7 @@ class BlockNames:
         self._found: dict[str, PtxVariable | None] = {}
 
     def add(self, variable: PtxVariable) -> None:
-        """Declare a variable, or as many registers as it counts."""
+        """Declare a variable, or its counted registers."""
         self._found.clear()
         if not variable.count:
             self._own[variable.name] = variable
@@ -47,22 +47,22 @@ class BlockNames:
             self._counted[variable.name] = variable
 
     def inside(self) -> "BlockNames":
-        """The names at the beginning of a block inside this one."""
+        """Return the names at the beginning of a block inside this one."""
         return BlockNames(self._known, self)
 
     def declares(self, name: str) -> bool:
-        """Whether an operand may say this name: a local one, a label, module memory, or a register's component."""
+        """Return True if an operand may use this name: a local, a label, module memory, or a register's component."""
         return name in self._known or self.find(without_component(name)) is not None
 
     def find(self, name: str) -> PtxVariable | None:
-        """The nearest local variable of this name, None if there is none."""
+        """Return the nearest local variable of this name; None if there is none."""
         if name not in self._found:
             found = self._own.get(name) or self._find_counted(name)
             self._found[name] = found or (self._outer.find(name) if self._outer else None)
         return self._found[name]
 
     def _find_counted(self, name: str) -> PtxVariable | None:
-        """The variable `%r<count>` that the name is one of: a prefix with a number below its count."""
+        """Return the variable `%r<count>` that covers the name: a prefix with a number below its count."""
         for cut in range(len(name) - 1, max(0, len(name) - _COUNT_DIGITS - 1), -1):
             number = name[cut:]
             if not number.isdigit():
@@ -75,14 +75,14 @@ class BlockNames:
 
 @dataclass(frozen=True, slots=True)
 class ModuleNames:
-    """Names of a module: of its functions and of its variables."""
+    """Names of a module's functions and variables."""
 
     functions: frozenset[str]
     variables: frozenset[str]
 
     @classmethod
     def of(cls, module: PtxModule) -> "ModuleNames":
-        """Collect them."""
+        """Collect the names of a module."""
         functions = frozenset(item.name for item in module.functions)
         return cls(functions, frozenset(item.name for item in module.variables))
 
@@ -90,8 +90,8 @@ class ModuleNames:
 class NameScope:
     """Names of a function and of the module around it.
 
-    A name is never both one of the module and a local one: hiding is refused rather than resolved. Blocks of a function
-    are held apart, as the assembler does: what one declares is not there behind its end.
+    A local name must not equal a name of the module: hiding is refused rather than resolved. As in the assembler, a
+    block's names are not valid after its end.
 
     Attributes:
         function: The function.
@@ -103,8 +103,8 @@ class NameScope:
         """Collect the names.
 
         Raises:
-            Refused: If a local name hides one of the module, a parameter, a special register or one that canonical text
-                uses.
+            AssemblyRefused: If a local name hides a name of the module, a parameter, a special register or a name that
+                canonical text uses.
         """
         self.function = function
         self.functions = outside.functions
@@ -115,7 +115,7 @@ class NameScope:
         self._check([item for item in items if isinstance(item, PtxVariable)], outside)
 
     def steps(self) -> Iterator[tuple[PtxInstruction, BlockNames]]:
-        """All instructions in order of the text, each with the names that are declared where it stands."""
+        """Yield all instructions in order of the text, each with the names that are declared there."""
         names = BlockNames(self._known)
         for item in self._parameters:
             names.add(item)
@@ -140,15 +140,15 @@ class NameScope:
         for name in outer | parameters:
             if counted.find(name):
                 raise AssemblyRefused(
-                    f"the name '{name}' is a register of '{self.function.name}' too", self.function.line
+                    f"the name '{name}' is also a register of '{self.function.name}'", self.function.line
                 )
 
 
 def scopes(module: PtxModule) -> Iterator[NameScope]:
-    """The scope of each function of a module.
+    """Return the scope of each function of a module.
 
     Raises:
-        Refused: As `NameScope` does.
+        AssemblyRefused: As `NameScope` does.
     """
     outside = ModuleNames.of(module)
     return (NameScope(function, outside) for function in module.functions)

@@ -1,4 +1,4 @@
-"""The parsed form of a PTX module: plain frozen data, no rules."""
+"""Parsed form of a PTX module: plain frozen data, no rules."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class PtxVariable:
-    """A variable: of the module, or local memory, registers and call parameters inside a function.
+    """A variable of the module, or local memory, registers or call parameters in a function.
 
     Attributes:
         space: `global`, `const`, `shared`, `local`, `param` or `reg`.
         type: Element type, such as `b8`.
-        name: Its name; for registers without the count.
+        name: Its name; for counted registers, the prefix.
         linkage: `extern`, `visible`, `weak`, `common` or empty.
-        attributes: Everything else that was said of it, such as `("align 4",)`.
+        attributes: All other words of its declaration, such as `("align 4",)`.
         extents: Array sizes as written, empty for a scalar; an empty string is a size left open.
         values: Initial values as written, or None without an initialiser.
-        count: How many registers `%r<count>` stands for; 0 for one of that very name.
+        count: Number of registers in `%r<count>`; 0 for a single name.
         line: Candidate's line, where known.
     """
 
@@ -60,7 +60,7 @@ class PtxInstruction:
 
 @dataclass(frozen=True, slots=True)
 class PtxLabel:
-    """A place to jump to; `targets` makes it a list of jump targets instead (`.branchtargets`)."""
+    """A target of jumps, or a list of jump targets (`.branchtargets`) if `targets` is set."""
 
     name: str
     targets: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class PtxBlock:
     statements: tuple["Statement", ...]
 
     def walk(self) -> Iterator["PtxVariable | PtxInstruction | PtxLabel | PtxPragma"]:
-        """All statements in order of the text, nested ones included."""
+        """Yield all statements in order of the text, nested ones included."""
         for statement in self.statements:
             if isinstance(statement, PtxBlock):
                 yield from statement.walk()
@@ -97,7 +97,7 @@ class PtxFunction:
 
     Attributes:
         name: As written.
-        entry: Whether a launch may start it.
+        entry: True if a launch may start it.
         linkage: `extern`, `visible`, `weak` or empty.
         results: Result parameters.
         parameters: Its parameters in order.

@@ -1,19 +1,18 @@
-"""PTX text to tokens.
+"""Tokens of PTX text.
 
-The text is hostile: anything that is no token of the language is refused rather than skipped, so that nothing the
-assembler could read differently gets past us. Comments, spaces and debug sections are dropped; the text that goes to
-the assembler is printed anew from the tokens.
+The text is hostile. Anything that is no token is refused rather than skipped, because the assembler might read it
+differently. Comments, spaces and debug sections are dropped; the assembler gets text printed from the tokens.
 """
 
 import re
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from workers.assembler.refusal import AssemblyRefused
 
 
 class TokenKind(StrEnum):
-    """What a token is."""
+    """Kind of a token."""
 
     WORD = "word"
     """A name, a register or a dotted instruction, such as `ld.global.v4.b32`."""
@@ -24,7 +23,7 @@ class TokenKind(StrEnum):
 
 
 class PtxToken(NamedTuple):
-    """One token, and where it starts in the text."""
+    """One token, with its offset in the text."""
 
     kind: TokenKind
     text: str
@@ -56,12 +55,12 @@ def tokenize(text: str) -> list[PtxToken]:
     """Split PTX text into tokens.
 
     Raises:
-        Refused: If the text holds a byte or a form that PTX does not have.
+        AssemblyRefused: If the text has a byte or a form that is no PTX.
     """
     printable = _PRINTABLE.match(text)
     if printable is None or printable.end() != len(text):
         at = printable.end() if printable else 0
-        raise AssemblyRefused(f"the assembly holds the character U+{ord(text[at]):04X}, which no compiler writes")
+        raise AssemblyRefused(f"the assembly has the character U+{ord(text[at]):04X}, which no compiler writes")
     tokens = []
     leading = _SKIPPED.match(text)
     position = leading.end() if leading else 0
@@ -76,5 +75,109 @@ def tokenize(text: str) -> list[PtxToken]:
 
 
 def line_of(text: str, offset: int) -> int:
-    """The line that a place in the text lies on, from 1."""
+    """Return the line of an offset in the text, from 1."""
     return text.count("\n", 0, offset) + 1
+
+
+class TokenCursor:
+    """Cursor over the tokens of a text.
+
+    Attributes:
+        next: The next token; an empty mark at the end.
+        line: Candidate's line in the last `.loc`, if it is in the candidate's own file.
+    """
+
+    def __init__(self, text: str) -> None:
+        """Start before the first token.
+
+        Raises:
+            AssemblyRefused: If the text does not split into tokens.
+        """
+        self._text = text
+        self._tokens = iter([*tokenize(text), PtxToken(TokenKind.MARK, "", len(text))])
+        self._home: str | None = None
+        self.next = next(self._tokens)
+        self.line: int | None = None
+
+    @property
+    def done(self) -> bool:
+        """True if all tokens are taken."""
+        return not self.next.text
+
+    def take(self) -> PtxToken:
+        """Step over the next token.
+
+        Raises:
+            AssemblyRefused: At the end.
+        """
+        token = self.next
+        if not token.text:
+            self.fail("a statement's end")
+        self.next = next(self._tokens)
+        return token
+
+    def accept(self, text: str) -> bool:
+        """Step over the next token if it has this text. Returns True if it does."""
+        if self.next.text != text:
+            return False
+        self.next = next(self._tokens)
+        return True
+
+    def expect(self, text: str) -> None:
+        """Step over a token that must have this text.
+
+        Raises:
+            AssemblyRefused: If it has another text.
+        """
+        if not self.accept(text):
+            self.fail(f"'{text}'")
+
+    def take_kind(self, kind: TokenKind) -> str:
+        """Step over a token of a kind and return its text.
+
+        Raises:
+            AssemblyRefused: If it is of another kind.
+        """
+        if self.next.kind is not kind:
+            self.fail(f"a {kind.value}")
+        return self.take().text
+
+    def take_integer(self) -> int:
+        """Step over a whole number.
+
+        Raises:
+            AssemblyRefused: If the token is no whole number.
+        """
+        text = self.take_kind(TokenKind.NUMBER)
+        if not text.isdigit() or len(text) > 9:
+            self.fail("a whole number")
+        return int(text)
+
+    def skip_location(self) -> None:
+        """Read the rest of a `.loc`: file, line, column, and the place where it was inlined."""
+        self.line = self._located()
+        if not self.accept(","):
+            return
+        self.expect("function_name")
+        self.take_kind(TokenKind.WORD)
+        if self.accept("+"):
+            self.take_integer()
+        self.expect(",")
+        self.expect("inlined_at")
+        outer = self._located()
+        self.line = self.line if self.line is not None else outer
+
+    def _located(self) -> int | None:
+        source, line, _ = self.take_kind(TokenKind.NUMBER), self.take_integer(), self.take_integer()
+        self._home = self._home or source
+        return line if source == self._home else None
+
+    def fail(self, wanted: str) -> NoReturn:
+        """Refuse the text at this token.
+
+        Raises:
+            AssemblyRefused: Always.
+        """
+        text, line = self.next.text[:40], line_of(self._text, self.next.offset)
+        found = f"{text!r} on its line {line}" if text else "its end"
+        raise AssemblyRefused(f"the assembly does not parse: expected {wanted}, found {found}", self.line)

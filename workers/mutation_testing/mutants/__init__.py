@@ -1,10 +1,10 @@
-"""Mutants: wrong implementations of an operator, made from its reference graph. Pure data; nobody's code runs.
+"""Mutants: wrong implementations of an operator, made from its reference graph. Pure data; no foreign code runs.
 
-reductions   what a sum leaves out, runs along, or divides by
+reductions   elements, axes and divisors of sums
 arithmetic   operands, constants and operations left out or replaced by cheaper ones
 selections   masks, indices, the joining of parts
 roundings    sums in a half-precision dtype, operands cut to TF32, float8 with a digit fewer
-borders      elements of inputs and outputs not read, not written, moved or made harmless
+boundaries   elements of inputs and outputs not read, not written, moved or made harmless
 """
 
 from collections import Counter
@@ -29,9 +29,9 @@ class Mutant:
     """One wrong implementation at one shape.
 
     Attributes:
-        name: What is wrong; equal at all shapes.
-        build: Makes the graph; None where the mutation does not apply at this shape.
-        rounds: Whether it equals the reference in exact arithmetic.
+        name: Name of the fault; equal at all shapes.
+        build: Function that makes the graph; None if the mutation does not apply at this shape.
+        rounds: True if it equals the reference in exact arithmetic.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Mutant:
 
 
 def mutants_of(operator: Operator, sketch: TypedGraph) -> Iterator[Mutant]:
-    """Every mutant of a reference at one shape; a few hundred for a graph of some dozens of nodes."""
+    """Yield every mutant of a reference at one shape; a few hundred for a graph of some dozens of nodes."""
     for position, item in enumerate(operator.given):
         yield from starmap(Mutant, input_mutants(sketch, position, item))
     for number, output in enumerate(operator.results):
@@ -54,7 +54,7 @@ def mutants_of(operator: Operator, sketch: TypedGraph) -> Iterator[Mutant]:
 
 
 def _node_mutants(operator: Operator, sketch: TypedGraph) -> Iterator[Mutant]:
-    # Where all results are rounded to fewer digits than TF32 keeps, it is chance whether anybody can tell.
+    # If all results are rounded to fewer digits than TF32 has, TF32 is detected only by chance.
     allow_tf32 = operator.precision.allow_tf32 or all(DTYPE_BYTES[item.dtype] < 4 for item in operator.results)
     rounding = roundings.mutations(allow_tf32=allow_tf32)
     table = (*reductions.MUTATIONS, *arithmetic.MUTATIONS, *selections.MUTATIONS, *rounding)

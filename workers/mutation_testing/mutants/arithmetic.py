@@ -8,7 +8,7 @@ from workers.protocol import Node, NodeRef
 from workers.protocol.graph import Value
 
 EPSILON = 1e-2
-"""Constants that are added and smaller than this are there for stability."""
+"""Upper bound of added constants that only serve stability."""
 PERCENT = 1.01
 
 TERMS = named("add sub")
@@ -31,7 +31,7 @@ def _without_left(draft: GraphBuilder, node: Node) -> Value | None:
 
 
 def _stands_in(draft: GraphBuilder, kept: Value, dropped: Value) -> bool:
-    """Whether one tensor can take the place of a result of two: it has all of the result's axes."""
+    """Return True if one tensor can replace a result of both: it has all of the result's axes."""
     one, other = draft.form(kept), draft.form(dropped)
     if one is None or other is None or len(one.shape) < len(other.shape):
         return False
@@ -63,28 +63,24 @@ def _with_constant(draft: GraphBuilder, node: Node, constant: float) -> NodeRef:
     return draft.call(node.op.removeprefix("aten."), node.args[0], constant, *node.args[2:], **node.kwargs)
 
 
-def _left_out(draft: GraphBuilder, node: Node) -> Value | None:
-    return node.args[0]
-
-
 def _nonstrict(draft: GraphBuilder, node: Node) -> Value | None:
-    """`<` for `<=` and the like: a border that is off by one."""
+    """Swap `<` and `<=` or `>` and `>=`: a border that is off by one."""
     other = {"lt": "le", "le": "lt", "gt": "ge", "ge": "gt"}[name_of(node)]
     return draft.call(f"{other}.{node.op.split('.')[2]}", *node.args)
 
 
 def _exp_by_a_short_constant(draft: GraphBuilder, node: Node) -> Value | None:
-    """2^(1.44 x), with log2(e) cut after two digits."""
+    """Compute 2^(1.44 x), with log2(e) cut after two digits."""
     return draft.call("exp2.default", draft.call("mul.Tensor", node.args[0], 1.44))
 
 
 def _log_by_a_short_constant(draft: GraphBuilder, node: Node) -> Value | None:
-    """0.69 log2(x), with log(2) cut after two digits."""
+    """Compute 0.69 log2(x), with log(2) cut after two digits."""
     return draft.call("mul.Tensor", draft.call("log2.default", node.args[0]), 0.69)
 
 
 def _tanh_by_a_fraction(draft: GraphBuilder, node: Node) -> Value | None:
-    """The first terms of its continued fraction: x (27 + x^2) / (27 + 9 x^2), between -1 and 1."""
+    """Compute the first terms of the continued fraction: x (27 + x^2) / (27 + 9 x^2), between -1 and 1."""
     square = draft.call("mul.Tensor", node.args[0], node.args[0])
     above = draft.call("mul.Tensor", node.args[0], draft.call("add.Tensor", square, 27.0))
     below = draft.call("add.Tensor", draft.call("mul.Tensor", square, 9.0), 27.0)
@@ -92,13 +88,13 @@ def _tanh_by_a_fraction(draft: GraphBuilder, node: Node) -> Value | None:
 
 
 def _sigmoid_by_lines(draft: GraphBuilder, node: Node) -> Value | None:
-    """The hard sigmoid: x / 6 + 1/2 between 0 and 1."""
+    """Compute the hard sigmoid: x / 6 + 1/2 between 0 and 1."""
     line = draft.call("add.Tensor", draft.call("div.Tensor", node.args[0], 6.0), 0.5)
     return draft.call("clamp.default", line, 0.0, 1.0)
 
 
 def _erf_by_tanh(draft: GraphBuilder, node: Node) -> Value | None:
-    """tanh(1.2 x), as in GELU by a plain sigmoid."""
+    """Compute tanh(1.2 x), as in GELU by a plain sigmoid."""
     return draft.call("tanh.default", draft.call("mul.Tensor", node.args[0], 1.2))
 
 
@@ -109,7 +105,7 @@ CHEAPER: dict[str, Callable[[GraphBuilder, Node], Value | None]] = {
     "sigmoid": _sigmoid_by_lines,
     "erf": _erf_by_tanh,
 }
-"""Cheap approximations by what they stand for."""
+"""Cheap approximations, by the operation that they replace."""
 
 MUTATIONS = (
     Mutation("without its right operand", TERMS | FACTORS, _without_right),
@@ -117,7 +113,7 @@ MUTATIONS = (
     Mutation("epsilon left out", named("add"), _without_epsilon),
     Mutation("epsilon ten times as large", named("add"), _larger_epsilon),
     Mutation("constant larger by 1%", TERMS | FACTORS | named("rsub"), _larger_constant),
-    Mutation("left out", LEFT_OUT, _left_out),
+    Mutation("left out", LEFT_OUT, lambda draft, node: node.args[0]),
     Mutation("border off by one", named("lt le gt ge"), _nonstrict),
     *(Mutation("by a cheap approximation", named(name), spoil) for name, spoil in CHEAPER.items()),
 )

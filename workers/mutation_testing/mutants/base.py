@@ -1,4 +1,4 @@
-"""What a mutation is: one way to spoil an operation of a reference graph, as people and language models do it."""
+"""The mutation: one way to spoil an operation of a reference graph, as people and language models do it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from workers.protocol import Node
 from workers.protocol.graph import Value
 
 Spoil: TypeAlias = Callable[[GraphBuilder, Node], Value | None]
-"""Appends what takes the place of a node, and returns it; None where the mutation does not apply."""
+"""Function that appends and returns the replacement of a node; None if the mutation does not apply."""
 
 
 @dataclass(frozen=True)
@@ -17,10 +17,10 @@ class Mutation:
     """One way to spoil a node.
 
     Attributes:
-        name: What is wrong with the result, such as `last element left out`.
-        operations: Names of the operations it applies to, without overloads.
-        spoil: Makes the change.
-        rounds: Whether the result differs by rounding only, and equals the reference in exact arithmetic.
+        name: Fault of the result, such as `last element left out`.
+        operations: Names of the operations that it applies to, without overloads.
+        spoil: Function that makes the change.
+        rounds: True if the result differs by rounding only, and equals the reference in exact arithmetic.
     """
 
     name: str
@@ -30,5 +30,5 @@ class Mutation:
 
 
 def number(value: Value) -> float | None:
-    """A constant that is a number, and not a truth value."""
+    """Return a constant that is a number; None for booleans and other values."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,4 +1,4 @@
-"""Mutations of what goes into a graph and what comes out: elements not read, not written, moved, or made harmless."""
+"""Mutations of a graph's inputs and outputs: elements not read, not written, moved, or made harmless."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from workers.protocol import Graph, Input, InputRef, Node, NodeRef, Output
 from workers.protocol.graph import Value
 
 SCALE = 1.001
-"""A factor that rounding to bfloat16 hides in every single element, but not over many."""
+"""Factor that rounding to bfloat16 hides in every single element, but not over many."""
 FLOAT8_SCALE = 1.01
-"""A factor that rounding to float8 hides in most elements, but not over many."""
+"""Factor that rounding to float8 hides in most elements, but not over many."""
 FADED = 1 / 16
 """Share of its row's largest value below which a float8 is lost: a sixth of normal values, and half of its digits."""
 
 Spoiled: TypeAlias = Callable[[GraphBuilder, Value], Value]
-"""Appends what spoils a tensor."""
+"""Function that appends the nodes that spoil a tensor."""
 
 
 @dataclass(frozen=True)
@@ -34,20 +34,20 @@ class BoundaryMutation:
 
 
 def input_mutants(sketch: TypedGraph, position: int, item: Input) -> Iterator[tuple[str, Callable[[], Graph | None]]]:
-    """Graphs that read one input wrongly, by name."""
+    """Yield graphs that read one input wrongly, by name."""
     form = sketch.forms[InputRef(input=position)]
     harmless = _harmless(form) if takes_specials(item) else ()
-    for border in (*_ignored(form), *_moved(form), *harmless, *_at_ends(form, 0.0)):
-        yield f"input '{item.name}': {border.name}", partial(_with_input, sketch, position, border.spoil)
+    for boundary in (*_ignored(form), *_moved(form), *harmless, *_at_ends(form, 0.0)):
+        yield f"input '{item.name}': {boundary.name}", partial(_with_input, sketch, position, boundary.spoil)
 
 
 def output_mutants(sketch: TypedGraph, number: int, item: Output) -> Iterator[tuple[str, Callable[[], Graph | None]]]:
-    """Graphs that write one output wrongly, by name."""
+    """Yield graphs that write one output wrongly, by name."""
     ref = sketch.graph.outputs[number]
     form = sketch.forms[ref]
     never_written = [BoundaryMutation(f"{b.name}, left as it was", b.spoil) for b in _at_ends(form, float("nan"))]
-    for border in (*_moved(form), *_harmless(form), *_at_ends(form, 0.0), *(never_written if form.is_float else ())):
-        yield f"output '{item.name}': {border.name}", partial(_with_output, sketch, number, border.spoil)
+    for boundary in (*_moved(form), *_harmless(form), *_at_ends(form, 0.0), *(never_written if form.is_float else ())):
+        yield f"output '{item.name}': {boundary.name}", partial(_with_output, sketch, number, boundary.spoil)
     if form.is_float:
         scale = FLOAT8_SCALE if is_float8(form.dtype) else SCALE
         yield f"output '{item.name}': scaled by {scale}", partial(_scaled, sketch, number, scale)
@@ -84,7 +84,7 @@ def _clamped(draft: GraphBuilder, value: Value, limit: float) -> NodeRef:
 
 
 def _at_ends(form: TensorForm, filling: float) -> Iterator[BoundaryMutation]:
-    """The last element, or the last tile, of every axis filled."""
+    """Yield mutations that fill the last element, or the last tile, of every axis."""
     for axis, size in enumerate(form.shape):
         for name, count in (("element", 1), ("tile", (size - 1) % TILE + 1 if size > TILE else 0)):
             if 0 < count < size:
@@ -117,7 +117,7 @@ def _replaced(graph: Graph, draft: GraphBuilder, number: int, value: Value) -> G
 
 
 def _scaled(sketch: TypedGraph, number: int, scale: float) -> Graph | None:
-    """Scaled before the last rounding, if there is one: after it, the factor would be lost."""
+    """Scale before the last rounding, if there is one: after it, the factor would be lost."""
     form = sketch.forms[sketch.graph.outputs[number]]
     spoil = before_rounding if form.is_half else _with_output
     return spoil(sketch, number, lambda draft, value: draft.call("mul.Tensor", value, scale))
@@ -130,7 +130,7 @@ def _faded(draft: GraphBuilder, value: Value) -> NodeRef:
 
 
 def before_rounding(sketch: TypedGraph, number: int, spoil: Spoiled) -> Graph | None:
-    """A graph that spoils an output before its last rounding; None if there is none."""
+    """Return a graph that spoils an output before its last rounding; None if there is none."""
     form = sketch.forms[sketch.graph.outputs[number]]
     last = last_rounding(sketch, number)
     if last is None:
@@ -145,7 +145,7 @@ def before_rounding(sketch: TypedGraph, number: int, spoil: Spoiled) -> Graph | 
 
 
 def last_rounding(sketch: TypedGraph, number: int) -> int | None:
-    """The node that rounds an output to its dtype; None if the output is moved, not computed."""
+    """Return the node that rounds an output to its dtype; None if the output is moved, not computed."""
     ref: Value = sketch.graph.outputs[number]
     while isinstance(ref, NodeRef):
         node = sketch.graph.nodes[ref.node]

@@ -1,4 +1,4 @@
-"""Mutations of sums, means, extrema and products of matrices: what they leave out, run along, or divide by."""
+"""Mutations of sums, means, extrema and matrix products: their elements, axes and divisors."""
 
 import math
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from workers.protocol import Node, NodeRef
 from workers.protocol.graph import Value
 
 TILE = 16
-"""Elements of a tile that is left out; the least that a matrix unit takes."""
+"""Elements of a tile that is left out; the minimum of a matrix unit."""
 SHARE = 0.1
 """Share of a reduction that is cut off."""
 
@@ -27,8 +27,8 @@ class ReducedAxes:
     """A reduction of one tensor: over all axes, or over those that are named.
 
     Attributes:
-        node: The call; `args[0]` is what it reduces.
-        shape: Of what it reduces.
+        node: The call, which reduces `args[0]`.
+        shape: Shape of the reduced tensor.
         axes: Reduced axes, each from 0.
     """
 
@@ -38,7 +38,7 @@ class ReducedAxes:
 
     @classmethod
     def read(cls, draft: GraphBuilder, node: Node) -> "ReducedAxes | None":
-        """A node as a reduction; None where there is nothing to reduce."""
+        """Read a node as a reduction. Returns None if there is nothing to reduce."""
         form = draft.form(node.args[0])
         if form is None or not form.shape:
             return None
@@ -50,16 +50,16 @@ class ReducedAxes:
 
     @property
     def count(self) -> int:
-        """Elements that make one result."""
+        """Elements per result."""
         return math.prod(self.shape[axis] for axis in self.axes)
 
     def of(self, draft: GraphBuilder, source: Value) -> NodeRef:
-        """The same reduction of something else."""
+        """Append the same reduction of another value."""
         return draft.call(self.node.op.removeprefix("aten."), source, *self.node.args[1:], **self.node.kwargs)
 
 
 def _without(left_out: Callable[[int], int]) -> Callable[[GraphBuilder, Node], Value | None]:
-    """Leave the last elements of the last reduced axis out; a mean is still divided by their number."""
+    """Omit the last elements of the last reduced axis; a mean is still divided by the full number."""
 
     def spoil(draft: GraphBuilder, node: Node) -> Value | None:
         reduction = ReducedAxes.read(draft, node)
@@ -92,12 +92,8 @@ def _product_without(left_out: Callable[[int], int]) -> Callable[[GraphBuilder, 
     return spoil
 
 
-def _one(size: int) -> int:
-    return 1
-
-
 def _tail(size: int) -> int:
-    """What the last tile holds, where there are several."""
+    """Return the size of the last tile; 0 if there is only one."""
     return (size - 1) % TILE + 1 if size > TILE else 0
 
 
@@ -143,7 +139,7 @@ def _last_of_a_tie(draft: GraphBuilder, node: Node) -> Value | None:
 
 
 def _other_end_of_a_tie(draft: GraphBuilder, node: Node) -> Value | None:
-    """Of the indices that a condition leaves, the last for the first, or the first for the last."""
+    """Take the last instead of the first index that a condition leaves, or the first instead of the last."""
     form, ref = draft.form(node.args[0]), node.args[0]
     choice = draft.nodes[ref.node] if isinstance(ref, NodeRef) else None
     if choice is None or name_of(choice) != "where" or form is None or form.is_float or form.dtype is torch.bool:
@@ -163,10 +159,10 @@ def _right_transposed(draft: GraphBuilder, node: Node) -> Value | None:
 
 
 MUTATIONS = (
-    Mutation("last element left out", SUMS | EXTREMA | named("prod linalg_vector_norm"), _without(_one)),
+    Mutation("last element left out", SUMS | EXTREMA | named("prod linalg_vector_norm"), _without(lambda size: 1)),
     Mutation("last tile left out", SUMS | EXTREMA | named("prod linalg_vector_norm"), _without(_tail)),
     Mutation("a tenth left out", SUMS | EXTREMA, _without(_share)),
-    Mutation("last element left out", PRODUCTS, _product_without(_one)),
+    Mutation("last element left out", PRODUCTS, _product_without(lambda size: 1)),
     Mutation("last tile left out", PRODUCTS, _product_without(_tail)),
     Mutation("a tenth left out", PRODUCTS, _product_without(_share)),
     Mutation("along another axis", SUMS | EXTREMA | INDICES | named("cumsum"), _along_another_axis),

@@ -1,6 +1,7 @@
 """Mutations that only round: sums held in a half-precision dtype, operands cut to TF32, float8 with a digit fewer.
 
-In exact arithmetic they equal the reference, so what a contract's dtypes cannot tell from it is no fault of the checks.
+In exact arithmetic they equal the reference. So a mutant that the contract's dtypes cannot tell from it is no fault of
+the checks.
 """
 
 import torch
@@ -14,9 +15,9 @@ from workers.protocol import Graph, Node, NodeRef
 from workers.protocol.graph import Value
 
 STEPS = 32
-"""Most steps of a sum; every one rounds. Kernels take one step a tile, and have more."""
+"""Maximum number of steps of a sum, each of which rounds. Kernels take one step per tile, hence more."""
 SPLIT = 2.0**13 + 1
-"""Veltkamp's constant: leaves the 11 leading bits of a float32, as TF32 has them."""
+"""Veltkamp's constant: keeps the 11 leading bits of a float32, as TF32 does."""
 SINGLE_DIGITS = torch.finfo(torch.float32).bits - 8
 """Binary digits of a float32."""
 HALVES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -51,7 +52,7 @@ def _product_in(dtype: torch.dtype) -> Spoil:
 
 
 def partial_products(draft: GraphBuilder, node: Node, left: TensorForm, right: TensorForm) -> list[NodeRef]:
-    """A product of matrices in steps along the inner axis."""
+    """Compute a matrix product in steps along the inner axis."""
     axes = len(left.shape) - 1, max(0, len(right.shape) - 2)
     return [
         draft.call(
@@ -63,7 +64,7 @@ def partial_products(draft: GraphBuilder, node: Node, left: TensorForm, right: T
 
 
 def steps(size: int) -> list[tuple[int, int]]:
-    """Starts and stops of at most `STEPS` parts of an axis."""
+    """Return starts and stops of at most `STEPS` parts of an axis."""
     length = -(-size // STEPS)
     return [(start, min(start + length, size)) for start in range(0, size, length)]
 
@@ -87,13 +88,13 @@ def _operands_in_tf32(draft: GraphBuilder, node: Node) -> Value | None:
 
 
 def _cut(draft: GraphBuilder, value: Value, constant: float) -> NodeRef:
-    """The leading digits of a float32, by Veltkamp's constant."""
+    """Keep the leading digits of a float32, by Veltkamp's constant."""
     large = draft.call("mul.Tensor", value, constant)
     return draft.call("sub.Tensor", large, draft.call("sub.Tensor", large, value))
 
 
 def all_in(sketch: TypedGraph, dtype: torch.dtype) -> Graph:
-    """A graph that rounds every float it computes to a narrower dtype."""
+    """Return a graph that rounds every computed float to a narrower dtype."""
 
     def change(draft: GraphBuilder, node: Node, index: int) -> Value | None:
         form = sketch.form_of(index)
@@ -105,13 +106,13 @@ def all_in(sketch: TypedGraph, dtype: torch.dtype) -> Graph:
 
 
 def with_fewer_digits(sketch: TypedGraph, number: int) -> Graph | None:
-    """A graph whose float8 output has lost the last digit of its mantissa; None if it is not rounded from float32."""
+    """Return a graph whose float8 output lost its last mantissa digit; None if it is not rounded from float32."""
     digits = mantissa_bits(sketch.forms[sketch.graph.outputs[number]].dtype)
     return before_rounding(sketch, number, lambda draft, value: _cut(draft, value, 2.0 ** (SINGLE_DIGITS - digits) + 1))
 
 
 def mutations(*, allow_tf32: bool) -> tuple[Mutation, ...]:
-    """The mutations that a contract does not allow."""
+    """Return the roundings that a contract does not allow."""
     halves = [
         mutation
         for name, dtype in HALVES.items()

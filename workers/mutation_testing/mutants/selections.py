@@ -18,10 +18,6 @@ def _diagonal(shift: int) -> "Mutation":
     return Mutation(f"diagonal off by {shift}", TRIANGLES, spoil)
 
 
-def _without_mask(draft: GraphBuilder, node: Node) -> Value | None:
-    return node.args[0]
-
-
 def _first_choice(draft: GraphBuilder, node: Node) -> Value | None:
     return node.args[1] if _forms_agree(draft, node.args[1], node.args[2]) else None
 
@@ -36,7 +32,7 @@ def _forms_agree(draft: GraphBuilder, one: Value, other: Value) -> bool:
 
 
 def _next_index(position: int) -> "Mutation":
-    """The index after the right one, around the end."""
+    """Return the mutation to the index after the right one, modulo the size."""
 
     def spoil(draft: GraphBuilder, node: Node) -> Value | None:
         axis = node.args[1] if position == 2 else 0
@@ -62,7 +58,7 @@ def _swapped(draft: GraphBuilder, node: Node) -> Value | None:
 MUTATIONS = (
     _diagonal(-1),
     _diagonal(1),
-    Mutation("mask left out", TRIANGLES | named("masked_fill"), _without_mask),
+    Mutation("mask left out", TRIANGLES | named("masked_fill"), lambda draft, node: node.args[0]),
     Mutation("only the first choice", named("where"), _first_choice),
     Mutation("only the second choice", named("where"), _second_choice),
     _next_index(1),

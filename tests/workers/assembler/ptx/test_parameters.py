@@ -3,11 +3,10 @@ import pytest
 from tests.workers.assembler.kernels import compiled
 from tests.workers.assembler.modules import module
 from workers.assembler.machine import EntryParameter
-from workers.assembler.ptx.cursor import TokenCursor
 from workers.assembler.ptx.parameters import bytes_of, check_parameters, read_parameter
-from workers.assembler.ptx.parser import parse
+from workers.assembler.ptx.parser import parse, parse_variable
 from workers.assembler.ptx.scope import scopes
-from workers.assembler.ptx.statements import parse_variable
+from workers.assembler.ptx.tokens import TokenCursor
 from workers.assembler.refusal import AssemblyRefused
 
 

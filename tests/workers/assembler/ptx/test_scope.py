@@ -82,5 +82,5 @@ def test_a_local_name_may_not_hide_another(body: str) -> None:
 
 @pytest.mark.parametrize("prefix", ["x", "kernel_param_"])
 def test_a_counted_register_may_be_no_module_variable_and_no_parameter(prefix: str) -> None:
-    with pytest.raises(AssemblyRefused, match="a register of"):
+    with pytest.raises(AssemblyRefused, match="also a register of"):
         scope(f".reg .b32 {prefix}<5>;", top=".const .b8 x3[1] = {1};")

@@ -1,18 +1,31 @@
-"""AMD kernels as text: the rules, and what the text says about how the kernel works.
+"""AMD kernels: rules for LLVM's assembly text, then the installed Triton's assembler and linker in a sandbox.
 
 The text is read line by line, as LLVM's assembler reads it, and printed anew without comments, debug sections and
-source lines. Directives and instructions that are not on a list are refused.
+source lines. Directives and instructions outside of the lists are refused.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from triton._C.libtriton import amd, llvm
 
 from workers.assembler.loops import LoopFlow
-from workers.assembler.machine import ACCESSES, CLASSES, ENTRY, EntryParameter, InstructionMix, LoopIteration
+from workers.assembler.machine import (
+    ACCESSES,
+    CLASSES,
+    ENTRY,
+    EntryParameter,
+    InstructionMix,
+    LoopIteration,
+    MachineCode,
+)
 from workers.assembler.refusal import AssemblyRefused
-from workers.protocol import Kernel
+from workers.protocol import Kernel, Outcome
+from workers.sandbox import SandboxEnding, SandboxLimits, run
+from workers.targets import Target
 
 WAVE_THREADS = 64
 """Threads of a wave on the CDNA targets."""
@@ -43,15 +56,15 @@ _METADATA = re.compile(r"---|\.\.\.|[ -]*[\w.]+:? *[\w.' -]*")
 _HIDDEN_ARGUMENT = re.compile(
     r"hidden_(?!block_count_|group_size_|remainder_|global_offset_|grid_dims|dynamic_lds_size|none)"
 )
-# Arguments that the runtime adds: sizes of the launch are allowed, buffers to talk to the host are not.
+# Arguments that the runtime adds: sizes of the launch are allowed, buffers shared with the host are not.
 _ENDS = ("s_branch", "s_endpgm")
 _MASKING = "s_cbranch_execz"
-# Left by threads that a mask leaves out; the others go on.
+# Jump of threads that a mask disables; the others continue.
 
 
 @dataclass
 class _Reading:
-    """What has been read so far."""
+    """State of the reader: lines, instructions, labels, numbers and jump targets so far."""
 
     lines: list[str] = field(default_factory=list)
     instructions: list[str] = field(default_factory=list)
@@ -61,7 +74,7 @@ class _Reading:
 
     @property
     def flow(self) -> LoopFlow:
-        """How the instructions follow one another."""
+        """Control flow between the instructions."""
         jumps = {place: self.labels[goal] for place, goal in self.goals.items() if goal in self.labels}
         return LoopFlow(jumps, {place for place, name in enumerate(self.instructions) if name in _ENDS})
 
@@ -72,11 +85,11 @@ class AmdText:
 
     Attributes:
         text: Canonical text.
-        parameters: What the entry takes.
-        registers: Vector registers a thread, as the hardware allocates them.
-        scratch_bytes: Private memory a thread: spills and local arrays.
-        shared_bytes: Shared memory a program.
-        mix: What its instructions say.
+        parameters: Parameters of the entry.
+        registers: Vector registers per thread, as the hardware allocates them.
+        scratch_bytes: Private memory per thread: spills and local arrays.
+        shared_bytes: Shared memory per program.
+        mix: Its instruction mix.
     """
 
     text: str
@@ -88,10 +101,10 @@ class AmdText:
 
 
 def lint_amdgcn(kernel: Kernel) -> AmdText:
-    """Hold a kernel's AMD assembly against the rules.
+    """Check a kernel's AMD assembly against the rules.
 
     Raises:
-        Refused: With the rule that is broken.
+        AssemblyRefused: With the rule that is broken.
     """
     if "hidden_hostcall_buffer" in kernel.assembly:
         raise AssemblyRefused("the kernel prints or asserts; remove tl.device_print and tl.device_assert")
@@ -103,7 +116,7 @@ def lint_amdgcn(kernel: Kernel) -> AmdText:
     if reading.lines.count(".amdhsa_kernel kernel") != 1 or f"{ENTRY}:" not in reading.lines:
         raise AssemblyRefused("the assembly must have exactly one entry, called 'kernel'")
     if any(numbers.get(f"user_sgpr_{name}", 0) for name in _HIDDEN):
-        raise AssemblyRefused("the kernel asks for its queue or dispatch packet, which tell one launch from another")
+        raise AssemblyRefused("the kernel reads its queue or dispatch packet, which tells one launch from another")
     _check_threads(metadata, kernel)
     return AmdText(
         text="\n".join([*reading.lines, *metadata, ""]),
@@ -118,27 +131,27 @@ def lint_amdgcn(kernel: Kernel) -> AmdText:
 def _split(text: str) -> tuple[str, list[str]]:
     """Separate the code from the metadata block, and drop what follows the block (debug lines)."""
     if not re.fullmatch(r"[\t\n\x20-\x7e]*", text) or "/*" in text or "\\" in text:
-        raise AssemblyRefused("the assembly holds characters that LLVM does not write")
+        raise AssemblyRefused("the assembly has characters that LLVM does not write")
     code, opened, rest = text.partition("\t.amdgpu_metadata\n")
     metadata, closed, _ = rest.partition("\t.end_amdgpu_metadata\n")
     if not opened or not closed:
-        raise AssemblyRefused("the assembly has no metadata of its kernel")
+        raise AssemblyRefused("the assembly has no metadata for its kernel")
     lines = [line for line in metadata.split("\n") if line.strip()]
     for line in lines:
         if not _METADATA.fullmatch(line) or _HIDDEN_ARGUMENT.search(line):
-            raise AssemblyRefused(f"the kernel's metadata holds {line.strip()[:60]!r}")
+            raise AssemblyRefused(f"the kernel's metadata has the unsupported line {line.strip()[:60]!r}")
     return code, ["\t.amdgpu_metadata", *lines, "\t.end_amdgpu_metadata"]
 
 
 def _statements(code: str) -> Iterator[str]:
-    """Lines that matter: without comments, spacing, debug sections and source lines."""
+    """Yield lines without comments, extra spaces, debug sections and source lines."""
     keep = True
     for raw in code.split("\n"):
         line = " ".join(re.split(r";|//", raw, maxsplit=1)[0].split())
         if _SECTION.fullmatch(line):
             keep = ".debug_" not in line
         elif line.startswith((".section", ".data", ".bss", ".pushsection", ".popsection", ".previous")):
-            raise AssemblyRefused(f"the assembly has the section {line[:60]!r}: kernels may hold code and nothing else")
+            raise AssemblyRefused(f"the assembly has the section {line[:60]!r}: kernels may only hold code")
         if keep and line and not _DROPPED.match(line):
             yield line
 
@@ -148,7 +161,7 @@ def _read(line: str, reading: _Reading) -> None:
         reading.labels[line[:-1]] = len(reading.instructions)
     elif line.startswith("."):
         if not (_DIRECTIVE.fullmatch(line) or _SECTION.fullmatch(line)):
-            raise AssemblyRefused(f"the assembly holds the directive {line[:60]!r}")
+            raise AssemblyRefused(f"the assembly has the unsupported directive {line[:60]!r}")
         number = re.fullmatch(r"\.amdhsa_(\w+) (\d{1,9})", line)
         if number:
             reading.numbers[number[1]] = int(number[2])
@@ -160,7 +173,7 @@ def _read(line: str, reading: _Reading) -> None:
 def _read_instruction(line: str, reading: _Reading) -> None:
     match = _INSTRUCTION.fullmatch(line)
     if match is None:
-        raise AssemblyRefused(f"the assembly holds {line[:60]!r}, which is no instruction")
+        raise AssemblyRefused(f"the assembly has {line[:60]!r}, which is no instruction")
     for pattern, reason in _REFUSED:
         if pattern.match(line):
             raise AssemblyRefused(f"'{line[:60]}': {reason}")
@@ -208,7 +221,7 @@ def _mix(reading: _Reading) -> InstructionMix:
 
 
 def _width(name: str) -> int:
-    """Bytes of global memory that a thread reads or writes with a load or a store."""
+    """Return the bytes of global memory that a thread accesses with a load or store."""
     match = re.search(r"dword(x(\d+))?|(byte|short)", name)
     if match is None:
         return 0
@@ -218,11 +231,11 @@ def _width(name: str) -> int:
 
 
 _PRODUCT = re.compile(r"v_(?:s?mfmac?|wmma|swmmac)_(?:scale_)?(f64|f32|f16|bf16|i32)_\d+x\d+x\d+_?(.*)")
-"""A matrix instruction: what it adds up in, and what it multiplies, as in `v_mfma_f32_16x16x32_fp8_bf8`."""
+"""A matrix instruction: type of its sums, and types of its factors, as in `v_mfma_f32_16x16x32_fp8_bf8`."""
 _FACTOR = re.compile(r"bf16|f16|xf32|f32|f64|f8f6f4|fp8|bf8|iu8|i8|iu4|i4")
 _SUMS = {"i32": "s32"}
 _FACTORS = {"xf32": "tf32", "fp8": "e4m3", "bf8": "e5m2", "iu8": "s8", "i8": "s8", "iu4": "s4", "i4": "s4"}
-"""Types by the names that PTX has for them."""
+"""Names of types in PTX, by AMD's names."""
 
 _PATTERNS = (
     (r"(global|buffer|flat)_load", "load_global"),
@@ -244,3 +257,48 @@ _CLASSES = tuple((re.compile(pattern), name) for pattern, name in _PATTERNS)
 
 def _classify(name: str) -> str:
     return next((kind for pattern, kind in _CLASSES if pattern.match(name)), "other")
+
+
+LIMITS = SandboxLimits(wall_s=15.0, cpu_s=15.0, memory_bytes=4 * 2**30, reply_bytes=64 * 2**20, processes=1)
+"""LLVM assembles Triton's kernels in under 0.1 s."""
+
+_FEATURES = {"gfx11": "-real-true16"}
+# Features that Triton's HIP backend passes for a family of targets.
+
+
+def assemble_amdgcn(kernel: Kernel, target: Target) -> MachineCode:
+    """Lint and assemble a kernel for an AMD target.
+
+    Raises:
+        AssemblyRefused: If it breaks a rule or the assembler rejects it.
+        SandboxFailed: If the sandbox cannot be set up.
+    """
+    linted = lint_amdgcn(kernel)
+    wanted = f'.amdgcn_target "amdgcn-amd-amdhsa--{target.name}"'
+    if not linted.text.startswith(wanted):
+        raise AssemblyRefused(f"the assembly is not for {target.name}")
+    features = next((value for family, value in _FEATURES.items() if target.name.startswith(family)), "")
+
+    def link(request: bytes) -> bytes:
+        return _link(request.decode(), target.name, features)
+
+    result = run(link, linted.text.encode(), LIMITS)
+    if result.ending is not SandboxEnding.RETURNED:
+        detail = (result.detail.strip().splitlines() or ["no reason given"])[-1]
+        raise AssemblyRefused(f"the assembler refused the kernel: {detail[:400]}", outcome=Outcome.COMPILE_ERROR)
+    return MachineCode(
+        code=result.reply,
+        parameters=linted.parameters,
+        registers=linted.registers,
+        spill_bytes=linted.scratch_bytes,
+        shared_bytes=linted.shared_bytes,
+        mix=linted.mix,
+    )
+
+
+def _link(text: str, target: str, features: str) -> bytes:
+    """Assemble and link; runs in the sandbox's private directory."""
+    llvm.init_targets()
+    Path("kernel.o").write_bytes(amd.assemble_amdgcn(text, target, features))
+    amd.link_hsaco("kernel.o", "kernel.hsaco")
+    return Path("kernel.hsaco").read_bytes()

@@ -2,13 +2,75 @@ import pytest
 
 from tests.workers.assembler.kernels import compiled
 from tests.workers.assembler.modules import module
-from tests.workers.assembler.plans import RMSNORM
-from workers.assembler import AssemblyRefused
-from workers.assembler.machine import InstructionMix
-from workers.assembler.precision import check_precision
+from tests.workers.assembler.plans import RMSNORM, pointer
+from workers.assembler.launch_checks import check_launch, check_precision
+from workers.assembler.machine import EntryParameter, InstructionMix
 from workers.assembler.ptx.mix import read_mix
 from workers.assembler.ptx.parser import parse
-from workers.protocol import Launch, Operator, Outcome, Precision
+from workers.assembler.refusal import AssemblyRefused
+from workers.protocol import Launch, Number, Operator, Outcome, Pointer, Precision
+
+ADDRESS, SCRATCH = EntryParameter(8, "pointer"), (EntryParameter(8, "pointer"), EntryParameter(8, "bits"))
+INT, FLOAT, HALF, LONG = (
+    EntryParameter(4, "bits"),
+    EntryParameter(4, "float"),
+    EntryParameter(2, "bits"),
+    EntryParameter(8, "bits"),
+)
+
+
+def number(kind: str, value: float = 1) -> Number:
+    return Number.model_validate({"type": kind, "value": value})
+
+
+def launch(*arguments: Pointer | Number) -> Launch:
+    return Launch(kernel="0" * 64, grid=(1, 1, 1), arguments=arguments, function="f", line=5)
+
+
+@pytest.mark.parametrize(
+    ("argument", "parameter"),
+    [
+        (pointer(0, 4), ADDRESS),
+        (pointer(0, 4), LONG),
+        (number("i32"), INT),
+        (number("fp32"), FLOAT),
+        (number("fp32"), INT),
+        (number("fp16"), HALF),
+        (number("bf16"), HALF),
+        (number("i64"), LONG),
+        (number("i1"), EntryParameter(1, "bits")),
+        (number("fp64"), EntryParameter(8, "float")),
+    ],
+)
+def test_what_the_entry_takes_may_be_passed(argument: Pointer | Number, parameter: EntryParameter) -> None:
+    item = launch(argument)
+    check_launch(item, (parameter, *SCRATCH))
+    assert item.arguments == (argument,)
+
+
+@pytest.mark.parametrize(
+    ("argument", "parameter"),
+    [
+        (pointer(0, 4), INT),
+        (pointer(0, 4), EntryParameter(8, "float")),
+        (number("i64"), ADDRESS),
+        (number("i64"), INT),
+        (number("i32"), FLOAT),
+        (number("fp32"), HALF),
+        (number("fp64"), FLOAT),
+    ],
+)
+def test_anything_else_may_not(argument: Pointer | Number, parameter: EntryParameter) -> None:
+    with pytest.raises(AssemblyRefused, match="argument 0 of 'f'") as caught:
+        check_launch(launch(argument), (parameter, *SCRATCH))
+    assert caught.value.line == 5
+
+
+@pytest.mark.parametrize("parameters", [(), (INT,), (INT, *SCRATCH, ADDRESS), SCRATCH, (INT, ADDRESS, INT)])
+def test_the_count_must_agree_and_end_with_two_scratch_pointers(parameters: tuple[EntryParameter, ...]) -> None:
+    with pytest.raises(AssemblyRefused, match="scratch"):
+        check_launch(launch(number("i32")), parameters)
+
 
 LAUNCH = Launch(kernel="0" * 64, function="f", grid=(1, 1, 1), arguments=(), line=5)
 EXACT = RMSNORM.model_copy(update={"precision": Precision(accumulate="float64")})
@@ -44,10 +106,10 @@ def test_what_the_contract_has_may_be_multiplied_and_added(body: str, operator: 
 @pytest.mark.parametrize(
     ("body", "operator", "said"),
     [
-        ("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r1}, {%r2}, {%r3}, {%r1};", RMSNORM, "add up in f16"),
+        ("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r1}, {%r2}, {%r3}, {%r1};", RMSNORM, "accumulate in f16"),
         ("wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16 {%r1}, %rd1, %rd2, %p1, 1, 1, 0, 0;", RMSNORM, "in f16,"),
-        ("wmma.mma.sync.aligned.row.col.m16n16k16.f16.f32 {%r1}, {%r2}, {%r3}, {%r1};", RMSNORM, "add up in f16"),
-        ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%r1}, {%r2}, {%r3}, {%r1};", EXACT, "add up in f32"),
+        ("wmma.mma.sync.aligned.row.col.m16n16k16.f16.f32 {%r1}, {%r2}, {%r3}, {%r1};", RMSNORM, "accumulate in f16"),
+        ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%r1}, {%r2}, {%r3}, {%r1};", EXACT, "accumulate in f32"),
         ("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32 {%r1}, {%r2}, {%r3}, {%r1};", RMSNORM, "e4m3 and e5m2"),
         ("mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%r1}, {%r2}, {%r3}, {%r1};", RMSNORM, "multiply s8 and u8"),
         ("wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8 {%r1}, %rd1, %rd2, %p1;", RMSNORM, "multiply s8"),

@@ -4,9 +4,10 @@ import pytest
 
 from tests.workers.assembler.kernels import compiled
 from workers.assembler import CLASSES
-from workers.assembler.amd.text import lint_amdgcn
+from workers.assembler.amd import assemble_amdgcn, lint_amdgcn
 from workers.assembler.refusal import AssemblyRefused
-from workers.protocol import Kernel
+from workers.protocol import Kernel, Outcome
+from workers.targets import TARGETS
 
 
 def altered(insertion: str, name: str = "root") -> Kernel:
@@ -138,3 +139,33 @@ def test_an_entry_must_be_what_the_plan_says(pattern: str, replacement: str, rea
     assert text != kernel.assembly
     with pytest.raises(AssemblyRefused, match=reason):
         lint_amdgcn(kernel.model_copy(update={"assembly": text}))
+
+
+GFX942 = TARGETS["gfx942"]
+
+
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942"])
+@pytest.mark.parametrize("name", ["rmsnorm", "matmul"])
+def test_a_kernel_becomes_machine_code_with_readings(name: str, target: str) -> None:
+    code = assemble_amdgcn(compiled(name, target), TARGETS[target])
+    assert code.code.startswith(b"\x7fELF")
+    assert 8 <= code.registers <= 512
+    assert code.spill_bytes == 0
+
+
+def test_machine_code_is_the_same_each_time() -> None:
+    kernel = compiled("root", "gfx942")
+    assert assemble_amdgcn(kernel, GFX942).digest == assemble_amdgcn(kernel, GFX942).digest
+
+
+def test_what_the_assembler_refuses_is_a_compile_error() -> None:
+    kernel = compiled("root", "gfx942")
+    text = kernel.assembly.replace("\ts_endpgm", "\tv_add_f32_e32 v0, v1\n\ts_endpgm", 1)
+    with pytest.raises(AssemblyRefused) as caught:
+        assemble_amdgcn(kernel.model_copy(update={"assembly": text}), GFX942)
+    assert caught.value.outcome is Outcome.COMPILE_ERROR
+
+
+def test_assembly_for_another_target_is_refused() -> None:
+    with pytest.raises(AssemblyRefused, match="not for gfx90a"):
+        assemble_amdgcn(compiled("root", "gfx942"), TARGETS["gfx90a"])
