@@ -18,7 +18,7 @@ class ReadsFormerNames(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _read_former_names(cls, given: Any) -> Any:
+    def _read_former_names(cls, given: object) -> object:
         """Rename former fields; a field that is given by both names has the value of its current one."""
         if not isinstance(given, Mapping) or not cls.former.values() & given.keys():
             return given

@@ -1,6 +1,9 @@
-"""The counter of long sentences: what it takes for a sentence of a Markdown text, and what it skips."""
+"""The counter of long sentences: its rules for Markdown, and the share of long sentences in the docs."""
 
-from benchmarks.sentences import long_ones, sentences, words
+from benchmarks.sentences import long_ones, pages, sentences, words
+
+MOST = 0.02
+"""Largest share of sentences of more than 35 words in the docs."""
 
 
 def test_a_sentence_ends_at_a_stop_before_a_capital() -> None:
@@ -33,3 +36,9 @@ def test_words_hold_a_letter_or_a_digit() -> None:
 def test_a_sentence_of_36_words_is_long() -> None:
     assert long_ones(sentences("word " * 35)) == []
     assert len(long_ones(sentences("word " * 36))) == 1
+
+
+def test_long_sentences_are_rare_in_the_docs() -> None:
+    found = [sentence for page in pages() for sentence in sentences(page.read_text(encoding="utf-8"))]
+    assert len(found) > 1000
+    assert len(long_ones(found)) / len(found) < MOST, long_ones(found)

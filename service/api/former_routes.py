@@ -14,7 +14,7 @@ FORMER = (
 
 
 class FormerRoutes:
-    """Middleware that serves a former address as the current one, and says so in the headers `Deprecation` and `Link`."""
+    """Middleware that serves a former address as the current one, with the headers `Deprecation` and `Link`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -37,7 +37,7 @@ class FormerRoutes:
 
 
 def current_path(path: str) -> str | None:
-    """Return the current path of a former route; None if the path is no former one."""
+    """Return the current path of a former route; None if it is not a former route."""
     for former, old, new in FORMER:
         if former.fullmatch(path):
             return path.removesuffix(old) + new

@@ -79,7 +79,5 @@ async def _gauges(running: Coordinator) -> CollectorRegistry:
     leases = Gauge("reef_leases", "Jobs that these workers hold.", registry=registry)
     leases.set(sum(worker.busy is not None for worker in workers))
     Gauge("reef_events", "Events published since the start.", registry=registry).set(running.events.published)
-    Gauge("reef_watchers", "Open event streams, including one of our own.", registry=registry).set(
-        running.events.watchers
-    )
+    Gauge("reef_watchers", "Open event streams.", registry=registry).set(running.events.watchers)
     return registry

@@ -43,7 +43,7 @@ COMMANDS = {
     ),
     "plan": CommandLocation("service.cli.export", "plan", "Show launch plans."),
     "operators": CommandLocation(
-        "service.cli.operators", "operators", "Manage the catalogue's and submitted operators."
+        "service.cli.operators", "operators", "Manage the operator catalogue and submitted operators."
     ),
     "import": CommandLocation("service.cli.import_", "imports", "Import operators (KernelBench)."),
     "kernelbench": CommandLocation(

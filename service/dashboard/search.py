@@ -260,8 +260,10 @@ async def _spending(store: Store, search: SearchRecord) -> SpendingPanel:
     """Read LLM calls and costs, if the search may use LLM backends."""
     if search.llm is None:
         return SpendingPanel(False, (), ())
-    budgets, stats = await asyncio.gather(store.spending.of_search(search.id), store.exchanges.llm_stats(search.id))
-    return SpendingPanel(True, tuple(budgets), tuple(stats))
+    budgets, strategies = await asyncio.gather(
+        store.spending.of_search(search.id), store.exchanges.llm_stats(search.id)
+    )
+    return SpendingPanel(True, tuple(budgets), tuple(strategies))
 
 
 def actions_in(state: SearchState) -> tuple[tuple[str, str], ...]:

@@ -85,11 +85,11 @@ async def revoke(id: Id, running: Running) -> Response:
 
 async def load_workers(running: Coordinator) -> WorkerList:
     """Load the present workers and queue lengths."""
-    waiting: Counter[str] = Counter()
+    queues: Counter[str] = Counter()
     for queue, depth in (await running.queue_depth()).items():
-        waiting[queue.rpartition(":")[0].removeprefix("reef:jobs:")] += depth
+        queues[queue.rpartition(":")[0].removeprefix("reef:jobs:")] += depth
     return WorkerList(
         workers=tuple(sorted(await running.workers(), key=lambda worker: worker.id)),
         hosts=tuple(await running.remote_workers.list()),
-        queues=tuple(sorted(waiting.items())),
+        queues=tuple(sorted(queues.items())),
     )

@@ -9,7 +9,7 @@ from workers.targets import Target
 _PROVENANCE: Mapping[str, Provenance] = {"cuda": "measured", "model": "predicted", "recorded": "recorded"}
 
 LAUNCH_US = 2.5
-"""Microseconds that one kernel of a graph costs by itself, as the prediction's fit has it (docs/explanation/how-kernels-are-judged.md)."""
+"""Microseconds that one kernel of a graph costs by itself, from the fit of the prediction."""
 BOUND_SHARE = 0.5
 """Share of a kernel's time that one cause has to explain before the kernel counts as bound by it."""
 MATRIX_UNITS = ("mma", "wgmma")

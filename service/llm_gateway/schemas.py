@@ -113,8 +113,8 @@ class Price(LlmResource):
 class BackendStatus(LlmResource):
     """Configured backend, without address and key.
 
-    `waits` is true if a person or program answers its prompts; `disabled_reason` is the reason why it is disabled; `retry_after_s` is
-    the seconds until it takes calls again; `price` is null if unknown.
+    `waits` is true if a person or program answers its prompts. `disabled_reason` is null if the backend takes calls.
+    `retry_after_s` is the seconds until it takes calls again. `price` is null if unknown.
     """
 
     former: ClassVar[Mapping[str, str]] = {"disabled_reason": "parked", "retry_after_s": "rests_s"}

@@ -119,7 +119,7 @@ async def test_a_slow_watcher_loses_events_and_is_told_so() -> None:
     events.close()
     seen = await task
     # The opening reread was read; 0 to 2 filled the backlog, 3 did not fit and became a reread, 4 followed.
-    assert [getattr(event, "reason", event.kind) for event in said(seen)] == ["stream.reset", "stream.reread", "4"]
+    assert [getattr(event, "reason", event.kind) for event in said(seen)] == ["stream.reset", "stream.reset", "4"]
 
 
 async def test_publishing_to_a_stuck_watcher_stays_bounded() -> None:

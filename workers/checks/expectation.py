@@ -28,8 +28,8 @@ the gradient of a softmax, is several operations of a kernel with a sum among th
 the remainder of its gradient is the rounding of that sum; with 1, correct kernels were refused."""
 HANDED_ROUNDOFFS = 1.0
 """Roundoffs of its own dtype by which a result is moved that a gradient may be computed from: the gradient gets it
-rounded. Where it cancels, as in a softmax with upstream gradients far from zero, PyTorch's own gradient is off by four
-roundoffs of a row, and correct kernels were refused."""
+rounded. It may cancel, as in a softmax with upstream gradients far from zero. PyTorch's own gradient is then off by
+four roundoffs of a row, and correct kernels were refused."""
 TINY = 1e-30
 """Value, positive or negative, that replaces exact zeros in inputs of gradients. At a kink, such as that of an absolute
 value, the slope of either side is right, and so is any value between them."""

@@ -17,8 +17,8 @@ from workers.reference import is_finite
 class ErrorAllowance:
     """Maximum error of an output, by the kind of contract.
 
-    Root mean square and worst element are bounded separately. Each bound is the largest of a multiple of the native
-    reference's own error, a multiple of the scale of the values, and a multiple of the inputs' sensitivity.
+    Root mean square and worst element are bounded separately. Each bound is the largest of three multiples: of the
+    native reference's own error, of the scale of the values, and of the inputs' sensitivity.
 
     Attributes:
         native_rms: Factor on the native reference's error.
@@ -49,15 +49,15 @@ SENSITIVITY_RMS, SENSITIVITY_WORST = 4.0, 16.0
 """Factors on the movement of the expected value under nudged inputs."""
 SENSITIVITY_FEW = 4.0
 """Factor on the movement under inputs that are rounded once more, for few elements and rows. Of 16 million results of
-attention a dozen are larger than four of their row, and lose a roundoff with a probability and another at the end. With
-the roundoffs of `HALF` alone attention was refused on an H200 on timed content."""
+attention a dozen are larger than four of their row. They lose a roundoff with a probability and another at the end.
+With the roundoffs of `HALF` alone attention was refused on an H200 on timed content."""
 UNDERFLOWS = 256.0
 """Error that any element may have, in smallest normal float32 values times the largest input. A factor that is flushed
 to zero on the way, such as a weight of a softmax, removes its whole product."""
 CANCELLED_ROUNDOFFS = 4.0
 """Error that any element may have if the output is as wide as the accumulator and inputs are narrower: roundoffs of the
 accumulator, times the largest input or the largest result of a matrix product. A small difference of such large terms,
-such as a loss near zero, keeps no more of either, and the inputs' own rounding is thousands of times as large."""
+such as a loss near zero, keeps no more of either. The inputs' own rounding is thousands of times as large."""
 STILL_WORST = 4.0
 """Factor on the movement of the median row under nudged inputs. Few elements may have this error in a row that does not
 move at all because a clamp took it: its terms are as large as those of other rows. One of ten million such results lies

@@ -19,10 +19,10 @@ from workers.device_kernels.contents import (
     timed_content,
     zone_seed,
 )
-from workers.device_kernels.enqueueing import MOST_DELAYS, ClockReading, DeviceKernels, float_bits
+from workers.device_kernels.enqueueing import MAX_DELAYS, ClockReading, DeviceKernels, float_bits
 
 __all__ = [
-    "MOST_DELAYS",
+    "MAX_DELAYS",
     "SUPPORT",
     "ClockReading",
     "ContentJob",

@@ -1,7 +1,7 @@
 """Values of timed content: like the draw `normal` of `workers.inputs` with rare outliers, but counter-based.
 
-The value of an element follows from its input's seed and its index alone, so that the runner can write it into any slot
-and the oracle can make it again elsewhere.
+The value of an element follows from its input's seed and its index alone. So the runner can write it into any slot, and
+the oracle can make it again elsewhere.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ import torch
 from workers.inputs import HEADROOM
 from workers.protocol import DTYPE_BYTES, Distribution, Input, Operator, Shape
 
-MOST_INTEGERS = 2**32 - 1
+MAX_INTEGERS = 2**32 - 1
 """Maximum number of different integers in an input: a random word chooses one."""
 
 
@@ -109,9 +109,7 @@ def _spec(item: Input, elements: int, shape: Shape) -> ContentSpec:
     if not dtype.is_floating_point:
         low = int(item.low or 0)
         high = shape.dims[item.high] if isinstance(item.high, str) else int(item.high or 0)
-        return ContentSpec(
-            item.dtype, elements, ContentKind.INTEGERS, low, min(max(high, low + 1), low + MOST_INTEGERS)
-        )
+        return ContentSpec(item.dtype, elements, ContentKind.INTEGERS, low, min(max(high, low + 1), low + MAX_INTEGERS))
     limit = torch.finfo(dtype).max / HEADROOM
     low_given = float("-inf") if item.low is None else item.low
     high_given = item.high if isinstance(item.high, float) else float("inf")

@@ -28,7 +28,7 @@ VALUES = 8
 """Values per counter of the content kernels."""
 CACHES = 2
 """Size of the flushing buffer in L2 caches (evaluation protocol 3.3, step 3)."""
-MOST_DELAYS = 256
+MAX_DELAYS = 256
 """Maximum number of delays whose readings are kept apart."""
 _HELD_WORDS = 4
 """Words of a delay's row; the last one is unused, so that rows begin at multiples of 16 bytes."""
@@ -70,10 +70,10 @@ class DeviceKernels:
         self._flush_blocks = -(-CACHES * driver.current_card().l2_bytes // step)
         self._flushed = driver.allocate(self._flush_blocks * step)
         driver.set_bytes(_DEFAULT_STREAM, self._flushed, 0, self._flush_blocks * step)
-        self._table = driver.allocate((ROWS * ROW_WORDS + MOST_DELAYS * _HELD_WORDS + 1) * _WORD_BYTES)
+        self._table = driver.allocate((ROWS * ROW_WORDS + MAX_DELAYS * _HELD_WORDS + 1) * _WORD_BYTES)
         self._held = self._table + ROWS * ROW_WORDS * _WORD_BYTES
-        self._counter = self._held + MOST_DELAYS * _HELD_WORDS * _WORD_BYTES
-        driver.set_bytes(_DEFAULT_STREAM, self._held, 0, MOST_DELAYS * _HELD_WORDS * _WORD_BYTES)
+        self._counter = self._held + MAX_DELAYS * _HELD_WORDS * _WORD_BYTES
+        driver.set_bytes(_DEFAULT_STREAM, self._held, 0, MAX_DELAYS * _HELD_WORDS * _WORD_BYTES)
         driver.synchronise(_DEFAULT_STREAM)
 
     def fill_content(self, stream: int, jobs: Sequence[ContentJob]) -> None:
@@ -133,7 +133,7 @@ class DeviceKernels:
         self.launch(stream, "flush", (self._flush_blocks, 1, 1), [self._flushed])
 
     def delay(self, stream: int, microseconds: float, number: int = 0) -> None:
-        """Enqueue a delay; its clock readings are kept under a number below `MOST_DELAYS`."""
+        """Enqueue a delay; its clock readings are kept under a number below `MAX_DELAYS`."""
         readings = self._held + number * _HELD_WORDS * _WORD_BYTES
         self.launch(stream, "delay", (1, 1, 1), [round(microseconds * 1e3), readings])
 

@@ -12,7 +12,7 @@ from workers.errors import WorkerError
 from workers.protocol import Bundle, Kernel
 from workers.sandbox.syscalls import die_with_parent
 
-MOST_PROCESSES = 12
+MAX_PROCESSES = 12
 """Maximum number of processes. Assembling a kernel takes 0.1 s, and bundles of the catalogue have nine kernels on
 average."""
 KEPT_KERNELS = 512
@@ -31,7 +31,7 @@ class Assemblers:
         sandbox.probe()
         cores = len(os.sched_getaffinity(0))
         self._pool = ProcessPoolExecutor(
-            min(cores, MOST_PROCESSES), get_context("fork"), initializer=die_with_parent, initargs=(signal.SIGKILL,)
+            min(cores, MAX_PROCESSES), get_context("fork"), initializer=die_with_parent, initargs=(signal.SIGKILL,)
         )
         self._pool.submit(os.getpid).result()  # Forks all processes now, before the executor holds secrets.
         self._kept: OrderedDict[str, Future[MachineCode]] = OrderedDict()

@@ -55,7 +55,7 @@ LOOK_S = 300.0
 evaluation per content of a round."""
 NO_MEMORY = ("out of memory", "OUT_OF_MEMORY", "ALLOC_FAILED")
 """Fragments by which torch, the driver and libraries report that the card has too little memory."""
-JOBS_A_RUNNER = 2000
+JOBS_PER_RUNNER = 2000
 """Jobs after which a runner is replaced by its spare, so that no state of a context lasts longer (evaluation protocol
 5.3)."""
 Serve: TypeAlias = Callable[[ChildChannel], None]
@@ -151,7 +151,7 @@ class CardProcesses:
         if self.arena_bytes < needed_bytes:
             self.make_room()
         fits = self.arena_bytes >= needed_bytes and not needed_bytes <= self._usual_bytes < self.arena_bytes
-        if not fits or self._jobs >= JOBS_A_RUNNER:
+        if not fits or self._jobs >= JOBS_PER_RUNNER:
             with self.gpu_lock.shared():
                 self._runner.kill()
             self._replace_runner(max(needed_bytes, self._usual_bytes))

@@ -20,10 +20,10 @@ from workers.protocol import Allocate, Bundle, Graph, Launch, Operator, Plan
 EQUAL_PAIRS, PAIRS = 16, 4
 """Pairs of equal plans, as many as a variant gets, and of the other controls, whose effects are large."""
 EQUAL_WITHIN = 0.015
-"""Maximum relative difference of equal plans in time. A hundred such timings of four pairs deviate by 0.5 % on H100s,
-so that sixteen pairs are off by as much once in a hundred million. The protocol's 0.5 % (3.4) would void one batch in
+"""Maximum relative difference of equal plans in time. A hundred such timings of four pairs deviate by 0.5 % on H100s.
+So sixteen pairs are off by as much once in a hundred million. The protocol's 0.5 % (3.4) would void one batch in
 twenty."""
-JOBS_A_BATCH = 50
+JOBS_PER_BATCH = 50
 """Measurements on an operator between two runs of its controls, which take 0.2 s; every confirm has its own."""
 BATCH_S = 600.0
 """Seconds after which controls run again even after fewer measurements: a card may have changed since."""
@@ -117,7 +117,7 @@ class ControlBatches:
     def controls(self, operator: str) -> dict[str, float] | None:
         """Return the values of an operator's present controls, by its digest; None if a batch begins."""
         batch = self._batches.get(operator)
-        if batch is None or batch.jobs >= JOBS_A_BATCH or time.monotonic() >= batch.until:
+        if batch is None or batch.jobs >= JOBS_PER_BATCH or time.monotonic() >= batch.until:
             return None
         return batch.controls
 

@@ -28,14 +28,14 @@ from workers.protocol import PRACTICAL_MARGIN, Outcome, Plan, Stage
 from workers.timing import CONFIDENCE, Estimate, estimate
 
 SAMPLE_US = 100.0
-"""Target duration of a sample: events resolve 0.5 us, 0.5 % of it, and still 5 % of a sample of a tenth."""
+"""Target duration of a sample: events resolve 0.5 us, which is 0.5 % of it and 5 % of a tenth of it."""
 MAX_CALLS = 64
 """Maximum number of calls in one sample."""
-PAIRS_A_ROUND = 12
+PAIRS_PER_ROUND = 12
 """Maximum number of pairs without a pause: the remainder of a measurement of 16 pairs after its first look."""
 STAGES = (4, 16, 64, 256)
 """Numbers of pairs after which a timing is looked at (evaluation protocol 4.3)."""
-CONTEST_PAIRS = 64
+HEAD_TO_HEAD_PAIRS = 64
 """Pairs after which a head-to-head timing goes on only if the challenger seems to be faster by the margin."""
 LOOK_CONFIDENCE = 1 - (1 - CONFIDENCE) / len(STAGES)
 """Confidence of the interval at each look: over all looks an error is as rare as `CONFIDENCE` says."""
@@ -45,27 +45,26 @@ PACER_STREAM = 2**32
 """First of the pacer's streams of content, far from the candidate's."""
 PACER_STREAMS = 16
 """Minimum number of different contents of the pacer's calls."""
-STRANGER_STREAM = 2**33
+UNTRUSTED_STREAM = 2**33
 """First of the streams of an untrusted pacer: the holder of a cell gets content that is used once."""
-CALLS_A_DECOY = 4
+CALLS_PER_DECOY = 4
 """Calls of an untrusted sample per decoy, rounded up: a decoy is a filled slot that is not called."""
-PAIRS_A_FEINT = 4
+PAIRS_PER_TRUNCATED = 4
 """Pairs of a round per truncated sample of an untrusted side, rounded up: it ends before all of its calls."""
 ROUND_S = 10.0
 """Seconds for a round; honest ones take milliseconds."""
 STEADY_WITHIN = 0.03
 """Maximum relative difference of the SM clocks of a pair's two samples (evaluation protocol 3.3, step 5)."""
-MOST_UNSTEADY = 64
-"""Maximum number of pairs of a timing that do not count; a clock that moves more often tells nothing about either
-side."""
+MAX_UNSTEADY = 64
+"""Maximum number of uncounted pairs of a timing; a clock that moves more often tells nothing about either side."""
 FLOOR_SHARE = 0.95
 """Minimum share of the floor for a credible time (evaluation protocol 3.3, step 7)."""
 HOPELESS = 1.5
 """Slowdown against the pacer beyond which a candidate is not measured further."""
 CLOCKS_WITHIN, CLOCKS_US = 0.01, 20.0
 """Maximum difference of events and the card's timer over a round: a share, and the ends of two holds. On H100s and
-H200s whose hosts had more work than cores, one round in ten thousand had a first or last sample that began later than
-that, by up to 7 ms. A sample that the host does not queue while the card is held begins when it is queued."""
+H200s whose hosts had more work than cores, a first or last sample began later than that in one round of ten thousand,
+by up to 7 ms. A sample that the host does not queue while the card is held begins when it is queued."""
 
 
 @dataclass(frozen=True)
@@ -110,12 +109,13 @@ class PairedTimes:
     def is_decided(self) -> bool:
         """Return True if the candidate is surely faster by more than the practical margin, or surely is not.
 
-        Also True if it does not even seem faster after `CONTEST_PAIRS`: equal kernels would take all pairs. An early
-        end never promotes.
+        Also True if it does not even seem faster after `HEAD_TO_HEAD_PAIRS`: equal kernels would take all pairs. An
+        early end never promotes.
         """
         low, mid, high = self.slowdown.bounds(LOOK_CONFIDENCE)
         even = 1 / (1 + PRACTICAL_MARGIN)
-        return high < even or low > even or (len(self.pacer_us) >= CONTEST_PAIRS and mid >= even)
+        seems_no_faster = len(self.pacer_us) >= HEAD_TO_HEAD_PAIRS and mid >= even
+        return high < even or low > even or seems_no_faster
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class PairedTimer:
             CardFailed: If clocks disagree, or the card's clock does not settle.
         """
         calls = self._calls()
-        most = self._pairs_that_fit(PAIRS_A_ROUND, calls)
+        most = self._pairs_that_fit(PAIRS_PER_ROUND, calls)
         slots = self._lay_out(most, calls)
         shape = self._plan(PairSide.CANDIDATE).shape.key
         steady: list[SamplePair] = []
@@ -185,7 +185,7 @@ class PairedTimer:
                 found = self._round(min(most, missing), calls, slots)
                 steady += [pair for pair in found if pair.is_steady]
                 unsteady += sum(not pair.is_steady for pair in found)
-                if unsteady > MOST_UNSTEADY:
+                if unsteady > MAX_UNSTEADY:
                     moved = f"the card's clock moved by more than {STEADY_WITHIN:.0%}"
                     raise CardFailed(f"within {unsteady} pairs {moved}, or the card had to wait for the host")
             timing = timing_of(shape, steady[WARM_PAIRS:], calls, self._host_factor)
@@ -293,12 +293,12 @@ def scatter(slots: Sequence[RunSlot], random: Random) -> tuple[RunSlot, ...]:
 
 def slots_of(calls: int) -> int:
     """Return the slots of an untrusted sample, decoys included: a lone call has no other call to work for."""
-    return calls + (ceil(calls / CALLS_A_DECOY) if calls > 1 else 0)
+    return calls + (ceil(calls / CALLS_PER_DECOY) if calls > 1 else 0)
 
 
 def truncated_of(pairs: int, calls: int) -> int:
     """Return the number of truncated samples of an untrusted side in a round: a lone call cannot be truncated."""
-    return ceil(pairs / PAIRS_A_FEINT) if calls > 1 else 0
+    return ceil(pairs / PAIRS_PER_TRUNCATED) if calls > 1 else 0
 
 
 def pair_up(
@@ -342,7 +342,7 @@ def _series(
             again = random.sample(range(max(PACER_STREAMS, calls)), calls)
             yield TimedSample(side=side, slots=tuple(places), streams=tuple(PACER_STREAM + stream for stream in again))
             continue
-        first = first_stream if side is PairSide.CANDIDATE else STRANGER_STREAM + first_stream
+        first = first_stream if side is PairSide.CANDIDATE else UNTRUSTED_STREAM + first_stream
         mine = random.sample(places, own)
         called = calls if number < pairs else random.randrange(1, calls)
         streams = tuple(first + place for place in places)

@@ -1,7 +1,7 @@
 """One trial of a variant on a card: which plans run on which content, and the oracle's findings.
 
 Every number that decides about memory or content is drawn here from the system's randomness, after the bundle is
-frozen, in a process that runs no candidate code.
+frozen. No candidate code runs in this process.
 """
 
 import secrets
@@ -51,7 +51,7 @@ zones were always wide in checked runs, it could leave out of timed calls what o
 POISONS: Choices = (POISON, 0x00, 0x3F)
 """Bytes of memory that runs are not given: NaN and minus one, as in timed runs, zeros, or positive numbers near one. A
 kernel could take NaN in its output for the sign to write, and leave other content in place; it does so under the other
-poisons. The choice per draw is random, so that no draw reveals it; plans that run three times meet all."""
+poisons. The choice is random, so that a draw does not reveal it; plans that run three times meet all."""
 EXECUTE_S = 5.0
 """Seconds for all runs of small plans with the loading of their kernels, and for each run of a large one; the slowest
 honest one takes under one."""

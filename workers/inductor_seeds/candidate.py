@@ -12,8 +12,8 @@ from workers.inductor_seeds.lowering import InductorKernel, LoweredReference
 from workers.inductor_seeds.naming import KNOWN, TILED, UniqueNames, name_locals, rename
 from workers.inductor_seeds.operations import CONVOLUTION
 from workers.inductor_seeds.products import SHORTEST, ParameterUse, flatten
-from workers.inductor_seeds.runtime import COMBINE, count_blocks, dotted, respell
-from workers.inductor_seeds.simplification import bound, tidy
+from workers.inductor_seeds.runtime import COMBINE, count_blocks, dotted, replace_runtime
+from workers.inductor_seeds.simplification import bound, simplify
 from workers.protocol import Operator, Outcome
 from workers.tracer.refusal import TraceRefused
 
@@ -208,12 +208,12 @@ class _Host:
             raise TraceRefused(Outcome.UNSUPPORTED_LAUNCH, f"TorchInductor uses the unknown grid {draft.grid}")
         function = ast.parse(draft.text).body[0]
         assert isinstance(function, ast.FunctionDef)
-        tidy(respell(function))
+        simplify(replace_runtime(function))
         parameters = [item.arg for item in function.args.args]
         passed = dict(zip(parameters, arguments, strict=False))
         use = self._use(passed)
         plain = flatten(function, use)
-        tidy(function)
+        simplify(function)
         blocks = {name: value for name, value in draft.options.items() if name in parameters}
         counts = {
             axis: count_blocks(passed[extent], blocks[block])
@@ -253,7 +253,7 @@ class _Host:
         if given[0] in self._extremes.dtypes:
             self._extremes.tensor(made, shape, self._extremes.dtypes[given[0]])
         function = convolution.kernel()
-        tidy(function)
+        simplify(function)
         function.name = self._names.give(f"{self.operator.entry}_{function.name}")
         self._keep(function)
         arguments = [*given, made, *convolution.arguments(*extents)]
@@ -279,7 +279,7 @@ class _Host:
         found: dict[str, str] = {}
         for function in ast.parse(draft.helpers).body:
             assert isinstance(function, ast.FunctionDef)
-            tidy(respell(function))
+            simplify(replace_runtime(function))
             found[function.name] = self._names.give("combine")
             given = [item.arg for item in function.args.args]
             short = [f"{'ab'[item.startswith('arg1')]}{item.rpartition('_')[2]}" for item in given]

@@ -80,7 +80,7 @@ _DIVISIONS = {
 _NAMESPACES = ("triton_helpers.", "tl_math.", "libdevice.")
 
 
-def respell(function: ast.FunctionDef) -> ast.FunctionDef:
+def replace_runtime(function: ast.FunctionDef) -> ast.FunctionDef:
     """Replace Inductor's runtime in a kernel, in place.
 
     Raises:

@@ -23,7 +23,7 @@ _KEPT = {"tl.load", "tl.arange", "tl.sum", "tl.reduce", "tl.dot", "tl.full", "tl
 """Calls that keep their lines."""
 
 
-def tidy(function: ast.FunctionDef) -> None:
+def simplify(function: ast.FunctionDef) -> None:
     """Simplify a kernel in place until nothing changes."""
     before = ""
     while before != (before := ast.unparse(function)):

@@ -15,14 +15,24 @@ import torch
 from triton import language as tl
 
 from workers.interpreter import inline
-from workers.interpreter.casts import Casts, as_unsigned
+from workers.interpreter.access import MemoryAccess
 from workers.interpreter.elementwise import require_outside
 from workers.interpreter.faults import Array, NotInterpretable, OutOfBounds
-from workers.interpreter.formats import TensorValue, TritonType, constant, round_to
+from workers.interpreter.formats import (
+    TensorValue,
+    TritonType,
+    constant,
+    decode,
+    encode,
+    format_of,
+    round_to,
+    truncate_to,
+    truncate_to_integer,
+)
 from workers.interpreter.hints import apply
 from workers.interpreter.libdevice import FUNCTIONS, OF_FLOAT_BITS, reciprocal_root, through_torch
 from workers.interpreter.products import multiply, unit_work
-from workers.interpreter.undefined import UNDEFINED
+from workers.interpreter.undefined import UNDEFINED, is_beyond
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,11 @@ class BuilderOptions:
     takes_ptx: bool = False
 
 
+def _unsigned(data: Array) -> Array:
+    """Reinterpret signed integers as unsigned; other types stay as they are."""
+    return data.view(np.dtype(f"u{data.dtype.name}")) if data.dtype.kind == "i" else data
+
+
 def _signed(data: Array) -> Array:
     return data.view(np.dtype(data.dtype.name.removeprefix("u"))) if data.dtype.kind == "u" else data
 
@@ -50,7 +65,7 @@ def _divide_toward_zero(left: Array, right: Array) -> Array:
 
 
 def _shift_right_logical(left: Array, right: Array) -> Array:
-    return np.asarray((as_unsigned(left) >> as_unsigned(right)).view(left.dtype))
+    return np.asarray((_unsigned(left) >> _unsigned(right)).view(left.dtype))
 
 
 def _shift_right_arithmetic(left: Array, right: Array) -> Array:
@@ -59,9 +74,9 @@ def _shift_right_arithmetic(left: Array, right: Array) -> Array:
 
 def _high_product(left: Array, right: Array) -> Array:
     if left.itemsize < 8:
-        wide = as_unsigned(left).astype(np.uint64) * as_unsigned(right).astype(np.uint64)
+        wide = _unsigned(left).astype(np.uint64) * _unsigned(right).astype(np.uint64)
         return (wide >> (8 * left.itemsize)).astype(left.dtype)
-    halves = [(operand & 0xFFFFFFFF, operand >> 32) for operand in (as_unsigned(left), as_unsigned(right))]
+    halves = [(operand & 0xFFFFFFFF, operand >> 32) for operand in (_unsigned(left), _unsigned(right))]
     (low_a, high_a), (low_b, high_b) = halves
     middle = high_a * low_b + ((low_a * low_b) >> 32)
     crossed = low_a * high_b + (middle & 0xFFFFFFFF)
@@ -102,7 +117,7 @@ SPECIAL = frozenset((*FUNCTIONS_OF_ONE, "fdiv", "precise_divf", "frem")) - {"fab
 """Instructions that need a special unit or expand to several instructions."""
 
 
-class Builder(Casts):
+class Builder(MemoryAccess):
     """Executor of one instruction after another for the current lanes."""
 
     def __init__(self, options: BuilderOptions) -> None:
@@ -145,6 +160,15 @@ class Builder(Casts):
 
     def _compare(self, function: Callable[..., Array], left: TensorValue, right: TensorValue) -> TensorValue:
         return apply(function, tl.int1, left, right)
+
+    def _counted(self, value: TensorValue, special: bool = False) -> TensorValue:
+        """Meter an elementwise operation by its result; every program performs an operation that all share."""
+        if value.dtype.scalar.is_floating():
+            meter = self.memory.meter
+            done = value.data[0, 0].size * len(self.lanes.programs) * meter.weight
+            meter.float_operations += done
+            meter.special_operations += done * special
+        return value
 
     # Constants and the grid.
 
@@ -312,6 +336,52 @@ class Builder(Casts):
     def create_split(self, value: TensorValue) -> tuple[TensorValue, TensorValue]:
         """Split the last axis, of size 2."""
         return TensorValue(value.data[..., 0], value.dtype), TensorValue(value.data[..., 1], value.dtype)
+
+    # Casts.
+
+    def create_int_cast(self, value: TensorValue, dtype: TritonType, signed: bool) -> TensorValue:
+        """Cast between integers, with wraparound."""
+        held = format_of(dtype).held
+        return apply(lambda data: (data if signed else _unsigned(data)).astype(held), dtype.scalar, value)
+
+    def create_fp_trunc(self, value: TensorValue, dtype: TritonType) -> TensorValue:
+        """Cast to a float, rounded to nearest even."""
+        return self._counted(TensorValue(round_to(value.data, dtype), dtype.scalar))
+
+    create_fp_ext = create_fp_trunc
+    create_si_to_fp = create_fp_trunc
+
+    def create_ui_to_fp(self, value: TensorValue, dtype: TritonType) -> TensorValue:
+        """Cast an unsigned integer or a boolean."""
+        return TensorValue(round_to(_unsigned(value.data), dtype), dtype.scalar)
+
+    def create_fp_to_si(self, value: TensorValue, dtype: TritonType) -> TensorValue:
+        """Cast to an integer. Values out of range are undefined where the compiler may know that they are."""
+        data, draws = truncate_to_integer(value.data, dtype), self.lanes.draws
+        known = self.chance.known(is_beyond(value.data, dtype), draws)
+        return TensorValue(self.chance.settle(data, known, draws), dtype.scalar)
+
+    create_fp_to_ui = create_fp_to_si
+
+    def create_fp_to_fp(self, value: TensorValue, dtype: TritonType, rounding: object) -> TensorValue:
+        """Cast between floats with an explicit rounding mode."""
+        toward_zero = rounding is not None and str(rounding).endswith("RTZ")
+        data = truncate_to(value.data, dtype) if toward_zero else round_to(value.data, dtype)
+        return TensorValue(data, dtype.scalar)
+
+    def create_bitcast(self, value: TensorValue, dtype: TritonType) -> TensorValue:
+        """Reinterpret bits as another type."""
+        if value.dtype.is_ptr() or dtype.scalar.is_ptr():
+            return apply(lambda data: data, dtype.scalar, value)
+
+        def read(data: Array) -> Array:
+            raw = encode(self.chance.settle_nan(data, self.lanes.draws), value.dtype)
+            return decode(raw.view(format_of(dtype).stored), dtype)
+
+        return apply(read, dtype.scalar, value)
+
+    create_int_to_ptr = create_bitcast
+    create_ptr_to_int = create_bitcast
 
     # Instructions without an effect on results.
 

@@ -44,7 +44,7 @@ def decide(condition: object, bound: Mapping[str, object] | None = None, names: 
     return bool(agreed(plain))
 
 
-def bound_there(
+def nested_names(
     reads: Callable[[], Sequence[object]], condition: Callable[[], object], yes: Names, no: Names
 ) -> Sequence[str]:
     """Return names that a nested condition binds: those of one branch, or of both if the device decides.
@@ -67,7 +67,7 @@ def is_carried(value: object) -> bool:
     return isinstance(value, core.base_value) and not isinstance(value, core.constexpr)
 
 
-def go_on(builder: Builder, condition: object) -> bool:
+def continue_loop(builder: Builder, condition: object) -> bool:
     """Evaluate the condition of a `while`.
 
     Raises:

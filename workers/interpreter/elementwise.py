@@ -15,7 +15,7 @@ _called: list[Callable[..., object]] = []
 # The stack of functions that are being called.
 
 
-def call_singly(function: Callable[..., object], operands: Sequence[TensorValue]) -> object:
+def apply_to_elements(function: Callable[..., object], operands: Sequence[TensorValue]) -> object:
     """Apply a function of scalars to blocks."""
     _called.append(function)
     try:
@@ -26,7 +26,7 @@ def call_singly(function: Callable[..., object], operands: Sequence[TensorValue]
 
 def call_elementwise(function: Callable[..., object], tensors: Sequence[TritonType]) -> object:
     """Evaluate `tl.map_elementwise` of tensors of one shape. Returns a tensor, or several."""
-    results = call_singly(function, [tensor.handle for tensor in tensors])
+    results = apply_to_elements(function, [tensor.handle for tensor in tensors])
     kind = tensors[0].type
     if not kind.is_block():
         return results

@@ -13,14 +13,14 @@ import torch
 from triton.language.semantic import IncompatibleTypeErrorImpl
 
 from workers.interpreter.builder import BuilderOptions
-from workers.interpreter.extract import take_over
+from workers.interpreter.extract import extract_module
 from workers.interpreter.faults import FILENAME, InterpreterFault, NotInterpretable, OutOfBounds
 from workers.interpreter.instructions import MemoryInstructions, read, require_written
 from workers.interpreter.language import FrontEnd, bind
 from workers.interpreter.launch import run_launch, sample_launch
 from workers.interpreter.memory import DeviceMemory, TrafficMeter
 from workers.interpreter.message import InterpretReply, InterpretRequest, MeteredTraffic, pack, unpack
-from workers.interpreter.recompilation import name_of, recompile
+from workers.interpreter.recompilation import launch_key, recompile
 from workers.interpreter.record import Record
 from workers.interpreter.sampled_memory import SampledMemory
 from workers.interpreter.spin_wait import may_wait
@@ -46,7 +46,7 @@ class _Candidate:
         functions: The candidate's functions, translated.
         codes: Memory instructions of its kernels, by digest.
         trace: Compares the interpreter's values with the compiler's.
-        records: The compiler's values, by `name_of` a launch; empty if no kernel was recompiled.
+        records: The compiler's values, by `launch_key` a launch; empty if no kernel was recompiled.
     """
 
     language: FrontEnd
@@ -59,7 +59,7 @@ class _Candidate:
         """Prepare for a launch."""
         self.language.builder.widest_bytes = _code(launch, self).widest_bytes
         if self.records:
-            self.trace.follow(self.records.get(name_of(launch), {}))
+            self.trace.follow(self.records.get(launch_key(launch), {}))
 
 
 def execute(request: bytes) -> bytes:
@@ -71,7 +71,7 @@ def execute(request: bytes) -> bytes:
     order, parts = unpack(request, InterpretRequest)
     codes = {digest: read(kernel) for digest, kernel in order.kernels.items()}
     try:
-        taken = take_over(order.source)
+        taken = extract_module(order.source)
         records = recompile(taken, order.target, order.launched, order.kernels)
         for plan in (plan for plan in order.launched if plan not in order.plans):
             require_written(plan, codes)

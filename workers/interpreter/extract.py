@@ -56,7 +56,7 @@ class ExtractedModule:
     left_out: dict[str, int] = field(default_factory=dict)
 
 
-def take_over(source: str) -> ExtractedModule:
+def extract_module(source: str) -> ExtractedModule:
     """Extract the candidate's module without its host code.
 
     Raises:

@@ -175,7 +175,7 @@ def _any(mask: Array, axis: int, count: int) -> Array:
     return np.asarray(_grouped(mask, axis, count).max(axis=axis + 1))
 
 
-def watch_hints() -> list[str]:
+def check_hints() -> list[str]:
     """Make the compiler check hints. Returns the list to which it appends objections."""
     found: list[str] = []
     call = CodeGenerator.call_Function

@@ -24,7 +24,7 @@ from triton.language.semantic import TritonSemantic
 
 from workers.interpreter import reductions
 from workers.interpreter.builder import Builder, BuilderOptions
-from workers.interpreter.conditions import agreed, bound_there, connect, decide, go_on, is_carried, negate
+from workers.interpreter.conditions import agreed, connect, continue_loop, decide, is_carried, negate, nested_names
 from workers.interpreter.elementwise import call_elementwise
 from workers.interpreter.faults import NotInterpretable
 from workers.interpreter.formats import TritonType, constant
@@ -71,7 +71,7 @@ def bind(options: BuilderOptions) -> FrontEnd:
         "__carry__": partial(_carry, semantic),
         "__annotated__": partial(_annotate, semantic),
         "__choose__": partial(_choose, semantic),
-        "__continue__": partial(go_on, builder),
+        "__continue__": partial(continue_loop, builder),
         "range": partial(_plain_range, semantic),
     }
     for kind in (core.dtype, core.block_type, core.pointer_type):
@@ -340,7 +340,7 @@ _PROVIDED: dict[str, object] = {
     "__result__": _result,
     "__ignore__": _ignore,
     "__decide__": decide,
-    "__there__": bound_there,
+    "__there__": nested_names,
     "__both__": partial(connect, "logical_and", False),
     "__either__": partial(connect, "logical_or", True),
     "__not__": negate,

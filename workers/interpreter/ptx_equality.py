@@ -32,10 +32,10 @@ def are_alike(first: str, second: str) -> bool:
     while True:
         if one.described() != other.described():
             return False
-        known = one.told_apart()
+        known = one.distinguished()
         one.refine()
         other.refine()
-        if one.told_apart() == known and other.told_apart() == known:
+        if one.distinguished() == known and other.distinguished() == known:
             return one.described() == other.described()
 
 
@@ -55,7 +55,7 @@ class _Text:
         """Return the instructions with the identities of their registers."""
         return Counter(self._each())
 
-    def told_apart(self) -> int:
+    def distinguished(self) -> int:
         """Return the number of registers that can be distinguished."""
         return len(set(self._known.values()))
 

@@ -20,10 +20,10 @@ from triton.runtime.jit import JITCallable, JITFunction
 from workers.interpreter.expression_ids import number
 from workers.interpreter.extract import MODULE_NAME, ExtractedModule
 from workers.interpreter.faults import NotInterpretable
-from workers.interpreter.hints import watch_hints
+from workers.interpreter.hints import check_hints
 from workers.interpreter.launch import constant_of
 from workers.interpreter.ptx_equality import are_alike
-from workers.interpreter.record import Record, RecordingGenerator, write_down
+from workers.interpreter.record import Record, RecordingGenerator, record_module
 from workers.protocol import Kernel, Launch, Number, Plan, Pointer
 from workers.targets import TARGETS
 from workers.tracer.compiler import Compiled, Compiler
@@ -84,21 +84,21 @@ def recompile(
         kernels: Their kernels, by digest.
 
     Returns:
-        The compiler's records, by `name_of` a launch. Definitions get the same numbers.
+        The compiler's records, by `launch_key` a launch. Definitions get the same numbers.
 
     Raises:
         NotInterpretable: If a kernel differs, or has hints that only the compiler would apply.
     """
     _Recorder(TARGETS[target]).install()
-    write_down(MODULE_NAME)
+    record_module(MODULE_NAME)
     drive(TARGETS[target])
-    watch_names()
-    misplaced = watch_hints()
+    refuse_name_clashes()
+    misplaced = check_hints()
     records: dict[str, Record] = {}
     for plan in plans:
         for launch in plan.launches:
             try:
-                records[name_of(launch)] = _hold(taken, launch, plan, kernels[launch.kernel])
+                records[launch_key(launch)] = _matching_record(taken, launch, plan, kernels[launch.kernel])
                 if misplaced:
                     raise NotInterpretable(misplaced[0])
             except NotInterpretable as stopped:
@@ -118,12 +118,12 @@ def _number(taken: ExtractedModule, kernel: JITFunction) -> None:
     number(definition, taken.namespace)
 
 
-def name_of(launch: Launch) -> str:
+def launch_key(launch: Launch) -> str:
     """Return a key that distinguishes launches whose kernels are compiled differently."""
     return launch.model_dump_json(exclude={"grid", "line"})
 
 
-def _hold(taken: ExtractedModule, launch: Launch, plan: Plan, expected: Kernel) -> Record:
+def _matching_record(taken: ExtractedModule, launch: Launch, plan: Plan, expected: Kernel) -> Record:
     """Compile a launch's kernel with all possible options until the result is the expected one."""
     kernel, failure = _kernel(taken, launch.function), ""
     for warps in (warps for warps in _WARPS if warps <= expected.num_warps):
@@ -134,7 +134,7 @@ def _hold(taken: ExtractedModule, launch: Launch, plan: Plan, expected: Kernel) 
                 compiled = _compile(kernel, taken, launch, plan, expected, warps)
             except (TraceRefused, *_ERRORS) as error:
                 said = str(error).partition("\n")[0]
-                failure = f"{launch.function} does not compile without host code: {said}{_hint(taken)}"
+                failure = f"{launch.function} does not compile without host code: {said}{_missing_values(taken)}"
                 if expected.num_ctas > 1:
                     continue  # Triton 3.7 fails at random here, and emits code in a random order.
                 break
@@ -160,7 +160,7 @@ def _require_named(launch: Launch, compiled: Compiled) -> None:
         raise NotInterpretable(f"the plan passes {launch.function} something else than it is compiled for")
 
 
-def watch_names() -> None:
+def refuse_name_clashes() -> None:
     """Make the compiler refuse to confuse functions whose mangled names are equal."""
     known: dict[str, object] = {}
     mangle = code_generator.mangle_fn
@@ -221,11 +221,11 @@ def _kernel(taken: ExtractedModule, name: str) -> JITFunction:
 def _explain(taken: ExtractedModule, launch: Launch) -> str:
     return (
         f"{launch.function} as it is written compiles to another kernel than the plan's: host code changed what it "
-        f"means, or the worker that traced it has another version of Triton{_hint(taken)}"
+        f"means, or the worker that traced it has another version of Triton{_missing_values(taken)}"
     )
 
 
-def _hint(taken: ExtractedModule) -> str:
+def _missing_values(taken: ExtractedModule) -> str:
     """Name the values that kernels use but host code binds, for a message."""
     used = {name for item in taken.definitions.values() for name in _free(item)}
     lines = [f"'{name}' in line {line}" for name, line in taken.left_out.items() if name in used]

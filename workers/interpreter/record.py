@@ -15,27 +15,27 @@ from triton.runtime.jit import JITCallable
 
 from workers.interpreter.expression_ids import LOOP, READ, SITE, number
 
-Told: TypeAlias = str | tuple["Told", ...]
+Description: TypeAlias = str | tuple["Description", ...]
 """Description of a value: the name of a tensor's type, or a constant."""
 Page = dict[object, object]
 """Descriptions by expression; and, by loop, the names that have their earlier value again in every iteration."""
 Sheet = dict[tuple[object, ...], Page]
 """Pages of one specialisation of a function, by the iterations of unrolled loops."""
-Record = dict[tuple[str, Told], Sheet | None]
+Record = dict[tuple[str, Description], Sheet | None]
 """Sheets by a function's name and the descriptions of its arguments. None if these are ambiguous."""
 
 _PLAIN = (bool, int, float, str, type(None))
 
 
-def told(value: object) -> Told:
+def describe(value: object) -> Description:
     """Describe a value, in the same way for the compiler and for the interpreter."""
     if isinstance(value, core.tensor):
         return _without_const(value.type.name)
     if isinstance(value, core.constexpr):
         is_tensor = isinstance(value.value, core.base_value) and not isinstance(value.value, core.tuple)
-        return ("a constant", told(value.value)) if is_tensor else told(value.value)
+        return ("a constant", describe(value.value)) if is_tensor else describe(value.value)
     if isinstance(value, core.tuple | tuple):
-        return ("a tuple", *map(told, value))
+        return ("a tuple", *map(describe, value))
     if isinstance(value, _PLAIN):
         return (type(value).__name__, repr(value))
     if isinstance(value, JITCallable):
@@ -52,11 +52,11 @@ def _without_const(name: str) -> str:
     return name.replace("const_pointer<", "pointer<")
 
 
-def in_words(what: object) -> str:
+def format_description(what: object) -> str:
     """Format a description for a reason."""
     if isinstance(what, tuple) and what[:1] == ("a tuple",):
-        return f"({', '.join(map(in_words, what[1:]))})"
-    return " ".join(map(in_words, what)) if isinstance(what, tuple) else str(what)
+        return f"({', '.join(map(format_description, what[1:]))})"
+    return " ".join(map(format_description, what)) if isinstance(what, tuple) else str(what)
 
 
 class RecordingGenerator(code_generator.CodeGenerator):  # type: ignore[misc]
@@ -79,7 +79,7 @@ class RecordingGenerator(code_generator.CodeGenerator):  # type: ignore[misc]
         self._bodies: dict[int, ast.For] = {}
         self._parts: dict[int, Iterator[int]] = {}
         self._function: ast.FunctionDef | None = None
-        self._key: tuple[str, Told] = ("", ())
+        self._key: tuple[str, Description] = ("", ())
 
     def visit(self, node: ast.AST | None) -> object:
         """Record an expression. Values of an earlier trial are overwritten."""
@@ -88,7 +88,7 @@ class RecordingGenerator(code_generator.CodeGenerator):  # type: ignore[misc]
             return None
         if isinstance(node, ast.AugAssign) and hasattr(node, READ) and isinstance(node.target, ast.Name):
             # After `+=` only the type of the earlier number is known.
-            self._page()[getattr(node, READ)] = told(self.dereference_name(node.target.id))
+            self._page()[getattr(node, READ)] = describe(self.dereference_name(node.target.id))
         outer = self._turns
         if isinstance(node, ast.ListComp):
             self._parts[id(node.elt)] = count()
@@ -97,7 +97,7 @@ class RecordingGenerator(code_generator.CodeGenerator):  # type: ignore[misc]
         found: object = super().visit(node)
         site = getattr(node, SITE, None)
         if site is not None:
-            self._page()[site] = told(found)
+            self._page()[site] = describe(found)
         self._turns = outer
         return found
 
@@ -115,7 +115,7 @@ class RecordingGenerator(code_generator.CodeGenerator):  # type: ignore[misc]
         """Note the arguments, and the iteration of an unrolled loop."""
         if self._function is not None and stmts is self._function.body:
             arguments = [self.lscope[argument.arg] for argument in self._function.args.args]
-            self._key = (self._function.name, tuple(map(told, arguments)))
+            self._key = (self._function.name, tuple(map(describe, arguments)))
         loop, outer = self._bodies.get(id(stmts)), self._turns
         turn = self.lscope.get(loop.target.id) if loop is not None and isinstance(loop.target, ast.Name) else None
         if isinstance(turn, core.constexpr):
@@ -135,7 +135,7 @@ class RecordingGenerator(code_generator.CodeGenerator):  # type: ignore[misc]
         return self._sheet.setdefault(self._turns, {})
 
 
-def write_down(module_name: str) -> None:
+def record_module(module_name: str) -> None:
     """Make the compiler record the functions of a module from now on."""
     RecordingGenerator.module_name = module_name
     code_generator.CodeGenerator = RecordingGenerator

@@ -6,7 +6,7 @@ from typing import SupportsIndex
 import numpy as np
 from triton import language as tl
 
-from workers.interpreter.elementwise import call_singly
+from workers.interpreter.elementwise import apply_to_elements
 from workers.interpreter.faults import Array
 from workers.interpreter.formats import TensorValue, TritonType, format_of, round_to
 
@@ -130,7 +130,7 @@ def _combine(
     left: Sequence[Array], right: Sequence[Array], dtypes: Sequence[TritonType], combine_fn: Combine
 ) -> list[Array]:
     operands = [TensorValue(array, dtype) for side in (left, right) for array, dtype in zip(side, dtypes, strict=True)]
-    results = call_singly(combine_fn, operands)
+    results = apply_to_elements(combine_fn, operands)
     values = results if isinstance(results, (tuple, tl.tuple)) else (results,)
     return [round_to(value.handle.data, dtype) for value, dtype in zip(values, dtypes, strict=True)]
 

@@ -21,7 +21,7 @@ _COMPILERS = (
 class DeviceCode(ast.NodeTransformer):
     """Transformer of constructs that differ between the device and Python.
 
-    Assignments turn numbers into scalars, conditions are decided for all lanes at once, `and`, `or` and `not` work
+    Assignments turn numbers into scalars, and conditions are decided for all lanes at once. `and`, `or` and `not` work
     elementwise, lists become tuples, and keyword arguments are evaluated before the others.
     """
 
@@ -171,7 +171,7 @@ def _lost(target: ast.expr, counting: str) -> ast.If:
     return ast.If(_call("__lost__", ast.Name(counting, ast.Load())), [*nothing, gone], [])
 
 
-def guided(function: ast.FunctionDef) -> None:
+def insert_trace(function: ast.FunctionDef) -> None:
     """Insert a lookup of the function's sheet in the record at its start."""
     arguments = ast.Tuple([ast.Name(argument.arg, ast.Load()) for argument in function.args.args], ast.Load())
     entered = _call("__enter__", ast.Constant(function.name), arguments)

@@ -17,7 +17,7 @@ from triton.runtime.jit import ConstexprFunction, JITCallable, JITFunction
 from workers.interpreter.allowed_syntax import is_plain_default
 from workers.interpreter.extract import MODULE_NAME, ExtractedModule
 from workers.interpreter.faults import NotInterpretable
-from workers.interpreter.rewriting import DeviceCode, check_results, guided
+from workers.interpreter.rewriting import DeviceCode, check_results, insert_trace
 
 Functions = dict[str, FunctionType]
 """Python functions by the global names of the jit functions they stand for."""
@@ -149,5 +149,5 @@ def _rewrite_kernel(function: ast.FunctionDef, is_recorded: bool) -> ast.Functio
     function.args.defaults = [ast.Constant(None) for _ in function.args.defaults]
     _rewrite(function)
     if is_recorded:
-        guided(function)
+        insert_trace(function)
     return function

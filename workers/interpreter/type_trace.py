@@ -7,7 +7,7 @@ from triton.language import core
 from workers.interpreter.expression_ids import LOOP
 from workers.interpreter.faults import NotInterpretable
 from workers.interpreter.formats import TritonType
-from workers.interpreter.record import Page, Record, Sheet, Told, in_words, told
+from workers.interpreter.record import Description, Page, Record, Sheet, describe, format_description
 
 _NOWHERE: Page = {}
 
@@ -46,12 +46,12 @@ class TypeTrace:
         self._record = record
 
     def _enter(self, name: str, arguments: tuple[object, ...]) -> TraceFrame:
-        given: Told = tuple(map(told, arguments))
+        given: Description = tuple(map(describe, arguments))
         sheet = self._record.get((name, given))
         if sheet is None:
             raise NotInterpretable(
                 f"'{name}' is interpreted with arguments that Triton's compiler does not pass it, or confuses with "
-                f"others: {', '.join(map(in_words, given))}"
+                f"others: {', '.join(map(format_description, given))}"
             )
         return TraceFrame(sheet)
 
@@ -65,12 +65,12 @@ def as_compiled(here: TraceFrame, site: int, value: TritonType) -> object:
     expected = here.page.get(site)
     if type(value) is core.tensor and value.type.name == expected:
         return value
-    found = told(value)
+    found = describe(value)
     if found != expected:
-        had = "never gets here" if expected is None else f"has {in_words(expected)} here"
+        had = "never gets here" if expected is None else f"has {format_description(expected)} here"
         raise NotInterpretable(
-            f"Triton's compiler {had}, and the interpreter {in_words(found)}: the two read this in different ways; "
-            "write it more plainly"
+            f"Triton's compiler {had}, and the interpreter {format_description(found)}: the two read this in different "
+            "ways; write it more plainly"
         )
     return value
 

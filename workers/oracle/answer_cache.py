@@ -13,7 +13,7 @@ RECENT = 4
 """Subjects per user for which an answer stays cached without use. Refused candidates need few answers, and after a
 change of secrets the former ones should make room soon."""
 
-SUBJECTS_A_SECRET = 500
+SUBJECTS_PER_SECRET = 500
 """Subjects after which recurring contents follow from another secret."""
 
 ENTRY_SHARE = 24
@@ -80,7 +80,7 @@ class AnswerCache:
 
     def begin(self) -> str:
         """Begin another subject. Returns the secret of recurring contents, hexadecimal."""
-        if self._turn % SUBJECTS_A_SECRET == 0:
+        if self._turn % SUBJECTS_PER_SECRET == 0:
             self._secret = secrets.token_hex(SECRET_BYTES)
         self._turn += 1
         return self._secret

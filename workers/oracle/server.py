@@ -21,8 +21,8 @@ from workers.oracle.examiner import Examiner
 
 MEMORY_SHARE = 0.55
 """Share of the card's memory that answers may take. Those of a timing of 16 pairs take 9 GB if every output is of 16
-bits, since a sample lasts 100 us at any shape. Five timings fit on 80 GB. With 0.45 they did not: an eighth of the
-answers, computed again for every candidate, took two thirds of the time of all looks at rounds."""
+bits: a sample lasts 100 us at any shape. Five timings fit on 80 GB. With 0.45 they did not: an eighth of the answers,
+computed again for every candidate, took two thirds of the time of all looks at rounds."""
 
 ROOM_SHARE = 0.75
 """Share of the card's memory that answers and arenas may take together: runners that draw inputs, baselines and

@@ -28,7 +28,7 @@ class WireModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
     def plain(self) -> dict[str, Any]:
-        """Return the value as its JSON text parses, with infinities spelled out; `model_dump` leaves them as numbers."""
+        """Return the value as its JSON text parses: infinities are spelled out, which `model_dump` does not do."""
         parsed: dict[str, Any] = json.loads(self.model_dump_json())
         return parsed
 

@@ -15,7 +15,7 @@ from functools import partial
 
 from workers import driver
 from workers.commands import PairSide, RunSlot, TimedRound, TimedSample, TimingRound
-from workers.device_kernels import MOST_DELAYS, DeviceKernels, checksum_key
+from workers.device_kernels import MAX_DELAYS, DeviceKernels, checksum_key
 from workers.errors import BadMessage
 from workers.runner.filling import SlotFiller, SlotRefill
 from workers.runner.loaded_plans import LoadedPlan
@@ -23,7 +23,7 @@ from workers.runner.replay import Step
 
 HOLD_US = 50.0
 """Microseconds that the card is held before the start event; the host queues both events and a graph in less."""
-MOST_SAMPLES = MOST_DELAYS
+MAX_SAMPLES = MAX_DELAYS
 """Maximum number of samples of a round."""
 CHECKSUM_BYTES = 8
 STEP_US = 5.0
@@ -88,7 +88,7 @@ class TimedRounds:
         self._stream = stream
         self._graphs = RoundGraphs(stream)
         self._events: list[driver.Handle] = []
-        self._checksums = driver.allocate(MOST_SAMPLES * CHECKSUM_BYTES)
+        self._checksums = driver.allocate(MAX_SAMPLES * CHECKSUM_BYTES)
         self._key = 0
         self._warm: set[tuple[PairSide, int]] = set()
         self._ready: list[_ReadySample] | None = None
@@ -110,7 +110,7 @@ class TimedRounds:
             for number, sample in enumerate(order.samples)
         ]
         self._key = checksum_key(order.seed)
-        driver.set_bytes(self._stream, self._checksums, 0, MOST_SAMPLES * CHECKSUM_BYTES)
+        driver.set_bytes(self._stream, self._checksums, 0, MAX_SAMPLES * CHECKSUM_BYTES)
         self._filler.fill_zones((slot for ready in samples for slot in ready.filled), order.seed)
         driver.synchronise(self._stream)
         self._ready = samples
@@ -199,8 +199,8 @@ def check_round(order: TimingRound) -> None:
         BadMessage: If a sample names a missing or used slot, its streams do not match its slots, or there are too many
             samples.
     """
-    if len(order.samples) > MOST_SAMPLES:
-        raise BadMessage(f"a round has {len(order.samples)} samples; the maximum is {MOST_SAMPLES}")
+    if len(order.samples) > MAX_SAMPLES:
+        raise BadMessage(f"a round has {len(order.samples)} samples; the maximum is {MAX_SAMPLES}")
     used: set[tuple[PairSide, int]] = set()
     for sample in order.samples:
         places = {(sample.side, index) for index in sample.filled}

@@ -15,7 +15,7 @@ def main() -> int:
     channel = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin.buffer:
-        write(channel, ForkRequest.from_json(line).carry_out().encode() + b"\n")
+        write(channel, ForkRequest.from_json(line).run().encode() + b"\n")
     return 0
 
 

@@ -35,7 +35,7 @@ class ForkRequest:
     command: SandboxCommand
     limits: SandboxLimits
 
-    def carry_out(self) -> str:
+    def run(self) -> str:
         """Run it. Returns JSON: the fields of a `SandboxResult`, or the error as `failed` or `unsafe`."""
         try:
             result = execute(self.isolation, self.command, b"", self.limits)

@@ -1,4 +1,7 @@
-"""System calls that the sandbox needs and Python 3.11 does not offer, through libc."""
+"""System calls that the sandbox needs and Python 3.11 does not offer, through libc.
+
+They raise OSError if the kernel refuses.
+"""
 
 import ctypes
 import os
@@ -63,20 +66,12 @@ def _checked(result: int, call: str) -> None:
 
 
 def unshare(flag: int) -> None:
-    """Give this process its own namespace; with `CLONE_NEWPID` its next child gets it.
-
-    Raises:
-        OSError: If the kernel refuses.
-    """
+    """Give this process its own namespace; with `CLONE_NEWPID` its next child gets it."""
     _checked(_libc.unshare(flag), "unshare")
 
 
 def mount(kind: str, target: str, flags: int = MS_NOSUID | MS_NODEV, options: str = "") -> None:
-    """Mount a new filesystem of a kind (`tmpfs`, `proc`) on a directory.
-
-    Raises:
-        OSError: If the kernel refuses.
-    """
+    """Mount a new filesystem of a kind (`tmpfs`, `proc`) on a directory."""
     _checked(
         _libc.mount(b"none", target.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode()),
         f"mount {kind} on {target}",
@@ -84,21 +79,13 @@ def mount(kind: str, target: str, flags: int = MS_NOSUID | MS_NODEV, options: st
 
 
 def bind_mount(source: str, target: str) -> None:
-    """Bind-mount a file or a directory, with all mounts in it, at another path.
-
-    Raises:
-        OSError: If the kernel refuses.
-    """
+    """Bind-mount a file or a directory, with all mounts in it, at another path."""
     flags = ctypes.c_ulong(_MS_BIND | _MS_REC)
     _checked(_libc.mount(source.encode(), target.encode(), None, flags, None), f"bind {source} to {target}")
 
 
 def detach(target: str) -> None:
-    """Unmount a directory; bind mounts of its content stay.
-
-    Raises:
-        OSError: If the kernel refuses.
-    """
+    """Unmount a directory; bind mounts of its content stay."""
     _checked(_libc.umount2(target.encode(), ctypes.c_int(_MNT_DETACH)), f"umount {target}")
 
 
@@ -126,38 +113,22 @@ def _prctl(option: int, value: int) -> None:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every descendant after its own parent ends.
-
-    Raises:
-        OSError: If the kernel refuses.
-    """
+    """Become the parent of every descendant after its own parent ends."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent(signal_number: int) -> None:
-    """Request a signal for when the thread that forked this process ends.
-
-    Raises:
-        OSError: If the kernel refuses.
-    """
+    """Request a signal for when the thread that forked this process ends."""
     _prctl(_PR_SET_PDEATHSIG, signal_number)
 
 
 def forbid_new_privileges() -> None:
-    """Disable set-uid bits and file capabilities for this process and all its descendants.
-
-    Raises:
-        OSError: If the kernel refuses.
-    """
+    """Disable set-uid bits and file capabilities for this process and all its descendants."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def filter_calls(program: ctypes.Structure) -> None:
-    """Install a filter on system calls (a `sock_fprog`); requires `forbid_new_privileges`.
-
-    Raises:
-        OSError: If the kernel refuses.
-    """
+    """Install a filter on system calls (a `sock_fprog`); requires `forbid_new_privileges`."""
     result = _libc.prctl(
         ctypes.c_int(_PR_SET_SECCOMP), ctypes.c_ulong(_SECCOMP_MODE_FILTER), ctypes.byref(program), 0, 0
     )
@@ -168,9 +139,6 @@ def drop_capabilities() -> None:
     """Drop every capability, permanently once new privileges are forbidden.
 
     Otherwise the kernel starts root's programs as if they gained privileges, and randomises their addresses again.
-
-    Raises:
-        OSError: If the kernel refuses.
     """
     with suppress(OSError):  # Only root with the right to change capabilities needs this.
         _prctl(_PR_SET_SECUREBITS, _NO_ROOT_FOR_GOOD)

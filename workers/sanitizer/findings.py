@@ -25,21 +25,22 @@ class SanitizerFinding:
     """One error that the tool reports.
 
     Attributes:
-        said: Its first line, without the mark.
+        message: Its first line, without the mark.
         address: Address of the memory access; None if the tool gives none.
     """
 
-    said: str
+    message: str
     address: int | None = None
 
-    def told(self, places: Sequence[BufferAllocation]) -> str:
+    def describe(self, allocations: Sequence[BufferAllocation]) -> str:
         """Return the finding as a sentence, with the buffer nearest to its address."""
-        if self.address is None or not places:
-            functions = tuple(dict.fromkeys(name for place in places for name in place.functions))
-            return f"{self.said}{_by(functions)}"
+        if self.address is None or not allocations:
+            functions = tuple(dict.fromkeys(name for allocation in allocations for name in allocation.functions))
+            return f"{self.message}{_by(functions)}"
         address = self.address
-        place = min(places, key=lambda item: item.distance(address))
-        return f"{self.said}, {_where(place, address)} of {place.name} at {place.shape}{_by(place.functions)}"
+        nearest = min(allocations, key=lambda item: item.distance(address))
+        where = f"{_where(nearest, address)} of {nearest.name} at {nearest.shape}"
+        return f"{self.message}, {where}{_by(nearest.functions)}"
 
 
 def findings(output: str) -> list[SanitizerFinding]:
@@ -77,11 +78,11 @@ def _finding(block: list[str]) -> SanitizerFinding | None:
     return SanitizerFinding(block[0].removeprefix("Error: "), None if address is None else int(address[1], 16))
 
 
-def _where(place: BufferAllocation, address: int) -> str:
-    behind = address - (place.address + place.bytes)
-    if address < place.address:
-        return f"{place.address - address} bytes before the start"
-    return f"{behind + 1} bytes after the end" if behind >= 0 else f"at byte {address - place.address}"
+def _where(allocation: BufferAllocation, address: int) -> str:
+    after = address - (allocation.address + allocation.bytes)
+    if address < allocation.address:
+        return f"{allocation.address - address} bytes before the start"
+    return f"{after + 1} bytes after the end" if after >= 0 else f"at byte {address - allocation.address}"
 
 
 def _by(functions: Sequence[str]) -> str:

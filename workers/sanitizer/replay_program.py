@@ -1,10 +1,10 @@
 """The program that runs under the sanitizer: replays plans, each on its own memory. It runs no candidate's Python.
 
-    python -m workers.sanitizer.replay_program REQUEST PLACES
+    python -m workers.sanitizer.replay_program REQUEST LOG
 
-REQUEST is a file with a `ReplayRequest`. The program writes one `BufferAllocation` per line to PLACES,
-before anything runs on it, so findings get names even if the card is lost. Memory is freed only when the program ends,
-so no two plans share an address. When the card is full, it ends early with a `SanitizerMemoryShort` as the last line.
+REQUEST is a file with a `ReplayRequest`. The program writes one `BufferAllocation` per line to LOG before anything runs
+on it, so findings get names even if the card is lost. Memory is freed only when the program ends, so no two plans share
+an address. When the card is full, it ends early with a `SanitizerMemoryShort` as the last line.
 """
 
 import sys
@@ -28,53 +28,53 @@ LOST = 3
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the request of a file. Returns the exit status."""
-    request, places = (Path(name) for name in (sys.argv[1:] if arguments is None else arguments))
-    rehearsal = ReplayRequest.model_validate_json(request.read_bytes())
-    with places.open("w") as told:
+    request_file, log_file = (Path(name) for name in (sys.argv[1:] if arguments is None else arguments))
+    request = ReplayRequest.model_validate_json(request_file.read_bytes())
+    with log_file.open("w") as log:
         try:
-            rehearse(rehearsal, told)
+            replay(request, log)
         except driver.DriverError as error:
             sys.stderr.write(f"{error.name}\n")
             return LOST
     return 0
 
 
-def rehearse(rehearsal: ReplayRequest, told: TextIO) -> None:
+def replay(request: ReplayRequest, log: TextIO) -> None:
     """Replay each plan once and wait for it, up to the first one that does not fit in the card's memory.
 
     Raises:
         DriverError: If the card reports another error.
         CannotRun: If the card cannot run a plan.
     """
-    driver.open_card(rehearsal.card)
-    stream, memory = driver.make_stream(), Allocations(rehearsal.card)
-    code = {digest: b64decode(text) for digest, text in rehearsal.machine_code.items()}
-    kernels = LoadedKernels(rehearsal.bundle, code)
-    for index in rehearsal.plans:
-        plan = rehearsal.bundle.plans[index]
+    driver.open_card(request.card)
+    stream, memory = driver.make_stream(), Allocations(request.card)
+    code = {digest: b64decode(text) for digest, text in request.machine_code.items()}
+    kernels = LoadedKernels(request.bundle, code)
+    for index in request.plans:
+        plan = request.bundle.plans[index]
         try:
-            _replay(rehearsal, ReplayedPlan(kernels, plan, memory), memory, stream, told)
+            _replay(request, ReplayedPlan(kernels, plan, memory), memory, stream, log)
         except (driver.DriverError, torch.OutOfMemoryError) as error:
             if isinstance(error, driver.DriverError) and error.name != driver.OUT_OF_MEMORY:
                 raise
-            told.write(SanitizerMemoryShort(plan=index, shape=plan.shape.key).model_dump_json() + "\n")
+            log.write(SanitizerMemoryShort(plan=index, shape=plan.shape.key).model_dump_json() + "\n")
             return
 
 
-def _replay(rehearsal: ReplayRequest, loaded: ReplayedPlan, memory: Allocations, stream: int, told: TextIO) -> None:
+def _replay(request: ReplayRequest, loaded: ReplayedPlan, memory: Allocations, stream: int, log: TextIO) -> None:
     plan = loaded.plan
-    slot = memory.slot(rehearsal.bundle, plan)
-    for place in places_of(rehearsal.operator, plan, list(in_order(slot)), memory):
-        told.write(place.model_dump_json() + "\n")
-    told.flush()
-    given = draw(rehearsal.operator, plan.shape, "normal", bytes.fromhex(rehearsal.seed))
+    slot = memory.slot(request.bundle, plan)
+    for allocation in allocations_of(request.operator, plan, list(in_order(slot)), memory):
+        log.write(allocation.model_dump_json() + "\n")
+    log.flush()
+    given = draw(request.operator, plan.shape, "normal", bytes.fromhex(request.seed))
     for address, values in zip(slot.buffers, given, strict=False):
         write(stream, address, values)
     loaded.call(slot, stream)
     driver.synchronise(stream)
 
 
-def places_of(
+def allocations_of(
     operator: Operator, plan: Plan, addresses: Sequence[int], memory: Allocations
 ) -> Iterator[BufferAllocation]:
     """Yield the allocations of a plan's run, with their names.

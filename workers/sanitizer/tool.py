@@ -27,7 +27,7 @@ SHOWN = 3
 """Maximum number of findings in a reason; further ones are mostly the same in other threads."""
 _PROGRAM = (*PYTHON, "-m", "workers.sanitizer.replay_program")
 _NAME = "compute-sanitizer"
-_TOLD: TypeAdapter[BufferAllocation | SanitizerMemoryShort] = TypeAdapter(BufferAllocation | SanitizerMemoryShort)
+_MESSAGE: TypeAdapter[BufferAllocation | SanitizerMemoryShort] = TypeAdapter(BufferAllocation | SanitizerMemoryShort)
 
 
 @dataclass(frozen=True)
@@ -42,25 +42,25 @@ class Sanitizer:
     path: str
     version: str
 
-    def run(self, tool: str, rehearsal: ReplayRequest, program: Sequence[str] = _PROGRAM) -> CheckResult:
+    def run(self, tool: str, request: ReplayRequest, program: Sequence[str] = _PROGRAM) -> CheckResult:
         """Replay under one of the tools. When the card is full, a new process continues with the next plan.
 
         Args:
             tool: One of `TOOLS`.
-            rehearsal: The request.
+            request: The plans to replay.
             program: Command of the replay program; takes two files.
 
         Returns:
             A check with the tool's name. It is `skipped`, with the reason, if the tool itself did not finish, or if a
             single plan does not fit in the card's memory.
         """
-        left, seen, unfit = rehearsal.plans, set[str](), list[str]()
+        left, seen, unfit = request.plans, set[str](), list[str]()
         while True:
-            result, told = self._replay(tool, rehearsal.model_copy(update={"plans": left}), program)
+            result, messages = self._replay(tool, request.model_copy(update={"plans": left}), program)
             if result.verdict != "passed":
                 return result
-            full = next((line for line in told if isinstance(line, SanitizerMemoryShort)), None)
-            seen.update(line.shape for line in told if isinstance(line, BufferAllocation))
+            full = next((line for line in messages if isinstance(line, SanitizerMemoryShort)), None)
+            seen.update(line.shape for line in messages if isinstance(line, BufferAllocation))
             if full is None:
                 return _summed(tool, seen, unfit)
             ran = left.index(full.plan)
@@ -71,14 +71,14 @@ class Sanitizer:
                 return _summed(tool, seen, unfit)
 
     def _replay(
-        self, tool: str, rehearsal: ReplayRequest, program: Sequence[str]
+        self, tool: str, request: ReplayRequest, program: Sequence[str]
     ) -> tuple[CheckResult, list[BufferAllocation | SanitizerMemoryShort]]:
         """Run one process. Returns its check and its messages."""
         with tempfile.TemporaryDirectory(prefix="reef-sanitizer-") as folder:
-            request, told = Path(folder) / "request", Path(folder) / "places"
-            request.write_text(rehearsal.model_dump_json())
+            request_file, log = Path(folder) / "request", Path(folder) / "log"
+            request_file.write_text(request.model_dump_json())
             options = ("--tool", tool, "--report-api-errors", "no", "--print-limit", "20")
-            command = (self.path, *options, *program, str(request), str(told))
+            command = (self.path, *options, *program, str(request_file), str(log))
             try:
                 done = subprocess.run(
                     command, capture_output=True, text=True, timeout=RUN_S, errors="replace", check=False
@@ -88,19 +88,19 @@ class Sanitizer:
             except OSError as error:
                 why = f"{self.path} does not start: {error.strerror}"
                 return CheckResult(name=tool, verdict="skipped", detail=why), []
-            lines = _read(told)
-        places = [line for line in lines if isinstance(line, BufferAllocation)]
-        return judge(tool, done.stdout + done.stderr, done.returncode, places), lines
+            lines = _read(log)
+        allocations = [line for line in lines if isinstance(line, BufferAllocation)]
+        return judge(tool, done.stdout + done.stderr, done.returncode, allocations), lines
 
 
-def judge(tool: str, output: str, status: int, places: Sequence[BufferAllocation]) -> CheckResult:
+def judge(tool: str, output: str, status: int, allocations: Sequence[BufferAllocation]) -> CheckResult:
     """Return the result of a run; it passes only if the tool itself reports that it finished and counted no error."""
     found = findings(output)
     if found:
-        told = dict.fromkeys(f"{tool}: {finding.told(places)}" for finding in found)
-        return CheckResult(name=tool, verdict="failed", worst=float(len(found)), detail="; ".join([*told][:SHOWN]))
+        sentences = dict.fromkeys(f"{tool}: {finding.describe(allocations)}" for finding in found)
+        return CheckResult(name=tool, verdict="failed", worst=float(len(found)), detail="; ".join([*sentences][:SHOWN]))
     if status == 0 and errors(output) == 0:
-        shapes = len({place.shape for place in places})
+        shapes = len({item.shape for item in allocations})
         return CheckResult(name=tool, verdict="passed", worst=0.0, detail=f"{shapes} shapes")
     last = next((line for line in reversed(output.splitlines()) if line.strip()), "it printed nothing")
     return CheckResult(name=tool, verdict="skipped", detail=f"the tool failed with status {status}: {last[:200]}")
@@ -138,13 +138,13 @@ def _homes() -> list[str]:
 @cache
 def _version(path: str) -> str | None:
     try:
-        said = subprocess.run((path, "--version"), capture_output=True, text=True, timeout=VERSION_S, check=True).stdout
+        done = subprocess.run((path, "--version"), capture_output=True, text=True, timeout=VERSION_S, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return (said.strip().splitlines() or ["unknown"])[-1].removeprefix("Version ").strip()
+    return (done.stdout.strip().splitlines() or ["unknown"])[-1].removeprefix("Version ").strip()
 
 
-def _read(told: Path) -> list[BufferAllocation | SanitizerMemoryShort]:
+def _read(log: Path) -> list[BufferAllocation | SanitizerMemoryShort]:
     """Read the program's messages; the last line may be cut off, and is dropped."""
-    lines = told.read_text().split("\n")[:-1] if told.exists() else []
-    return [_TOLD.validate_json(line) for line in lines]
+    lines = log.read_text().split("\n")[:-1] if log.exists() else []
+    return [_MESSAGE.validate_json(line) for line in lines]

@@ -30,7 +30,7 @@ async def test_a_budget_never_goes_below_what_was_proposed(client: httpx.AsyncCl
     await store.searches.set_state(filled.search.id, SearchState.PAUSED)
     refused = await client.patch(f"/searches/{filled.search.id}", json={"evaluations": 3})
     assert (refused.status_code, refused.json()["title"]) == (409, "Conflict")
-    assert "4 candidates are proposed" in refused.json()["detail"]
+    assert "4 candidates already" in refused.json()["detail"]
     assert (await client.patch(f"/searches/{filled.search.id}", json={"evaluations": 4})).status_code == 200
     await store.searches.set_state(filled.search.id, SearchState.DONE)
 

@@ -10,7 +10,7 @@ from workers.device_kernels import (
     timed_content,
     zone_seed,
 )
-from workers.device_kernels.contents import MOST_INTEGERS
+from workers.device_kernels.contents import MAX_INTEGERS
 from workers.inputs import draw
 from workers.protocol import Input, Operator, Output, Shape
 
@@ -56,7 +56,7 @@ def test_floats_are_normal_and_keep_their_distance_from_the_largest(dtype: str) 
         ({"dtype": "int8", "low": -4.0, "high": -3.0}, ContentKind.INTEGERS, -4, -3),
         ({"dtype": "int64", "low": 1.0, "high": "V"}, ContentKind.INTEGERS, 1, 50),
         ({"dtype": "int64", "low": 60.0, "high": "V"}, ContentKind.INTEGERS, 60, 61),
-        ({"dtype": "int64", "high": 2.0**60}, ContentKind.INTEGERS, 0, MOST_INTEGERS),
+        ({"dtype": "int64", "high": 2.0**60}, ContentKind.INTEGERS, 0, MAX_INTEGERS),
     ],
 )
 def test_bounds_are_kept(fields: dict[str, object], kind: ContentKind, low: float | None, high: float | None) -> None:

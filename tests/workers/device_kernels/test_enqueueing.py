@@ -6,7 +6,7 @@ import pytest
 
 from tests.workers.paper_driver import Launched, Paper
 from tests.workers.runner.plans import support_kernels, supported
-from workers.device_kernels import MOST_DELAYS, ClockReading, ContentJob, ContentKind, ContentSpec, DeviceKernels
+from workers.device_kernels import MAX_DELAYS, ClockReading, ContentJob, ContentKind, ContentSpec, DeviceKernels
 from workers.errors import ToolMissing
 
 NORMAL = ContentSpec("bfloat16", 10_000, ContentKind.NORMAL, -1.5, 2.0)
@@ -135,9 +135,9 @@ def test_a_delay_is_passed_in_nanoseconds(watched: Watched) -> None:
 
     assert watched.support.delays(2) == (ClockReading(0, 0), ClockReading(0, 0))
     watched.paper.deeds["delay"] = spend
-    watched.support.delay(5, 12.3456, MOST_DELAYS - 1)
+    watched.support.delay(5, 12.3456, MAX_DELAYS - 1)
     assert watched.paper.launched[-1].parameters[0] == 12_346
-    assert watched.support.delays(MOST_DELAYS)[-2:] == (ClockReading(0, 0), ClockReading(pytest.approx(1980), 12_346))
+    assert watched.support.delays(MAX_DELAYS)[-2:] == (ClockReading(0, 0), ClockReading(pytest.approx(1980), 12_346))
     watched.support.poison(5, [(256 * place, 16) for place in range(1, 1025)])
     watched.support.count_unpoisoned(5, [])
-    assert watched.support.delays(MOST_DELAYS)[-1].ended_ns == 12_346, "tables and counters lie elsewhere"
+    assert watched.support.delays(MAX_DELAYS)[-1].ended_ns == 12_346, "tables and counters lie elsewhere"

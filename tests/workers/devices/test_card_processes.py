@@ -239,7 +239,7 @@ def test_a_runner_whose_arena_is_large_enough_stays(crew_that):
 
 
 def test_a_runner_gives_way_to_its_spare_after_so_many_jobs(crew_that, monkeypatch):
-    monkeypatch.setattr("workers.devices.card_processes.JOBS_A_RUNNER", 3)
+    monkeypatch.setattr("workers.devices.card_processes.JOBS_PER_RUNNER", 3)
     processes, runners = crew_that(), []
     for _ in range(7):
         processes.provide(64)

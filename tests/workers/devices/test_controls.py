@@ -13,7 +13,7 @@ from tests.workers.runner.plans import hold
 from workers.commands import PairSide
 from workers.device_kernels import DeviceKernels
 from workers.devices.card_processes import CardFailed
-from workers.devices.controls import JOBS_A_BATCH, ControlBatches, TimingControls, repeated, without_last_launch
+from workers.devices.controls import JOBS_PER_BATCH, ControlBatches, TimingControls, repeated, without_last_launch
 from workers.devices.paired_timing import CallTime
 from workers.protocol import Allocate, Launch, Plan
 
@@ -21,7 +21,7 @@ from workers.protocol import Allocate, Launch, Plan
 def test_controls_are_tried_again_after_so_many_measurements_or_so_much_time(monkeypatch: pytest.MonkeyPatch) -> None:
     batches, given = ControlBatches(), {"equal": 1.0}
     batches.count("one", None)
-    for _ in range(JOBS_A_BATCH):
+    for _ in range(JOBS_PER_BATCH):
         batches.count("one", batches.controls("one") or given)
     assert batches.controls("one") is batches.controls("other") is None
     batches.count("one", dict(given))

@@ -7,8 +7,8 @@ import pytest
 
 from tests.workers.inductor_seeds.interpreted import interpreted
 from workers.inductor_seeds.products import ParameterUse, flatten
-from workers.inductor_seeds.runtime import respell
-from workers.inductor_seeds.simplification import tidy
+from workers.inductor_seeds.runtime import replace_runtime
+from workers.inductor_seeds.simplification import simplify
 
 KERNEL = """
 def kernel(in_ptr0, in_ptr1, out_ptr0, ks0, ks1, ynumel, xnumel, r0_numel, YBLOCK: C, XBLOCK: C, R0_BLOCK: C):
@@ -63,9 +63,9 @@ SMALL = {"in_ptr0", "in_ptr1", "out_ptr0"}
 def flattened(text: str = KERNEL, *, dtypes=DTYPES, small=SMALL, short=True, passed=PASSED) -> tuple[bool, str]:
     """Return True if a kernel was understood, and its lines afterwards."""
     function = ast.parse(text).body[0]
-    tidy(respell(function))
+    simplify(replace_runtime(function))
     done = flatten(function, ParameterUse(passed, dtypes, small, short=short))
-    tidy(function)
+    simplify(function)
     ast.fix_missing_locations(function)
     return done, textwrap.dedent("\n".join(ast.unparse(function).splitlines()[1:]))
 

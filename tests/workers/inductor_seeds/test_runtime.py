@@ -5,13 +5,13 @@ import ast
 import pytest
 
 from tests.workers.inductor_seeds.interpreted import interpreted
-from workers.inductor_seeds.runtime import COMBINE, dotted, respell
+from workers.inductor_seeds.runtime import COMBINE, dotted, replace_runtime
 from workers.tracer.refusal import TraceRefused
 
 
 def respelled(line: str) -> str:
     function = ast.parse(f"def kernel():\n    {line}\n    pass").body[0]
-    return ast.unparse(respell(function)).splitlines()[1].strip()
+    return ast.unparse(replace_runtime(function)).splitlines()[1].strip()
 
 
 @pytest.mark.parametrize(
@@ -45,13 +45,13 @@ def test_words(written, expected):
 
 def test_a_local_that_is_a_size_is_cast_as_one():
     function = ast.parse("def kernel(ks0):\n    tmp0 = ks0\n    tmp1 = tmp0.to(tl.float32)").body[0]
-    assert "tmp1 = tl.cast(tmp0, tl.float32)" in ast.unparse(respell(function))
+    assert "tmp1 = tl.cast(tmp0, tl.float32)" in ast.unparse(replace_runtime(function))
 
 
 def test_a_local_that_is_made_of_sizes_is_cast_as_one():
     lines = ("tmp0 = 4 * ks0 + ks0 * triton_helpers.div_floor_integer(ks1, 2)", "tmp1 = tmp0.to(tl.float32)")
     function = ast.parse("def kernel(ks0, ks1):\n    " + "\n    ".join(lines)).body[0]
-    assert "tl.cast(tmp0, tl.float32)" in ast.unparse(respell(function))
+    assert "tl.cast(tmp0, tl.float32)" in ast.unparse(replace_runtime(function))
 
 
 @pytest.mark.parametrize("written", ["a = triton_helpers.frexp(b)", "a = triton_helpers.rand_eager"])

@@ -5,12 +5,12 @@ import textwrap
 
 import pytest
 
-from workers.inductor_seeds.simplification import blocks, bound, tidy
+from workers.inductor_seeds.simplification import blocks, bound, simplify
 
 
 def tidied(body: str) -> str:
     function = ast.parse("def kernel(p, q, n):\n" + textwrap.indent(textwrap.dedent(body), "    ")).body[0]
-    tidy(function)
+    simplify(function)
     return "\n".join(line[4:] for line in ast.unparse(function).splitlines()[1:])
 
 

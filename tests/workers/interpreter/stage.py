@@ -8,7 +8,7 @@ from triton.runtime.jit import MockTensor
 
 from workers import sandbox
 from workers.interpreter import InterpretReply, InterpretRequest, execute, pack, unpack
-from workers.interpreter.extract import take_over
+from workers.interpreter.extract import extract_module
 from workers.interpreter.memory import TILE_BYTES
 from workers.interpreter.message import MeteredTraffic
 from workers.protocol import Allocate, Buffer, Kernel, Launch, Number, Plan, Pointer, Shape, View
@@ -88,7 +88,7 @@ def _compiled(source: str, plan: Plan) -> Kernel:
             name: item.value if isinstance(item, Number) else MockTensor(getattr(torch, item.dtype))
             for name, item in given
         }
-        kernel = take_over(source).namespace[launch.function]
+        kernel = extract_module(source).namespace[launch.function]
         return kernel.run(grid=(1,), warmup=True, **launch.constants, **passed).kernel.model_dump_json().encode()
 
     _rehearse()

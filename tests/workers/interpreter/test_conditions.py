@@ -3,7 +3,7 @@
 import pytest
 
 from tests.workers.interpreter.stage import interpret_body
-from workers.interpreter.conditions import bound_there, connect, negate
+from workers.interpreter.conditions import connect, negate, nested_names
 
 CASES = {
     "y = tl.where((x > 0) and (x < 3), 1.0, 0.0)": [0, 1, 1, 0],
@@ -28,7 +28,7 @@ def test_a_block_decides_nothing(body: str) -> None:
 
 @pytest.mark.parametrize(("holds", "names"), [(True, ["a", "b"]), (False, ["c"])])
 def test_a_condition_of_the_compiler_s_binds_what_its_branch_does(holds: bool, names: list[str]) -> None:
-    assert bound_there(lambda: [holds, 7], lambda: holds, lambda: ["a", "b"], lambda: ["c"]) == names
+    assert nested_names(lambda: [holds, 7], lambda: holds, lambda: ["a", "b"], lambda: ["c"]) == names
 
 
 def test_plain_operands_are_connected_as_python_does() -> None:

@@ -4,14 +4,14 @@ import pytest
 import triton
 from triton.runtime.jit import JITFunction
 
-from workers.interpreter.extract import ExtractedModule, take_over
+from workers.interpreter.extract import ExtractedModule, extract_module
 from workers.interpreter.faults import NotInterpretable
 
 HEADER = "import math\nimport torch\nimport triton\nimport triton.language as tl\n"
 
 
 def take(source: str) -> ExtractedModule:
-    return take_over(HEADER + source)
+    return extract_module(HEADER + source)
 
 
 def test_imports_constants_and_functions_are_taken_over():
@@ -103,15 +103,15 @@ FUNCTION = "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef pa
 
 def test_functions_have_names_of_their_own():
     plain = FUNCTION.format(default="")
-    take_over(plain + plain)
-    take_over(plain + "same = part\n")
+    extract_module(plain + plain)
+    extract_module(plain + "same = part\n")
     with pytest.raises(NotInterpretable, match="two functions that the compiler reads are called 'part'"):
-        take_over(plain + "first = part\n" + plain)
+        extract_module(plain + "first = part\n" + plain)
 
 
 def test_a_function_may_be_made_a_kernel_of_several_times():
     plain = FUNCTION.format(default="").replace("@triton.jit\n", "") + "one = triton.jit(part)\n"
-    taken = take_over(plain + "two = triton.jit(part)\n")
+    taken = extract_module(plain + "two = triton.jit(part)\n")
     one, two = taken.namespace["one"], taken.namespace["two"]
     assert isinstance(one, JITFunction) and isinstance(two, JITFunction)
     assert one is not two and one.fn is two.fn
@@ -119,14 +119,16 @@ def test_a_function_may_be_made_a_kernel_of_several_times():
 
 def test_defaults_do_not_change():
     for default in (", n=1", ", n: tl.constexpr = tl.constexpr(2)", ", n=(1, 2)", ", dtype=tl.float32", ", f=tl.exp"):
-        take_over(FUNCTION.format(default=default))
-    take_over(FUNCTION.format(default="") + "@triton.jit\ndef other(x, FN: tl.constexpr = part):\n    return FN(x)\n")
+        extract_module(FUNCTION.format(default=default))
+    extract_module(
+        FUNCTION.format(default="") + "@triton.jit\ndef other(x, FN: tl.constexpr = part):\n    return FN(x)\n"
+    )
     for default in (", n=[]", ", n={1: []}"):
         with pytest.raises(NotInterpretable, match="a default that may change"):
-            take_over(FUNCTION.format(default=default))
+            extract_module(FUNCTION.format(default=default))
 
 
 def test_a_default_is_no_function_that_has_lost_its_name():
     lost = FUNCTION.format(default="") + "@triton.jit\ndef other(x, FN: tl.constexpr = part):\n    return FN(x)\n"
     with pytest.raises(NotInterpretable, match="a default that may change"):
-        take_over(lost + FUNCTION.format(default=""))
+        extract_module(lost + FUNCTION.format(default=""))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.workers.devices.kernels import AUTOTUNED, PLAIN, job_for
 from workers import sandbox
-from workers.interpreter.extract import take_over
+from workers.interpreter.extract import extract_module
 from workers.interpreter.faults import NotInterpretable
 from workers.interpreter.recompilation import recompile
 from workers.protocol import Launch, MeasureJob, Number
@@ -33,7 +33,7 @@ def outcome(job: MeasureJob) -> str:
 
     def told(request: bytes) -> bytes:
         try:
-            recompile(take_over(job.source), job.bundle.target, job.bundle.plans, job.bundle.kernels)
+            recompile(extract_module(job.source), job.bundle.target, job.bundle.plans, job.bundle.kernels)
         except NotInterpretable as stopped:
             return f"{stopped.line}: {stopped.reason}".encode()
         return b""

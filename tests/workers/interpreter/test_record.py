@@ -7,9 +7,9 @@ from triton import language as tl
 
 from tests.workers.devices.kernels import HEADER, HOST, KERNEL, job_for
 from workers import sandbox
-from workers.interpreter.extract import take_over
-from workers.interpreter.recompilation import name_of, recompile
-from workers.interpreter.record import in_words, told
+from workers.interpreter.extract import extract_module
+from workers.interpreter.recompilation import launch_key, recompile
+from workers.interpreter.record import describe, format_description
 
 LIMITS = sandbox.SandboxLimits(wall_s=60.0, cpu_s=60.0)
 MORE = """
@@ -32,7 +32,9 @@ def recorded() -> list[list[object]]:
     def found(request: bytes) -> bytes:
         plan = job.bundle.plans[0]
         (launch,) = plan.launches
-        record = recompile(take_over(job.source), job.bundle.target, [plan], job.bundle.kernels)[name_of(launch)]
+        record = recompile(extract_module(job.source), job.bundle.target, [plan], job.bundle.kernels)[
+            launch_key(launch)
+        ]
         told_of = []
         for (name, arguments), sheet in record.items():
             assert sheet is not None
@@ -73,4 +75,4 @@ def test_specialisations_turns_and_loops_are_written_down() -> None:
     ],
 )
 def test_a_value_is_told_in_words(value: object, words: str) -> None:
-    assert in_words(told(value)) == words
+    assert format_description(describe(value)) == words

@@ -4,13 +4,13 @@ import textwrap
 
 import pytest
 
-from workers.interpreter.extract import take_over
+from workers.interpreter.extract import extract_module
 from workers.interpreter.faults import NotInterpretable
 from workers.interpreter.translation import launchable, translate_candidate
 
 
 def _translate(source: str):
-    return translate_candidate(take_over(textwrap.dedent(source)), "<candidate>", {}, {})
+    return translate_candidate(extract_module(textwrap.dedent(source)), "<candidate>", {}, {})
 
 
 HEADER = """

@@ -2,7 +2,7 @@
 
 import torch
 
-from workers.oracle.answer_cache import ENTRY_SHARE, RECENT, SUBJECTS_A_SECRET, AnswerCache, AnswerKey, CachedAnswer
+from workers.oracle.answer_cache import ENTRY_SHARE, RECENT, SUBJECTS_PER_SECRET, AnswerCache, AnswerKey, CachedAnswer
 from workers.oracle.answers import ExactAnswer
 
 
@@ -51,9 +51,9 @@ def test_each_of_several_who_ask_is_recent_for_as_long_as_one_who_is_alone():
 
 def test_a_secret_is_told_to_many_subjects_and_then_another_one():
     memory = AnswerCache(0)
-    told = [memory.begin() for _ in range(2 * SUBJECTS_A_SECRET)]
+    told = [memory.begin() for _ in range(2 * SUBJECTS_PER_SECRET)]
     assert len(set(told)) == 2
-    assert set(told[:SUBJECTS_A_SECRET]) == {told[0]} and told[SUBJECTS_A_SECRET] == told[-1]
+    assert set(told[:SUBJECTS_PER_SECRET]) == {told[0]} and told[SUBJECTS_PER_SECRET] == told[-1]
 
 
 def test_more_than_fits_is_found_again_as_far_as_it_fits():

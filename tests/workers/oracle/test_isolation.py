@@ -75,13 +75,13 @@ def test_who_holds_a_cell_is_watched_as_a_challenger_is() -> None:
 
 @pytest.mark.parametrize("thief", [DefersToTheEnd, PutsDecoysBack])
 def test_without_feints_seals_tell_who_changes_results_later(monkeypatch, thief: type[Machine]) -> None:
-    monkeypatch.setattr("workers.devices.paired_timing.PAIRS_A_FEINT", inf)
+    monkeypatch.setattr("workers.devices.paired_timing.PAIRS_PER_TRUNCATED", inf)
     with raced(thief) as (trial, machine):
         assert refused(trial) == LATE and machine.amiss > 0
 
 
 @pytest.mark.parametrize(
-    ("thief", "missing"), [(Steals, ("CALLS_A_DECOY", "PAIRS_A_FEINT")), (Defers, ("PAIRS_A_FEINT",))]
+    ("thief", "missing"), [(Steals, ("CALLS_PER_DECOY", "PAIRS_PER_TRUNCATED")), (Defers, ("PAIRS_PER_TRUNCATED",))]
 )
 def test_without_what_stops_them_they_would_pass_and_be_faster(monkeypatch, thief, missing) -> None:
     for name in missing:

@@ -44,27 +44,27 @@ UNATTACHED = "========= Error: No attachable process found. compute-sanitizer ti
 
 def test_a_read_outside_is_told_with_its_buffer() -> None:
     (finding,) = findings(MEMCHECK)
-    told = finding.told(PLACES)
+    told = finding.describe(PLACES)
     assert told == ("Invalid __global__ read of size 2 bytes, 1 bytes after the end of input 'x' at N=4, by 'scale'")
     assert errors(MEMCHECK) == 1
 
 
 def test_a_read_of_what_nobody_wrote_is_told_with_its_place() -> None:
     (finding,) = findings(INITCHECK)
-    assert "at byte 4 of output 'y' at N=4, by 'scale' or 'round'" in finding.told(PLACES)
+    assert "at byte 4 of output 'y' at N=4, by 'scale' or 'round'" in finding.describe(PLACES)
     assert errors(INITCHECK) == 17
 
 
 def test_a_race_names_the_kernels_that_ran() -> None:
     (finding,) = findings(RACECHECK)
-    assert finding.told(PLACES) == "Race reported between Write access at kernel+0x150, by 'scale' or 'round'"
+    assert finding.describe(PLACES) == "Race reported between Write access at kernel+0x150, by 'scale' or 'round'"
     assert errors(RACECHECK) == 1
-    assert finding.told([]) == "Race reported between Write access at kernel+0x150"
+    assert finding.describe([]) == "Race reported between Write access at kernel+0x150"
 
 
 def test_addresses_before_the_start_are_told_as_such() -> None:
     (finding,) = findings(MEMCHECK.replace("0x1008", "0xffc"))
-    assert "4 bytes before the start of input 'x'" in finding.told(PLACES)
+    assert "4 bytes before the start of input 'x'" in finding.describe(PLACES)
 
 
 def test_what_is_no_error_is_no_finding() -> None:

@@ -15,7 +15,7 @@ def scale_kernel(x_ptr, w_ptr, y_ptr, n_cols, BLOCK: tl.constexpr):
     tl.store(y_ptr + row * n_cols + cols, x * w, mask)
 
 
-recorder = torch.sys.modules["workers.tracer.recorder"].Recorder
+recorder = torch.sys.modules["workers.tracer.recorder"].PlanRecorder
 add = recorder.add
 
 
