@@ -21,7 +21,7 @@ router = pages()
 
 @dataclass(frozen=True)
 class WorkerList(Fragment):
-    """Workers with a recent heartbeat, and remote workers. `lanes` are numbers of waiting jobs by kind of queue."""
+    """Workers with a recent heartbeat, and remote workers. `queues` are numbers of waiting jobs by kind of queue."""
 
     template = "parts/workers.html"
     name = "workers"

@@ -102,7 +102,7 @@ class Guest:
         bench = self.bench
         for device in bench.devices:
             worker = LeaseClient(bench.redis_url, "w", target="sm_90", device=device)
-            worker._queues = tuple(queue for queue in worker._lanes if queue.reserved or self.dismissed)
+            worker._queues = tuple(queue for queue in worker._queues if queue.reserved or self.dismissed)
             while (lease := worker.lease(block_ms=0)) is not None:
                 worker.report(lease, bench.answers.to(lease.job))
             worker.depart()
