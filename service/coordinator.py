@@ -267,9 +267,7 @@ class Coordinator:
         if request.llm is None:
             asking = [name for name in request.emitters if EMITTERS[name].asks]
             if asking:
-                raise InvalidInput(
-                    f"the emitter '{asking[0]}' needs models; name them as in docs/how-to/use-a-model-key.md", "llm"
-                )
+                raise InvalidInput(f"the emitter '{asking[0]}' needs models: docs/how-to/use-a-model-key.md", "llm")
             return None
         for name in request.llm.strategies:
             _known(name, STRATEGIES, "llm.strategies")

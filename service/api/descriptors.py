@@ -13,7 +13,7 @@ from service.security.scopes import Scope
 router = APIRouter(tags=["descriptors"], responses=PROBLEMS)
 
 
-class Axis(BaseModel):
+class AxisDescription(BaseModel):
     """A descriptor: bins with fixed edges, and a label per bin."""
 
     name: str
@@ -35,6 +35,6 @@ class Axis(BaseModel):
 
 
 @router.get("/descriptors", dependencies=[needs(Scope.READ)])
-async def find() -> list[Axis]:
+async def find() -> list[AxisDescription]:
     """List the descriptors that can be axes of a grid."""
-    return [Axis.of(descriptor) for descriptor in DESCRIPTORS.values()]
+    return [AxisDescription.of(descriptor) for descriptor in DESCRIPTORS.values()]

@@ -99,15 +99,13 @@ def measure(
     Outputs and values are (rows, columns), contiguous; values and inverse are float32 for narrower outputs, otherwise
     float64. A program takes ROWS rows along x, SPAN columns along y and one job along z. It writes five figures per
     row, float32, (5, jobs, spans, rows):
-        the sum of squared errors;
-        the sum of errors x values;
+        the sum of squared errors, and that of errors x values;
         the largest error over the maximum error of its element;
         the number of elements off by more than half of the row's worst bound and by roundoffs of their own value;
         the number of elements that are NaN or infinite where the answer is not, or differently.
     Errors and values are times `inverse`.
-
-    If `bits` is not 0, outputs are of a float8 with a mantissa of that length. Errors are then what its rounding does
-    not explain; those in products are whole, and zero if the former is at most half of `own`.
+    With `bits`, outputs are of a float8 with that many mantissa bits, and errors exclude its rounding. Errors in
+    products are whole, and zero if the rest is at most half of `own`.
     """
     job, span = tl.program_id(2), tl.program_id(1)
     kept: tl.constexpr = tl.float64 if dtype.primitive_bitwidth >= 32 else tl.float32

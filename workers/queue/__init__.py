@@ -63,7 +63,7 @@ __all__ = [
     "RemoteLeaseClient",
     "WorkerStatus",
     "is_host",
-    "queues_of",
     "lost_report",
+    "queues_of",
     "report_instead",
 ]
