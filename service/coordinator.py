@@ -148,10 +148,7 @@ class Coordinator:
         Raises:
             InvalidInput: If a name or the operator is invalid; names the field.
         """
-        operator = await self._resolve(request)
-        if not operator.seeds:
-            reason = f"'{operator.name}' has no seed kernel to start from; try `reef operators seed` to write one"
-            raise InvalidInput(reason, "operator.seeds")
+        operator = _require_seed(await self._resolve(request))
         devices = _devices(request.devices)
         for name in request.emitters:
             _known(name, EMITTERS, "emitters")
@@ -314,6 +311,13 @@ def _embedded(settings: Settings) -> EmbeddedServer:
     certificate = settings.tls_certificate if settings.worker_redis_url else None
     tls = None if certificate is None else certified(certificate, settings.tls_key)
     return EmbeddedServer(settings.data_dir / "redis", public=settings.worker_redis_url, tls=tls)
+
+
+def _require_seed(operator: Operator) -> Operator:
+    if not operator.seeds:
+        reason = f"'{operator.name}' has no seed kernel to start from; try `reef operators seed` to write one"
+        raise InvalidInput(reason, "operator.seeds")
+    return operator
 
 
 def _known(name: str, table: Collection[str], field: str) -> None:

@@ -140,7 +140,7 @@ async def test_a_card_that_is_elsewhere_is_left_to_others(
     await pool.require("h200")
     await started(pool, 2)
     assert all("--trace" in line and "--device" not in line for line in command_lines(pool))
-    assert "a worker elsewhere has to measure" in capsys.readouterr().out
+    assert "a remote worker has to measure" in capsys.readouterr().out
 
 
 async def test_the_password_is_on_no_command_line(pool: WorkerPool, redis_url: str) -> None:
