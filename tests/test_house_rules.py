@@ -1,6 +1,7 @@
 """The house rules that no linter checks: sizes, waivers, tests that mirror modules, sockets of one shape."""
 
 import ast
+import functools
 import importlib
 import inspect
 import re
@@ -68,6 +69,7 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@functools.cache
 def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 

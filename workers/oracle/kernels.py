@@ -96,12 +96,11 @@ def measure(
 ) -> None:
     """Measure outputs against answers. Rows are (output, values, inverse), addresses that are multiples of 16.
 
-    Outputs and values are (rows, columns), contiguous; values and inverse are float32 for narrower outputs, otherwise
+    Outputs and values are (rows, columns), contiguous; values and inverse are float32 for narrower outputs, else
     float64. A program takes ROWS rows along x, SPAN columns along y and one job along z. It writes five figures per
-    row, float32, (5, jobs, spans, rows):
-        the sum of squared errors, and that of errors x values;
+    row, float32, (5, jobs, spans, rows): the sum of squared errors, and that of errors x values;
         the largest error over the maximum error of its element;
-        the number of elements off by more than half of the row's worst bound and by roundoffs of their own value;
+        the number of elements off by over half of the row's worst bound and by roundoffs of their own value;
         the number of elements that are NaN or infinite where the answer is not, or differently.
     Errors and values are times `inverse`.
     With `bits`, outputs are of a float8 with that many mantissa bits, and errors exclude its rounding. Errors in
