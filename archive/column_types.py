@@ -125,7 +125,7 @@ class CompressedColumn(TypeDecorator[str]):
 
 
 def _plain(value: object) -> object:
-    """What JSON cannot write itself: dataclasses and mappings that are no dicts."""
+    """Convert what JSON cannot write: dataclasses, and mappings that are no dicts."""
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     if isinstance(value, Mapping):

@@ -39,7 +39,7 @@ class Grid:
         return cell
 
     def bins(self, index: int) -> tuple[int, ...]:
-        """Where a cell lies: its bin on every axis, in the axes' order.
+        """Return the bins of a cell, one per axis, in the axes' order.
 
         Raises:
             IndexError: If the grid has no such cell.

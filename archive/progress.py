@@ -27,7 +27,7 @@ class GridTotals:
 
 @dataclass(frozen=True)
 class EventCount:
-    """How often something happened to an emitter's candidates: `PROPOSED`, `SCREENED`, `PROMOTED`, or an outcome."""
+    """Count of an event of an emitter's candidates: `PROPOSED`, `SCREENED`, `PROMOTED`, or an outcome."""
 
     emitter: str
     event: str
@@ -35,7 +35,7 @@ class EventCount:
 
 
 def summarise(cells: int, filled: GridTotals, tallies: Iterable[EventCount]) -> ProgressRecord:
-    """Where a search stands.
+    """Summarise the progress of a search.
 
     Args:
         cells: Cells of the grid, at least 1.

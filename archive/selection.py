@@ -7,12 +7,12 @@ from archive.policies import POLICIES, CellContext, Held, ParentChoice
 from archive.records import PinRecord
 
 SHARES: Mapping[str, float] = {"curious": 0.5, "uniform": 0.5}
-"""How often `select` asks which policy. Our choice: every cell keeps half of its uniform chance."""
+"""Weights of the policies in `select`. Our choice: every cell keeps half of its uniform chance."""
 
 NOTHING_KNOWN = CellContext()
 
 PINNED_SHARE = 0.5
-"""How often `select` takes a pinned elite where there are some. Our choice: what people point at gets half of the
+"""Share of selections that take a pinned elite, if there is one. Our choice: pinned elites get half of the
 search, and the rest of the archive stays in play."""
 
 

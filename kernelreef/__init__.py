@@ -5,9 +5,9 @@
     with Reef("http://127.0.0.1:8700") as reef:
         search = reef.submit("rmsnorm", evaluations=50)
 
-`AsyncReef` is the same for programs that run on an event loop. What comes back are the models of `kernelreef.models`.
-`docs/reference/python-client.md` shows more. Names are imported when they are used: the command line needs no HTTP client to list its
-commands.
+`AsyncReef` is the same for programs that run on an event loop. Methods return the models of `kernelreef.models`.
+`docs/reference/python-client.md` shows more. Names are imported on first use: the command line needs no HTTP client to
+list its commands.
 """
 
 import importlib

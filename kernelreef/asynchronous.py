@@ -21,11 +21,11 @@ from kernelreef.transport import TIMEOUT_S, RestTransport, at
 Kind = TypeVar("Kind")
 
 DEFAULT_URL = "http://127.0.0.1:8700"
-"""Where `reef serve` listens unless told otherwise."""
+"""Default address of `reef serve`."""
 
 
 class SearchOptions(TypedDict, total=False):
-    """What may be said about a search besides its operator; what is left out is the service's to choose."""
+    """Options of a search besides its operator; the service chooses the missing ones."""
 
     devices: Sequence[str]
     emitters: Sequence[str]
@@ -39,7 +39,7 @@ class SearchOptions(TypedDict, total=False):
 
 
 class SearchChanges(TypedDict, total=False):
-    """What may be changed of a search that runs; what is left out stays.
+    """Changes to an open search; missing values stay as they are.
 
     `stop` takes the place of all rules that there were; an empty one takes them away.
     """
@@ -50,7 +50,7 @@ class SearchChanges(TypedDict, total=False):
 
 
 class Connection(TypedDict, total=False):
-    """How a service is reached, where that is not as usual.
+    """Connection options that differ from the defaults.
 
     `verify` says whether to check its certificate, or names a file of CA certificates to check it against;
     `timeout_s` how long an answer may take; `attempts` how often a request is sent; `transport` what carries requests
@@ -112,7 +112,7 @@ class AsyncReef:
         return self.wire.list(models.Search, "/searches", state=tuple(state), operator=operator)
 
     async def progress(self, search: str) -> models.Progress:
-        """How far a search is."""
+        """Return the progress of a search."""
         return await self.wire.read(models.Progress, at("/searches/{}/progress", search))
 
     async def pause(self, search: str) -> models.Search:
@@ -140,7 +140,7 @@ class AsyncReef:
         return await self.wire.act(models.Pin, "POST", at("/searches/{}/pins", search), body)
 
     def pins(self, search: str) -> AsyncIterator[models.Pin]:
-        """What is pinned, oldest first."""
+        """List the pins of a search, oldest first."""
         return self.wire.list(models.Pin, at("/searches/{}/pins", search))
 
     async def unpin(self, search: str, pin: str) -> None:
@@ -236,7 +236,7 @@ class AsyncReef:
         return await self.wire.read(Document, address, device=device, variant=variant, source=source)
 
     def events(self, search: str, *, after: str | None = None) -> AsyncIterator[streams.Event]:
-        """What happens in a search, until it ends; connects again by itself.
+        """Stream the events of a search until it ends; reconnects by itself.
 
         Args:
             search: Id of the search.
@@ -289,7 +289,7 @@ class AsyncReef:
         return await self.wire.act(models.Token, "DELETE", at("/tokens/{}", id))
 
     def audit(self, token: str | None = None) -> AsyncIterator[models.AuditEntry]:
-        """What was changed and what was refused, newest first; of one token if it is named."""
+        """Iterate over the audit log, newest first; of one token if it is given."""
         return self.wire.list(models.AuditEntry, "/audit", token=token)
 
     async def _steer(self, search: str, move: str) -> models.Search:

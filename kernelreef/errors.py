@@ -26,7 +26,7 @@ class ServiceError(Exception):
 
 
 class InvalidInput(ServiceError):
-    """What was sent cannot be right."""
+    """The request is invalid."""
 
     status = 422
     title = "Bad input"

@@ -27,14 +27,14 @@ class Resource(ShowsFormerNames):
 
 
 class FinalistResult(Resource):
-    """What examining a holder came to: its standing, and in words what was found or could not be looked at."""
+    """Result of examining a finalist: its standing, and in words what was found or could not be examined."""
 
     standing: Standing
     reason: str
 
 
 class ScreeningReport(Resource):
-    """What screening brought among the recent proposals of a search: `chosen` ones, and `blind` ones stored unseen.
+    """Effect of screening on the recent proposals of a search: `chosen` ones, and `blind` ones stored unranked.
 
     `saved` are evaluations that as many promotions would have taken more if all were unseen, less than 0 if fewer; None
     before an unseen one won a cell.
@@ -47,7 +47,7 @@ class ScreeningReport(Resource):
     saved: float | None
 
     def in_words(self, dropped: int) -> str:
-        """What screening brought, for people.
+        """Describe the effect of screening.
 
         Args:
             dropped: Ways that the whole search passed over.
@@ -109,7 +109,7 @@ class Speedup(Resource):
 
 
 class Coordinate(Resource):
-    """Where a kernel lies on one axis."""
+    """Position of a kernel on one axis."""
 
     value: float
     bin: int
@@ -158,7 +158,7 @@ class Archive(Resource):
 
 
 class DeviceProgress(Resource):
-    """Where a search stands on one device, with statistics as pyribs defines them."""
+    """Progress of a search on one device, with statistics as pyribs defines them."""
 
     former: ClassVar[Mapping[str, str]] = {"evaluated": "evaluations"}
 
@@ -178,10 +178,10 @@ class DeviceProgress(Resource):
 
 
 class EmitterStatus(Resource):
-    """What an emitter gets of the turns from now on (`share`, 0 to 1), and why.
+    """Share of an emitter in the coming turns (`share`, 0 to 1), and the reasons.
 
-    `trials`, `promotions` and `gain` are those of its recent proposals, `cost` is in evaluations. `suspended` says what it
-    does not try at present, each with the reason.
+    `trials`, `promotions` and `gain` count its recent proposals, `cost` is in evaluations. `suspended` maps the parts
+    that it does not try at present to the reasons.
     """
 
     former: ClassVar[Mapping[str, str]] = {"trials": "tries", "suspended": "resting"}
@@ -196,11 +196,11 @@ class EmitterStatus(Resource):
 
 
 class Progress(Resource):
-    """Where a search stands. `proposals` counts duplicates too, `candidates` does not.
+    """Progress of a search. `proposals` counts duplicates too, `candidates` does not.
 
-    `devices_without_worker` are devices that no worker judges on at the moment. `missing_workers` says whom the search waits for where
-    nobody is there to do its jobs, such as `a trusted worker that traces for sm_90`; it is empty while all goes on.
-    `screening` is None where nothing is screened.
+    `devices_without_worker` are devices that no worker judges on at present. `missing_workers` describes the workers
+    that the search waits for, such as `a trusted worker that traces for sm_90`; it is empty if none is missing.
+    `screening` is None if the search screens nothing.
     """
 
     former: ClassVar[Mapping[str, str]] = {
@@ -303,7 +303,7 @@ class Pin(Resource):
 
 
 class Hint(Resource):
-    """What a person told the models that write a search's candidates."""
+    """Hint of a person for the models that write a search's candidates."""
 
     id: str
     search: str

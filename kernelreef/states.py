@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class SearchState(StrEnum):
-    """Where a search is. `preparing` exports the reference; `done`, `stopped` and `failed` are final."""
+    """State of a search. `preparing` exports the reference; `done`, `stopped` and `failed` are final."""
 
     PREPARING = "preparing"
     RUNNING = "running"
@@ -15,7 +15,7 @@ class SearchState(StrEnum):
 
 
 class CandidateState(StrEnum):
-    """Where a candidate is: waiting for its trace, for verdicts on its variants, or judged (final)."""
+    """State of a candidate: waiting for its trace, for verdicts on its variants, or judged (final)."""
 
     QUEUED = "queued"
     TRACED = "traced"

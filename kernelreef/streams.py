@@ -44,7 +44,7 @@ class Event(BaseModel):
 
     @property
     def is_last(self) -> bool:
-        """Whether the search has ended, so that nothing more will happen."""
+        """True if the search has ended: no event follows."""
         if self.search is not None:
             return self.search.state in FINAL
         return self.kind == CHANGED and self.data.get("state") in FINAL

@@ -67,7 +67,7 @@ class Reef:
         return self._each(self._reef.searches(state=state, operator=operator))
 
     def progress(self, search: str) -> models.Progress:
-        """How far a search is."""
+        """Return the progress of a search."""
         return self._call(self._reef.progress, search)
 
     def pause(self, search: str) -> models.Search:
@@ -93,7 +93,7 @@ class Reef:
         return self._call(self._reef.pin, search, cell=cell, candidate=candidate, device=device)
 
     def pins(self, search: str) -> Iterator[models.Pin]:
-        """What is pinned, oldest first."""
+        """List the pins of a search, oldest first."""
         return self._each(self._reef.pins(search))
 
     def unpin(self, search: str, pin: str) -> None:
@@ -165,7 +165,7 @@ class Reef:
         return self._call(self._reef.certificate, candidate, device=device, variant=variant, source=source)
 
     def events(self, search: str, *, after: str | None = None) -> Iterator[Event]:
-        """What happens in a search, until it ends; connects again by itself."""
+        """Stream the events of a search until it ends; reconnects by itself."""
         return self._each(self._reef.events(search, after=after))
 
     def wait(self, search: str) -> models.Search:
@@ -208,7 +208,7 @@ class Reef:
         return self._call(self._reef.revoke_token, id)
 
     def audit(self, token: str | None = None) -> Iterator[models.AuditEntry]:
-        """What was changed and what was refused, newest first; of one token if it is named."""
+        """Iterate over the audit log, newest first; of one token if it is given."""
         return self._each(self._reef.audit(token))
 
     def _call(

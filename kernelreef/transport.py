@@ -19,7 +19,7 @@ from kernelreef.problems import ServiceUnreachable, raised
 Kind = TypeVar("Kind")
 
 PREFIX = "/api/v1"
-"""Where the resources are below the service's address."""
+"""Path of the resources below the service's address."""
 TIMEOUT_S = 30.0
 """Seconds that one answer may take. The slowest, of an archive with thousands of elites, takes a few."""
 CONNECT_S = 5.0
@@ -78,7 +78,7 @@ class RestTransport:
         await self._http.aclose()
 
     async def read(self, kind: type[Kind], path: str, **query: object) -> Kind:
-        """What is at a path, as a kind of document.
+        """Read the document at a path.
 
         Raises:
             ServiceError: What the service answered instead.
@@ -105,7 +105,7 @@ class RestTransport:
         await self._send("DELETE", path)
 
     async def file(self, path: str, **query: object) -> tuple[str, bytes]:
-        """What is at a path, as a file: its name, and what it holds."""
+        """Read the file at a path: its name and content."""
         answer = await self._send("GET", path, query=query)
         return _name(answer), answer.content
 
@@ -228,7 +228,7 @@ def _said(host: str, error: httpx.TransportError) -> str:
 
 
 def _again(error: Exception) -> bool | float:
-    """Whether the same request may succeed later, or after how many seconds."""
+    """Return True if the same request may succeed later, or the seconds until then."""
     if isinstance(error, RateLimited):
         return float(error.retry_after_s) if error.retry_after_s <= LONGEST_WAIT_S else False
     return isinstance(error, Unavailable)

@@ -46,7 +46,9 @@ All three move independently for memory-bound kernels (rows a program, launch op
 
 
 def coordinates(readings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Where a kernel lies: `{name: {"value": ..., "bin": ...}}` for every descriptor whose readings are known.
+    """Return the coordinates of a kernel, for every descriptor whose readings are known.
+
+    The form is `{name: {"value": ..., "bin": ...}}`.
 
     Args:
         readings: Trace-side readings of the first benchmark shape, by name.

@@ -1,4 +1,4 @@
-"""How many kernels run."""
+"""Number of kernel launches."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -7,7 +7,7 @@ from archive.descriptors.base import Descriptor, choice
 
 
 class MemoryPath(Descriptor):
-    """How global memory is read. Bins: one a path."""
+    """Path of reads from global memory. Bins: one per path."""
 
     name = "memory_path"
     unit = ""

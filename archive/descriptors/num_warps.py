@@ -1,4 +1,4 @@
-"""How many warps share a program."""
+"""Number of warps per program."""
 
 from collections.abc import Mapping
 from typing import Any

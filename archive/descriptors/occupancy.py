@@ -1,4 +1,4 @@
-"""How full an SM can be."""
+"""Occupancy: the share of an SM's warps that can be resident."""
 
 from collections.abc import Mapping
 from typing import Any

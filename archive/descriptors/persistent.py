@@ -1,4 +1,4 @@
-"""Who schedules the work."""
+"""Scheduling of the work: by the grid, or by loops of persistent programs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from archive.descriptors.base import Descriptor, choice
 
 
 class Persistent(Descriptor):
-    """Whether programs loop over tiles. Bins: no, yes."""
+    """True if programs loop over tiles. Bins: no, yes."""
 
     name = "persistent"
     unit = ""

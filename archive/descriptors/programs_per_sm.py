@@ -1,4 +1,4 @@
-"""How many programs each SM gets."""
+"""Number of programs per SM."""
 
 from collections.abc import Mapping
 from typing import Any

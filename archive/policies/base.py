@@ -18,7 +18,7 @@ Held = TypeVar("Held", EliteRecord, SelectableElite)
 
 @dataclass(frozen=True)
 class CellContext:
-    """What is known of the elites' cells.
+    """Facts about the elites' cells.
 
     Attributes:
         visits: By cell, how often its present holder was a parent; a cell left out counts as never visited.

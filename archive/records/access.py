@@ -35,7 +35,7 @@ class TokenRecord(NewToken):
     last_used_at: datetime | None
 
     def is_usable(self, at: datetime) -> bool:
-        """Whether it is neither revoked nor expired at a time."""
+        """Return True if the token is neither revoked nor expired at a time."""
         return self.revoked_at is None and (self.expires_at is None or at < self.expires_at)
 
 
@@ -92,7 +92,7 @@ class AuditRecord(NewAuditRecord):
 
 @dataclass(frozen=True)
 class IdempotencyRecord:
-    """What was answered to a request that carried an idempotency key, or that it is being answered.
+    """Response to a request with an idempotency key, or the note that it is in progress.
 
     Attributes:
         caller: Who asked: the id of a token, or a word for the machine's own user.

@@ -32,7 +32,7 @@ class OfferOutcome:
 
 @dataclass(frozen=True)
 class CandidateVerdict:
-    """What a candidate is judged to be: the outcome of its best variant, and its objectives as in `Candidate`."""
+    """Verdict on a candidate: the outcome of its best variant, and its objectives as in `Candidate`."""
 
     candidate: str
     outcome: str

@@ -11,7 +11,7 @@ EMPTY_CELL = ""
 
 
 class Placement(StrEnum):
-    """What an offer came to. STALE: the holder changed since the caller looked; WITHDRAWN: it turned out wrong."""
+    """Result of an offer. STALE: the holder changed since the caller looked; WITHDRAWN: it turned out wrong."""
 
     NEW = "new"
     IMPROVED = "improved"

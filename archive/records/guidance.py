@@ -26,7 +26,7 @@ class NewPin:
 
     @property
     def subject(self) -> str:
-        """What is pinned; a search has one pin a device and subject."""
+        """Subject of the pin; a search has one pin per device and subject."""
         return f"cell {self.cell}" if self.candidate is None else f"candidate {self.candidate}"
 
 
@@ -39,7 +39,7 @@ class PinRecord(NewPin):
 
 @dataclass(frozen=True)
 class NewHint:
-    """What a person tells the models that write candidates for a search.
+    """Hint of a person for the models that write candidates.
 
     Attributes:
         id: UUIDv7.
@@ -63,7 +63,7 @@ class HintRecord(NewHint):
 
 @dataclass(frozen=True)
 class MutationReportRecord:
-    """What came of trying an operator's checks; `document` is the gate as JSON text."""
+    """Stored mutation report of an operator; `document` is its JSON text."""
 
     operator: str
     verdict: str

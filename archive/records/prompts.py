@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class ExchangeState(StrEnum):
-    """Where an exchange is.
+    """State of an exchange.
 
     ASKED: a backend was asked. WAITING: somebody has to claim and answer it; CLAIMED: somebody did claim it. REFUSED:
     the model would not answer. FAILED: no answer came; the same prompt may be asked again.
@@ -22,7 +22,7 @@ class ExchangeState(StrEnum):
 
 
 class ChargeState(StrEnum):
-    """Where the money for one call is.
+    """State of the money for one call.
 
     RESERVED: the call is on its way. SETTLED: paid, as far as is known. FREED: the call cost nothing. FORFEITED: what
     became of the call is unknown, so all that was reserved counts as spent.
@@ -81,7 +81,7 @@ class NewExchange(_Question):
 
 @dataclass(frozen=True)
 class LlmReply:
-    """What a model said. `cost_usd` is None if unknown; `refused` if it would not answer, with the `reason`."""
+    """Answer of a model. `cost_usd` is None if unknown; `refused` if it would not answer, with the `reason`."""
 
     text: str
     model: str
@@ -152,7 +152,7 @@ class SpendingLimits:
 
 @dataclass(frozen=True)
 class NewCharge:
-    """What one call may cost at most, to be reserved before it is made. `usd` is None where the price is unknown."""
+    """Maximum cost of one call, reserved before the call. `usd` is None if the price is unknown."""
 
     id: str
     exchange: str
@@ -172,7 +172,7 @@ class Charge(NewCharge):
 
 @dataclass(frozen=True)
 class BudgetRecord:
-    """What a search has spent at one backend, reservations included; at all of them if `backend` is empty.
+    """Spending of a search at one backend, reservations included; at all backends if `backend` is empty.
 
     Attributes:
         search: The search.
@@ -199,7 +199,7 @@ class BudgetRecord:
 
 @dataclass(frozen=True)
 class StrategyStatsRecord:
-    """What came of asking one backend by one strategy within one search.
+    """Results of one strategy at one backend within one search.
 
     Attributes:
         search: The search.

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class RemoteWorkerState(StrEnum):
-    """How a host stands."""
+    """State of a remote worker."""
 
     ACTIVE = "active"
     DRAINING = "draining"
@@ -21,7 +21,7 @@ class RemoteWorkerState(StrEnum):
 
     @property
     def works(self) -> bool:
-        """Whether it may do jobs."""
+        """True if it may do jobs."""
         return self in (RemoteWorkerState.ACTIVE, RemoteWorkerState.DRAINING)
 
 
@@ -85,7 +85,7 @@ class RemoteWorker(NewRemoteWorker):
 
 @dataclass(frozen=True)
 class RemoteWorkerCounts:
-    """What to add to a host's counts."""
+    """Increments of a remote worker's counts."""
 
     done: int = 0
     refused: int = 0

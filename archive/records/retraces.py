@@ -6,7 +6,7 @@ from datetime import datetime
 
 @dataclass(frozen=True)
 class Retrace:
-    """What a source came to when it was traced once more, in a fresh jail.
+    """Result of a second trace of a source, in a fresh sandbox.
 
     Attributes:
         trace_key: What all traces share whose results must be equal.

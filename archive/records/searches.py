@@ -34,7 +34,7 @@ class OperatorRecord:
 
 @dataclass(frozen=True)
 class NewSearch:
-    """What the service chooses of a `SearchRecord`; the archive adds state and timestamps."""
+    """Part of a `SearchRecord` that the service sets; the archive adds state and timestamps."""
 
     id: str
     operator: str
@@ -89,7 +89,7 @@ class SearchRecord(NewSearch):
 
 @dataclass(frozen=True)
 class SearchCounts:
-    """Where a search's candidates are (`proposals` counts duplicates too), and what its reports took on devices."""
+    """Candidates of a search by state (`proposals` counts duplicates too), and the time of its reports on devices."""
 
     proposals: int
     candidates: int
@@ -104,7 +104,7 @@ class SearchCounts:
 
 @dataclass(frozen=True)
 class NewCandidate:
-    """What an emitter proposed, ready to be stored. `digest` is that of the normalised source."""
+    """Proposal of an emitter, ready to be stored. `digest` is the hash of the normalised source."""
 
     id: str
     search: str
@@ -156,7 +156,7 @@ class NewVariant:
 
 @dataclass(frozen=True)
 class TraceOutcome:
-    """What came out of a trace. `outcome`, `reason` and `line` are about the candidate as a whole.
+    """Result of a trace. `outcome`, `reason` and `line` are about the candidate as a whole.
 
     `sure` says whether a trusted worker traced it: its word on a bundle replaces that of others.
     """
@@ -224,7 +224,7 @@ class NewReport:
 
 @dataclass(frozen=True)
 class ProgressRecord:
-    """Where a search stands on one device, with statistics as pyribs defines them.
+    """Progress of a search on one device, with statistics as pyribs defines them.
 
     Attributes:
         evaluated: Candidates judged.

@@ -24,7 +24,7 @@ class EliteSummary:
 
 @dataclass(frozen=True)
 class AxisStride:
-    """How an axis is read off a cell's index: its bin is `cell // stride % bins`."""
+    """Stride of an axis in a cell's index: its bin is `cell // stride % bins`."""
 
     stride: int
     bins: int
@@ -78,7 +78,7 @@ class CandidateRow:
 
 @dataclass(frozen=True)
 class Milestone:
-    """Where a search stood on one device after a number of evaluations.
+    """Progress of a search on one device after a number of evaluations.
 
     Attributes:
         evaluations: Candidates judged by then.

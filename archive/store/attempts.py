@@ -37,7 +37,7 @@ class AttemptStore:
             return sorted(set((await connection.scalars(statement)).all()))
 
     async def begun(self, search: str, ordinal: int) -> list[Exchange]:
-        """What was asked for one proposal and may still come to something, by step; the latest of each step."""
+        """Return the open exchanges of one proposal by step; the latest of each step."""
         statement = select_record(exchanges, Exchange).where(
             exchanges.c.search == search, exchanges.c.ordinal == ordinal, exchanges.c.state.in_(LIVE)
         )

@@ -16,7 +16,7 @@ from archive.tables import audit
 
 
 class AuditStore:
-    """What was done and what was refused."""
+    """Audit log of changes and refusals."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -67,7 +67,7 @@ async def _decide(connection: AsyncConnection, offer: Offer, holders: dict[Key, 
 
 
 async def _answered(connection: AsyncConnection, offers: Sequence[Offer]) -> dict[Key, _Placed]:
-    """What came of offers of the same jobs before."""
+    """Return the results of earlier offers of the same jobs."""
     columns = (placements.c.job, placements.c.axes_version, placements.c.cell)
     statement = select(*columns, placements.c.placement, placements.c.revision)
     statement = statement.where(placements.c.job.in_({offer.job for offer in offers}))

@@ -38,7 +38,7 @@ from archive.store.verdicts import add_verdicts, require_finite
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What a flush came to.
+    """Result of a flush.
 
     Attributes:
         evaluated: Candidates whose first verdict it wrote.
@@ -50,7 +50,7 @@ class BatchResult:
 
 
 class ReportBatch:
-    """What was read, and what waits to be written. One task at a time may use it."""
+    """Values read, and writes that wait for the flush. One task at a time may use it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -139,12 +139,12 @@ class ReportBatch:
         return self._documents[candidate]
 
     async def unverified_trace(self, candidate: str) -> UnverifiedTrace | None:
-        """Whose word a candidate's trace is, if it is an untrusted host's."""
+        """Return the untrusted worker that made a candidate's trace; None if it is trusted."""
         await self.look_up([candidate], [])
         return self._unverified_traces.get(candidate)
 
     async def retrace(self, trace_key: str) -> Retrace | None:
-        """What a second trace gave, if there was one."""
+        """Return the result of the second trace; None if there was none."""
         if trace_key not in self._retraced:
             self._retraced[trace_key] = (await self._retraces.of([trace_key])).get(trace_key)
         return self._retraced[trace_key]

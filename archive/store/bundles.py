@@ -14,7 +14,7 @@ from archive.tables import bundles
 
 
 class BundleStore:
-    """What was traced."""
+    """Traced bundles."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -33,7 +33,7 @@ NOT_THE_CANDIDATES_FAULT = ("worker_lost", "trace_timeout", "trace_memory")
 
 
 class CandidateStore:
-    """What was proposed, and what became of it."""
+    """Candidates with their states and verdicts."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -97,7 +97,7 @@ class CandidateStore:
         return await self._all(_of(search).where(candidates.c.emitter == SEED_EMITTER).order_by(candidates.c.ordinal))
 
     async def count(self, search: str) -> SearchCounts:
-        """How many candidates a search has, and where they are.
+        """Count the candidates of a search by state.
 
         Raises:
             NotFound: If there is no such search.
@@ -140,7 +140,7 @@ class CandidateStore:
             return (await connection.scalars(statement)).all()
 
     async def had(self, search: str, digests: Collection[str]) -> set[str]:
-        """Those of some digests that a search has candidates with."""
+        """Return the digests that candidates of a search already have."""
         statement = select(candidates.c.digest).where(candidates.c.search == search, candidates.c.digest.in_(digests))
         async with self._database.read() as connection:
             return set((await connection.scalars(statement)).all())

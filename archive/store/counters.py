@@ -10,7 +10,7 @@ from archive.tables import tallies
 
 
 class CountedEvent(NamedTuple):
-    """What is counted: an `event` (of `archive.progress`, or an outcome) that happened to an emitter's candidates."""
+    """Counted event: an `event` (of `archive.progress`, or an outcome) that happened to an emitter's candidates."""
 
     search: str
     device: str

@@ -23,7 +23,7 @@ from archive.tables import candidates, elites, placements, reports, searches, ta
 CELL = ("search", "device", "axes_version", "cell")
 """Key of an elite."""
 CHALLENGER = ("candidate", "variant", "bundle", "job", "emitter", "objective", "low", "mid", "high")
-"""What a placement keeps of an offer; an elite has its coordinates besides."""
+"""Columns that a placement copies from an offer; an elite also has coordinates."""
 
 
 class EliteStore:
@@ -156,7 +156,7 @@ class EliteStore:
             return [PlacementRecord(**row._asdict()) for row in await connection.execute(statement)]
 
     async def progress(self, search: str, device: str, cells: int) -> ProgressRecord:
-        """Where a search stands on one device, in a grid of that many cells, under its present axes."""
+        """Return the progress on one device, in a grid of that many cells, under the present axes."""
         filled = select(func.count(), func.coalesce(func.sum(elites.c.objective), 0.0), func.max(elites.c.objective))
         filled = filled.where(*_grid(search, device, present_axes(search)))
         counts = select(tallies.c.emitter, tallies.c.event, tallies.c["count"])
@@ -245,14 +245,14 @@ def _holder(offer: Offer) -> dict[str, Any]:
 
 
 def placement_of(offer: Offer, revision: int | None) -> Placement:
-    """What an offer came to whose statement answered with this revision, or with none."""
+    """Return the result of an offer from the revision that its statement returned, or none."""
     if revision is None:
         return Placement.REJECTED if offer.incumbent is None else Placement.STALE
     return Placement.NEW if revision == 1 else Placement.IMPROVED
 
 
 async def _answer(connection: AsyncConnection, offer: Offer) -> Placement:
-    """What an earlier offer of the same job came to."""
+    """Return the result of an earlier offer of the same job."""
     statement = select(placements.c.placement).where(
         placements.c.job == offer.job,
         placements.c.axes_version == offer.axes_version,

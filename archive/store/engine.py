@@ -16,7 +16,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from archive.errors import ArchiveError, DatabaseUnavailable, RecordConflict, Unstorable
 
 BUSY_TIMEOUT_MS = 10_000
-"""How long SQLite waits for another process's write; ours take milliseconds."""
+"""Timeout of SQLite for another process's write; ours take milliseconds."""
 BUSY_PAUSE_S = 0.01
 """Before what SQLite turned away is tried again."""
 READERS = 5
@@ -35,7 +35,7 @@ PATIENCE = {
     "keepalives_count": 3,
     "options": "-c idle_in_transaction_session_timeout=4000",
 }
-"""How long a connection to PostgreSQL waits for a host that says nothing, and PostgreSQL for us: without, a cut cable
+"""Timeouts of a connection to PostgreSQL for a silent peer, on both sides: without them, a cut cable
 would leave a call waiting for hours, and a transaction begun before the cut would keep its locks from everybody else.
 Seconds, but for `tcp_user_timeout` and the option, milliseconds."""
 

@@ -15,7 +15,7 @@ from archive.store.llm_budgets import add_to_stats, forfeit_charge, settle_charg
 from archive.tables import exchanges, llm_outcomes, llm_stats
 
 KEY = ("search", "ordinal", "step", "digest")
-"""What names an exchange: the same prompt of the same proposal is asked once."""
+"""Key of an exchange: the same prompt of the same proposal is asked once."""
 PENDING = (ExchangeState.ASKED, ExchangeState.WAITING, ExchangeState.CLAIMED)
 """States in which an answer is waited for."""
 ENDED = (ExchangeState.ANSWERED, ExchangeState.REFUSED)
@@ -23,7 +23,7 @@ ENDED = (ExchangeState.ANSWERED, ExchangeState.REFUSED)
 
 
 class ExchangeStore:
-    """What was asked and answered."""
+    """Exchanges: prompts and answers."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -187,7 +187,7 @@ class ExchangeStore:
             return True
 
     async def llm_stats(self, search: str) -> list[StrategyStatsRecord]:
-        """What came of asking, by backend and strategy."""
+        """Return the results of calls by backend and strategy."""
         spent = [llm_stats.c[name] for name in _STRATEGY]
         counts = select(
             llm_outcomes.c.backend, llm_outcomes.c.strategy, llm_outcomes.c.outcome, llm_outcomes.c["count"]

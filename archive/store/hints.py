@@ -10,7 +10,7 @@ from archive.tables import hints
 
 
 class HintStore:
-    """What people said."""
+    """Hints of people."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

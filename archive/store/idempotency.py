@@ -10,7 +10,7 @@ from archive.store.engine import Database, select_record, upsert
 from archive.tables import idempotency_replies as replies
 
 KEPT = timedelta(hours=24)
-"""How long a key is remembered: what the Idempotency-Key draft leaves to the server, and others who have it take."""
+"""Lifetime of a key. The Idempotency-Key draft leaves it to the server; this is what other services take."""
 LAPSE = timedelta(seconds=60)
 """After which an attempt that was not answered counts as dead. Ours take milliseconds; another one that is begun too
 early makes nothing twice, for both make it under the same id."""
@@ -19,7 +19,7 @@ NEVER = timedelta(days=36_525)
 
 
 class IdempotencyStore:
-    """What was answered, by caller and key."""
+    """Stored responses by caller and key."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -18,7 +18,7 @@ Readings = tuple[Mapping[str, Any], ...]
 
 
 class LineageStore:
-    """Who came of whom."""
+    """Parents and children of candidates."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -75,7 +75,7 @@ class LineageStore:
             return {row.identity: row.readings for row in await connection.execute(statement)}
 
     async def exchanges(self, search: str, found: Collection[CandidateRecord]) -> dict[str, list[Exchange]]:
-        """What models were asked on the way to candidates of a search and what they answered, in order, by candidate.
+        """Return the prompts and answers behind a search's candidates, in order, by candidate.
 
         Those of its proposal, and those that are known to have led to it. A candidate that no model had a hand in is
         left out.

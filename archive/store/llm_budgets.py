@@ -1,4 +1,4 @@
-"""What calls to models cost: reserved before a call, settled after it.
+"""Cost of calls to models: reserved before a call, settled after it.
 
 A reservation is a conditional statement for the search and one for the backend, in one transaction that is rolled back
 if either refuses: the database decides, however many ask at once. Each call is a row of its own, so that a reservation
@@ -81,7 +81,7 @@ class BudgetStore:
             return [Charge(**row._asdict()) for row in await connection.execute(statement)]
 
     async def of_search(self, search: str) -> list[BudgetRecord]:
-        """What a search has spent, reservations included: as a whole, then at each backend by name."""
+        """Return a search's spending, reservations included: as a whole, then per backend by name."""
         statement = (
             select_record(llm_budgets, BudgetRecord)
             .where(llm_budgets.c.search == search)

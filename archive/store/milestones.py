@@ -13,7 +13,7 @@ DENSE = 256
 
 
 def is_milestone(evaluations: int) -> bool:
-    """Whether a search's course has a point at this number of evaluations."""
+    """Return True if the progress chart has a point at this number of evaluations."""
     spacing = 1
     while evaluations >= DENSE * spacing:
         spacing *= 2

@@ -12,7 +12,7 @@ from archive.tables import mutation_reports, operators
 
 
 class OperatorStore:
-    """What searches were about."""
+    """Operators of searches."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -62,7 +62,7 @@ class OperatorStore:
             await connection.execute(statement.on_conflict_do_update(index_elements=["operator"], set_=said))
 
     async def mutation_report(self, digest: str) -> MutationReportRecord:
-        """What the gate said last of an operator.
+        """Return the last mutation report of an operator.
 
         Raises:
             NotFound: If it was never tried.
@@ -75,7 +75,7 @@ class OperatorStore:
         return record
 
     async def mutation_reports_of(self, digests: Collection[str]) -> dict[str, MutationReportRecord]:
-        """What the gate said last of operators, by digest; none for those it never tried."""
+        """Return the last mutation reports of operators by digest; operators without one are left out."""
         async with self._database.read() as connection:
             statement = select_record(mutation_reports, MutationReportRecord).where(
                 mutation_reports.c.operator.in_(digests)

@@ -10,7 +10,7 @@ from archive.tables import pins
 
 
 class PinStore:
-    """What is pinned."""
+    """Pins of elites and cells."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -29,7 +29,7 @@ PAGE = 500
 
 @dataclass(frozen=True)
 class RebinningResult:
-    """What a re-binning came to.
+    """Result of a re-binning.
 
     Attributes:
         axes_version: Of the new grid.

@@ -148,7 +148,7 @@ class RemoteWorkerStore:
             await connection.execute(upsert(connection, unverified_traces).values(row).on_conflict_do_nothing())
 
     async def unverified_trace(self, candidate: str) -> UnverifiedTrace | None:
-        """Whose word a candidate's trace is, if it is an untrusted host's."""
+        """Return the untrusted worker that made a candidate's trace; None if it is trusted."""
         async with self._database.read() as connection:
             row = (
                 await connection.execute(

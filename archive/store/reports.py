@@ -22,7 +22,7 @@ MEASURES = 16
 
 @dataclass(frozen=True)
 class ReportKey:
-    """What equal reports are equal in: whatever they say of one holds for the other."""
+    """Key of equal reports: what one says holds for the other."""
 
     operator: str
     bundle: str
@@ -31,12 +31,12 @@ class ReportKey:
 
     @classmethod
     def of(cls, new: NewReport) -> Self:
-        """What a report is about."""
+        """Return the key of a report."""
         return cls(new.operator, new.bundle, new.device, new.protocol_version)
 
 
 class ReportStore:
-    """What was judged."""
+    """Reports of judged bundles."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -114,7 +114,7 @@ async def add_reports(connection: AsyncConnection, new: Iterable[NewReport], dev
 
 
 def is_reusable(new: NewReport) -> bool:
-    """Whether a report says something about its bundle."""
+    """Return True if a report says something about its bundle."""
     return new.outcome not in NO_WORD
 
 

@@ -11,17 +11,17 @@ from archive.tables import retraces
 
 
 class RetraceStore:
-    """What was traced twice."""
+    """Second traces."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def find(self, trace_key: str) -> Retrace | None:
-        """What a second trace gave, if there was one."""
+        """Return the result of a second trace; None if there was none."""
         return (await self.of([trace_key])).get(trace_key)
 
     async def of(self, trace_keys: Collection[str]) -> dict[str, Retrace]:
-        """What second traces gave, by what their candidates' traces share; those that there are not are left out."""
+        """Return the results of second traces by the key of their candidates' traces; missing ones are left out."""
         statement = select_record(retraces, Retrace).where(retraces.c.trace_key.in_(trace_keys))
         async with self._database.read() as connection:
             return {row.trace_key: Retrace(**row._asdict()) for row in await connection.execute(statement)}

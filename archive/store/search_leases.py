@@ -18,7 +18,7 @@ DAY_S = 86_400.0
 
 
 class SearchLeaseStore:
-    """Who runs what."""
+    """Leases of coordinators on searches."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -101,7 +101,7 @@ class SearchLeaseStore:
             await connection.execute(update(search_leases).where(*mine).values(holder="", until_s=0.0))
 
     async def get(self, search: str) -> SearchLease | None:
-        """Who holds a search, or held it last; None if nobody ever did."""
+        """Return the present or last lease of a search; None if there was never one."""
         statement = select_record(search_leases, SearchLease).where(search_leases.c.search == search)
         async with self._database.read() as connection:
             row = (await connection.execute(statement)).one_or_none()

@@ -10,7 +10,7 @@ from archive.tables import sessions
 
 
 class SessionStore:
-    """Who is there."""
+    """Browser sessions."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -15,7 +15,7 @@ from archive.tables import tokens
 
 
 class TokenStore:
-    """Who may come in."""
+    """API tokens."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -68,7 +68,7 @@ class TokenStore:
             await connection.execute(update(tokens).where(tokens.c.id == id, earlier).values(last_used_at=at))
 
     async def is_there_any(self) -> bool:
-        """Whether a token was ever made, usable or not."""
+        """Return True if a token was ever made, usable or not."""
         async with self._database.read() as connection:
             return (await connection.execute(select(tokens.c.id).limit(1))).first() is not None
 

@@ -1,4 +1,4 @@
-"""What comes out of traces, written in one go."""
+"""Results of traces, written in one statement each."""
 
 from collections.abc import Mapping
 

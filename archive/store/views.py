@@ -83,7 +83,7 @@ class ViewStore:
         return [MapCell(*place, held, marks[first[place]]) for place, (_, held) in found.items()]
 
     async def shared(self, left: tuple[str, str, int], right: tuple[str, str, int]) -> int:
-        """How many cells are filled in both of two grids, each a search, a device and a version of its axes."""
+        """Count the cells filled in both of two grids, each a search, a device and a version of its axes."""
         other = elites.alias("other")
         theirs = (other.c.search == right[0], other.c.device == right[1], other.c.axes_version == right[2])
         both = elites.join(other, other.c.cell == elites.c.cell)
@@ -92,7 +92,7 @@ class ViewStore:
             return (await connection.execute(statement)).scalar_one()
 
     async def milestones(self, search: str, device: str, *, spacing: int = 1) -> list[Milestone]:
-        """How a search got where it is, oldest first. Their number grows with the logarithm of its evaluations.
+        """Return the milestones of a search, oldest first. Their number grows with the logarithm of its evaluations.
 
         Args:
             search: Which search.
@@ -143,7 +143,7 @@ class ViewStore:
             return [CandidateRow(*row) for row in await connection.execute(statement)]
 
     async def versions(self, ids: Collection[str]) -> dict[str, SearchVersion]:
-        """What changes whenever anything does that is told of a search, by search; those that are not there left out.
+        """Return a version per search that changes with everything shown of it; unknown searches are left out.
 
         Args:
             ids: Which searches.
@@ -207,7 +207,7 @@ def _landed() -> ScalarSelect[int]:
 
 
 def _traced() -> ScalarSelect[int]:
-    """How many candidates of a search in the query around wait for a verdict and no longer for a trace."""
+    """Count the candidates of the outer query's search that are traced and wait for a verdict."""
     waiting = (candidates.c.search == searches.c.id, UNFINISHED, candidates.c.state == CandidateState.TRACED)
     return select(func.count()).select_from(candidates).where(*waiting).correlate(searches).scalar_subquery()
 

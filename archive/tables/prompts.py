@@ -24,7 +24,7 @@ RESERVED = text("state = 'reserved'")
 
 
 def _spent() -> list[Column[Any]]:
-    """What calls cost, summed up."""
+    """Columns for the summed cost of calls."""
     return [
         Column("calls", BigInteger, nullable=False),
         Column("tokens", BigInteger, nullable=False),

@@ -1,4 +1,4 @@
-"""What all tables share: the metadata they register with, and kinds of columns."""
+"""Shared parts of all tables: the metadata they register with, and kinds of columns."""
 
 from sqlalchemy import BigInteger, Column, Integer, MetaData
 

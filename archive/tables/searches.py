@@ -28,7 +28,7 @@ def _axes(parsed: list[dict[str, Any]]) -> tuple[AxisRecord, ...]:
 
 
 def _challenger() -> list[Column[Any]]:
-    """What an elite and its history say about whoever was offered."""
+    """Columns of an elite and its history about the offered candidate."""
     return [
         Column("candidate", Text, ForeignKey("candidates.id"), nullable=False),
         Column("variant", Integer, nullable=False),
