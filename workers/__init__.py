@@ -1,5 +1,5 @@
-"""The room that measures: candidates become launch plans, plans become reports.
+"""Workers: they turn candidates into launch plans, and plans into reports.
 
-`protocol`, `targets`, `queue` and `executor_client` are the front door that the service sees; everything else is
-private to the room, and most of it runs in processes of its own.
+The service uses `protocol`, `targets`, `queue` and `executor_client` alone. Everything else is private to this package,
+and most of it runs in processes of its own.
 """

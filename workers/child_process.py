@@ -1,4 +1,4 @@
-"""Processes that serve orders, one JSON object a line each way; children of ours are forked, and die with us."""
+"""Processes that serve commands, one JSON object per line each way; our children are forked, and die with us."""
 
 import gc
 import os
@@ -19,43 +19,43 @@ from workers.sandbox.child import close_all_but
 from workers.sandbox.syscalls import die_with_parent, fork
 
 FAREWELL_S = 2.0
-"""Seconds that a child has to end by itself once its parent hangs up; closing a card's context takes 0.2 s."""
+"""Seconds that a child gets to exit after its parent hangs up; closing a card's context takes 0.2 s."""
 _CHUNK = 1 << 20
 
 
 class ChildDied(Transient):
-    """A child ended without an answer."""
+    """A child process exited without an answer."""
 
 
 class ChildSilent(Transient):
-    """A child did not answer in time."""
+    """A child process did not answer in time."""
 
 
 class ChildChannel:
-    """The serving process's end of a line."""
+    """The serving process's end of a connection."""
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
         self._lines = end.makefile("rb")
 
     def fileno(self) -> int:
-        """Its descriptor: to wait on it for an order."""
+        """Return the descriptor, to wait on for a command."""
         return self._end.fileno()
 
     def orders(self) -> Iterator[Order]:
-        """Orders as they come, until the other end hangs up, be it without hearing the last answer.
+        """Yield commands until the other end hangs up, even if it did not read the last answer.
 
         Raises:
-            BadMessage: If a line is no order.
+            BadMessage: If a line is not a command.
         """
         while (order := self.hear()) is not None:
             yield order
 
     def hear(self) -> Order | None:
-        """The next order, when it comes; None if the other end hung up.
+        """Wait for the next command. Returns None if the other end hung up.
 
         Raises:
-            BadMessage: If a line is no order.
+            BadMessage: If a line is not a command.
         """
         line = b""
         with suppress(ConnectionResetError):
@@ -63,13 +63,13 @@ class ChildChannel:
         try:
             return ORDER.validate_json(line) if line else None
         except ValidationError as error:
-            raise BadMessage(f"not an order: {error}") from error
+            raise BadMessage(f"not a command: {error}") from error
 
     def answer(self, reply: Reply) -> None:
-        """Say something to the other end.
+        """Send a reply.
 
         Raises:
-            OSError: If it is gone.
+            OSError: If the other end is gone.
         """
         self._end.sendall(REPLY.dump_json(reply) + b"\n")
 
@@ -80,10 +80,10 @@ class ChildChannel:
 
 
 class ChildConnection:
-    """The asking process's end of a line.
+    """The commanding process's end of a connection.
 
     Attributes:
-        pid: Of the process at the other end.
+        pid: Process id of the other end.
     """
 
     def __init__(self, end: socket.socket, pid: int) -> None:
@@ -92,24 +92,24 @@ class ChildConnection:
         self._heard = bytearray()
 
     def ask(self, order: Order, timeout_s: float) -> Reply:
-        """Give an order and wait for what comes back.
+        """Send a command and wait for the reply.
 
         Raises:
-            ChildDied: If it ended.
+            ChildDied: If the process exited.
             ChildSilent: If there is no answer after `timeout_s` seconds.
-            BadMessage: If the answer is no reply.
+            BadMessage: If the answer is not a reply.
         """
         until = time.monotonic() + timeout_s
         self._send(ORDER.dump_json(order) + b"\n", until)
         return self.hear(max(0.0, until - time.monotonic()))
 
     def hear(self, timeout_s: float) -> Reply:
-        """Wait for the next thing that it says.
+        """Wait for the next reply.
 
         Raises:
-            ChildDied: If it ended.
-            ChildSilent: If there is nothing after `timeout_s` seconds.
-            BadMessage: If it is no reply.
+            ChildDied: If the process exited.
+            ChildSilent: If there is no reply after `timeout_s` seconds.
+            BadMessage: If the line is not a reply.
         """
         until = time.monotonic() + timeout_s
         while b"\n" not in self._heard:
@@ -130,7 +130,7 @@ class ChildConnection:
             raise BadMessage(f"not a reply: {error}") from error
 
     def kill(self) -> None:
-        """Have done with it at once. Idempotent."""
+        """Close the connection without a wait. Idempotent."""
         self._end.close()
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ class ChildConnection:
 
     @property
     def _fate(self) -> str:
-        """The end of the process in words, as far as it is known here."""
+        """The end of the process in words, for error messages."""
         return "hung up"
 
     def _send(self, data: bytes, until: float) -> None:
@@ -150,7 +150,7 @@ class ChildConnection:
                 view = view[self._end.send(view, socket.MSG_DONTWAIT) :]
             except BlockingIOError:
                 continue
-            except OSError:  # It is gone; its last words may still be heard.
+            except OSError:  # It is gone; its last reply may still be readable.
                 return
 
     def _wait(self, event: int, until: float) -> None:
@@ -161,17 +161,17 @@ class ChildConnection:
 
 
 class ForkedChild(ChildConnection):
-    """A forked process, as its parent knows it."""
+    """The parent's connection to a process that it forks."""
 
     def __init__(self, target: Callable[[ChildChannel], None]) -> None:
         """Fork.
 
         Args:
-            target: What the child does; the process ends when it returns. It starts with standard input closed,
-                standard output going to standard error, and no other descriptor of the parent's.
+            target: Main function of the child, which exits when it returns. The child starts with standard input
+                closed, standard output going to standard error, and no other descriptor of the parent's.
 
         Raises:
-            OSError: If there can be no further process.
+            OSError: If the system allows no further process.
         """
         ours, theirs = socket.socketpair()
         self._ended: str | None = None
@@ -183,14 +183,14 @@ class ForkedChild(ChildConnection):
         super().__init__(ours, pid)
 
     def kill(self) -> None:
-        """End it at once. Idempotent."""
+        """Kill the process. Idempotent."""
         if self._ended is None:
             os.kill(self.pid, signal.SIGKILL)
             self._bury()
         super().kill()
 
     def close(self) -> None:
-        """Hang up, wait a moment for it to end by itself, then end it. Idempotent."""
+        """Hang up, give the process a moment to exit, then kill it. Idempotent."""
         super().close()
         until = time.monotonic() + FAREWELL_S
         while self._ended is None and time.monotonic() < until:
@@ -203,7 +203,7 @@ class ForkedChild(ChildConnection):
         return self._ended or super()._fate
 
     def _bury(self, flags: int = 0) -> None:
-        """Wait for its end, and remember how it was."""
+        """Reap the process, and store how it ended."""
         pid, status = os.waitpid(self.pid, flags)
         if pid:
             code = os.waitstatus_to_exitcode(status)
@@ -211,17 +211,17 @@ class ForkedChild(ChildConnection):
 
 
 def settle(work: Callable[[], None], *kept: int) -> NoReturn:
-    """Be a process that was forked: leave everything of the parent's behind but descriptors `kept`, work, end."""
+    """Run `work` in a forked process, then exit. Drops all of the parent's descriptors except `kept`."""
     status = 1
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # A terminal sends it to all; the parent decides.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # A terminal sends it to every process; the parent decides.
         for number in (signal.SIGTERM, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         os.dup2(2, 1)
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         close_all_but(*kept)
-        gc.freeze()  # What came along is never garbage, and takes 0.15 s to look through.
+        gc.freeze()  # Inherited objects are never garbage, and a collection of them takes 0.15 s.
         work()
         status = 0
     finally:
@@ -232,7 +232,7 @@ def settle(work: Callable[[], None], *kept: int) -> NoReturn:
 
 
 def _live(target: Callable[[ChildChannel], None], end: socket.socket, parent: int) -> NoReturn:
-    """Be a child, which ends with its parent."""
+    """Run a child, which dies with its parent."""
 
     def work() -> None:
         die_with_parent(signal.SIGKILL)

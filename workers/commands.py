@@ -1,8 +1,8 @@
-"""Orders between the bench of a card and the two processes it employs: the runner, which replays, and the checker.
+"""Commands from the executor of a card to its two processes: the runner, which replays, and the oracle, which checks.
 
-The bench decides everything that is random and everything that must be believed: where buffers lie, what they hold, in
-which order sides are timed. The runner only replays and times; the checker only looks. Orders and answers are one JSON
-object a line, over a pipe. Offsets and sizes are in bytes from the start of the runner's arena.
+The executor decides everything that is random or must be trusted: the place and content of buffers, and the order in
+which sides are timed. The runner only replays and times; the oracle only inspects. Commands and answers are one JSON
+object per line, over a pipe. Offsets and sizes are in bytes from the start of the runner's arena.
 """
 
 from collections.abc import Iterable
@@ -15,14 +15,13 @@ from workers.protocol import Bundle, CheckResult, Graph, Operator, Outcome, Plan
 from workers.protocol.base import WireModel
 
 TIMED = "timed"
-"""The draw of timed content: counter-based, by fused kernels of ours. All other draws are those of `workers.inputs`."""
+"""The draw of timed content: counter-based, by our own fused kernels. `workers.inputs` has all other draws."""
 
 SECRET_BYTES = 16
-"""Bytes of each secret that content and red zones are drawn from."""
+"""Bytes of each secret that content and red zones are derived from."""
 
 ByteRange = tuple[int, int]
-"""A stretch of the arena, (start, end)."""
-
+"""A byte range of the arena, (start, end)."""
 
 POISON = 0xFF
 """Value of every byte of overwritten memory: NaN as a float, minus one as an integer."""
@@ -43,24 +42,24 @@ class RunSlot(WireModel):
     buffers: tuple[int, ...]
     """Offset of each buffer of the plan, by buffer id; multiples of `placement.ALIGNMENT`."""
     scratch: tuple[tuple[int, int], ...]
-    """By launch of the plan, in order: offsets of its global and its profile scratch; -1 where it takes none."""
+    """Offsets of the global and the profile scratch of each launch of the plan, in order; -1 where it takes none."""
     zones: tuple[tuple[int, int], ...]
     """Red zones, (offset, bytes): everything between `start` and `end` that no buffer and no scratch covers."""
 
 
 class InputContent(WireModel):
-    """Which values a run is given. Equal contents give equal values in every process."""
+    """The input values of a run. Equal contents give equal values in every process."""
 
     draw: str
     """`timed`, or a name in `workers.inputs.DRAWS`."""
     seed: str
     """The secret, hexadecimal."""
     stream: int = 0
-    """Which of many independent contents under one seed; timed content only."""
+    """Number of one of many independent contents under one seed; timed content only."""
 
 
 class RunCase(WireModel):
-    """One run of a side's plan: which, where, on which values."""
+    """One run of a side's plan: the plan, its memory and its input values."""
 
     plan: int
     """Position of the plan in its side's bundle."""
@@ -73,10 +72,10 @@ class RunCase(WireModel):
 
 
 class TimedSample(WireModel):
-    """One timed stretch: `slots` are run one after the other, each on a stream of timed content of its own.
+    """One timed sample: `slots` are run one after the other, each on a stream of timed content of its own.
 
-    Decoys are filled as slots are, and nothing is run on them before the round is over: what a call does for others
-    than itself it does for them, too.
+    Decoys are filled as slots are, but no run uses them before the round is over. A call that computes results of other
+    calls in advance fills decoys too, and so is found out.
     """
 
     side: PairSide
@@ -92,12 +91,12 @@ class TimedSample(WireModel):
 
     @property
     def called(self) -> list[tuple[int, int]]:
-        """Slots with the streams that they get."""
+        """The slots with their streams."""
         return list(zip(self.filled, self.streams, strict=True))[: len(self.slots)]
 
     @property
     def uncalled(self) -> list[tuple[int, int]]:
-        """Decoys with theirs."""
+        """The decoys with their streams."""
         return list(zip(self.filled, self.streams, strict=True))[len(self.slots) :]
 
 
@@ -111,14 +110,14 @@ class TimingRound(WireModel):
     seed: str
     """The secret of the timed content, hexadecimal."""
     untrusted_sides: tuple[PairSide, ...] = (PairSide.CANDIDATE,)
-    """Sides whose plans are not ours: what their samples write is sealed as soon as they are over."""
+    """Sides whose plans are untrusted: memory that their samples write is checksummed as soon as a sample ends."""
 
     def cases(self, side: PairSide) -> tuple[RunCase, ...]:
-        """A side's runs, in the order in which they are timed."""
+        """Return a side's runs, in the order in which they are timed."""
         return self._cases(side, (pair for sample in self._of(side) for pair in sample.called))
 
     def decoys(self, side: PairSide) -> tuple[RunCase, ...]:
-        """Runs that a side's calls find everything there for, and that never are."""
+        """Return the runs that are prepared in full for a side, and never executed."""
         return self._cases(side, (pair for sample in self._of(side) for pair in sample.uncalled))
 
     def _of(self, side: PairSide) -> list[TimedSample]:
@@ -136,25 +135,25 @@ class TimingRound(WireModel):
 
 
 class ClaimArena(WireModel):
-    """To the runner, before anything else and once: take the memory of the arena, and overwrite it."""
+    """To the runner, first and once: allocate the memory of the arena, and overwrite it."""
 
     order: Literal["claim"] = "claim"
     arena_bytes: int
 
 
 class LoadBundle(WireModel):
-    """To the runner: take a side's bundle, in place of what it held for that side."""
+    """To the runner: load a side's bundle in place of its previous one."""
 
     order: Literal["load"] = "load"
     side: PairSide
     operator: Operator
     bundle: Bundle
     machine_code: dict[str, str]
-    """Machine code of every kernel by its digest, base64; assembled by the bench, never taken from a trace worker."""
+    """Machine code of every kernel by its digest, base64; assembled by the executor, never taken from a trace worker."""
 
 
 class ExecuteRuns(WireModel):
-    """To the runner: fill the inputs of all cases, poison everything else, run one after the other, await the last."""
+    """To the runner: fill the inputs of all cases, poison everything else, run them in order, and wait for the last."""
 
     order: Literal["execute"] = "execute"
     side: PairSide
@@ -164,33 +163,33 @@ class ExecuteRuns(WireModel):
 
 
 class PrepareRound(WireModel):
-    """To the runner: get a round ready to be timed, and run once what is new in it."""
+    """To the runner: prepare a round for timing, and run once what is new in it."""
 
     order: Literal["prepare"] = "prepare"
     round: TimingRound
 
 
 class TimeRound(WireModel):
-    """To the runner: time the round that is ready. The one order during which nobody else may use the card."""
+    """To the runner: time the prepared round. No other process may use the card during this command."""
 
     order: Literal["time"] = "time"
 
 
 class Reset(WireModel):
-    """To the runner: forget all bundles and overwrite the whole arena."""
+    """To the runner: drop all bundles and overwrite the whole arena."""
 
     order: Literal["scrub"] = "scrub"
 
 
 class PoisonRanges(WireModel):
-    """To the runner: overwrite memory that runs had their places in, and have no longer."""
+    """To the runner: overwrite memory whose slots are gone."""
 
     order: Literal["vacate"] = "vacate"
     ranges: tuple[ByteRange, ...]
 
 
 class AttachArena(WireModel):
-    """To the checker: look into another arena from now on, or into none; the former one is let go."""
+    """To the oracle: open another arena, or none; the previous one is closed."""
 
     order: Literal["attend"] = "attend"
     handle: str
@@ -199,13 +198,13 @@ class AttachArena(WireModel):
 
 
 class DropCache(WireModel):
-    """To the checker: let go of all that can be worked out again, for somebody needs the memory."""
+    """To the oracle: drop everything that can be recomputed, because another process needs the memory."""
 
     order: Literal["forget"] = "forget"
 
 
 class SetOperator(WireModel):
-    """To the checker: judge against this operator from now on, with a fresh ledger."""
+    """To the oracle: check against this operator from now on, with empty check results."""
 
     order: Literal["adopt"] = "adopt"
     operator: Operator
@@ -213,27 +212,27 @@ class SetOperator(WireModel):
 
 
 class ExamineRuns(WireModel):
-    """To the checker: hold runs against all checks, their red zones included."""
+    """To the oracle: apply all checks to runs, their red zones included."""
 
     order: Literal["examine"] = "examine"
     plans: dict[int, Plan]
-    """By position in the bundle, those of the cases."""
+    """The plans of the cases, by position in the bundle."""
     cases: tuple[RunCase, ...]
     zones: str
     """The secret that the pattern of red zones follows from, hexadecimal."""
     repeats: tuple[tuple[int, int], ...] = ()
-    """Pairs of positions among the cases: of one plan on equal content, which must have given equal bits."""
+    """Pairs of positions of cases with one plan and equal content, which must give equal bits."""
 
 
 class ExamineIdle(WireModel):
-    """To the checker: memory that no run has a place in must be as the runner left it when it overwrote it."""
+    """To the oracle: check that memory outside all slots still holds what the runner overwrote it with."""
 
     order: Literal["examine_idle"] = "examine_idle"
     ranges: tuple[ByteRange, ...]
 
 
 class ExamineRound(WireModel):
-    """To the checker: look at every output that was timed, at unchanged inputs and at the red zones."""
+    """To the oracle: check every timed output, unchanged inputs and the red zones."""
 
     order: Literal["examine_round"] = "examine_round"
     plans: dict[PairSide, Plan]
@@ -262,7 +261,7 @@ ORDER: TypeAdapter[Order] = TypeAdapter(Order, config=WireModel.model_config)
 
 
 class ChildReady(WireModel):
-    """From either child: ready for orders. From the runner again, when it has an arena."""
+    """From either child: ready for commands. From the runner again, when it has an arena."""
 
     answer: Literal["opened"] = "opened"
     handle: str = ""
@@ -279,49 +278,49 @@ class ChildReady(WireModel):
 
 
 class CommandDone(WireModel):
-    """From the runner: the order is carried out."""
+    """From the runner: the command is done."""
 
     answer: Literal["done"] = "done"
 
 
 class TimedRound(WireModel):
-    """From the runner: what a round took."""
+    """From the runner: the times of a round."""
 
     answer: Literal["timed"] = "timed"
     samples_us: tuple[float, ...]
-    """Microseconds a call, in the order of the round's samples."""
+    """Microseconds per call, in the order of the round's samples."""
     wall_us: float
     """The whole round by the host's clock."""
     starts_us: tuple[float, ...]
-    """When samples began, from the first one on, by events; in the same order."""
+    """Start of each sample in microseconds after the first one, by events; in the same order."""
     holds_us: tuple[float, ...]
-    """When the card was held no longer before them, from the first one on, by its timer, which kernels of ours read."""
+    """End of the hold before each sample, in microseconds after the first one, by the card's timer, read by our kernels."""
     checksums: tuple[int, ...]
     """Checksum after each sample over all memory that it may write to (`workers.device_kernels.DeviceKernels.sum_up`),
     in the same order; zero for samples of our own pacer."""
     clocks_mhz: tuple[float, ...]
-    """SM clock while the card was held before each sample, by its own cycle counter and timer."""
+    """SM clock during the hold before each sample, by the card's cycle counter and timer."""
 
 
 class ExaminedRuns(WireModel):
-    """From the checker: None if all holds so far, otherwise the first failure."""
+    """From the oracle: `outcome` is None if all checks have passed so far, otherwise the first failure."""
 
     answer: Literal["examined"] = "examined"
     outcome: Outcome | None = None
     reason: str = ""
     checks: tuple[CheckResult, ...] = ()
-    """One result a check, over everything examined since the operator was adopted."""
+    """One result per check, over all examinations since the operator was set."""
     pacer: str = ""
     """In a timed round: the fault of a run of the pacer; empty if there is none."""
     secret: str = ""
-    """From adopting: what contents follow from that are met again, hexadecimal; whoever shares the checker is told the
-    same, so that all of them ask for the same answers."""
+    """After `SetOperator`: the secret of contents that are used repeatedly, hexadecimal. All executors that share the
+    oracle get the same one, so that they ask for the same answers."""
 
 
 class CommandRefused(WireModel):
-    """From the runner: the plan does not fit this card (too much shared memory, an impossible cluster, no room).
+    """From the runner: the plan does not fit this card (too much shared memory, an impossible cluster, no memory).
 
-    From the checker: what is right for it does not.
+    From the oracle: the memory does not suffice for the expected results.
     """
 
     answer: Literal["refused"] = "refused"
@@ -329,7 +328,7 @@ class CommandRefused(WireModel):
 
 
 class DriverFault(WireModel):
-    """From the runner, as its last words: the driver reported an error. Its context is gone."""
+    """From the runner, as its last message: the driver reported an error. Its context is gone."""
 
     answer: Literal["fault"] = "fault"
     error: str
@@ -337,7 +336,7 @@ class DriverFault(WireModel):
 
 
 class ChildBroken(WireModel):
-    """From either child: our own machine failed; the sentence is for a log."""
+    """From either child: our own machine failed; the text is for a log."""
 
     answer: Literal["broken"] = "broken"
     error: str

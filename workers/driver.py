@@ -1,7 +1,7 @@
-"""The CUDA driver, as far as cards are used here: the one module that knows `cuda.bindings`. Thin, and without policy.
+"""A thin wrapper of the CUDA driver, without policy: the only module that imports `cuda.bindings`.
 
-Everything works on the context that `open_card` made current in the calling thread: the card's primary one, which
-torch shares. Pointers, streams and sizes are plain numbers; functions, events and graphs are the driver's own handles.
+All functions use the context that `open_card` made current in the calling thread: the card's primary one, which torch
+shares. Pointers, streams and sizes are plain numbers; functions, events and graphs are the driver's own handles.
 """
 
 import ctypes
@@ -25,17 +25,17 @@ ASSERT HARDWARE_STACK_ERROR ILLEGAL_ADDRESS ILLEGAL_INSTRUCTION INVALID_ADDRESS_
 LAUNCH_TIMEOUT MISALIGNED_ADDRESS
 """
 FAULTS = frozenset(f"CUDA_ERROR_{name}" for name in _FAULTS.split())
-"""Errors that a kernel brings about; the context is lost with them (CUDA driver API, `CUresult`)."""
+"""Errors that a kernel causes and that destroy the context (CUDA driver API, `CUresult`)."""
 PLAIN_SHARED_BYTES = 48 * 1024
-"""Shared memory a program can have without asking (CUDA programming guide, compute capabilities)."""
+"""Shared memory of a program that needs no opt-in (CUDA programming guide, compute capabilities)."""
 ADDRESS_BYTES = 32
-"""Room for a card's address on the bus; the driver wants 13 (CUDA driver API, `cuDeviceGetPCIBusId`)."""
+"""Buffer size for a card's bus address; the driver needs 13 bytes (CUDA driver API, `cuDeviceGetPCIBusId`)."""
 _MASK = 2**64 - 1
 
 Handle: TypeAlias = Any
 """One of the driver's own objects: a function, an event, a graph."""
 Launcher: TypeAlias = Callable[[int, int], None]
-"""Enqueues a kernel: takes a stream and the address of its parameters' addresses."""
+"""A function that enqueues a kernel: takes a stream and the address of its parameters' addresses."""
 OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
 """Error of an allocation, or of a launch whose threads need more local memory than there is; the context survives
 (`CUresult`)."""
@@ -55,7 +55,7 @@ class DriverError(RuntimeError):
 
 @dataclass(frozen=True)
 class DriverCard:
-    """A card that was opened.
+    """An open card.
 
     Attributes:
         index: Its number on this machine.
@@ -64,9 +64,9 @@ class DriverCard:
         capability: Compute capability.
         memory_bytes: Size of its memory.
         l2_bytes: Size of its L2 cache.
-        shared_block_bytes: Most shared memory that a program can ask for.
-        grid: Most programs along x, y and z.
-        versions: Of `driver` and `cuda`: the kernel module's, and the newest CUDA that it can run.
+        shared_block_bytes: Maximum shared memory of a program.
+        grid: Maximum number of programs along x, y and z.
+        versions: Of `driver` (the kernel module) and `cuda` (the newest CUDA that the driver can run).
     """
 
     index: int
@@ -85,11 +85,11 @@ class DriverFunction:
     """A kernel on the card.
 
     Attributes:
-        handle: The driver's.
-        module: The module it came in.
-        shared_bytes: Shared memory that is part of its code.
-        local_bytes: Local memory a thread.
-        threads: Most threads a program, as far as its registers go.
+        handle: The driver's handle.
+        module: The module that holds it.
+        shared_bytes: Static shared memory.
+        local_bytes: Local memory per thread.
+        threads: Maximum number of threads per program that its registers allow.
     """
 
     handle: Handle
@@ -100,7 +100,7 @@ class DriverFunction:
 
 
 def address_of(index: int) -> str:
-    """A card's address on the bus; the card is left alone.
+    """Return a card's bus address without opening the card.
 
     Raises:
         ToolMissing: If this machine has no CUDA driver or no such card.
@@ -124,7 +124,7 @@ def open_card(index: int) -> DriverCard:
 
 def _found(index: int) -> Handle:
     if _cuda is None:
-        raise ToolMissing("cards need the package cuda-bindings; install kernelreef[gpu]")
+        raise ToolMissing("cards need the package cuda-bindings: install kernelreef[gpu]")
     try:
         _done(_cuda.cuInit(0))
     except DriverError:
@@ -141,10 +141,10 @@ def _address(device: Handle) -> str:
 
 
 def current_card() -> DriverCard:
-    """The card that is open in this thread.
+    """Return the card that is open in this thread.
 
     Raises:
-        DriverError: If there is none.
+        DriverError: If no card is open.
     """
     device = _done(_cuda.cuCtxGetDevice())
     version = int(_done(_cuda.cuDriverGetVersion()))
@@ -168,7 +168,7 @@ def current_card() -> DriverCard:
 
 
 def find_fault() -> str | None:
-    """Wait for the card; the name of the error that its context is lost to, if there is one."""
+    """Wait for the card. Returns the name of the error that destroyed its context; None if it is intact."""
     if _cuda is None:
         return None
     try:
@@ -181,26 +181,26 @@ def find_fault() -> str | None:
 
 
 def allocate(size: int) -> int:
-    """Memory on the card, aligned to 256 bytes; its address.
+    """Allocate memory on the card, aligned to 256 bytes. Returns its address.
 
     Raises:
-        DriverError: If there is not enough.
+        DriverError: If there is not enough memory.
     """
     return int(_done(_cuda.cuMemAlloc(size)))
 
 
 def free(pointer: int) -> None:
-    """Give memory back."""
+    """Free memory."""
     _done(_cuda.cuMemFree(pointer))
 
 
 def export_memory(pointer: int) -> bytes:
-    """The handle by which another process opens memory that was allocated here."""
+    """Return the handle by which another process opens memory that was allocated here."""
     return bytes(_done(_cuda.cuIpcGetMemHandle(pointer)).reserved)
 
 
 def import_memory(exported: bytes) -> int:
-    """Open another process's memory; its address here."""
+    """Open another process's memory. Returns its address here."""
     handle = _cuda.CUipcMemHandle()
     handle.reserved = exported
     flags = _cuda.CUipcMem_flags.CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
@@ -208,20 +208,20 @@ def import_memory(exported: bytes) -> int:
 
 
 def close_memory(pointer: int) -> None:
-    """Let go of another process's memory."""
+    """Close another process's memory."""
     _done(_cuda.cuIpcCloseMemHandle(pointer))
 
 
 def write(stream: int, pointer: int, source: int, size: int) -> None:
     """Enqueue a copy from host memory at address `source`.
 
-    Up to 64 KiB it may be reused at once: the driver has taken a copy (CUDA driver API, synchronization behaviour).
+    Up to 64 KiB the source may be reused at once: the driver has copied it (CUDA driver API, synchronization behaviour).
     """
     _done(_cuda.cuMemcpyHtoDAsync(pointer, source, size, stream))
 
 
 def read(pointer: int, size: int) -> bytes:
-    """Bytes from the card, once the card is done with everything before."""
+    """Wait for all earlier work of the card, then return bytes from it."""
     _done(_cuda.cuCtxSynchronize())
     target = ctypes.create_string_buffer(size)
     _done(_cuda.cuMemcpyDtoH(ctypes.addressof(target), pointer, size))
@@ -229,15 +229,15 @@ def read(pointer: int, size: int) -> bytes:
 
 
 def set_bytes(stream: int, pointer: int, value: int, size: int) -> None:
-    """Enqueue the setting of every byte."""
+    """Enqueue a fill of every byte."""
     _done(_cuda.cuMemsetD8Async(pointer, value, size, stream))
 
 
 def load_function(code: bytes, entry: str, shared_bytes: int) -> DriverFunction:
-    """Load machine code and find its entry, which may then take `shared_bytes` of shared memory at a launch.
+    """Load machine code and find its entry; a launch may then use `shared_bytes` of dynamic shared memory.
 
     Raises:
-        DriverError: If the code is not for this card, or asks for more than it has.
+        DriverError: If the code is not for this card, or needs more than the card has.
     """
     module = _done(_cuda.cuModuleLoadData(code))
     handle = _done(_cuda.cuModuleGetFunction(module, entry.encode()))
@@ -251,7 +251,7 @@ def load_function(code: bytes, entry: str, shared_bytes: int) -> DriverFunction:
 
 
 def unload(function: DriverFunction) -> None:
-    """Take a kernel off the card, with its module."""
+    """Unload a kernel with its module."""
     _done(_cuda.cuModuleUnload(function.module))
 
 
@@ -270,7 +270,7 @@ class LaunchParameters:
 
 
 def make_launcher(function: DriverFunction, grid: tuple[int, int, int], threads: int, shared_bytes: int) -> Launcher:
-    """An ordinary launch, ready to be enqueued many times."""
+    """Prepare an ordinary launch that can be enqueued many times."""
     launch, handle = _cuda.cuLaunchKernel, function.handle
     x, y, z = grid
 
@@ -283,10 +283,10 @@ def make_launcher(function: DriverFunction, grid: tuple[int, int, int], threads:
 def make_cluster_launcher(
     function: DriverFunction, grid: tuple[int, int, int], threads: int, shared_bytes: int, ctas: int
 ) -> Launcher | None:
-    """A launch of clusters of `ctas` blocks, `grid` of them; None if the card cannot hold a single one.
+    """Prepare a launch of `grid` clusters of `ctas` blocks. Returns None if the card cannot hold a single cluster.
 
     Raises:
-        DriverError: If the driver does not take it.
+        DriverError: If the driver refuses it.
     """
     wide = _cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
     _done(_cuda.cuFuncSetAttribute(function.handle, wide, 1))
@@ -307,7 +307,7 @@ def make_cluster_launcher(
 
 
 def _cluster_attributes(ctas: int) -> list[Any]:
-    """The attributes that Triton's own launcher sets: the size of a cluster, and clusters spread over the card."""
+    """Return the attributes that Triton's own launcher sets: cluster size, and clusters spread over the card."""
     names = _cuda.CUlaunchAttributeID
     size, policy = _cuda.CUlaunchAttribute(), _cuda.CUlaunchAttribute()
     size.id = names.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
@@ -319,26 +319,26 @@ def _cluster_attributes(ctas: int) -> list[Any]:
 
 
 def make_stream() -> int:
-    """A stream that does not wait for the default one."""
+    """Create a stream that does not wait for the default one."""
     return int(_done(_cuda.cuStreamCreate(_cuda.CUstream_flags.CU_STREAM_NON_BLOCKING)))
 
 
 def synchronise(stream: int) -> None:
-    """Wait until everything on a stream is done.
+    """Wait until a stream is done.
 
     Raises:
-        DriverError: If something on the card failed.
+        DriverError: If work on the card failed.
     """
     _done(_cuda.cuStreamSynchronize(stream))
 
 
 def reset_persisting_cache() -> None:
-    """Make all lines of the L2 cache that were marked to persist ordinary ones."""
+    """Make all persisting lines of the L2 cache ordinary ones."""
     _done(_cuda.cuCtxResetPersistingL2Cache())
 
 
 def make_event() -> Handle:
-    """An event that takes the time."""
+    """Create an event that records the time."""
     return _done(_cuda.cuEventCreate(_cuda.CUevent_flags.CU_EVENT_DEFAULT))
 
 
@@ -348,15 +348,15 @@ def record(event: Handle, stream: int) -> None:
 
 
 def elapsed_us(start: Handle, stop: Handle) -> float:
-    """Microseconds between two events that have happened."""
+    """Return the microseconds between two completed events."""
     return float(_done(_cuda.cuEventElapsedTime(start, stop))) * 1e3
 
 
 def capture(stream: int, enqueue: Callable[[int], None]) -> Handle:
-    """Record what a function enqueues on a stream; the graph of it, ready to be launched.
+    """Capture the work that a function enqueues on a stream. Returns a graph that can be launched.
 
     Raises:
-        DriverError: If it cannot be captured.
+        DriverError: If the work cannot be captured.
     """
     _done(_cuda.cuStreamBeginCapture(stream, _cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
     try:
@@ -375,7 +375,7 @@ def launch_graph(graph: Handle, stream: int) -> None:
 
 
 def destroy_graph(graph: Handle) -> None:
-    """Forget a graph."""
+    """Destroy a graph."""
     _done(_cuda.cuGraphExecDestroy(graph))
 
 
@@ -387,7 +387,7 @@ def _done(answer: tuple[Any, ...]) -> Handle:
     """Return the value of a driver call.
 
     Raises:
-        DriverError: If it failed.
+        DriverError: If the call failed.
     """
     if answer[0]:
         raise DriverError(answer[0].name)
@@ -395,7 +395,7 @@ def _done(answer: tuple[Any, ...]) -> Handle:
 
 
 def _module_version() -> str:
-    """The version of the kernel module, where the system shows it."""
+    """Return the version of the kernel module; empty if the system does not show it."""
     shown = Path("/proc/driver/nvidia/version")
     found = re.search(r"\b\d{3}\.\d+(\.\d+)?\b", shown.read_text()) if shown.exists() else None
     return found[0] if found else ""

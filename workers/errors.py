@@ -1,22 +1,8 @@
-"""Failures of our own machine on the worker side.
-
-A candidate that fails is data (an `Outcome`), never one of these.
-
-    WorkerError
-    ├── Transient            the same work may succeed elsewhere or later
-    │   ├── JailFailed       the jail could not be set up for this run
-    │   ├── BenchDied        the bench process ended while it held a job
-    │   └── QueueUnavailable Redis did not answer
-    └── Permanent            a retry cannot help
-        ├── JailUnsafe       this machine cannot kill a jail as a tree
-        ├── BadMessage       a message does not follow the protocol
-        ├── Dismissed        the service wants this worker to work no longer
-        └── ToolMissing      ptxas, a target or a device is not to be had here
-"""
+"""Failures of our own machine on the worker side. A failed candidate is data (an `Outcome`), never one of these."""
 
 
 class WorkerError(Exception):
-    """Root of the room's errors."""
+    """Root of the workers' errors."""
 
 
 class Transient(WorkerError):
@@ -28,11 +14,11 @@ class Permanent(WorkerError):
 
 
 class SandboxFailed(Transient):
-    """The jail could not be set up for this run."""
+    """The sandbox could not be set up for this run."""
 
 
 class ExecutorDied(Transient):
-    """The bench process ended while it held a job."""
+    """The executor process exited while it held a job."""
 
 
 class QueueUnavailable(Transient):
@@ -40,7 +26,7 @@ class QueueUnavailable(Transient):
 
 
 class SandboxUnsafe(Permanent):
-    """This machine cannot kill a jail as a tree, so nothing untrusted may start."""
+    """This machine cannot kill a sandbox as a tree, so no untrusted process may start."""
 
 
 class BadMessage(Permanent):
@@ -48,8 +34,8 @@ class BadMessage(Permanent):
 
 
 class Dismissed(Permanent):
-    """The service wants this worker to work no longer, or not as it is; the message says why."""
+    """The service refuses this worker; the message gives the reason."""
 
 
 class ToolMissing(Permanent):
-    """A tool, target or device that the work needs is not to be had on this machine."""
+    """This machine lacks a tool, target or device that the work needs."""

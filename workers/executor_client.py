@@ -1,4 +1,4 @@
-"""The bench as the lease loop knows it: a process that takes one job a line and answers each with one line."""
+"""The lease loop's client of an executor process, which takes one job per line and answers each with one line."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,9 +21,9 @@ from workers.safe_python import safe_environment
 __all__ = ["ExecutorClient", "ExecutorDied", "executor_environment"]
 
 FAREWELL_S = 2.0
-"""Seconds that an idle bench gets to end by itself."""
+"""Seconds that an idle executor gets to exit by itself."""
 INHERITED = (
-    # Where things are.
+    # Paths.
     "PATH",
     "HOME",
     "TMPDIR",
@@ -40,11 +40,11 @@ INHERITED = (
     "CUDA_PATH",
     "CUDA_CACHE_PATH",
     "CUDA_MPS_PIPE_DIRECTORY",
-    # How much of the machine is ours.
+    # Our share of the machine.
     "CUDA_VISIBLE_DEVICES",
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
-    # How we talk.
+    # Output.
     "LANG",
     "LC_ALL",
     "TZ",
@@ -58,7 +58,7 @@ can read its memory, and dozens of variables change how Triton, PyTorch, CUDA an
 
 
 class ExecutorClient:
-    """A running bench process."""
+    """A running executor process."""
 
     def __init__(self, command: Sequence[str]) -> None:
         """Start `command`."""
@@ -71,19 +71,19 @@ class ExecutorClient:
 
     @property
     def is_sending(self) -> bool:
-        """True if `poll` has something left to send."""
+        """True if `poll` has data left to send."""
         return self._process.is_sending
 
     def fileno(self) -> int:
-        """Return the descriptor to wait on before `poll(0)`: for reading, and for writing too while it is sending."""
+        """Return the descriptor to wait on before `poll(0)`: for reading, and for writing too while `is_sending`."""
         return self._process.fileno()
 
     def ready(self, timeout_s: float) -> ExecutorReady | None:
-        """Wait until the bench takes jobs; None if it is not so far within `timeout_s` seconds.
+        """Wait until the executor takes jobs. Returns None if it is not ready within `timeout_s` seconds.
 
         Raises:
-            ToolMissing: If this machine lacks what the bench needs.
-            BenchDied: If it ended, or failed in a way that may pass.
+            ToolMissing: If this machine lacks a tool that the executor needs.
+            ExecutorDied: If it exited, or failed in a transient way.
         """
         answer = self.poll(timeout_s)
         if answer is None or isinstance(answer, ExecutorReady):
@@ -92,42 +92,42 @@ class ExecutorClient:
         if isinstance(answer, ExecutorFailure) and not answer.transient:
             raise ToolMissing(answer.error)
         raise ExecutorDied(
-            f"the bench did not get ready: {answer.error if isinstance(answer, ExecutorFailure) else answer.kind}"
+            f"the executor did not get ready: {answer.error if isinstance(answer, ExecutorFailure) else answer.kind}"
         )
 
     def send(self, job: Job) -> None:
-        """Give it a job; `poll` carries it over and brings the answer."""
+        """Queue a job for it; `poll` sends it and returns the answer."""
         self._say(job)
 
     def foresee(self, bundle: Bundle) -> None:
-        """Tell it what the job after the next one judges."""
+        """Tell it which bundle a later job evaluates."""
         self._say(ExecutorForesight(bundle=bundle))
 
     def poll(self, timeout_s: float) -> Answer | None:
-        """Exchange what can be exchanged within `timeout_s` seconds.
+        """Send and receive for at most `timeout_s` seconds.
 
         Returns:
             The answer if one came, else None.
 
         Raises:
-            BenchDied: If the process ended, or said what is no answer; it is gone then.
+            ExecutorDied: If the process exited, or sent a line that is not an answer; it is killed then.
         """
         try:
             line = self._process.hear(timeout_s)
             return None if line is None else ANSWER.validate_json(line)
         except (OSError, EOFError) as error:
             self.kill()
-            raise ExecutorDied(f"the bench ended with status {self._process.status}") from error
+            raise ExecutorDied(f"the executor exited with status {self._process.status}") from error
         except ValidationError as error:
             self.kill()
-            raise ExecutorDied(f"the bench said what is no answer: {error}") from error
+            raise ExecutorDied(f"the executor sent a line that is not an answer: {error}") from error
 
     def close(self) -> None:
-        """Let an idle process end by itself; kill it if it does not. Idempotent."""
+        """Let an idle process exit; kill it if it does not. Idempotent."""
         self._process.close(FAREWELL_S)
 
     def kill(self) -> None:
-        """End the process at once, with everything in its session. Idempotent."""
+        """Kill the process with its whole session. Idempotent."""
         self._process.kill()
 
     def _say(self, message: WireModel) -> None:
@@ -135,5 +135,5 @@ class ExecutorClient:
 
 
 def executor_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of whatever traces, compiles or judges: no secret, and nothing that a verdict could depend on."""
+    """Return the environment of processes that trace, compile or evaluate: no secrets, and no influence on verdicts."""
     return safe_environment({name: environment[name] for name in INHERITED if name in environment})

@@ -1,7 +1,7 @@
-"""Float8 values for looking at: torch stores and converts them, and has little arithmetic for them.
+"""Float8 values for checks: torch stores and converts them, but has little arithmetic for them.
 
-Eight bits are few: the last rounding alone makes errors of up to 6 or 12 %. What a kernel does before it is no coarser
-than elsewhere, and can be judged: `beyond_rounding` says how far a value is from all that round to a result.
+The last rounding to eight bits alone makes errors of up to 6 or 12 %. A kernel's arithmetic before it is as exact as for
+other dtypes, and is checked by `beyond_rounding`: the distance of a value from all values that round to a result.
 """
 
 from functools import cache
@@ -20,25 +20,25 @@ def is_float8(dtype: torch.dtype) -> bool:
 
 
 def readable(tensor: torch.Tensor) -> torch.Tensor:
-    """Float8 in float32, which holds every value of it; other tensors as they are."""
+    """Return float8 as float32, which holds every value of it; other tensors unchanged."""
     return tensor.float() if is_float8(tensor.dtype) else tensor
 
 
 def carrier(dtype: torch.dtype) -> torch.dtype:
-    """The dtype whose roundoff says how exact results are before their last rounding: their own, or `CARRIER`."""
+    """Return the dtype whose roundoff bounds results before their last rounding: their own, or `CARRIER`."""
     return CARRIER if is_float8(dtype) else dtype
 
 
 def mantissa_bits(dtype: torch.dtype) -> int:
-    """Digits of a float8 behind its leading one; 0 of other dtypes, for which nobody asks."""
+    """Return the mantissa bits of a float8 after its leading one; 0 for other dtypes."""
     return round(-log2(torch.finfo(dtype).eps)) if is_float8(dtype) else 0
 
 
 def beyond_rounding(got: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
-    """Errors of float8 results that their last rounding does not explain, in float64.
+    """Return the errors of float8 results that their last rounding does not explain, in float64.
 
-    Zero where an expected value rounds to the result, either way in a tie; elsewhere from the expected value to the
-    nearest one that does, positive where the result is too large. NaN and infinities stay what they are.
+    An error is zero where the expected value rounds to the result, either way in a tie. Elsewhere it is the distance to
+    the nearest value that does, positive where the result is too large. NaN and infinities stay unchanged.
     """
     low, high = (bound.to(got.device)[got.view(torch.uint8).long()] for bound in _rounded_from(got.dtype))
     return expected.clamp(low, high) - expected

@@ -1,12 +1,12 @@
-"""The least that any kernel must read and multiply, by the reference's graph: what a time that is too good is held to.
+"""Lower bounds on the bytes and operations of any kernel, from the reference's graph: a faster time is impossible.
 
-An input counts if the result cannot be worked out without all of its elements, whatever the values are. Where a
-reference picks elements by index, leaves some to a mask, or multiplies by what may be exactly zero, an honest kernel
-may read less, as one that walks through a page table does; such inputs do not count at all.
+An input counts if the result needs all of its elements, whatever the values are. A reference may pick elements by
+index, mask some, or multiply by values that may be exactly zero. Then an honest kernel may read less, such as one that
+walks through a page table, and such inputs do not count at all.
 
-Products count in full or not at all: they do if each of them is needed to its last element, as when it is a result or
-a curved function is taken of it. Where products are multiplied or added up, masked, picked from, or worked out twice,
-another order of the same algebra may need fewer operations, as in linear attention.
+Products count in full or not at all. They do if every element of each is needed, for instance as a result or under a
+curved function. If products are multiplied, summed, masked, indexed or computed twice, another order of the same
+algebra may need fewer operations, as in linear attention.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -32,19 +32,19 @@ sum mean amax amin max min argmax argmin var std var_mean logsumexp cumsum norm 
 _safe_softmax _log_softmax native_layer_norm native_group_norm native_batch_norm _fused_rms_norm
 """
 _WHOLE = frozenset("".join((_MOVES, _ELEMENTWISE, _REDUCTIONS)).split())
-"""Operations that use every element of every tensor that they are given, whatever it holds."""
+"""Operations that use every element of every argument, whatever its values are."""
 _PRODUCTS = "mul pow addcmul addcdiv mm bmm addmm baddbmm mv dot lerp"
 _TIMES = frozenset(_PRODUCTS.split())
-"""Operations that do so unless a factor is zero."""
+"""Operations that use every element unless a factor is zero."""
 _HARDLY_ZERO = """
 neg reciprocal sqrt rsqrt square sigmoid softplus mish silu gelu log log2 log1p tanh erf add sub rsub mul div
 sum mean var std var_mean logsumexp norm linalg_vector_norm _log_softmax native_layer_norm _fused_rms_norm cumsum
 amax amin max min mm bmm addmm baddbmm
 """
 _NEVER_ZERO = frozenset("".join((_MOVES, _HARDLY_ZERO)).split())
-"""Operations whose result is zero by coincidence only, if that holds of the tensors that they are given."""
+"""Operations whose result is zero by coincidence only, if that holds for their arguments."""
 _TINY = frozenset(("_softmax", "_safe_softmax", "exp", "exp2"))
-"""Operations whose result may be zero as it is too small, which nobody knows before it is worked out."""
+"""Operations whose result may underflow to zero, which is unknown before it is computed."""
 _MATRIX = frozenset(("mm", "bmm", "addmm", "baddbmm"))
 _CONVOLUTIONS = frozenset(("convolution", "convolution_backward"))
 _SUMS = frozenset(("add", "sub", "rsub"))
@@ -55,11 +55,11 @@ reciprocal sqrt rsqrt abs exp exp2 expm1 log log2 log1p log10 sin cos tanh erf e
 leaky_relu softplus mish log_sigmoid_forward _softmax _safe_softmax _log_softmax logsumexp amax amin
 """
 _CURVED = frozenset(_BENT.split())
-"""Operations that need every element that they are given as it is, and cannot change places with a sum."""
+"""Operations that need every element of their arguments as it is, and do not commute with a sum."""
 
 
 def floor_us(operator: Operator, graph: Graph, target: Target) -> float:
-    """Microseconds that no kernel can do without: for what it must read, or multiply, at the card's peak rate.
+    """Return the least microseconds of any kernel: for its required reads or products at the card's peak rate.
 
     Values of 8 bits are multiplied at twice the rate of those with 16.
     """
@@ -69,16 +69,16 @@ def floor_us(operator: Operator, graph: Graph, target: Target) -> float:
 
 
 def floor_bytes(operator: Operator, graph: Graph) -> int:
-    """Bytes of the inputs of which every kernel has to read every element at the graph's shape."""
+    """Return the bytes of the inputs that every kernel has to read in full at the graph's shape."""
     items = tuple(operator.given)
     needed = (items[number] for number in _whole(graph, _floats(operator)))
     return sum(prod(operator.input_shape(item, graph.shape.dims)) * DTYPE_BYTES[item.dtype] for item in needed)
 
 
 def floor_flops(operator: Operator, graph: Graph) -> float:
-    """Operations of matrix products that every kernel has to do at the graph's shape: all that it has, or none.
+    """Return the operations of matrix products that every kernel has to do at the graph's shape: all, or 0.
 
-    None either where an input is of a byte or less an element, as matrix units multiply such numbers faster.
+    It is also 0 if an input has elements of a byte or less, because matrix units multiply such numbers faster.
     """
     if any(DTYPE_BYTES[item.dtype] == 1 for item in operator.given) or any(map(_is_in_place, graph.nodes)):
         return 0.0
@@ -90,15 +90,15 @@ def floor_flops(operator: Operator, graph: Graph) -> float:
 
 
 def _floats(operator: Operator) -> frozenset[int]:
-    """Numbers of the inputs that hold floats, which are hardly ever zero."""
+    """Return the numbers of the inputs that hold floats, which are hardly ever zero."""
     dtypes = (getattr(torch, item.dtype) for item in operator.given)
     return frozenset(number for number, dtype in enumerate(dtypes) if dtype.is_floating_point)
 
 
 def _needed(graph: Graph, is_dense: Callable[[Reference], bool]) -> set[int]:
-    """Nodes every element of which is needed as it is."""
+    """Return the nodes of which every element is needed as it is."""
     whole, _ = _split(graph.outputs)
-    merged = set[int]()  # A sum over them would do.
+    merged = set[int]()  # A sum over them would suffice.
     found, made = set[int](), _made_of_products(graph)
     for index in reversed(range(len(graph.nodes))):
         node, name = graph.nodes[index], _name(graph.nodes[index])
@@ -153,7 +153,7 @@ def _made_of_products(graph: Graph) -> list[bool]:
 
 
 def _kinds(graph: Graph) -> list[int]:
-    """A number for each node, equal where the same operations are done on the same inputs, numbers left out."""
+    """Return a number per node, equal where equal operations apply to equal inputs; constants are ignored."""
     numbers: dict[object, int] = {}
     kinds: list[int] = []
     for node in graph.nodes:
@@ -163,7 +163,7 @@ def _kinds(graph: Graph) -> list[int]:
 
 
 def _whole(graph: Graph, floats: frozenset[int]) -> frozenset[int]:
-    """Numbers of the inputs that are read in full; none where something is written over that may not have been read.
+    """Return the numbers of the inputs that are read in full; none if a node overwrites memory that may be unread.
 
     Args:
         graph: The reference.
@@ -182,13 +182,13 @@ def _whole(graph: Graph, floats: frozenset[int]) -> frozenset[int]:
 
 
 def _split(values: Iterable[Reference]) -> tuple[set[int], set[int]]:
-    """Numbers of the nodes and of the inputs among values."""
+    """Return the numbers of the nodes and of the inputs among values."""
     nodes = {value.node for value in values if isinstance(value, NodeRef)}
     return nodes, {value.input for value in values if isinstance(value, InputRef)}
 
 
 def _dense(graph: Graph, floats: frozenset[int], names: frozenset[str] = _NEVER_ZERO) -> Callable[[Reference], bool]:
-    """Tells whether a value is zero by coincidence only, where the operations with these names do not make it so."""
+    """Return a test if a value is zero by coincidence only, provided that operations `names` preserve that property."""
     nodes: list[bool] = []
 
     def is_dense(value: Reference) -> bool:
