@@ -127,9 +127,11 @@ class AsyncReef:
         """End a search for good; what it found stays."""
         return await self._steer(search, "stop")
 
-    async def change(self, search: str, **changes: Unpack[SearchChanges]) -> models.Search:
-        """Give a search another budget, priority (1 to 9) or stop rules."""
+    async def update(self, search: str, **changes: Unpack[SearchChanges]) -> models.Search:
+        """Change the evaluations, the priority (1 to 9) or the stop rules of an open search."""
         return await self.wire.act(models.Search, "PATCH", at("/searches/{}", search), dict(changes))
+
+    change = update
 
     async def pin(
         self, search: str, *, cell: int | None = None, candidate: str | None = None, device: str | None = None

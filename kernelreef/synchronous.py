@@ -82,9 +82,11 @@ class Reef:
         """End a search for good; what it found stays."""
         return self._call(self._reef.stop, search)
 
-    def change(self, search: str, **changes: Unpack[SearchChanges]) -> models.Search:
-        """Give a search another budget, priority (1 to 9) or stop rules."""
-        return self._call(self._reef.change, search, **changes)
+    def update(self, search: str, **changes: Unpack[SearchChanges]) -> models.Search:
+        """Change the evaluations, the priority (1 to 9) or the stop rules of an open search."""
+        return self._call(self._reef.update, search, **changes)
+
+    change = update
 
     def pin(
         self, search: str, *, cell: int | None = None, candidate: str | None = None, device: str | None = None

@@ -149,7 +149,7 @@ class LoadBundle(WireModel):
     operator: Operator
     bundle: Bundle
     machine_code: dict[str, str]
-    """Machine code of every kernel by its digest, base64; assembled by the executor, never taken from a trace worker."""
+    """Machine code of every kernel by its digest, base64; from the executor, never from a trace worker."""
 
 
 class ExecuteRuns(WireModel):
@@ -294,7 +294,7 @@ class TimedRound(WireModel):
     starts_us: tuple[float, ...]
     """Start of each sample in microseconds after the first one, by events; in the same order."""
     holds_us: tuple[float, ...]
-    """End of the hold before each sample, in microseconds after the first one, by the card's timer, read by our kernels."""
+    """End of the hold before each sample, in microseconds after the first one, by the timer of the card."""
     checksums: tuple[int, ...]
     """Checksum after each sample over all memory that it may write to (`workers.device_kernels.DeviceKernels.sum_up`),
     in the same order; zero for samples of our own pacer."""

@@ -215,7 +215,7 @@ def close_memory(pointer: int) -> None:
 def write(stream: int, pointer: int, source: int, size: int) -> None:
     """Enqueue a copy from host memory at address `source`.
 
-    Up to 64 KiB the source may be reused at once: the driver has copied it (CUDA driver API, synchronization behaviour).
+    Up to 64 KiB the source may be reused at once, as the driver has copied it (CUDA driver API, synchronization).
     """
     _done(_cuda.cuMemcpyHtoDAsync(pointer, source, size, stream))
 

@@ -1,6 +1,6 @@
 """Float8 values for checks: torch stores and converts them, but has little arithmetic for them.
 
-The last rounding to eight bits alone makes errors of up to 6 or 12 %. A kernel's arithmetic before it is as exact as for
+The last rounding to eight bits alone makes errors of up to 6 or 12 %. The arithmetic before it is as exact as for
 other dtypes, and is checked by `beyond_rounding`: the distance of a value from all values that round to a result.
 """
 

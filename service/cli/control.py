@@ -51,7 +51,7 @@ def update(
 ) -> None:
     """Change a search's number of evaluations, priority or stop rules. `--stop none` removes its rules."""
     changes = changes_of(evaluations, priority, stop)
-    _act(lambda reef: reef.change(search, **changes), url, token, as_json=as_json)
+    _act(lambda reef: reef.update(search, **changes), url, token, as_json=as_json)
 
 
 def changes_of(evaluations: int | None, priority: int | None, stop: list[str] | None) -> SearchChanges:

@@ -39,7 +39,7 @@ def test_a_bench_that_is_lost_is_a_failure_and_is_replaced():
         job = trace_job("gelu", "gelu", None)
         first, second = bench.ask(job), bench.ask(job)
     assert isinstance(first, ExecutorFailure) and isinstance(second, ExecutorFailure)
-    assert "BenchDied" in first.error
+    assert "ExecutorDied" in first.error
 
 
 def test_several_benches_answer_by_name():

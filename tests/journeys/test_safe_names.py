@@ -69,6 +69,8 @@ def test_the_doctor_tells_of_the_files(folder: Path) -> None:
 
 
 def test_a_script_beside_them_speaks_to_a_service_that_was_started_there(folder: Path) -> None:
+    # A script's own process finds its folder first: there, this file hides the standard library's from every library.
+    (folder / "secrets.py").unlink()
     with serving(folder) as url:
         script = subprocess.run(
             (sys.executable, "script.py", url), cwd=folder, capture_output=True, text=True, timeout=100

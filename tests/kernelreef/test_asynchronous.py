@@ -31,10 +31,10 @@ async def test_a_search_is_submitted_and_steered(reef: AsyncReef) -> None:
     assert (search.operator, search.evaluations, search.seed, search.axes) == ("rmsnorm", 20, 5, ("num_warps",))
     assert (await reef.pause(search.id)).state is SearchState.PAUSED
     assert (await reef.resume(search.id)).state is SearchState.PREPARING
-    assert (await reef.change(search.id, evaluations=30)).evaluations == 30
-    changed = await reef.change(search.id, priority=2, stop={"plateau": 5})
+    assert (await reef.update(search.id, evaluations=30)).evaluations == 30
+    changed = await reef.update(search.id, priority=2, stop={"plateau": 5})
     assert (changed.evaluations, changed.priority, changed.stop) == (30, 2, {"plateau": 5})
-    assert (await reef.change(search.id, stop={})).stop is None
+    assert (await reef.update(search.id, stop={})).stop is None
     pin = await reef.pin(search.id, cell=2)
     hint = await reef.hint(search.id, "try wider loads")
     assert [one.id async for one in reef.pins(search.id)] == [pin.id]
@@ -161,7 +161,7 @@ async def test_what_was_carried_out_is_not_done_again_when_its_answer_got_lost(s
         assert [found.id async for found in reef.searches(operator="gelu")] == [search.id]
         hint = await reef.hint(search.id, "try wider loads")
         assert [found.id async for found in reef.hints(search.id)] == [hint.id]
-        assert (await reef.change(search.id, evaluations=30)).evaluations == 30
+        assert (await reef.update(search.id, evaluations=30)).evaluations == 30
         assert (await reef.stop(search.id)).state is SearchState.STOPPED
         await reef.forget(search.id, hint.id)
         assert [found async for found in reef.hints(search.id)] == []

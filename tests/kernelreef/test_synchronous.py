@@ -31,7 +31,7 @@ def test_it_speaks_to_a_service_in_another_process(reef: Reef, tmp_path: Path) -
     search = reef.submit("rmsnorm", evaluations=9)
     assert reef.search(search.id) == reef.search(search.id)
     assert [each.id for each in reef.searches(state=["preparing"])] == [search.id]
-    changed = reef.change(search.id, evaluations=8, priority=7)
+    changed = reef.update(search.id, evaluations=8, priority=7)
     assert (changed.evaluations, changed.priority) == (8, 7)
     assert reef.pin(search.id, cell=1).cell == 1
     assert [pin.cell for pin in reef.pins(search.id)] == [1]

@@ -21,11 +21,11 @@ WAIT_S = 60.0
 MACHINE = """
 import asyncio, sys
 from pathlib import Path
-from service.fleet.worker_command import WorkerCommand, run_staff
+from service.fleet.worker_command import WorkerCommand, run_workers
 from workers.protocol import Device, CardShare
 
-staff = WorkerCommand(("--trace", "--target", "sm_90"), 2, ((Device.parse("h200"), CardShare()),))
-asyncio.run(run_staff(staff, sys.argv[1], Path("data"), command=sys.argv[2:]))
+plan = WorkerCommand(("--trace", "--target", "sm_90"), 2, ((Device.parse("h200"), CardShare()),))
+asyncio.run(run_workers(plan, sys.argv[1], Path("data"), command=sys.argv[2:]))
 """
 
 
