@@ -34,7 +34,7 @@ def test_the_page_s_examples_run(tmp_path: Path) -> None:
         )
     assert done.returncode == 0, done.stderr
     said = done.stdout
-    assert "preparing" in said and "the search is" in said and "done" in said
+    assert "preparing" in said and "done" in said
     assert "rmsnorm_" in said and "correct" in said
-    assert "which is final" in said
+    assert said.endswith("stopped\n")
     assert (tmp_path / "found.zip").stat().st_size > 1000

@@ -52,7 +52,8 @@ def test_configurations_that_there_is_no_time_for_are_left_out():
     found = variants(tuned(*THREE), deadline_s=1e-3)
     assert [variant.outcome for variant in found] == [Outcome.CORRECT, *[Outcome.TRACE_TIMEOUT] * 2]
     assert found[0].plans and found[2].configuration["BLOCK"] == 512
-    assert found[1].reason.startswith("compiling 3 configurations at ") and found[1].reason.endswith("offer fewer configurations")
+    assert found[1].reason.startswith("compiling 3 configurations at ")
+    assert found[1].reason.endswith("offer fewer configurations")
 
 
 def test_a_candidate_without_configurations_is_one_variant():
