@@ -1,4 +1,4 @@
-"""The client for programs that run on an event loop, and what the one that blocks stands on."""
+"""Asynchronous client, for programs with an event loop. The blocking client wraps it."""
 
 import os
 import ssl
@@ -64,7 +64,7 @@ class Connection(TypedDict, total=False):
 
 
 class AsyncReef:
-    """One service. Use as an async context, or close it.
+    """Client of one service. Use it as an async context manager, or call `close`.
 
     Every method raises what the service answers: `BadInput`, `NotFound`, `Conflict`, `Unauthenticated`, `Forbidden`,
     `TooMany` or `Unavailable` of `kernelreef.errors`, `Refused` or `Unreachable`; all are `ServiceError`. Requests that
@@ -92,23 +92,23 @@ class AsyncReef:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         await self.wire.close()
 
     async def submit(
         self, operator: str | Mapping[str, JsonValue] | BaseModel, **options: Unpack[SearchOptions]
     ) -> models.Search:
-        """Start a search for an operator: a name, a digest, or a spec. It runs on after this returns."""
+        """Submit a search for an operator: a name, a digest, or a spec. Returns while the search runs."""
         return await self.wire.act(models.Search, "POST", "/searches", {"operator": _document(operator), **options})
 
     async def search(self, id: str) -> models.Search:
-        """One search."""
+        """Return one search."""
         return await self.wire.read(models.Search, at("/searches/{}", id))
 
     def searches(
         self, *, state: Sequence[SearchState | str] = (), operator: str | None = None
     ) -> AsyncIterator[models.Search]:
-        """Searches, newest first."""
+        """Iterate over the searches, newest first."""
         return self.wire.list(models.Search, "/searches", state=tuple(state), operator=operator)
 
     async def progress(self, search: str) -> models.Progress:
@@ -116,15 +116,15 @@ class AsyncReef:
         return await self.wire.read(models.Progress, at("/searches/{}/progress", search))
 
     async def pause(self, search: str) -> models.Search:
-        """Propose nothing more; what is in flight still counts."""
+        """Pause a search: it proposes nothing more; candidates in flight still count."""
         return await self._steer(search, "pause")
 
     async def resume(self, search: str) -> models.Search:
-        """Let a paused search go on."""
+        """Resume a paused search."""
         return await self._steer(search, "resume")
 
     async def stop(self, search: str) -> models.Search:
-        """End a search for good; what it found stays."""
+        """Stop a search for good; its results stay."""
         return await self._steer(search, "stop")
 
     async def update(self, search: str, **changes: Unpack[SearchChanges]) -> models.Search:
@@ -136,7 +136,7 @@ class AsyncReef:
     async def pin(
         self, search: str, *, cell: int | None = None, candidate: str | None = None, device: str | None = None
     ) -> models.Pin:
-        """Prefer a cell's holder, or a candidate, as a parent."""
+        """Pin a cell's elite, or a candidate: it becomes a preferred parent."""
         given = {"cell": cell, "candidate": candidate, "device": device}
         body = {name: value for name, value in given.items() if value is not None}
         return await self.wire.act(models.Pin, "POST", at("/searches/{}/pins", search), body)
@@ -146,41 +146,41 @@ class AsyncReef:
         return self.wire.list(models.Pin, at("/searches/{}/pins", search))
 
     async def unpin(self, search: str, pin: str) -> None:
-        """Take a pin away."""
+        """Remove a pin."""
         await self.wire.remove(at("/searches/{}/pins/{}", search, pin))
 
     async def hint(self, search: str, text: str) -> models.Hint:
-        """Tell the models that write candidates something."""
+        """Add a hint for the models that write candidates."""
         return await self.wire.act(models.Hint, "POST", at("/searches/{}/hints", search), {"text": text})
 
     def hints(self, search: str) -> AsyncIterator[models.Hint]:
-        """Hints for a search, oldest first."""
+        """List the hints of a search, oldest first."""
         return self.wire.list(models.Hint, at("/searches/{}/hints", search))
 
     async def forget(self, search: str, hint: str) -> None:
-        """Take a hint away."""
+        """Remove a hint."""
         await self.wire.remove(at("/searches/{}/hints/{}", search, hint))
 
     async def archive(self, search: str, device: str | None = None) -> models.Archive:
-        """The map on one device, the first if none is named: axes, and every cell that is held."""
+        """Return the map of one device, by default the first: its axes, and every filled cell."""
         return await self.wire.read(models.Archive, at("/searches/{}/archive", search), device=device)
 
     def elites(self, search: str, device: str | None = None) -> AsyncIterator[models.Elite]:
-        """The elites on one device, best first."""
+        """Iterate over the elites of one device, best first."""
         return self.wire.list(models.Elite, at("/searches/{}/elites", search), device=device)
 
     async def best(self, search: str, device: str | None = None) -> models.Elite | None:
-        """The elite with the largest objective on one device; None while no cell is held."""
+        """Return the elite with the largest objective on one device; None if there is no elite yet."""
         elites = self.wire.list(models.Elite, at("/searches/{}/elites", search), device=device, limit=1)
         return await anext(elites, None)
 
     async def kernel(self, search: str, cell: int, device: str | None = None) -> tuple[str, str]:
-        """The holder of a cell as a Python file that runs: its name and its text."""
+        """Return the elite of a cell as a runnable Python file: its name and its text."""
         name, content = await self.wire.file(at("/searches/{}/elites/{}/kernel", search, cell), device=device)
         return name, content.decode()
 
     async def export(self, search: str, path: str | Path) -> Path:
-        """Write everything a search found into a zip file, which appears when it is complete."""
+        """Write all results of a search into a zip file, which appears when it is complete."""
         target = Path(path)
         part = target.with_name(f"{target.name}.part")
         try:
@@ -201,7 +201,7 @@ class AsyncReef:
         backward: str | None = None,
         name: str | None = None,
     ) -> Package:
-        """Write a search's fastest elites as a package to install, traced anew on this machine, which needs torch.
+        """Write a search's fastest elites as an installable package. Traces them on this machine, which needs torch.
 
         Args:
             search: Whose elites.
@@ -218,22 +218,22 @@ class AsyncReef:
     def candidates(
         self, search: str, *, outcome: str | None = None, emitter: str | None = None
     ) -> AsyncIterator[models.CandidateSummary]:
-        """Candidates of a search, newest first."""
+        """Iterate over the candidates of a search, newest first."""
         address = at("/searches/{}/candidates", search)
         return self.wire.list(models.CandidateSummary, address, outcome=outcome, emitter=emitter)
 
     async def candidate(self, id: str) -> models.Candidate:
-        """One candidate: source, variants with their plans in words, and every report."""
+        """Return one candidate: source, variants with their plans in words, and every report."""
         return await self.wire.read(models.Candidate, at("/candidates/{}", id))
 
     async def bundle(self, candidate: str, variant: int = 0) -> Document:
-        """The launch plans of one variant with their kernels."""
+        """Return the launch plans of one variant with their kernels."""
         return await self.wire.read(Document, at("/candidates/{}/bundle", candidate), variant=variant)
 
     async def certificate(
         self, candidate: str, *, device: str | None = None, variant: int | None = None, source: bool = True
     ) -> Document:
-        """All that a candidate's verdict rests on, with its source or without."""
+        """Return a candidate's certificate: all that its verdict rests on, with or without its source."""
         address = at("/candidates/{}/certificate", candidate)
         return await self.wire.read(Document, address, device=device, variant=variant, source=source)
 
@@ -247,47 +247,47 @@ class AsyncReef:
         return streams.follow(self.wire, search, lambda: self.search(search), after)
 
     async def wait(self, search: str) -> models.Search:
-        """The search, once it has ended."""
+        """Wait until a search has ended, and return it."""
         async for _ in self.events(search):
             pass
         return await self.search(search)
 
     def operators(self, *, catalogue: bool | None = None) -> AsyncIterator[models.OperatorSummary]:
-        """Operators by name; only the catalogue's, or only the others, if that is said."""
+        """Iterate over the operators by name; with `catalogue`, only those of the catalogue or only the others."""
         return self.wire.list(models.OperatorSummary, "/operators", catalogue=catalogue)
 
     async def operator(self, name: str) -> Document:
-        """One operator in full, by name or digest."""
+        """Return one operator in full, by name or digest."""
         return await self.wire.read(Document, at("/operators/{}", name))
 
     async def add_operator(self, spec: Mapping[str, JsonValue] | BaseModel) -> models.OperatorSummary:
-        """Hand an operator in, to be searched for by its name or digest later."""
+        """Submit an operator; later searches refer to it by name or digest."""
         return await self.wire.act(models.OperatorSummary, "POST", "/operators", _document(spec))
 
     async def mutation_report(self, operator: str) -> Document:
-        """Read the latest mutation testing of an operator's checks."""
+        """Return the latest mutation report of an operator's checks."""
         return await self.wire.read(Document, at("/operators/{}/mutation-report", operator))
 
     gate = mutation_report
     """Former name of `mutation_report`, for one release."""
 
     def workers(self) -> AsyncIterator[dict[str, JsonValue]]:
-        """Workers that were seen lately, by id."""
+        """List the workers seen lately, by id."""
         return self.wire.list(dict[str, JsonValue], "/workers")
 
     def tokens(self) -> AsyncIterator[models.Token]:
-        """API tokens, newest first, without their secrets."""
+        """List the API tokens, newest first, without their secrets."""
         return self.wire.list(models.Token, "/tokens")
 
     async def create_token(
         self, name: str, scopes: Sequence[str], expires_at: datetime | None = None
     ) -> models.IssuedToken:
-        """Make an API token. Its text is in this answer and can never be found out again."""
+        """Create an API token. Its text is in this answer only."""
         body = {"name": name, "scopes": list(scopes), "expires_at": expires_at.isoformat() if expires_at else None}
         return await self.wire.act(models.IssuedToken, "POST", "/tokens", body)
 
     async def revoke_token(self, id: str) -> models.Token:
-        """Refuse a token from now on, and end its sessions."""
+        """Revoke a token, and end its sessions."""
         return await self.wire.act(models.Token, "DELETE", at("/tokens/{}", id))
 
     def audit(self, token: str | None = None) -> AsyncIterator[models.AuditEntry]:

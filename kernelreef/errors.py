@@ -14,7 +14,7 @@ from typing import ClassVar
 
 
 class ServiceError(Exception):
-    """Root of the room's errors. `title` is for people; `field` names what was wrong, if one thing was."""
+    """Base of the service's errors. `title` is for people; `field` names the wrong field, if there is one."""
 
     status: ClassVar[int] = 500
     title: ClassVar[str] = "Our failure"
@@ -33,35 +33,35 @@ class InvalidInput(ServiceError):
 
 
 class NotFound(ServiceError):
-    """There is no such thing."""
+    """The resource does not exist."""
 
     status = 404
     title = "Not found"
 
 
 class Conflict(ServiceError):
-    """The state of the thing does not allow the change."""
+    """The state of the resource does not allow the change."""
 
     status = 409
     title = "Conflict"
 
 
 class Unauthenticated(ServiceError):
-    """Nobody knows who is calling."""
+    """The request has no valid credential."""
 
     status = 401
     title = "Unauthenticated"
 
 
 class Forbidden(ServiceError):
-    """The caller may not do this."""
+    """The caller's scopes do not allow the request."""
 
     status = 403
     title = "Forbidden"
 
 
 class RateLimited(ServiceError):
-    """Too many requests of one caller; after `retry_after_s` seconds the next will be taken."""
+    """The caller sent too many requests; the next is accepted after `retry_after_s` seconds."""
 
     status = 429
     title = "Too many requests"
@@ -72,7 +72,7 @@ class RateLimited(ServiceError):
 
 
 class Unavailable(ServiceError):
-    """Something we stand on did not answer; the same call may succeed later."""
+    """A dependency did not answer; the same call may succeed later."""
 
     status = 503
     title = "Unavailable"

@@ -1,4 +1,4 @@
-"""Requests to an app in this very process, with answers that stream.
+"""Transport to an ASGI app in this process, with streamed answers.
 
 httpx's own transport for such apps hands an answer over when it is complete, which an event stream never is.
 """
@@ -16,10 +16,10 @@ ASGIApp = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
 class InProcessTransport(httpx.AsyncBaseTransport):
-    """Calls an app where requests would go over the network."""
+    """Transport that calls an ASGI app in place of the network."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """Prepare to call an app, which somebody else started."""
+        """Prepare to call an app that is already started."""
         self._app = app
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -38,7 +38,7 @@ class InProcessTransport(httpx.AsyncBaseTransport):
 
 
 class _Call:
-    """One request on its way: what the app reads, and what it has sent."""
+    """One request in progress: its body, and the messages that the app has sent."""
 
     def __init__(self, body: bytes) -> None:
         self._body: bytes | None = body
@@ -57,13 +57,13 @@ class _Call:
         await self.sent.put(message)
 
     def finish(self) -> None:
-        """Say that nothing more comes. If nobody took what came before, nobody misses it."""
+        """Signal the end of the answer. A full queue has no reader, so its oldest message may go."""
         if self.sent.full():
             self.sent.get_nowait()
         self.sent.put_nowait(None)
 
     async def end(self) -> None:
-        """Tell the app that nobody listens any more, and see it end."""
+        """Disconnect from the app, and wait for its end."""
         self._left.set()
         if self.task is not None:
             self.task.cancel()
@@ -73,7 +73,7 @@ class _Call:
 
 
 class _Body(httpx.AsyncByteStream):
-    """The body of an answer, in the parts that the app sends."""
+    """Body of an answer, in the parts that the app sends."""
 
     def __init__(self, call: _Call) -> None:
         self._call = call
@@ -89,7 +89,7 @@ class _Body(httpx.AsyncByteStream):
 
 
 async def _run(app: ASGIApp, scope: Message, call: _Call) -> None:
-    """Let the app answer, and say when it is through."""
+    """Run the app for one request, then signal the end."""
     try:
         await app(scope, call.receive, call.send)
     finally:

@@ -73,7 +73,7 @@ class Axis(Resource):
 
 
 class Search(Resource):
-    """One search. `operator` is the operator's name, `operator_digest` the exact one that was submitted.
+    """Return one search. `operator` is the operator's name, `operator_digest` the exact one that was submitted.
 
     `evaluations` is the maximum number of evaluations.
     """

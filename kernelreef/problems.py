@@ -1,4 +1,4 @@
-"""Problem documents as exceptions: the service's own, so that one `except` serves both sides of the wire."""
+"""Problem documents (RFC 9457) as the exceptions of the service."""
 
 import httpx
 from pydantic import BaseModel, ValidationError
@@ -18,18 +18,18 @@ KINDS = {kind.status: kind for kind in (InvalidInput, NotFound, Conflict, Unauth
 """Exceptions by the status of the problem."""
 KINDS |= {502: Unavailable, 504: Unavailable}
 RETRY_AFTER_S = 1
-"""Wait after a 429 that does not say how long."""
+"""Wait after a 429 without `Retry-After`, seconds."""
 
 
 class RequestRefused(ServiceError):
-    """The request was refused for a reason that is none of the others: its body was too large, its host was wrong."""
+    """The request was refused for another reason, such as a body that is too large or a wrong host."""
 
     status = 400
     title = "Refused"
 
 
 class ServiceUnreachable(Unavailable):
-    """The service did not answer at all, or not in time."""
+    """The service did not answer, or not in time."""
 
     title = "Unreachable"
 
@@ -40,14 +40,14 @@ class _Field(BaseModel):
 
 
 class _Problem(BaseModel):
-    """A problem document, as far as exceptions need it."""
+    """Fields of a problem document that exceptions need."""
 
     detail: str
     errors: tuple[_Field, ...] = ()
 
 
 def raised(answer: httpx.Response) -> ServiceError:
-    """The exception that an answer stands for. Its body must have been read.
+    """Return the exception for an answer, whose body has been read.
 
     Args:
         answer: An answer with a status of 400 or more.
@@ -68,6 +68,6 @@ def raised(answer: httpx.Response) -> ServiceError:
 
 
 def retry_after_s(answer: httpx.Response) -> int:
-    """Seconds that the service asks to be left alone for."""
+    """Return the seconds of `Retry-After`."""
     said = answer.headers.get("retry-after", "")
     return int(said) if said.isdecimal() and len(said) < 6 else RETRY_AFTER_S

@@ -1,4 +1,4 @@
-"""The rooms of Kernelreef, for whoever runs it inside this process: imported only if they are ours.
+"""Imports of Kernelreef's other packages into this process, after a check that nothing hides them.
 
 `service`, `workers` and the others are common names. A folder or file of that name that comes first on the path hides
 ours, and would run in place of it.
@@ -20,7 +20,7 @@ HOME = Path(__file__).resolve().parents[1]
 
 
 class HiddenPackage(ImportError):
-    """Something that is not ours has the name of a room and comes before it on the path."""
+    """A foreign file or package has the name of one of ours and comes before it on the path."""
 
 
 def room(name: str) -> ModuleType:
@@ -48,7 +48,7 @@ def hidden_by(room: str) -> Path | None:
 
 
 def leave_current_folder() -> None:
-    """Take the current folder off the path of this process and of all that it starts, unless ours is there."""
+    """Remove the current folder from the path of this process and its children, unless our packages are there."""
     sys.path[:] = [entry for entry in sys.path if _is_ours_or_elsewhere(entry)]
     os.environ["PYTHONSAFEPATH"] = "1"
     if "PYTHONPATH" in os.environ:

@@ -13,18 +13,18 @@ from kernelreef.states import SearchState
 from kernelreef.transport import RestTransport, at
 
 FINAL = (SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
-"""States after which nothing more happens."""
+"""Final states of a search."""
 CHANGED, RESET = "search.changed", ("stream.reset", "stream.reread")
-"""Kinds of events that mean something here; any other is passed on as it is. Services of 0.1 say `stream.reread`."""
+"""Kinds of events that the client acts on; it passes on all others. Services of 0.1 send `stream.reread`."""
 SILENCE_S = 60.0
-"""Longest silence before the connection is taken for dead: the service sends a sign of life every few seconds."""
+"""Maximum silence before the connection counts as dead, seconds; the service sends a heartbeat every few seconds."""
 PATIENCE = 14
-"""Times in a row that a connection may fail; with the waits between them, most of a minute without a service."""
+"""Maximum number of connection failures in a row; with the waits between them, most of a minute."""
 WAIT_INITIAL_S, WAIT_MOST_S = 0.2, 5.0
 
 
 class Event(BaseModel):
-    """Something that happened.
+    """Event of a search.
 
     Attributes:
         id: Resumes a watch after this event.
@@ -51,7 +51,7 @@ class Event(BaseModel):
 
 
 async def parse(lines: AsyncIterator[str]) -> AsyncIterator[Event]:
-    """Events out of the lines of a `text/event-stream` (HTML living standard, section 9.2.6).
+    """Parse events from the lines of a `text/event-stream` (HTML living standard, section 9.2.6).
 
     Yields:
         Events in order; comments, and fields that we do not know, are left out.
@@ -73,7 +73,7 @@ async def parse(lines: AsyncIterator[str]) -> AsyncIterator[Event]:
 async def follow(
     wire: RestTransport, search: str, read_again: Callable[[], Awaitable[models.Search]], after: str | None
 ) -> AsyncIterator[Event]:
-    """Events of a search until it ends.
+    """Stream the events of a search until it ends.
 
     Args:
         wire: The service.

@@ -1,4 +1,4 @@
-"""The client for programs that wait for each answer: `AsyncReef` on an event loop in a thread of its own."""
+"""Blocking client: `AsyncReef` on an event loop in a thread of its own."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -22,7 +22,7 @@ Given = TypeVar("Given")
 
 
 class Reef:
-    """One service. Use as a context, or close it. Errors are those of `AsyncReef`; methods do what theirs do."""
+    """Client of one service. Use it as a context manager, or `close` it. Methods and errors are those of `AsyncReef`."""
 
     def __init__(self, url: str | None = None, token: str | None = None, **connection: Unpack[Connection]) -> None:
         """Prepare; nothing is sent yet.
@@ -47,23 +47,23 @@ class Reef:
         self._resources.__exit__(kind, error, trace)
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         self._resources.close()
 
     def submit(
         self, operator: str | Mapping[str, JsonValue] | BaseModel, **options: Unpack[SearchOptions]
     ) -> models.Search:
-        """Start a search for an operator: a name, a digest, or a spec. It runs on after this returns."""
+        """Submit a search for an operator: a name, a digest, or a spec. Returns while the search runs."""
         return self._call(self._reef.submit, operator, **options)
 
     def search(self, id: str) -> models.Search:
-        """One search."""
+        """Return one search."""
         return self._call(self._reef.search, id)
 
     def searches(
         self, *, state: Sequence[SearchState | str] = (), operator: str | None = None
     ) -> Iterator[models.Search]:
-        """Searches, newest first."""
+        """Iterate over the searches, newest first."""
         return self._each(self._reef.searches(state=state, operator=operator))
 
     def progress(self, search: str) -> models.Progress:
@@ -71,15 +71,15 @@ class Reef:
         return self._call(self._reef.progress, search)
 
     def pause(self, search: str) -> models.Search:
-        """Propose nothing more; what is in flight still counts."""
+        """Pause a search: it proposes nothing more; candidates in flight still count."""
         return self._call(self._reef.pause, search)
 
     def resume(self, search: str) -> models.Search:
-        """Let a paused search go on."""
+        """Resume a paused search."""
         return self._call(self._reef.resume, search)
 
     def stop(self, search: str) -> models.Search:
-        """End a search for good; what it found stays."""
+        """Stop a search for good; its results stay."""
         return self._call(self._reef.stop, search)
 
     def update(self, search: str, **changes: Unpack[SearchChanges]) -> models.Search:
@@ -91,7 +91,7 @@ class Reef:
     def pin(
         self, search: str, *, cell: int | None = None, candidate: str | None = None, device: str | None = None
     ) -> models.Pin:
-        """Prefer a cell's holder, or a candidate, as a parent."""
+        """Pin a cell's elite, or a candidate: it becomes a preferred parent."""
         return self._call(self._reef.pin, search, cell=cell, candidate=candidate, device=device)
 
     def pins(self, search: str) -> Iterator[models.Pin]:
@@ -99,39 +99,39 @@ class Reef:
         return self._each(self._reef.pins(search))
 
     def unpin(self, search: str, pin: str) -> None:
-        """Take a pin away."""
+        """Remove a pin."""
         self._call(self._reef.unpin, search, pin)
 
     def hint(self, search: str, text: str) -> models.Hint:
-        """Tell the models that write candidates something."""
+        """Add a hint for the models that write candidates."""
         return self._call(self._reef.hint, search, text)
 
     def hints(self, search: str) -> Iterator[models.Hint]:
-        """Hints for a search, oldest first."""
+        """List the hints of a search, oldest first."""
         return self._each(self._reef.hints(search))
 
     def forget(self, search: str, hint: str) -> None:
-        """Take a hint away."""
+        """Remove a hint."""
         self._call(self._reef.forget, search, hint)
 
     def archive(self, search: str, device: str | None = None) -> models.Archive:
-        """The map on one device, the first if none is named: axes, and every cell that is held."""
+        """Return the map of one device, by default the first: its axes, and every filled cell."""
         return self._call(self._reef.archive, search, device)
 
     def elites(self, search: str, device: str | None = None) -> Iterator[models.Elite]:
-        """The elites on one device, best first."""
+        """Iterate over the elites of one device, best first."""
         return self._each(self._reef.elites(search, device))
 
     def best(self, search: str, device: str | None = None) -> models.Elite | None:
-        """The elite with the largest objective on one device; None while no cell is held."""
+        """Return the elite with the largest objective on one device; None if there is no elite yet."""
         return self._call(self._reef.best, search, device)
 
     def kernel(self, search: str, cell: int, device: str | None = None) -> tuple[str, str]:
-        """The holder of a cell as a Python file that runs: its name and its text."""
+        """Return the elite of a cell as a runnable Python file: its name and its text."""
         return self._call(self._reef.kernel, search, cell, device)
 
     def export(self, search: str, path: str | Path) -> Path:
-        """Write everything a search found into a zip file, which appears when it is complete."""
+        """Write all results of a search into a zip file, which appears when it is complete."""
         return self._call(self._reef.export, search, path)
 
     def package(
@@ -143,27 +143,27 @@ class Reef:
         backward: str | None = None,
         name: str | None = None,
     ) -> Package:
-        """Write a search's fastest elites as a package to install, traced anew on this machine, which needs torch."""
+        """Write a search's fastest elites as an installable package. Traces them on this machine, which needs torch."""
         return self._call(self._reef.package, search, folder, device=device, backward=backward, name=name)
 
     def candidates(
         self, search: str, *, outcome: str | None = None, emitter: str | None = None
     ) -> Iterator[models.CandidateSummary]:
-        """Candidates of a search, newest first."""
+        """Iterate over the candidates of a search, newest first."""
         return self._each(self._reef.candidates(search, outcome=outcome, emitter=emitter))
 
     def candidate(self, id: str) -> models.Candidate:
-        """One candidate: source, variants with their plans in words, and every report."""
+        """Return one candidate: source, variants with their plans in words, and every report."""
         return self._call(self._reef.candidate, id)
 
     def bundle(self, candidate: str, variant: int = 0) -> Document:
-        """The launch plans of one variant with their kernels."""
+        """Return the launch plans of one variant with their kernels."""
         return self._call(self._reef.bundle, candidate, variant)
 
     def certificate(
         self, candidate: str, *, device: str | None = None, variant: int | None = None, source: bool = True
     ) -> Document:
-        """All that a candidate's verdict rests on, with its source or without."""
+        """Return a candidate's certificate: all that its verdict rests on, with or without its source."""
         return self._call(self._reef.certificate, candidate, device=device, variant=variant, source=source)
 
     def events(self, search: str, *, after: str | None = None) -> Iterator[Event]:
@@ -171,42 +171,42 @@ class Reef:
         return self._each(self._reef.events(search, after=after))
 
     def wait(self, search: str) -> models.Search:
-        """The search, once it has ended."""
+        """Wait until a search has ended, and return it."""
         return self._call(self._reef.wait, search)
 
     def operators(self, *, catalogue: bool | None = None) -> Iterator[models.OperatorSummary]:
-        """Operators by name; only the catalogue's, or only the others, if that is said."""
+        """Iterate over the operators by name; with `catalogue`, only those of the catalogue or only the others."""
         return self._each(self._reef.operators(catalogue=catalogue))
 
     def operator(self, name: str) -> Document:
-        """One operator in full, by name or digest."""
+        """Return one operator in full, by name or digest."""
         return self._call(self._reef.operator, name)
 
     def add_operator(self, spec: Mapping[str, JsonValue] | BaseModel) -> models.OperatorSummary:
-        """Hand an operator in, to be searched for by its name or digest later."""
+        """Submit an operator; later searches refer to it by name or digest."""
         return self._call(self._reef.add_operator, spec)
 
     def mutation_report(self, operator: str) -> Document:
-        """Read the latest mutation testing of an operator's checks."""
+        """Return the latest mutation report of an operator's checks."""
         return self._call(self._reef.mutation_report, operator)
 
     gate = mutation_report
     """Former name of `mutation_report`, for one release."""
 
     def workers(self) -> Iterator[dict[str, JsonValue]]:
-        """Workers that were seen lately, by id."""
+        """List the workers seen lately, by id."""
         return self._each(self._reef.workers())
 
     def tokens(self) -> Iterator[models.Token]:
-        """API tokens, newest first, without their secrets."""
+        """List the API tokens, newest first, without their secrets."""
         return self._each(self._reef.tokens())
 
     def create_token(self, name: str, scopes: Sequence[str], expires_at: datetime | None = None) -> models.IssuedToken:
-        """Make an API token. Its text is in this answer and can never be found out again."""
+        """Create an API token. Its text is in this answer only."""
         return self._call(self._reef.create_token, name, scopes, expires_at)
 
     def revoke_token(self, id: str) -> models.Token:
-        """Refuse a token from now on, and end its sessions."""
+        """Revoke a token, and end its sessions."""
         return self._call(self._reef.revoke_token, id)
 
     def audit(self, token: str | None = None) -> Iterator[models.AuditEntry]:

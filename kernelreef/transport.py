@@ -1,4 +1,4 @@
-"""Requests as the service wants them: with a token, a key that makes repetitions harmless, and further attempts."""
+"""HTTP requests to the service: with a token, an idempotency key, and retries."""
 
 import re
 import ssl
@@ -21,26 +21,26 @@ Kind = TypeVar("Kind")
 PREFIX = "/api/v1"
 """Path of the resources below the service's address."""
 TIMEOUT_S = 30.0
-"""Seconds that one answer may take. The slowest, of an archive with thousands of elites, takes a few."""
+"""Timeout of one answer, seconds. The slowest, of an archive with thousands of elites, takes a few."""
 CONNECT_S = 5.0
-"""Seconds that a connection may take."""
+"""Timeout of a connection, seconds."""
 ATTEMPTS = 4
-"""Times that a request is sent. Together they wait for some seconds: what a coordinator takes to start again."""
+"""Maximum number of attempts. Their waits add up to some seconds, as long as a coordinator takes to restart."""
 WAIT_INITIAL_S = 0.2
 WAIT_MOST_S = 5.0
 LONGEST_WAIT_S = 60
-"""Longest that we leave the service alone because it asks to be; longer than that is the caller's to decide."""
+"""Maximum wait that a `Retry-After` may ask for, seconds; the caller decides about longer ones."""
 
 
 class ListPart(BaseModel, Generic[Kind]):
-    """One part of a list. `next` asks for the rest, None at the end."""
+    """One page of a list. `next` is the cursor of the next page; None at the end."""
 
     items: list[Kind]
     next: str | None
 
 
 class RestTransport:
-    """One service, reached through a connection pool."""
+    """Connection pool to one service."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class RestTransport:
         self._attempts = attempts
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         await self._http.aclose()
 
     async def read(self, kind: type[Kind], path: str, **query: object) -> Kind:
@@ -87,7 +87,7 @@ class RestTransport:
         return _parsed(kind, await self._send("GET", path, query=query))
 
     async def act(self, kind: type[Kind], method: str, path: str, body: object = None) -> Kind:
-        """Have something changed; what the service says about it.
+        """Send a change, and return the answer.
 
         Raises:
             ServiceError: If it refuses, or fails.
@@ -96,7 +96,7 @@ class RestTransport:
         return _parsed(kind, await self._send(method, path, body=body))
 
     async def remove(self, path: str) -> None:
-        """Take away what is at a path.
+        """Delete the resource at a path.
 
         Raises:
             NotFound: If there is nothing.
@@ -110,7 +110,7 @@ class RestTransport:
         return _name(answer), answer.content
 
     async def list(self, kind: type[Kind], path: str, **query: object) -> AsyncIterator[Kind]:
-        """Everything in a list, page by page as it is needed.
+        """Iterate over a list; pages are loaded as needed.
 
         Yields:
             Its items, in the list's order.
@@ -127,7 +127,7 @@ class RestTransport:
     async def stream(
         self, path: str, headers: Mapping[str, str], read_s: float | None
     ) -> AsyncIterator[httpx.Response]:
-        """An answer that is read as it comes. It is not tried again.
+        """Open a streamed answer. It is not retried.
 
         Args:
             path: Where.
@@ -179,7 +179,7 @@ class RestTransport:
 
 
 def at(path: str, *names: str | int) -> str:
-    """A path with names in it, none of which can lead anywhere else."""
+    """Build a path with quoted names, none of which can lead elsewhere."""
     return path.format(*(quote(str(name), safe="").replace(".", "%2E") for name in names))
 
 
@@ -193,7 +193,7 @@ def _context(verify: bool | str | Path | ssl.SSLContext) -> bool | ssl.SSLContex
 
 
 def _parameters(query: Mapping[str, object]) -> httpx.QueryParams:
-    """Query parameters; a sequence is one parameter several times."""
+    """Build query parameters; a sequence becomes one parameter several times."""
     found: list[tuple[str, str]] = []
     for name, value in query.items():
         each = value if isinstance(value, list | tuple) else (value,)
@@ -202,7 +202,7 @@ def _parameters(query: Mapping[str, object]) -> httpx.QueryParams:
 
 
 def _parsed(kind: type[Kind], answer: httpx.Response) -> Kind:
-    """A document out of an answer.
+    """Parse a document from an answer.
 
     Raises:
         ServiceError: If it is none: another version of the service, or none at all, is at this address.
@@ -218,7 +218,7 @@ def _parsed(kind: type[Kind], answer: httpx.Response) -> Kind:
 
 
 def _name(answer: httpx.Response) -> str:
-    """The name that a file comes with; never a path."""
+    """Return the file name from an answer; never a path."""
     said = re.search(r'filename="([A-Za-z0-9_.-]+)"', answer.headers.get("content-disposition", ""))
     return said[1].lstrip(".") if said else "download"
 
