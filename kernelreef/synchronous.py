@@ -22,7 +22,7 @@ Given = TypeVar("Given")
 
 
 class Reef:
-    """Client of one service. Use it as a context manager, or `close` it. Methods and errors are those of `AsyncReef`."""
+    """Client of one service: a context manager, or `close` it. Methods and errors are those of `AsyncReef`."""
 
     def __init__(self, url: str | None = None, token: str | None = None, **connection: Unpack[Connection]) -> None:
         """Prepare; nothing is sent yet.
