@@ -18,7 +18,7 @@ NANO = 1_000_000_000
 
 
 def now() -> datetime:
-    """The time, UTC."""
+    """Return the time, UTC."""
     return datetime.now(UTC)
 
 
@@ -33,7 +33,7 @@ class TimestampColumn(TypeDecorator[datetime]):
         return None if value is None else value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Say that it is UTC."""
+        """Mark the time as UTC."""
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
@@ -54,7 +54,7 @@ class EnumColumn(TypeDecorator[StrEnum]):
         return None if value is None else self.words(value).value
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:
-        """The member again."""
+        """Return the member of the enumeration."""
         return None if value is None else self.words(value)
 
 

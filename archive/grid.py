@@ -23,7 +23,7 @@ class Grid:
         self._strides = tuple(prod(axis.bins for axis in axes[place + 1 :]) for place in range(len(axes)))
 
     def index(self, coordinates: Mapping[str, Mapping[str, Any]]) -> int | None:
-        """The cell at these coordinates (`{name: {"value": ..., "bin": ...}}`), or None if an axis has none.
+        """Return the cell at coordinates (`{name: {"value": ..., "bin": ...}}`); None if an axis has none.
 
         Raises:
             ValueError: If a bin is not one of its axis: the coordinates belong to another version of the axes.

@@ -17,7 +17,7 @@ search, and the rest of the archive stays in play."""
 
 
 def preferred(elites: Sequence[Held], pins: Collection[PinRecord]) -> list[Held]:
-    """The elites that people pinned: holders of pinned cells, and pinned candidates wherever they hold one."""
+    """Return the pinned elites: those of pinned cells, and pinned candidates that hold a cell."""
     cells = {pin.cell for pin in pins if pin.cell is not None}
     candidates = {pin.candidate for pin in pins if pin.candidate is not None}
     return [elite for elite in elites if elite.cell in cells or elite.candidate in candidates]
@@ -30,7 +30,7 @@ def select(
     pinned: Sequence[Held] = (),
     shares: Mapping[str, float] = SHARES,
 ) -> ParentChoice[Held] | None:
-    """A parent: often a pinned one, else what a policy chooses that is drawn by its share.
+    """Select a parent: often a pinned one, otherwise by a policy drawn by its share.
 
     None while no cell is filled.
     """

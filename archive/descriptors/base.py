@@ -33,7 +33,7 @@ class Descriptor(ABC):
 
     @abstractmethod
     def value(self, readings: Mapping[str, Any]) -> float | None:
-        """The coordinate, or None where a needed reading is unknown."""
+        """Return the coordinate; None if a needed reading is unknown."""
 
     def bin(self, value: float) -> int:
         """Index of the bin that holds `value`, from 0."""
@@ -51,7 +51,7 @@ class Descriptor(ABC):
 
 
 def quantity(readings: Mapping[str, Any], name: str) -> float | None:
-    """A numeric reading as it is, None where it is unknown."""
+    """Return a numeric reading unchanged; None if it is unknown."""
     reading = readings.get(name)
     return None if reading is None else float(reading)
 

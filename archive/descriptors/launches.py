@@ -20,5 +20,5 @@ class LaunchCount(Descriptor):
     labels = ("1", "2", "3-4", "5 or more")
 
     def value(self, readings: Mapping[str, Any]) -> float | None:
-        """The reading."""
+        """Return the reading."""
         return quantity(readings, "launches")

@@ -20,5 +20,5 @@ class LoadWidthBytes(Descriptor):
     labels = ("1 or none", "2", "4", "8", "16 or more")
 
     def value(self, readings: Mapping[str, Any]) -> float | None:
-        """The reading."""
+        """Return the reading."""
         return quantity(readings, "load_width_bytes")

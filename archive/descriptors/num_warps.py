@@ -20,5 +20,5 @@ class NumWarps(Descriptor):
     labels = ("1", "2", "4", "8", "16", "32")
 
     def value(self, readings: Mapping[str, Any]) -> float | None:
-        """The reading."""
+        """Return the reading."""
         return quantity(readings, "num_warps")

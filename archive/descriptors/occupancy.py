@@ -20,5 +20,5 @@ class Occupancy(Descriptor):
     labels = ("under 25%", "25-50%", "50-75%", "75-100%", "100%")
 
     def value(self, readings: Mapping[str, Any]) -> float | None:
-        """The reading."""
+        """Return the reading."""
         return quantity(readings, "occupancy")

@@ -21,5 +21,5 @@ class ProgramsPerSm(Descriptor):
     labels = ("under 1", "1", "2-3", "4-7", "8-15", "16-31", "32-63", "64 or more")
 
     def value(self, readings: Mapping[str, Any]) -> float | None:
-        """The reading."""
+        """Return the reading."""
         return quantity(readings, "programs_per_sm")

@@ -21,5 +21,5 @@ class Registers(Descriptor):
     labels = ("up to 32", "33-64", "65-96", "97-128", "129 or more")
 
     def value(self, readings: Mapping[str, Any]) -> float | None:
-        """The reading."""
+        """Return the reading."""
         return quantity(readings, "registers")

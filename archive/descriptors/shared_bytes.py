@@ -21,5 +21,5 @@ class SharedBytes(Descriptor):
     labels = ("none", "under 1 KiB", "1-16 KiB", "16-48 KiB", "48-99 KiB", "over 99 KiB")
 
     def value(self, readings: Mapping[str, Any]) -> float | None:
-        """The reading."""
+        """Return the reading."""
         return quantity(readings, "shared_bytes")

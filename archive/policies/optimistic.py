@@ -18,7 +18,7 @@ class Optimistic(SelectionPolicy):
     meaning = "good elites, and those of which little is known: the largest upper bound comes first"
 
     def choose(self, elites: Sequence[Held], around: CellContext, rng: random.Random) -> ParentChoice[Held]:
-        """The largest bound."""
+        """Return the elite with the largest bound."""
         low, high = min(elite.objective for elite in elites), max(elite.objective for elite in elites)
         spread = high - low or 1.0
         visits = [around.visits.get(elite.cell, 0) for elite in elites]

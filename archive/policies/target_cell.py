@@ -13,7 +13,7 @@ class TargetCell(SelectionPolicy):
     meaning = "aims at an empty cell beside a filled one, from the best of the cells around it"
 
     def choose(self, elites: Sequence[Held], around: CellContext, rng: random.Random) -> ParentChoice[Held]:
-        """An empty neighbour by lot, and who is closest to it."""
+        """Choose a random empty neighbour, and the elite closest to it."""
         filled = {elite.cell: elite for elite in elites}
         grid = around.grid
         empty = (

@@ -68,7 +68,7 @@ class Offer(_Challenge):
 
 @dataclass(frozen=True, kw_only=True)
 class EliteRecord(_Challenge):
-    """The holder of a cell. `revision` counts its cell's promotions from 1.
+    """Return the elite of a cell. `revision` counts its cell's promotions from 1.
 
     `protocol_version` is that of the report which `job` names; None where that is not in the archive.
     """

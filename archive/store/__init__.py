@@ -85,11 +85,11 @@ class Store:
         return store
 
     def batch(self) -> ReportBatch:
-        """A memory for what a handful of reports read and write."""
+        """Return a batch for the reads and writes of a few reports."""
         return ReportBatch(self._database)
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         await self._database.close()
 
     async def ping(self) -> None:

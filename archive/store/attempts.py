@@ -22,7 +22,7 @@ class AttemptStore:
         self._database = database
 
     async def asked(self, search: str) -> list[ExchangeSummary]:
-        """All exchanges of a search without their texts, by ordinal and step."""
+        """Return all exchanges of a search without their texts, by ordinal and step."""
         statement = select_record(exchanges, ExchangeSummary).where(exchanges.c.search == search)
         async with self._database.read() as connection:
             rows = (await connection.execute(statement)).all()
@@ -47,11 +47,11 @@ class AttemptStore:
         return [latest[step] for step in sorted(latest)]
 
     async def proposed(self, search: str, ordinal: int) -> CandidateRecord | None:
-        """The candidate of an ordinal, None if there is none."""
+        """Return the candidate of an ordinal; None if there is none."""
         return await self._candidate(search, candidates.c.ordinal == ordinal)
 
     async def equal(self, search: str, digest: str) -> CandidateRecord | None:
-        """The candidate of a search with this digest, None if there is none."""
+        """Return the candidate of a search with this digest; None if there is none."""
         return await self._candidate(search, candidates.c.digest == digest)
 
     async def pass_over(self, search: str, ordinal: int, emitter: str) -> None:
@@ -62,7 +62,7 @@ class AttemptStore:
             await count_event(connection, search, emitter, PROPOSED)
 
     async def of(self, search: str, emitter: str) -> list[Attempt]:
-        """An emitter's candidates, by ordinal."""
+        """Return an emitter's candidates, by ordinal."""
         statement = (
             select_record(candidates, Attempt)
             .where(candidates.c.search == search, candidates.c.emitter == emitter)

@@ -117,7 +117,7 @@ class ReportBatch:
             self._unkept |= unread - self._readings.keys()
 
     async def candidate(self, id: str) -> CandidateRecord:
-        """One candidate, as it was when it was looked up.
+        """Return one candidate as it was at the first look-up.
 
         Raises:
             NotFound: If there is none.
@@ -128,7 +128,7 @@ class ReportBatch:
         return self._known[id]
 
     async def variants(self, candidate: str) -> list[VariantRecord]:
-        """A candidate's variants by index; none before its trace."""
+        """Return a candidate's variants by index; none before its trace."""
         await self.look_up([candidate], [])
         variants = self._variants[candidate]
         return [variants[index] for index in sorted(variants)]
@@ -207,7 +207,7 @@ class ReportBatch:
         return max((known for known in (self._holders[place], *mine) if known is not None), default=None)
 
     def offer(self, offer: Offer) -> None:
-        """Let a challenger that needs no confirm try for its cell; as `Elites.offer` without an incumbent.
+        """Offer a challenger that needs no confirm; as `EliteStore.offer` without an incumbent.
 
         Raises:
             ValueError: If the objective or one of its bounds is not finite, or the offer names an incumbent.
@@ -219,7 +219,7 @@ class ReportBatch:
         self._offers.append(offer)
 
     def judge(self, verdict: CandidateVerdict) -> None:
-        """Give a candidate its verdict. The first stays.
+        """Set a candidate's verdict. The first stays.
 
         Raises:
             ValueError: If an objective is not finite.
@@ -251,7 +251,7 @@ class ReportBatch:
         return BatchResult(frozenset(judged), tuple(zip(offers, placements, strict=True)))
 
     async def bundle(self, identity: str) -> BundleRecord:
-        """One bundle with its document.
+        """Return one bundle with its document.
 
         Raises:
             NotFound: If none has that identity.

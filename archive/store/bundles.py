@@ -34,7 +34,7 @@ class BundleStore:
         return found
 
     async def get(self, identity: str) -> BundleRecord:
-        """One bundle with its readings.
+        """Return one bundle with its readings.
 
         Raises:
             NotFound: If none has that identity.

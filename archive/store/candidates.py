@@ -77,7 +77,7 @@ class CandidateStore:
             return [stored.get(each.id) or earlier.get(each.id) for each in new]
 
     async def get(self, id: str) -> CandidateRecord:
-        """One candidate.
+        """Return one candidate.
 
         Raises:
             NotFound: If there is none.
@@ -93,7 +93,7 @@ class CandidateStore:
         return await self._all(_of(search).where(UNFINISHED).order_by(candidates.c.ordinal))
 
     async def seeds(self, search: str) -> list[CandidateRecord]:
-        """The kernels that the operator brought along, in its order."""
+        """Return the operator's seeds, in its order."""
         return await self._all(_of(search).where(candidates.c.emitter == SEED_EMITTER).order_by(candidates.c.ordinal))
 
     async def count(self, search: str) -> SearchCounts:
@@ -110,7 +110,7 @@ class CandidateStore:
         return SearchCounts(**row._asdict())
 
     async def trials(self, search: str, emitter: str, limit: int = 64) -> list[TrialRecord]:
-        """An emitter's judged proposals, newest first."""
+        """Return an emitter's judged proposals, newest first."""
         statement = (
             select(*(candidates.c[name] for name in ("id", "ordinal", "note", "outcome", "objective", "parents")))
             .where(
@@ -146,7 +146,7 @@ class CandidateStore:
             return set((await connection.scalars(statement)).all())
 
     async def find_traced(self, trace_key: str) -> CandidateRecord | None:
-        """A candidate of any search whose trace holds for every candidate with this key, or None."""
+        """Return a candidate whose trace is valid for every candidate with this key; None if there is none."""
         statement = (
             select_record(candidates, CandidateRecord)
             .where(
@@ -172,7 +172,7 @@ class CandidateStore:
             await add_traces(connection, {id: traced})
 
     async def variants(self, id: str) -> list[VariantRecord]:
-        """A candidate's variants by index; none before its trace."""
+        """Return a candidate's variants by index; none before its trace."""
         statement = select_record(variants, VariantRecord).where(variants.c.candidate == id).order_by(variants.c.index)
         async with self._database.read() as connection:
             return [VariantRecord(**row._asdict()) for row in await connection.execute(statement)]
@@ -186,7 +186,7 @@ class CandidateStore:
         objective: float | None,
         objectives: Mapping[str, float] | None = None,
     ) -> bool:
-        """Give a candidate its verdict, the outcome of its best variant. The first verdict stays.
+        """Set a candidate's verdict, the outcome of its best variant. The first verdict stays.
 
         Args:
             id: The candidate.
@@ -225,7 +225,7 @@ class CandidateStore:
         outcome: str | None = None,
         emitter: str | None = None,
     ) -> list[CandidateRecord]:
-        """A search's candidates, newest first.
+        """Return a search's candidates, newest first.
 
         Args:
             search: Which search.

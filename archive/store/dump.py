@@ -93,7 +93,7 @@ class _Filling:
         self._promised: dict[str, int] | None = None
 
     async def take(self, line: object) -> None:
-        """Take in one line: a row, the beginning of a table, or the end."""
+        """Parse one line: a row, the beginning of a table, or the end."""
         match line:
             case list() if self._table is not None and len(line) == len(self._names):
                 self._rows.append(line)
@@ -110,7 +110,7 @@ class _Filling:
                 raise UnreadableDump(f"no line of an archive: {str(line)[:80]}")
 
     def finished(self) -> dict[str, int]:
-        """The rows by table, once all is there that the file promised."""
+        """Return the rows by table, after a check that the file is complete."""
         if self._promised != self._counts:
             raise UnreadableDump("the file ends before the archive does")
         return self._counts
@@ -129,7 +129,7 @@ class _Filling:
 
 
 def _as_stored(table: Table) -> Table:
-    """A table's twin whose values are what the database holds, for a twin interprets nothing."""
+    """Return a copy of a table whose columns have the database's raw types."""
     columns = [
         Column(
             column.name,
@@ -167,7 +167,7 @@ def _written(value: object) -> object:
 
 
 def _read(column: Column[Any], value: object) -> object:
-    """A column's value out of a file.
+    """Decode a column's value from a file.
 
     Raises:
         Unreadable: If it is none.
@@ -188,7 +188,7 @@ def _write(file: IO[str], line: object) -> None:
 
 @contextmanager
 def _created(path: Path) -> Iterator[IO[str]]:
-    """A new file that is removed again if it does not become a whole one."""
+    """Open a new file that is removed if it is not completed."""
     with gzip.open(path, "xt", encoding="ascii", compresslevel=6) as file, ExitStack() as undo:
         undo.callback(path.unlink)
         yield file
@@ -204,7 +204,7 @@ def _lines(file: IO[str]) -> Iterator[Any]:
 
 
 def _read_header(lines: Iterator[Any]) -> str:
-    """The schema's revision, if a file is one of ours."""
+    """Return the schema's revision of a dump."""
     match next(lines, None):
         case {"format": str(name), "version": int(version), "revision": str(revision)} if name == FORMAT:
             if version > FORMAT_VERSION:
@@ -231,7 +231,7 @@ async def _require_empty(connection: AsyncConnection, revision: str) -> None:
 
 
 async def _restart_sequences(connection: AsyncConnection) -> None:
-    """Let PostgreSQL count on from the last row; SQLite does so by itself."""
+    """Advance PostgreSQL's sequences to the last row; SQLite does so by itself."""
     if connection.dialect.name != "postgresql":
         return
     for table in metadata.sorted_tables:

@@ -33,7 +33,7 @@ class EliteStore:
         self._database = database
 
     async def offer(self, offer: Offer) -> Placement:
-        """Let a challenger try for its cell. Applied once per job and cell: a repetition gets the first answer.
+        """Offer a challenger to its cell. Applied once per job and cell: a repetition gets the first answer.
 
         Returns:
             NEW in an empty cell, IMPROVED if it took over. Without an incumbent it must be strictly better, else it is
@@ -87,7 +87,7 @@ class EliteStore:
         return sorted(row["cell"] for row in rows)
 
     async def get(self, search: str, device: str, axes_version: int, cell: int) -> EliteRecord:
-        """The holder of a cell.
+        """Return the elite of a cell.
 
         Raises:
             NotFound: If the cell is empty.
@@ -100,7 +100,7 @@ class EliteStore:
         return EliteRecord(**row._asdict())
 
     async def best(self, search: str, device: str) -> EliteRecord | None:
-        """The holder with the largest objective under the search's present axes; None while no cell is filled."""
+        """Return the elite with the largest objective under the search's present axes; None if no cell is filled."""
         statement = (
             select_held(EliteRecord)
             .where(*_grid(search, device, present_axes(search)))
@@ -167,7 +167,7 @@ class EliteStore:
         return summarise(cells, here, events)
 
     async def version(self, search: str, device: str, axes_version: int) -> str:
-        """A word that changes whenever a holder does: how many cells are held, how many promotions led there, and when.
+        """Return a version that changes with every promotion: the filled cells, the promotions, and their last time.
 
         Withdrawals take promotions back, so that their number alone may return.
         """
@@ -217,7 +217,7 @@ def _entry(connection: AsyncConnection, offer: Offer) -> Upsert:
 
 
 def claim(connection: AsyncConnection, offer: Offer) -> Upsert:
-    """Take the cell if it is empty, or else, for who was not confirmed, if its holder's objective is smaller."""
+    """Take the cell if it is empty, or, without a confirm, if its elite's objective is smaller."""
     holder = _holder(offer)
     statement = upsert(connection, elites).values(**{name: getattr(offer, name) for name in CELL}, **holder, revision=1)
     if offer.incumbent == EMPTY_CELL:
@@ -230,7 +230,7 @@ def claim(connection: AsyncConnection, offer: Offer) -> Upsert:
 
 
 def _swap(offer: Offer) -> Update:
-    """Take the cell from the very bundle that the challenger was confirmed against."""
+    """Take the cell from exactly the bundle that the challenger was confirmed against."""
     here = (elites.c[name] == getattr(offer, name) for name in CELL)
     statement = update(elites).where(*here, elites.c.bundle == offer.incumbent)
     return statement.values(**_holder(offer), revision=elites.c.revision + 1)

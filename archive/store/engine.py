@@ -81,7 +81,7 @@ class Database:
 
     @asynccontextmanager
     async def read(self, *, steady: bool = False) -> AsyncIterator[AsyncConnection]:
-        """A connection for queries that change nothing.
+        """Open a connection for read-only queries.
 
         Each query is a transaction of its own, which saves two round trips; rows can be streamed only if `steady`, when
         all queries are one transaction.
@@ -94,7 +94,7 @@ class Database:
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncConnection]:
-        """A transaction: committed at the end of the block, rolled back if it raises."""
+        """Open a transaction: committed at the end of the block, rolled back if it raises."""
         with translated():
             async with self._writer.begin() as connection:
                 yield connection
@@ -109,7 +109,7 @@ class Database:
             await connection.execute(text("SELECT 1"))
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         await self._reader.dispose()
         await self._writer.dispose()
 
@@ -131,7 +131,7 @@ def translated() -> Iterator[None]:
 
 
 def _ping_idle(engine: Engine) -> None:
-    """Have connections that were idle for a while tried before they are used.
+    """Test connections that were idle for a while before their use.
 
     One round trip for each query, which SQLAlchemy's own ping would cost, is a third of most of them. When the server
     was restarted a moment ago, one call fails as unavailable and all old connections are let go.
@@ -152,7 +152,7 @@ def _ping_idle(engine: Engine) -> None:
 
 
 def tune_sqlite(engine: Engine, *, begin: str | None) -> None:
-    """Have an engine's connections write ahead, wait for locks, check foreign keys and begin transactions themselves.
+    """Configure SQLite's connections: write-ahead log, lock timeout, foreign keys and explicit transactions.
 
     A transaction that reads and then writes must begin with `BEGIN IMMEDIATE`: a deferred one fails at once, without
     waiting, if somebody wrote in between.
@@ -192,7 +192,7 @@ def _write_ahead(cursor: sqlite3.Cursor) -> None:
 
 
 def upsert(connection: AsyncConnection, table: Table) -> Upsert:
-    """An INSERT that knows ON CONFLICT, in the connection's dialect."""
+    """Return an INSERT with ON CONFLICT, in the connection's dialect."""
     return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
 
 

@@ -49,7 +49,7 @@ class ExchangeStore:
         return Exchange(**row._asdict())
 
     async def get(self, id: str) -> Exchange:
-        """One exchange.
+        """Return one exchange.
 
         Raises:
             NotFound: If there is none.
@@ -58,7 +58,7 @@ class ExchangeStore:
             return await _get(connection, id)
 
     async def find(self, search: str, ordinal: int, step: int, digest: str) -> Exchange | None:
-        """The exchange of a prompt within a proposal, None if it was never asked."""
+        """Return the exchange of a prompt within a proposal; None if it was never asked."""
         key = zip(KEY, (search, ordinal, step, digest), strict=True)
         statement = select_record(exchanges, Exchange).where(*(exchanges.c[name] == value for name, value in key))
         async with self._database.read() as connection:
@@ -129,7 +129,7 @@ class ExchangeStore:
         return exchange
 
     async def fail(self, id: str, reason: str, *, forfeit: str | None = None) -> Exchange:
-        """Give an exchange up: no answer came. One that has an answer by now keeps it.
+        """End an exchange without an answer. An answer that came meanwhile stays.
 
         Args:
             id: Which exchange.
@@ -148,7 +148,7 @@ class ExchangeStore:
             return await _get(connection, id)
 
     async def conclude(self, id: str, outcome: str, reason: str = "", candidate: str | None = None) -> bool:
-        """Say what came of an answer. The first conclusion stays.
+        """Set the outcome of an answer. The first outcome stays.
 
         Args:
             id: Which exchange.

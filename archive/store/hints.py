@@ -37,7 +37,7 @@ class HintStore:
         return hint
 
     async def remove(self, search: str, id: str) -> None:
-        """Take a hint away.
+        """Remove a hint.
 
         Raises:
             NotFound: If the search has no such hint.

@@ -63,7 +63,7 @@ class IdempotencyStore:
             )
 
     async def put_back(self, claimed: IdempotencyRecord) -> None:
-        """Let the next attempt have a claim at once, with the same resource: this one broke off half-way."""
+        """Release a claim with its resource at once, as this attempt broke off."""
         async with self._database.write() as connection:
             away = update(replies).where(_attempt(claimed)).values(claimed_at=claimed.claimed_at - NEVER)
             await connection.execute(away)

@@ -65,7 +65,7 @@ class BudgetStore:
             await settle_charge(connection, id, tokens, usd)
 
     async def release(self, id: str) -> None:
-        """Give back what was reserved for a call that cost nothing."""
+        """Release the reservation of a call that cost nothing."""
         async with self._database.write() as connection:
             await _move(connection, id, ChargeState.FREED, 0, 0.0)
 

@@ -21,7 +21,7 @@ def is_milestone(evaluations: int) -> bool:
 
 
 def last_milestone(before: int, evaluations: int) -> int | None:
-    """The last point of a search's course among the evaluations after `before`, up to `evaluations`."""
+    """Return the last milestone after `before` evaluations, up to `evaluations`."""
     return next((number for number in range(evaluations, before, -1) if is_milestone(number)), None)
 
 

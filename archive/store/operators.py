@@ -24,7 +24,7 @@ class OperatorStore:
             await connection.execute(upsert(connection, operators).values(values).on_conflict_do_nothing())
 
     async def get(self, digest: str) -> OperatorRecord:
-        """One operator.
+        """Return one operator.
 
         Raises:
             NotFound: If none has that digest.
@@ -37,7 +37,7 @@ class OperatorStore:
         return OperatorRecord(**row._asdict())
 
     async def latest(self, name: str) -> OperatorRecord:
-        """The newest operator of a name.
+        """Return the newest operator of a name.
 
         Raises:
             NotFound: If none has that name.
@@ -85,7 +85,7 @@ class OperatorStore:
 
     # Last, because from here on `list` means this method.
     async def list(self, *, limit: int | None = None, after: str | None = None) -> list[OperatorRecord]:
-        """The newest operator of each name, by name.
+        """Return the newest operator of each name, by name.
 
         Args:
             limit: Most to return; all if None.

@@ -39,7 +39,7 @@ class PinStore:
         return PinRecord(**row._asdict())
 
     async def remove(self, search: str, id: str) -> None:
-        """Take a pin away.
+        """Remove a pin.
 
         Raises:
             NotFound: If the search has no such pin.

@@ -108,7 +108,7 @@ class Rebinning:
 
 
 async def _quiet(connection: AsyncConnection, id: str) -> SearchRecord:
-    """A search that nothing is offered in at present."""
+    """Require a search without offers in progress."""
     row = (await connection.execute(select_record(searches, SearchRecord).where(searches.c.id == id))).one_or_none()
     if row is None:
         raise RecordNotFound(f"there is no search {id}")

@@ -24,7 +24,7 @@ class RemoteWorkerStore:
         self._database = database
 
     async def add(self, new: NewRemoteWorker) -> RemoteWorker:
-        """Take a host in; it begins as active, and as trusted if its machine is vouched for.
+        """Add a remote worker; it starts as active, and as trusted if its machine is trusted.
 
         Raises:
             Conflict: If the id is taken.
@@ -48,7 +48,7 @@ class RemoteWorkerStore:
         return host
 
     async def get(self, id: str) -> RemoteWorker:
-        """One host.
+        """Return one remote worker.
 
         Raises:
             NotFound: If there is none.
@@ -158,7 +158,7 @@ class RemoteWorkerStore:
         return None if row is None else UnverifiedTrace(**row._asdict())
 
     async def mark_verified(self, candidate: str) -> None:
-        """A trusted worker found the same: the doubt is gone. Asking again changes nothing."""
+        """Mark a trace as verified by a trusted worker. Idempotent."""
         async with self._database.write() as connection:
             await connection.execute(delete(unverified_traces).where(unverified_traces.c.candidate == candidate))
 

@@ -26,7 +26,7 @@ class SearchLeaseStore:
     async def take(
         self, holder: str, term_s: float, *, most: int, search: str | None = None, by_force: bool = False
     ) -> list[SearchLease]:
-        """Take open searches that nobody holds, in one conditional statement.
+        """Take open searches without a lease, in one conditional statement.
 
         Args:
             holder: Who takes them.
@@ -58,7 +58,7 @@ class SearchLeaseStore:
             return [SearchLease(**row._asdict()) for row in rows]
 
     async def attend(self, holder: str, term_s: float) -> int:
-        """Say that a coordinator lives; how many open searches are its fair share, rounded up.
+        """Record that a coordinator is alive. Returns its fair share of open searches, rounded up.
 
         Args:
             holder: Which one.
@@ -95,7 +95,7 @@ class SearchLeaseStore:
             return [SearchLease(**row._asdict()) for row in rows]
 
     async def release(self, holder: str, searches: Collection[str]) -> None:
-        """Let go of searches, so that others may take them at once. Idempotent."""
+        """Release searches, so that other coordinators may take them at once. Idempotent."""
         mine = (search_leases.c.holder == holder, search_leases.c.search.in_(searches))
         async with self._database.write() as connection:
             await connection.execute(update(search_leases).where(*mine).values(holder="", until_s=0.0))
@@ -108,7 +108,7 @@ class SearchLeaseStore:
         return None if row is None else SearchLease(**row._asdict())
 
     async def marks(self) -> list[SearchFingerprint]:
-        """Every open search, as much of it as tells whether it changed; nothing wide is read."""
+        """Return the fingerprints of all open searches; reads no wide columns."""
         columns = (searches.c.id, searches.c.owner, searches.c.state, searches.c.updated_at)
         in_flight = (counters.c.candidates - counters.c.evaluated).label("in_flight")
         statement = select(*columns, in_flight).join(counters, counters.c.search == searches.c.id)
@@ -134,7 +134,7 @@ async def require_held(connection: AsyncConnection, search: str, holder: str | N
 def _untaken(
     holder: str, clock: ColumnElement[float], term_s: float, *, by_force: bool
 ) -> Select[tuple[str, str, int, float]]:
-    """A first tenure for each open search that may be taken."""
+    """Create a first lease for each open search without one."""
     held = search_leases.c.holder == holder if by_force else search_leases.c.until_s > clock
     taken = exists().where(search_leases.c.search == searches.c.id, held)
     values = (searches.c.id, literal(holder), literal(1), clock + term_s)

@@ -45,7 +45,7 @@ class SearchStore:
         return search
 
     async def get(self, id: str) -> SearchRecord:
-        """One search.
+        """Return one search.
 
         Raises:
             NotFound: If there is none.
@@ -105,7 +105,7 @@ class SearchStore:
         stop: Mapping[str, Any] | None = None,
         only_in: Collection[SearchState] = (),
     ) -> SearchRecord:
-        """Give a search another budget, priority or stop rules; what is None stays.
+        """Change a search's evaluations, priority or stop rules; None keeps a value.
 
         Args:
             id: Which search.

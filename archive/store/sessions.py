@@ -26,7 +26,7 @@ class SessionStore:
             await connection.execute(insert(sessions).values(vars(session)))
 
     async def find(self, digest: str) -> SessionRecord | None:
-        """One session, expired or not."""
+        """Return one session, expired or not."""
         async with self._database.read() as connection:
             row = (
                 await connection.execute(select_record(sessions, SessionRecord).where(sessions.c.digest == digest))

@@ -36,7 +36,7 @@ class TokenStore:
         return token
 
     async def get(self, id: str) -> TokenRecord:
-        """One token, usable or not.
+        """Return one token, usable or not.
 
         Raises:
             NotFound: If there is none.

@@ -25,7 +25,7 @@ def require_finite(verdict: CandidateVerdict) -> None:
 
 
 async def add_verdicts(connection: AsyncConnection, verdicts: Iterable[CandidateVerdict]) -> set[str]:
-    """Give candidates their verdicts, unless they have one; those that had none."""
+    """Set the verdicts of candidates without one. Returns these candidates."""
     given = {verdict.candidate: verdict for verdict in verdicts}
     if not given:
         return set()

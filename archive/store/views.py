@@ -60,7 +60,7 @@ class ViewStore:
         y: AxisStride,
         slices: Sequence[tuple[AxisStride, int]] = (),
     ) -> list[MapCell]:
-        """A grid as a map over two axes: wherever any cell is filled, how many are, and the best holder among them.
+        """Project a grid to a map over two axes: for each place, the number of filled cells and their best elite.
 
         It reads an index and one row a place, not one a cell. Of equally good holders the one of the first cell counts.
 
@@ -118,7 +118,7 @@ class ViewStore:
         outcome: str | None = None,
         emitter: str | None = None,
     ) -> list[CandidateRow]:
-        """A search's candidates without their sources, newest first.
+        """Return a search's candidates without their sources, newest first.
 
         Args:
             search: Which search.
@@ -153,7 +153,7 @@ class ViewStore:
             return {id: SearchVersion(id, bool(asks), at, *map(int, counts)) for id, asks, at, *counts in rows}
 
     async def lineage(self, candidate: str, generations: int) -> list[Relative]:
-        """A candidate and its ancestors, nearest first; each once, at the nearest generation it stands in.
+        """Return a candidate and its ancestors, nearest first; each once, at its nearest generation.
 
         Args:
             candidate: Whose lineage; nothing comes back for one that does not exist.
@@ -186,7 +186,7 @@ class ViewStore:
             return [Relative(**row._asdict(), generation=-1) for row in await connection.execute(_kin(found))]
 
     async def documents(self, jobs: Collection[str]) -> Documents:
-        """The reports of some jobs, by job; those that are not there are left out."""
+        """Return the reports of jobs, by job; missing ones are left out."""
         statement = select(reports.c.job, reports.c.document).where(reports.c.job.in_(jobs))
         async with self._database.read() as connection:
             return {job: document for job, document in await connection.execute(statement)}
@@ -199,7 +199,7 @@ def _tallied() -> ScalarSelect[int]:
 
 
 def _landed() -> ScalarSelect[int]:
-    """The last offer of each emitter of a search in the query around, read off an index; their sum."""
+    """Sum the last offers of each emitter of the outer query's search, from an index."""
     proposed = and_(tallies.c.search == searches.c.id, tallies.c.event == PROPOSED)
     theirs = and_(placements.c.search == tallies.c.search, placements.c.emitter == tallies.c.emitter)
     last = select(func.max(placements.c.seq)).where(theirs).correlate(tallies).scalar_subquery()

@@ -13,5 +13,5 @@ metadata = MetaData(
 
 
 def sequence() -> Column[int]:
-    """A number that grows with every row; SQLite counts only plain integer keys by itself."""
+    """Define a number that grows with every row; SQLite counts only plain integer keys by itself."""
     return Column("seq", BigInteger().with_variant(Integer(), "sqlite"), primary_key=True, autoincrement=True)
