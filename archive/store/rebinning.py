@@ -108,7 +108,7 @@ class Rebinning:
 
 
 async def _quiet(connection: AsyncConnection, id: str) -> SearchRecord:
-    """Require a search without offers in progress."""
+    """Return a search. Raises unless it is idle: no offer may come meanwhile."""
     row = (await connection.execute(select_record(searches, SearchRecord).where(searches.c.id == id))).one_or_none()
     if row is None:
         raise RecordNotFound(f"there is no search {id}")

@@ -134,7 +134,7 @@ async def require_held(connection: AsyncConnection, search: str, holder: str | N
 def _untaken(
     holder: str, clock: ColumnElement[float], term_s: float, *, by_force: bool
 ) -> Select[tuple[str, str, int, float]]:
-    """Create a first lease for each open search without one."""
+    """Select a first lease for each open search that may be taken."""
     held = search_leases.c.holder == holder if by_force else search_leases.c.until_s > clock
     taken = exists().where(search_leases.c.search == searches.c.id, held)
     values = (searches.c.id, literal(holder), literal(1), clock + term_s)
