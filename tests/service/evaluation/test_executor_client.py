@@ -45,7 +45,7 @@ async def test_what_a_machine_can_never_do_is_not_worth_a_retry() -> None:
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [("transient no memory", "no memory"), ("die", "status 3"), ("say nonsense", "no answer"), ("", "a trace")],
+    [("transient no memory", "no memory"), ("die", "status 3"), ("say nonsense", "not an answer"), ("", "a trace")],
 )
 async def test_what_may_pass_is_told_apart(text: str, reason: str) -> None:
     async with bench() as warm:
