@@ -29,8 +29,8 @@ from kernelreef import Reef
 with Reef(sys.argv[1], "") as reef:
     print(*sorted(operator.name for operator in reef.operators(catalogue=True)))
 """
-FIRST_LOOK_S = 90.0
-"""Time in which a worker that does not start ends its search on a busy machine; a quiet one needs a tenth."""
+FIRST_LOOK_S = 30.0
+"""Seconds in which a worker that does not start ends its search on a busy machine; on two quiet cores it takes 7."""
 
 
 @pytest.fixture
