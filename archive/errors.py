@@ -3,7 +3,7 @@
 ArchiveError
 ├── NotFound       the archive holds no such thing
 ├── Conflict       the state it is in does not allow the change
-├── Unkept         the database can hold no such value
+├── Unstorable     the database can hold no such value
 ├── Unreadable     a file is no archive
 └── Unavailable    the database did not answer; the same call may succeed later
 """

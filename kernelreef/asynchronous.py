@@ -66,7 +66,7 @@ class Connection(TypedDict, total=False):
 class AsyncReef:
     """Client of one service. Use it as an async context manager, or call `close`.
 
-    Every method raises what the service answers: `BadInput`, `NotFound`, `Conflict`, `Unauthenticated`, `Forbidden`,
+    Every method raises what the service answers: `InvalidInput`, `NotFound`, `Conflict`, `Unauthenticated`, `Forbidden`,
     `TooMany` or `Unavailable` of `kernelreef.errors`, `Refused` or `Unreachable`; all are `ServiceError`. Requests that
     fail for a reason that may pass are sent again, a few times; none is ever carried out twice.
     """

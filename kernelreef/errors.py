@@ -1,7 +1,7 @@
 """Failures of the service, each with the HTTP status that it becomes.
 
 ServiceError            500
-├── BadInput            422  what was sent cannot be right; names the field and what would be
+├── InvalidInput        422  invalid request; names the field and what would be right
 ├── NotFound            404  no such thing
 ├── Conflict            409  the state of the thing does not allow it
 ├── Unauthenticated     401  nobody knows who is calling

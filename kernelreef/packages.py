@@ -29,7 +29,7 @@ class Package:
         """Write it into a folder, which may not hold anything yet.
 
         Raises:
-            BadInput: If it does, or cannot be written.
+            InvalidInput: If it does, or cannot be written.
         """
         try:
             if folder.exists() and any(folder.iterdir()):

@@ -108,7 +108,7 @@ class LeaseLoop:
 
         Raises:
             ToolMissing: If this machine lacks what a bench needs.
-            BenchDied: If a bench cannot be started.
+            ExecutorDied: If a bench cannot be started.
         """
         try:
             while self._stop_at is None:

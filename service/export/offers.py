@@ -55,7 +55,7 @@ async def offer_of(reef: Shelf, search: str, device: str) -> ExportSource:
 
     Raises:
         NotFound: If it has none.
-        BadInput: If the device has no plans.
+        InvalidInput: If the device has no plans.
     """
     if Device.parse(device).kind == "recorded":
         raise InvalidInput("a recording holds no launch plans, so nothing of it can be exported", "--device")
