@@ -1,11 +1,11 @@
 """Failures of our own machine on the archive's side.
 
 ArchiveError
-├── NotFound       the archive holds no such thing
-├── Conflict       the state it is in does not allow the change
-├── Unstorable     the database can hold no such value
-├── Unreadable     a file is no archive
-└── Unavailable    the database did not answer; the same call may succeed later
+├── RecordNotFound       the record does not exist
+├── RecordConflict       the state of the record does not allow the change
+├── Unstorable           the database can hold no such value
+├── UnreadableDump       the file is not a dump of an archive
+└── DatabaseUnavailable  the database did not answer; the same call may succeed later
 """
 
 

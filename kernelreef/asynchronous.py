@@ -66,9 +66,8 @@ class Connection(TypedDict, total=False):
 class AsyncReef:
     """Client of one service. Use it as an async context manager, or call `close`.
 
-    Every method raises what the service answers: `InvalidInput`, `NotFound`, `Conflict`, `Unauthenticated`, `Forbidden`,
-    `TooMany` or `Unavailable` of `kernelreef.errors`, `Refused` or `Unreachable`; all are `ServiceError`. Requests that
-    fail for a reason that may pass are sent again, a few times; none is ever carried out twice.
+    Every method may raise a `ServiceError`: one of `kernelreef.errors`, `RequestRefused` or `ServiceUnreachable`. A
+    request is retried if its failure may pass. No request is carried out twice.
     """
 
     def __init__(self, url: str | None = None, token: str | None = None, **connection: Unpack[Connection]) -> None:

@@ -2,12 +2,12 @@
 
 ServiceError            500
 ├── InvalidInput        422  invalid request; names the field and what would be right
-├── NotFound            404  no such thing
-├── Conflict            409  the state of the thing does not allow it
-├── Unauthenticated     401  nobody knows who is calling
-├── Forbidden           403  the caller may not do this
-├── TooMany             429  too many requests; says when to try again
-└── Unavailable         503  something we stand on did not answer; try again
+├── NotFound            404  no such resource
+├── Conflict            409  the state of the resource does not allow it
+├── Unauthenticated     401  no valid credential
+├── Forbidden           403  outside the caller's scopes
+├── RateLimited         429  too many requests; says when to retry
+└── Unavailable         503  a dependency did not answer; retry
 """
 
 from typing import ClassVar
