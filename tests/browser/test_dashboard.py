@@ -31,7 +31,7 @@ def search(chromium: "Browser", served: Served) -> str:
     watched = watch(page, served.address)
     page.goto("/")
     page.select_option("#operator", "rmsnorm")
-    page.fill("#budget", "6")
+    page.fill("#evaluations", "6")
     page.click("text=Start the search")
     page.wait_for_url(re.compile("/searches/[0-9a-f-]{36}$"))
     assert page.locator(".map td a").count() == 0
@@ -100,17 +100,17 @@ def test_a_view_is_an_address(watched: Watched, search: str) -> None:
 def test_a_search_is_steered(watched: Watched, served: Served) -> None:
     page = watched.page
     page.goto(f"/searches/{hostile_of(served).search.id}")
-    page.fill("#budget", "500")
-    page.click("text=Change")
+    page.fill("#evaluations", "500")
+    page.click("#evaluations ~ button")
     page.locator("#status:has-text('of 500 allowed')").wait_for()
     page.fill("#cell", "7")
     page.click("#cell ~ button")
     page.locator("text=elite of cell 7").wait_for()
     page.fill("#hint", "one pass <b>over</b> the rows")
-    page.click("text=Give the hint")
+    page.click("text=Add the hint")
     page.locator("text=one pass <b>over</b> the rows").wait_for()
-    page.fill("#budget", "none")
-    page.click("text=Change")
+    page.fill("#evaluations", "none")
+    page.click("#evaluations ~ button")
     page.locator("text=enter a whole number").wait_for()
     watched.expect("422")
 
@@ -134,11 +134,11 @@ def test_pausing_is_seen_by_everybody_at_once(watched: Watched, chromium: "Brows
 def test_what_is_wrong_is_said_where_it_is(watched: Watched) -> None:
     page = watched.page
     page.goto("/")
-    page.fill("#budget", "many")
+    page.fill("#evaluations", "many")
     page.click("text=Start the search")
-    page.locator("#wrong-budget").wait_for()
+    page.locator("#wrong-evaluations").wait_for()
     assert page.evaluate("document.activeElement.id") == "evaluations"
-    assert page.input_value("#budget") == "many"
+    assert page.input_value("#evaluations") == "many"
     watched.expect("422")
 
 
@@ -151,7 +151,7 @@ def test_a_lost_connection_is_visible_and_comes_back(chromium: "Browser", tmp_pa
     page.locator("#live[data-state=on]").wait_for()
     service.stop()
     page.locator("#stale:not([hidden])").wait_for(timeout=30_000)
-    assert "The figures below are of" in page.inner_text("#stale")
+    assert "The figures below are from" in page.inner_text("#stale")
     assert page.evaluate("getComputedStyle(document.querySelector('.part')).opacity") < "0.6"
     service.start()
     page.locator("#live[data-state=on]").wait_for(timeout=30_000)
@@ -233,7 +233,7 @@ def test_winners_by_shape_are_read_when_they_are_opened(watched: Watched, search
     page.goto(search)
     page.click("#by-shape summary")
     page.locator("#by-shape table").wait_for()
-    assert "would gain" in page.inner_text("#by-shape")
+    assert "gains" in page.inner_text("#by-shape")
 
 
 def test_focus_survives_updates(watched: Watched, search: str) -> None:
@@ -305,13 +305,13 @@ def test_the_first_token_closes_the_door_and_opens_it(chromium: "Browser", guard
     page.fill("#name", "ada")
     for scope in ("submit", "steer", "admin"):
         page.check(f"input[value={scope}]")
-    page.click("text=Make the token")
+    page.click("text=Create the token")
     token = page.inner_text("#issued")
     page.goto("/workers")
     page.wait_for_url(re.compile("/login"))
     page.fill("#token", "reef_wrong")
     page.click("button:has-text('Log in')")
-    page.locator("text=not known, was revoked or has expired").wait_for()
+    page.locator("text=unknown, revoked or expired").wait_for()
     page.fill("#token", token)
     page.click("button:has-text('Log in')")
     page.wait_for_url(re.compile("/workers"))
