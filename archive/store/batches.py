@@ -120,7 +120,7 @@ class ReportBatch:
         """Return one candidate as it was at the first look-up.
 
         Raises:
-            NotFound: If there is none.
+            RecordNotFound: If there is none.
         """
         await self.look_up([id], [])
         if id not in self._known:
@@ -159,7 +159,7 @@ class ReportBatch:
         """Readings of one bundle, one mapping a plan.
 
         Raises:
-            NotFound: If none has that identity.
+            RecordNotFound: If none has that identity.
         """
         await self.look_up([], [bundle])
         if bundle in self._traced:
@@ -231,7 +231,8 @@ class ReportBatch:
         """Write everything that waits in one transaction, and forget what was read. If it fails, nothing is written.
 
         Raises:
-            Conflict: If a search, candidate or bundle that is named is unknown, or somebody wrote down a second trace
+            RecordConflict: If a search, candidate or bundle that is named is unknown, or somebody wrote down a
+                second trace
                 meanwhile that gave something else.
             ArchiveError: If the database takes one of the values not; what waited is dropped.
             Unavailable: If the database does not answer; likewise.
@@ -254,7 +255,7 @@ class ReportBatch:
         """Return one bundle with its document.
 
         Raises:
-            NotFound: If none has that identity.
+            RecordNotFound: If none has that identity.
         """
         return self._traced.get(identity) or await self._bundles.get(identity)
 

@@ -23,7 +23,7 @@ class BundleStore:
         """Readings of one bundle, one mapping a plan, without its long document.
 
         Raises:
-            NotFound: If none has that identity.
+            RecordNotFound: If none has that identity.
         """
         async with self._database.read() as connection:
             found: tuple[Mapping[str, Any], ...] | None = await connection.scalar(
@@ -37,7 +37,7 @@ class BundleStore:
         """Return one bundle with its readings.
 
         Raises:
-            NotFound: If none has that identity.
+            RecordNotFound: If none has that identity.
         """
         async with self._database.read() as connection:
             statement = select_record(bundles, BundleRecord).where(bundles.c.identity == identity)

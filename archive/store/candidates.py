@@ -60,7 +60,8 @@ class CandidateStore:
             same.
 
         Raises:
-            Conflict: If the search is unknown or run by another coordinator, or has another candidate of that ordinal.
+            RecordConflict: If the search is unknown or run by another coordinator, or has another candidate of that
+                ordinal.
         """
         if not new:
             return []
@@ -80,7 +81,7 @@ class CandidateStore:
         """Return one candidate.
 
         Raises:
-            NotFound: If there is none.
+            RecordNotFound: If there is none.
         """
         async with self._database.read() as connection:
             found = await _find(connection, id)
@@ -100,7 +101,7 @@ class CandidateStore:
         """Count the candidates of a search by state.
 
         Raises:
-            NotFound: If there is no such search.
+            RecordNotFound: If there is no such search.
         """
         async with self._database.read() as connection:
             statement = select_record(counters, SearchCounts).where(counters.c.search == search)
@@ -166,7 +167,7 @@ class CandidateStore:
         the two repeats the trace, and loses no verdict.
 
         Raises:
-            Conflict: If the candidate is unknown, or a variant names a bundle that is neither given nor known.
+            RecordConflict: If the candidate is unknown, or a variant names a bundle that is neither given nor known.
         """
         async with self._database.write() as connection:
             await add_traces(connection, {id: traced})
@@ -200,7 +201,7 @@ class CandidateStore:
             True if this was the first.
 
         Raises:
-            NotFound: If there is no such candidate.
+            RecordNotFound: If there is no such candidate.
             ValueError: If an objective is not finite.
         """
         verdict = CandidateVerdict(id, outcome, reason, line, objective, dict(objectives or {}))

@@ -64,7 +64,7 @@ class ArchiveDump:
             The number of rows by table.
 
         Raises:
-            Conflict: If something is in the archive already, or its schema is of another release than the file's.
+            RecordConflict: If something is in the archive already, or its schema is of another release than the file's.
             Unreadable: If the file is no dump, or not a whole one.
             OSError: If it cannot be opened.
         """

@@ -42,7 +42,7 @@ class EliteStore:
 
         Raises:
             ValueError: If the objective or one of its bounds is not finite.
-            Conflict: If the search or the candidate is unknown.
+            RecordConflict: If the search or the candidate is unknown.
         """
         if not all(isfinite(figure) for figure in (offer.objective, offer.low, offer.mid, offer.high)):
             raise ValueError(f"objective and bounds of job {offer.job} must be finite")
@@ -90,7 +90,7 @@ class EliteStore:
         """Return the elite of a cell.
 
         Raises:
-            NotFound: If the cell is empty.
+            RecordNotFound: If the cell is empty.
         """
         statement = select_held(EliteRecord).where(*_grid(search, device, axes_version), elites.c.cell == cell)
         async with self._database.read() as connection:

@@ -34,7 +34,7 @@ class ExchangeStore:
         One that failed is opened again, as asked of the backend that is named now.
 
         Raises:
-            Conflict: If the search is unknown.
+            RecordConflict: If the search is unknown.
         """
         values = {**vars(new), **_BLANK, "opened_at": now()}
         asked = {name: value for name, value in values.items() if name not in ("id", *KEY)}
@@ -52,7 +52,7 @@ class ExchangeStore:
         """Return one exchange.
 
         Raises:
-            NotFound: If there is none.
+            RecordNotFound: If there is none.
         """
         async with self._database.read() as connection:
             return await _get(connection, id)
@@ -69,8 +69,8 @@ class ExchangeStore:
         """Promise to answer a prompt within some seconds. Whoever holds it may claim it again.
 
         Raises:
-            NotFound: If there is no such exchange.
-            Conflict: If another holds it, or it waits for nobody.
+            RecordNotFound: If there is no such exchange.
+            RecordConflict: If another holds it, or it waits for nobody.
         """
         values = {"state": ExchangeState.CLAIMED, "claimed_by": claimed_by, "lease_until": _in(lease_s)}
         return await self._change(id, _free_for(claimed_by), values, "be claimed")
@@ -79,8 +79,8 @@ class ExchangeStore:
         """Hold a claimed prompt for some more seconds from now.
 
         Raises:
-            NotFound: If there is no such exchange.
-            Conflict: If the claimed_by has it no longer.
+            RecordNotFound: If there is no such exchange.
+            RecordConflict: If the claimed_by has it no longer.
         """
         return await self._change(id, _held_by(claimed_by), {"lease_until": _in(lease_s)}, "be renewed")
 
@@ -88,8 +88,8 @@ class ExchangeStore:
         """Leave a claimed prompt to others.
 
         Raises:
-            NotFound: If there is no such exchange.
-            Conflict: If the claimed_by does not have it.
+            RecordNotFound: If there is no such exchange.
+            RecordConflict: If the claimed_by does not have it.
         """
         values = {"state": ExchangeState.WAITING, "claimed_by": None, "lease_until": None}
         return await self._change(id, _held_by(claimed_by), values, "be released")
@@ -106,8 +106,8 @@ class ExchangeStore:
             claimed_by: Who answers a prompt that waits; None for a backend that was asked.
 
         Raises:
-            NotFound: If there is no such exchange.
-            Conflict: If a claimed_by answers what is another's, or what has another answer by now.
+            RecordNotFound: If there is no such exchange.
+            RecordConflict: If a claimed_by answers what is another's, or what has another answer by now.
         """
         values = {name: value for name, value in vars(reply).items() if name != "refused"}
         state = ExchangeState.REFUSED if reply.refused else ExchangeState.ANSWERED
@@ -137,7 +137,7 @@ class ExchangeStore:
             forfeit: A charge whose money counts as spent, because nobody knows what became of the call.
 
         Raises:
-            NotFound: If there is no such exchange.
+            RecordNotFound: If there is no such exchange.
         """
         statement = _one(id).where(exchanges.c.state.in_(PENDING))
         values = {"state": ExchangeState.FAILED, "reason": reason, "claimed_by": None, "lease_until": None}
@@ -160,8 +160,8 @@ class ExchangeStore:
             True if this was the first.
 
         Raises:
-            NotFound: If there is no such exchange.
-            Conflict: If the candidate is unknown.
+            RecordNotFound: If there is no such exchange.
+            RecordConflict: If the candidate is unknown.
         """
         statement = (
             _one(id)
@@ -276,7 +276,7 @@ def _held_by(claimed_by: str) -> ColumnElement[bool]:
 
 
 def _free_for(claimed_by: str) -> ColumnElement[bool]:
-    """Waits for anybody, is the claimed_by's own, or was another's whose lease has lapsed."""
+    """Waits for anybody, is the caller's own, or was another's whose lease has lapsed."""
     lapsed = or_(exchanges.c.claimed_by == claimed_by, exchanges.c.lease_until < now())
     return or_(exchanges.c.state == ExchangeState.WAITING, and_(exchanges.c.state == ExchangeState.CLAIMED, lapsed))
 

@@ -23,7 +23,7 @@ class HintStore:
             most: Hints that a search may have.
 
         Raises:
-            Conflict: If the search is unknown, or has as many hints as it may.
+            RecordConflict: If the search is unknown, or has as many hints as it may.
         """
         hint = HintRecord(**vars(new), created_at=now())
         async with self._database.write() as connection:
@@ -40,7 +40,7 @@ class HintStore:
         """Remove a hint.
 
         Raises:
-            NotFound: If the search has no such hint.
+            RecordNotFound: If the search has no such hint.
         """
         statement = delete(hints).where(hints.c.search == search, hints.c.id == id)
         async with self._database.write() as connection:

@@ -43,7 +43,7 @@ class BudgetStore:
             The charge, or None if it would be more than is allowed.
 
         Raises:
-            Conflict: If the exchange is unknown.
+            RecordConflict: If the exchange is unknown.
         """
         charge = Charge(**vars(new))
         try:
@@ -112,7 +112,7 @@ async def _take(connection: AsyncConnection, charge: Charge, backend: str, limit
     """Add a charge to a purse if its limits allow.
 
     Raises:
-        _Refused: If they do not.
+        _BudgetRefused: If they do not.
     """
     wanted: dict[str, Any] = {"calls": 1, "tokens": charge.tokens, "usd": charge.usd or 0.0}
     allowed = {"calls": limits.calls, "tokens": limits.tokens, "usd": limits.usd}

@@ -27,7 +27,7 @@ class OperatorStore:
         """Return one operator.
 
         Raises:
-            NotFound: If none has that digest.
+            RecordNotFound: If none has that digest.
         """
         async with self._database.read() as connection:
             statement = select_record(operators, OperatorRecord).where(operators.c.digest == digest)
@@ -40,7 +40,7 @@ class OperatorStore:
         """Return the newest operator of a name.
 
         Raises:
-            NotFound: If none has that name.
+            RecordNotFound: If none has that name.
         """
         newest = operators.c.created_at.desc(), operators.c.digest
         async with self._database.read() as connection:
@@ -54,7 +54,7 @@ class OperatorStore:
         """Keep what the gate said of an operator; it replaces what it said before. Idempotent.
 
         Raises:
-            Conflict: If the operator is unknown.
+            RecordConflict: If the operator is unknown.
         """
         said = {"verdict": verdict, "document": document, "created_at": now()}
         async with self._database.write() as connection:
@@ -65,7 +65,7 @@ class OperatorStore:
         """Return the last mutation report of an operator.
 
         Raises:
-            NotFound: If it was never tried.
+            RecordNotFound: If it was never tried.
         """
         record = (await self.mutation_reports_of([digest])).get(digest)
         if record is None:

@@ -23,7 +23,7 @@ class PinStore:
             most: Pins that a search may have.
 
         Raises:
-            Conflict: If the search or the candidate is unknown, or the search has as many pins as it may.
+            RecordConflict: If the search or the candidate is unknown, or the search has as many pins as it may.
         """
         here = (pins.c.search == new.search, pins.c.device == new.device, pins.c.subject == new.subject)
         async with self._database.write() as connection:
@@ -42,7 +42,7 @@ class PinStore:
         """Remove a pin.
 
         Raises:
-            NotFound: If the search has no such pin.
+            RecordNotFound: If the search has no such pin.
         """
         statement = delete(pins).where(pins.c.search == search, pins.c.id == id)
         async with self._database.write() as connection:

@@ -80,8 +80,8 @@ class Rebinning:
             axes: Of the new grid.
 
         Raises:
-            NotFound: If there is no such search.
-            Conflict: If it runs, or something of it is still in flight.
+            RecordNotFound: If there is no such search.
+            RecordConflict: If it runs, or something of it is still in flight.
         """
         async with self._database.write() as connection:
             search = await _quiet(connection, id)

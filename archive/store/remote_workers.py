@@ -27,7 +27,7 @@ class RemoteWorkerStore:
         """Add a remote worker; it starts as active, and as trusted if its machine is trusted.
 
         Raises:
-            Conflict: If the id is taken.
+            RecordConflict: If the id is taken.
         """
         moment = now()
         async with self._database.write() as connection:
@@ -51,7 +51,7 @@ class RemoteWorkerStore:
         """Return one remote worker.
 
         Raises:
-            NotFound: If there is none.
+            RecordNotFound: If there is none.
         """
         async with self._database.read() as connection:
             row = (
@@ -90,8 +90,8 @@ class RemoteWorkerStore:
             only_from: States it may come from; one that is in `state` already stays there.
 
         Raises:
-            NotFound: If there is no such host.
-            Conflict: If it is in another state.
+            RecordNotFound: If there is no such host.
+            RecordConflict: If it is in another state.
         """
         statement = (
             update(remote_workers)
@@ -111,8 +111,8 @@ class RemoteWorkerStore:
         """Vouch for a host, or no longer: for all that work on its machine, and for those that join from there later.
 
         Raises:
-            NotFound: If there is no such host.
-            Conflict: If it does not work.
+            RecordNotFound: If there is no such host.
+            RecordConflict: If it does not work.
         """
         works = remote_workers.c.state.in_((RemoteWorkerState.ACTIVE, RemoteWorkerState.DRAINING))
         async with self._database.write() as connection:
@@ -141,7 +141,7 @@ class RemoteWorkerStore:
         """Keep in mind that a candidate's trace is an untrusted host's. Asking again changes nothing.
 
         Raises:
-            Conflict: If there is no such candidate.
+            RecordConflict: If there is no such candidate.
         """
         row = {"candidate": candidate, "host": host, "created_at": now()}
         async with self._database.write() as connection:

@@ -45,7 +45,7 @@ class ReportStore:
         """Keep a report, and count what it took. True if it is new, False if its job has one already.
 
         Raises:
-            Conflict: If its search or candidate is unknown.
+            RecordConflict: If its search or candidate is unknown.
         """
         async with self._database.write() as connection:
             statement = (

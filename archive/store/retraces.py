@@ -31,7 +31,7 @@ async def add_retraces(connection: AsyncConnection, new: Collection[Retrace]) ->
     """Write down what trusted workers found, within the caller's transaction. The first of each key counts, and stays.
 
     Raises:
-        Conflict: If there is no such candidate, or somebody wrote down something else in the meantime.
+        RecordConflict: If there is no such candidate, or somebody wrote down something else in the meantime.
     """
     if not new:
         return

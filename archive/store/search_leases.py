@@ -121,7 +121,7 @@ async def require_held(connection: AsyncConnection, search: str, holder: str | N
     """See to it that a holder keeps a search until the caller's transaction ends; None needs no tenure.
 
     Raises:
-        Conflict: If the search is not the holder's any more.
+        RecordConflict: If the search is not the holder's any more.
     """
     if holder is None:
         return

@@ -25,7 +25,7 @@ class SearchStore:
         """Store a search; it begins as preparing.
 
         Raises:
-            Conflict: If the id is taken or the operator unknown.
+            RecordConflict: If the id is taken or the operator unknown.
         """
         chosen = {field.name: getattr(new, field.name) for field in fields(new)}
         created = now()
@@ -48,7 +48,7 @@ class SearchStore:
         """Return one search.
 
         Raises:
-            NotFound: If there is none.
+            RecordNotFound: If there is none.
         """
         async with self._database.read() as connection:
             return await _get(connection, id)
@@ -72,8 +72,8 @@ class SearchStore:
             holder: Who must hold its tenure; None if nobody need.
 
         Raises:
-            NotFound: If there is no such search.
-            Conflict: If it is in a state not among `only_from`, or another coordinator runs it.
+            RecordNotFound: If there is no such search.
+            RecordConflict: If it is in a state not among `only_from`, or another coordinator runs it.
         """
         statement = _change(id).values(state=state, reason=reason)
         if only_from:
@@ -90,7 +90,7 @@ class SearchStore:
         """Keep the reference graphs.
 
         Raises:
-            NotFound: If there is no such search.
+            RecordNotFound: If there is no such search.
         """
         async with self._database.write() as connection:
             if not (await connection.execute(_change(id).values(graphs=tuple(graphs)))).rowcount:
@@ -115,8 +115,8 @@ class SearchStore:
             only_in: States in which it may be changed; any if empty.
 
         Raises:
-            NotFound: If there is no such search.
-            Conflict: If it is in a state not among `only_in`.
+            RecordNotFound: If there is no such search.
+            RecordConflict: If it is in a state not among `only_in`.
         """
         given = {"evaluations": evaluations, "priority": priority, "stop": stop}
         statement = _change(id).values({name: value or None for name, value in given.items() if value is not None})

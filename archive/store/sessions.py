@@ -19,7 +19,7 @@ class SessionStore:
         """Keep a session, and forget those that have expired.
 
         Raises:
-            Conflict: If its digest is taken or its token unknown.
+            RecordConflict: If its digest is taken or its token unknown.
         """
         async with self._database.write() as connection:
             await connection.execute(delete(sessions).where(sessions.c.expires_at <= session.created_at))

@@ -24,7 +24,7 @@ class TokenStore:
         """Keep a token. Idempotent by id and digest.
 
         Raises:
-            Conflict: If the id is taken by another.
+            RecordConflict: If the id is taken by another.
         """
         values = {field.name: getattr(new, field.name) for field in fields(new)}
         async with self._database.write() as connection:
@@ -39,7 +39,7 @@ class TokenStore:
         """Return one token, usable or not.
 
         Raises:
-            NotFound: If there is none.
+            RecordNotFound: If there is none.
         """
         async with self._database.read() as connection:
             return await _get(connection, id)
@@ -54,7 +54,7 @@ class TokenStore:
         """Refuse a token from now on, for good. Its row stays: the audit log names it.
 
         Raises:
-            NotFound: If there is none.
+            RecordNotFound: If there is none.
         """
         statement = update(tokens).where(tokens.c.id == id, tokens.c.revoked_at.is_(None)).values(revoked_at=now())
         async with self._database.write() as connection:
