@@ -1,6 +1,6 @@
 """The one way to start Python: child processes never import from the current folder.
 
-A user's `workers.py` or `secrets.py` there would otherwise run in place of ours, outside the jail.
+A user's `workers.py` or `secrets.py` there would otherwise run in place of ours, outside the sandbox.
 """
 
 import os

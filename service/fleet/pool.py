@@ -134,18 +134,18 @@ class WorkerPool:
         self.keep(("--device", device.name, "--card", str(seat), *data), seat.sharers)
 
     def keep(self, options: tuple[str, ...], count: int) -> None:
-        """Keep so many workers with these options of `python -m workers run`. Idempotent."""
-        if options not in self._tasks:
+        """Keep so many workers with these options of `python -m workers run`, if any. Idempotent."""
+        if count and options not in self._tasks:
             self._starts[options] = Starts(count)
             self._tasks[options] = [asyncio.create_task(self._keep(options)) for _ in range(count)]
 
     async def dismissed(self) -> None:
         """Wait until the service has dismissed every worker requested so far."""
-        await asyncio.gather(*(task for crew in self._tasks.values() for task in crew))
+        await asyncio.gather(*(task for kind in self._tasks.values() for task in kind))
 
     async def close(self) -> None:
         """Stop all workers: they finish or return their jobs; those that take too long are killed."""
-        tasks = [task for crew in self._tasks.values() for task in crew]
+        tasks = [task for kind in self._tasks.values() for task in kind]
         self._tasks.clear()
         for task in tasks:
             task.cancel()

@@ -14,7 +14,7 @@ class Starts:
     """
 
     def __init__(self, workers: int) -> None:
-        """Prepare for so many workers that run at the same time."""
+        """Prepare for so many workers that run at the same time, at least one."""
         self._workers = workers
         self._ready: dict[int, bool] = {}
         self._failed = 0
@@ -24,7 +24,7 @@ class Starts:
     def failing(self) -> bool:
         """True if every worker of this kind failed several times in a row and none is ready."""
         self._look()
-        return self._failed >= FAILED_STARTS * max(self._workers, 1) and not any(self._ready.values())
+        return self._failed >= FAILED_STARTS * self._workers and not any(self._ready.values())
 
     def begin(self) -> tuple[int, int]:
         """Make the pipe of one start; returns the end to read, which names the start, and the end that the worker gets.
