@@ -73,9 +73,10 @@ class Axis(Resource):
 
 
 class Search(Resource):
-    """Return one search. `operator` is the operator's name, `operator_digest` the exact one that was submitted.
+    """One search. `operator` is the operator's name, `operator_digest` the exact one that was submitted.
 
-    `evaluations` is the maximum number of evaluations.
+    `evaluations` is the maximum number of evaluations. `name`, `tags` and `notes` are for people. `owner` is the id of
+    the token that submitted it; empty for the machine's own user.
     """
 
     former: ClassVar[Mapping[str, str]] = {"evaluations": "budget", "selection": "choosing"}
@@ -98,6 +99,10 @@ class Search(Resource):
     reason: str
     created_at: datetime
     updated_at: datetime
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    notes: str = ""
+    owner: str = ""
 
 
 class Speedup(Resource):

@@ -175,6 +175,9 @@ class Coordinator:
                 selection=request.selection.model_dump(mode="json"),
                 owner=owner,
                 priority=request.priority,
+                name=request.name,
+                tags=tuple(dict.fromkeys(request.tags)),
+                notes=request.notes,
             )
         )
         await self._evolution.search_leases.take(search.id)  # The next tick, within 0.1 s, starts it.

@@ -51,6 +51,9 @@ class NewSearch:
     llm: Mapping[str, Any] | None = None
     stop: Mapping[str, Any] | None = None
     selection: Mapping[str, Any] | None = None
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    notes: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +80,10 @@ class SearchRecord(NewSearch):
         priority: Its share beside its owner's other searches, 1 to 9.
         llm: Which models it may ask, how, and what they may cost, as a JSON object; None if it asks none.
         stop: When it ends before its budget is used, as a JSON object; None if only the budget ends it.
-        choosing: How it chooses what to try, as a JSON object; None for the defaults.
+        selection: How it chooses what to try, as a JSON object; None for the defaults.
+        name: Name that a person gave it; empty if none.
+        tags: Words that it is found by, in the order given.
+        notes: Text of a person about it.
     """
 
     graphs: tuple[Mapping[str, Any], ...]

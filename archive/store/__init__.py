@@ -22,6 +22,7 @@ from archive.store.exchanges import ExchangeStore
 from archive.store.hints import HintStore
 from archive.store.idempotency import IdempotencyStore
 from archive.store.lineage import LineageStore
+from archive.store.listings import ListingStore
 from archive.store.llm_budgets import BudgetStore
 from archive.store.migration import migrate
 from archive.store.operators import OperatorStore
@@ -56,6 +57,7 @@ class Store:
         self.retraces = RetraceStore(database)
         self.retention = Retention(database)
         self.views = ViewStore(database)
+        self.listings = ListingStore(database)
         self.exchanges = ExchangeStore(database)
         self.attempts = AttemptStore(database)
         self.spending = BudgetStore(database)

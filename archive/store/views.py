@@ -9,7 +9,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from archive.progress import PROPOSED
 from archive.records import (
     AxisStride,
-    CandidateRow,
     CandidateState,
     Documents,
     EliteSummary,
@@ -108,39 +107,6 @@ class ViewStore:
             statement = statement.where(milestones.c.evaluations % spacing == 0)
         async with self._database.read() as connection:
             return [Milestone(*row) for row in await connection.execute(statement)]
-
-    async def candidate_rows(
-        self,
-        search: str,
-        *,
-        limit: int = 50,
-        before: int | None = None,
-        outcome: str | None = None,
-        emitter: str | None = None,
-    ) -> list[CandidateRow]:
-        """Return a search's candidates without their sources, newest first.
-
-        Args:
-            search: Which search.
-            limit: Most to return.
-            before: Only those of a smaller ordinal.
-            outcome: Only those judged so.
-            emitter: Only those that it proposed.
-        """
-        statement = (
-            select_record(candidates, CandidateRow)
-            .where(candidates.c.search == search)
-            .order_by(candidates.c.ordinal.desc())
-            .limit(limit)
-        )
-        if before is not None:
-            statement = statement.where(candidates.c.ordinal < before)
-        if outcome is not None:
-            statement = statement.where(candidates.c.outcome == outcome)
-        if emitter is not None:
-            statement = statement.where(candidates.c.emitter == emitter)
-        async with self._database.read() as connection:
-            return [CandidateRow(*row) for row in await connection.execute(statement)]
 
     async def versions(self, ids: Collection[str]) -> dict[str, SearchVersion]:
         """Return a version per search that changes with everything shown of it; unknown searches are left out.

@@ -30,6 +30,9 @@ COMMANDS = {
     "update": CommandLocation(
         "service.cli.control", "update", "Change a search's number of evaluations, priority or stop rules."
     ),
+    "delete": CommandLocation(
+        "service.cli.control", "delete", "Delete an ended search with its candidates and results, for good."
+    ),
     "judge": CommandLocation("service.cli.judge", "judge", "Judge one CANDIDATE against SPEC."),
     "certificate": CommandLocation(
         "service.cli.certificate", "certificate", "Write a certificate: everything a verdict rests on."

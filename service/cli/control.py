@@ -1,4 +1,4 @@
-"""`reef pause`, `resume`, `stop` and `update`: control a search."""
+"""`reef pause`, `resume`, `stop`, `update` and `delete`: control a search."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -33,6 +33,26 @@ def resume(search: SearchId, as_json: AsJson = False, url: Url = None, token: To
 def stop(search: SearchId, as_json: AsJson = False, url: Url = None, token: Token = None) -> None:
     """End a search for good; its results stay."""
     _act(lambda reef: reef.stop(search), url, token, as_json=as_json)
+
+
+def delete(
+    search: SearchId,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Delete an ended search with its candidates and results, for good."""
+
+    async def remove() -> None:
+        async with reach(url, token) as reef:
+            found = await reef.search(search)
+            said = f"{found.name or found.operator}, {found.state.value}, up to {found.evaluations} evaluations"
+            if not yes and not await asyncio.to_thread(typer.confirm, f"Delete the search {search} ({said})?"):
+                raise typer.Abort
+            await reef.delete(search)
+
+    asyncio.run(remove())
+    out.print(f"{search}: deleted", highlight=False)
 
 
 def update(
