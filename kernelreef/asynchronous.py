@@ -74,9 +74,9 @@ class SearchFilters(TypedDict, total=False):
 class CandidateFilters(TypedDict, total=False):
     """Conditions that listed candidates meet, all of them, and their order.
 
-    `cell` is a cell that they were offered to, on `device` if it is given, which otherwise is one that they are correct
-    on. `text` is part of the source, the note or the reason. `sort` is created or objective, with a minus sign for the
-    reverse order; sorted by their objective, they are those with one.
+    `cell` is a cell of `device` that they were offered to, by default of the first device. Without a cell, `device` is
+    one that they are correct on. `text` is part of the source, the note or the reason. `sort` is created or objective,
+    with a minus sign for the reverse order; sorted by their objective, they are those with one.
     """
 
     outcome: str

@@ -19,7 +19,7 @@ from archive.records import CandidateFilter, CandidateRow, CandidateState, Liste
 from archive.store.engine import Database, select_record
 from archive.tables import RANKED, UNFINISHED, candidates, elites, placements, search_tags, searches
 
-READ_PER_PAGE = 20_000
+READ_PER_PAGE = 10_000
 """Maximum number of candidates that a page of a filtered list reads."""
 
 ANY_SEARCH, ANY_CANDIDATE = SearchFilter(), CandidateFilter()
@@ -161,11 +161,13 @@ def _candidate_conditions(
     search: str, where: CandidateFilter, *, ranked: bool
 ) -> tuple[list[Condition], list[Condition]]:
     """Return the conditions that an index answers together with the order, and the others."""
-    indexed: list[Condition] = [candidates.c.search == search]
     filtered: list[Condition] = []
-    if where.cell is not None:
-        indexed.append(candidates.c.id.in_(_offered(search, where)))
-    elif where.device is not None:
+    if where.cell is None:
+        indexed: list[Condition] = [candidates.c.search == search]
+    else:
+        # Few candidates, all of this search: named here, the search would make SQLite read all of its candidates.
+        indexed = [candidates.c.id.in_(_offered(search, where))]
+    if where.cell is None and where.device is not None:
         filtered.append(_holds(candidates.c.objectives, where.device))
     if where.state is not None:
         indexed.append(candidates.c.state == where.state)

@@ -32,7 +32,8 @@ def filter_of(
     emitter: Annotated[str | None, Query(pattern=EMITTER, description="Only candidates of this emitter.")] = None,
     state: Annotated[records.CandidateState | None, Query(description="Only candidates in this state.")] = None,
     device: Annotated[
-        str | None, Query(max_length=64, description="Only with a correct variant on this device; the grid of `cell`.")
+        str | None,
+        Query(max_length=64, description="Only with a correct variant on it; with `cell`, the device of the cell."),
     ] = None,
     cell: Annotated[int | None, Query(ge=0, lt=2**31, description="Only candidates offered to this cell.")] = None,
     text: Annotated[
@@ -46,6 +47,8 @@ def filter_of(
     """
     if device is not None and device not in search.devices:
         raise InvalidInput(f"the devices of this search are: {', '.join(search.devices)}", "device")
+    if cell is not None:
+        device = device or search.devices[0]
     return records.CandidateFilter(emitter, outcome, state, device, cell, text)
 
 

@@ -23,7 +23,7 @@ document.querySelectorAll("form.try").forEach((form) => form.addEventListener("s
   event.preventDefault();
   const output = form.querySelector("output");
   const shown = await sendRequest(form).catch((error) => ["The service did not answer", String(error)]);
-  output.querySelector(".status").textContent = shown[0];
+  output.querySelector(".asked").textContent = shown[0];
   output.querySelector("pre").textContent = shown[1];
   output.hidden = false;
 }));
