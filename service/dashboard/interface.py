@@ -6,7 +6,6 @@ It is made from the OpenAPI document and needs nothing from other hosts.
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 from fastapi import Request, Response
@@ -70,9 +69,11 @@ class InterfacePage(HtmlPage):
 async def show(request: Request, frame: Framed) -> Response:
     """Show the documentation of the interface."""
     document: Document = request.app.openapi()
-    routes = sorted(documented(document), key=lambda pair: pair[0])
-    groups = tuple((tag, tuple(route for _, route in each)) for tag, each in groupby(routes, key=lambda pair: pair[0]))
-    return respond(InterfacePage(document["info"]["version"], groups), frame)
+    groups: dict[str, list[DocumentedRoute]] = {}
+    for tag, route in documented(document):
+        groups.setdefault(tag, []).append(route)
+    page = InterfacePage(document["info"]["version"], tuple((tag, tuple(routes)) for tag, routes in groups.items()))
+    return respond(page, frame)
 
 
 def documented(document: Document) -> Iterator[tuple[str, DocumentedRoute]]:

@@ -32,6 +32,9 @@ def test_a_search_is_changed_paused_and_stopped_with_nothing_running(tmp_path: P
     assert told(tmp_path, "resume", search)["state"] in ("preparing", "running")
     stopped = reef(tmp_path, "stop", search)
     assert stopped.exit_code == 0 and stopped.stdout == f"{search}: stopped, 12 evaluations, priority 2\n"
+    labelled = told(tmp_path, "update", search, "--name", "first", "--tag", "a", "--tag", "b", "--notes", "ended early")
+    assert (labelled["name"], labelled["tags"], labelled["notes"]) == ("first", ["a", "b"], "ended early")
+    assert told(tmp_path, "update", search, "--tag", "none")["tags"] == []
     refused = reef(tmp_path, "update", search, "--evaluations", "20")
     assert isinstance(refused.exception, Conflict) and "which is final" in refused.exception.detail
 
