@@ -1,4 +1,4 @@
-"""Views: what pages read often, in as few columns as they show. Nothing here writes."""
+"""Views: frequent reads of pages, with only the columns that they show. Nothing here writes."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -33,17 +33,17 @@ from archive.tables import (
 )
 
 MOST_KIN = 200
-"""Candidates of one lineage; a graph of more cannot be read."""
+"""Maximum number of candidates in one lineage; a larger graph is illegible."""
 
 
 class ViewStore:
-    """Lean readings of searches, candidates and elites."""
+    """Narrow reads of searches, candidates and elites."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def marks(self, search: str, device: str, axes_version: int, *, limit: int) -> list[EliteSummary]:
-        """Holders of filled cells, the best first."""
+        """Return the elites of filled cells, the best first."""
         statement = (
             select_held(EliteSummary)
             .where(*_grid(search, device, axes_version))
@@ -62,13 +62,14 @@ class ViewStore:
     ) -> list[MapCell]:
         """Project a grid to a map over two axes: for each place, the number of filled cells and their best elite.
 
-        It reads an index and one row a place, not one a cell. Of equally good holders the one of the first cell counts.
+        It reads an index and one row per place, not one per cell. Among equally good elites the one of the first cell
+        counts.
 
         Args:
             grid: Search, device and version of the axes.
             x: The axis from left to right.
             y: The axis from bottom to top.
-            slices: Axes that are held at one bin each.
+            slices: Axes that are fixed at one bin each.
         """
         across, up = _bin(x), _bin(y)
         here = (*_grid(*grid), *(_bin(span) == chosen for span, chosen in slices))
@@ -95,8 +96,8 @@ class ViewStore:
         """Return the milestones of a search, oldest first. Their number grows with the logarithm of its evaluations.
 
         Args:
-            search: Which search.
-            device: Which archive within it.
+            search: Id of the search.
+            device: Device of the grid.
             spacing: Only those at a multiple of this number of evaluations.
         """
         statement = (
@@ -121,11 +122,11 @@ class ViewStore:
         """Return a search's candidates without their sources, newest first.
 
         Args:
-            search: Which search.
-            limit: Most to return.
+            search: Id of the search.
+            limit: Maximum number of candidates.
             before: Only those of a smaller ordinal.
-            outcome: Only those judged so.
-            emitter: Only those that it proposed.
+            outcome: Only those with this outcome.
+            emitter: Only those of this emitter.
         """
         statement = (
             select_record(candidates, CandidateRow)
@@ -146,7 +147,7 @@ class ViewStore:
         """Return a version per search that changes with everything shown of it; unknown searches are left out.
 
         Args:
-            ids: Which searches.
+            ids: Ids of the searches.
         """
         async with self._database.read() as connection:
             rows = await connection.execute(_VERSIONS, {"ids": list(ids)})
@@ -156,8 +157,8 @@ class ViewStore:
         """Return a candidate and its ancestors, nearest first; each once, at its nearest generation.
 
         Args:
-            candidate: Whose lineage; nothing comes back for one that does not exist.
-            generations: How far back.
+            candidate: Id of the candidate; the result is empty if it does not exist.
+            generations: Maximum number of generations back.
         """
         found: dict[str, Relative] = {}
         wanted: Collection[str] = (candidate,)
@@ -173,7 +174,7 @@ class ViewStore:
         return list(found.values())
 
     async def children(self, candidate: str, limit: int) -> list[Relative]:
-        """Candidates that came of another one directly, the first ones; their generation is -1."""
+        """Return the first direct children of a candidate; their generation is -1."""
         ids = (
             select(candidate_parents.c.child)
             .where(candidate_parents.c.parent == candidate)
@@ -193,7 +194,7 @@ class ViewStore:
 
 
 def _tallied() -> ScalarSelect[int]:
-    """Everything that was counted of a search in the query around."""
+    """Sum all event counts of the outer query's search."""
     of = tallies.c.search == searches.c.id
     return select(func.coalesce(func.sum(tallies.c["count"]), 0)).where(of).correlate(searches).scalar_subquery()
 
@@ -212,7 +213,7 @@ def _traced() -> ScalarSelect[int]:
     return select(func.count()).select_from(candidates).where(*waiting).correlate(searches).scalar_subquery()
 
 
-# Made once, for it is asked all the time and takes longer to put together than to answer.
+# Built once: it runs all the time, and building it takes longer than running it.
 _VERSIONS = select(
     searches.c.id, searches.c.llm.is_not(None), searches.c.updated_at, _tallied(), _landed(), _traced()
 ).where(searches.c.id.in_(bindparam("ids", expanding=True)))
@@ -238,7 +239,7 @@ async def _first_cells(
     here: Sequence[ColumnElement[bool]],
     objectives: Collection[float],
 ) -> dict[tuple[int, int, float], int]:
-    """By place and objective, the first cell whose holder has that objective."""
+    """Return the first cell whose elite has a given objective, by place and objective."""
     statement = (
         select(*place, elites.c.objective, func.min(elites.c.cell))
         .where(*here, elites.c.objective.in_(objectives))
@@ -250,6 +251,6 @@ async def _first_cells(
 async def _marks_at(
     connection: AsyncConnection, grid: tuple[str, str, int], cells: Collection[int]
 ) -> dict[int, EliteSummary]:
-    """Holders by cell."""
+    """Return the elites by cell."""
     statement = select_held(EliteSummary).where(*_grid(*grid), elites.c.cell.in_(cells))
     return {row.cell: EliteSummary(*row) for row in await connection.execute(statement)}
