@@ -46,7 +46,7 @@ class Descriptor(ABC):
 
     @property
     def axis(self) -> AxisRecord:
-        """Return the axis of a grid that it defines."""
+        """The axis of a grid that it defines."""
         return AxisRecord(self.name, len(self.edges) + 1)
 
 

@@ -43,12 +43,12 @@ from workers.protocol import (
 from workers.queue import Dispatcher
 
 RANDOM_SHAPES = 200
-"""Random shapes of a finalist on a card (evaluation protocol, stage C8)."""
+"""Number of random shapes of a finalist on a card (evaluation protocol, stage C8)."""
 INTERPRETED_SHAPES = 8
-"""Random shapes of a finalist on devices that interpret kernels on a CPU, which only small shapes allow."""
+"""Number of random shapes of a finalist on devices that interpret kernels on a CPU, which only small shapes allow."""
 FINALISTS = 3
-"""Elites on each device that are examined, the best first: users export these. Each costs a trace of all its shapes
-and, on a card, minutes of the sanitizer."""
+"""Number of elites on each device that are examined, the best first: users export these. Each costs a trace of all its
+shapes and, on a card, minutes of the sanitizer."""
 UNDECIDED = frozenset({Outcome.WORKER_LOST, Outcome.TRACE_TIMEOUT, Outcome.TRACE_MEMORY})
 """Outcomes of a finalist's trace that say nothing about the kernel: so many shapes took too much time or memory."""
 ANOTHER = "a second trace gave a different kernel: its host code does not do the same each time"
@@ -87,7 +87,7 @@ class Finalists:
             waiting: set[str] = set()
             for device in search.devices:
                 if Device.parse(device).kind == "recorded":
-                    continue  # A recording holds nothing beyond the shapes that were measured.
+                    continue  # A recording holds only the shapes that were measured.
                 for elite in await self._store.elites.top(search.id, device, search.axes_version, FINALISTS):
                     case = await self._case(search, operator, elite)
                     if await self._is_known(case):

@@ -26,7 +26,7 @@ DRAFT_S = 60.0
 """Seconds for a draft: importing TorchInductor takes 3 s and more on a busy machine, its writing 1 to 3 s."""
 
 AGAIN = "again"
-"""Placeholder for a confirm's incumbent, in a measure job that repeats an untrusted host's report."""
+"""Placeholder for a confirm's incumbent, in a measure job that repeats an untrusted worker's report."""
 
 PARSED_KEPT = 64
 """Maximum number of searches whose parsed reference graphs are in memory, each some tens of kilobytes."""
@@ -140,7 +140,7 @@ def finalist_of(job: str) -> tuple[str, int, Device]:
 def incumbent_of(report: Report) -> str | None:
     """Return the bundle that a report confirms its challenger against, `EMPTY_CELL` if there was no holder.
 
-    Returns None for a first measurement, and `AGAIN` if it repeats an untrusted host's report.
+    Returns None for a first measurement, and `AGAIN` if it repeats an untrusted worker's report.
     """
     last = errand_of(report.job)
     return last if report.kind == "confirm" or last == AGAIN else None

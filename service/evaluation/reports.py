@@ -15,7 +15,7 @@ async def reports_on(store: Store, candidate: str) -> list[Report]:
 
 
 def is_unverified(report: Report) -> bool:
-    """Return True if a report has trust C or D: its host is untrusted or could guarantee no more."""
+    """Return True if a report has trust C or D: its worker is untrusted or could not guarantee more."""
     return report.trust in (Trust.C, Trust.D)
 
 

@@ -1,7 +1,7 @@
 """Second traces: a would-be winner of a cell is traced once more, and must give the same bundles.
 
 A trusted worker does it, in a fresh sandbox. A source whose trace depends on chance, time or the machine has no plan
-that could be certified. An untrusted host could hand in another candidate's plan under this one's name. One repeat
+that could be certified. An untrusted worker could submit another candidate's plan under this one's name. One repeat
 detects both. It runs beside the confirm, for would-be winners only, and counts for every candidate with the same
 trace key.
 """
@@ -20,8 +20,8 @@ EXHAUSTED = frozenset({Outcome.TRACE_TIMEOUT, Outcome.TRACE_MEMORY, Outcome.WORK
 """Outcomes of a repeat that lacked time, memory or machines: they say nothing about its bundles."""
 DIFFERS = "tracing it twice gave different plans: what it launches must follow from shapes, strides and dtypes alone"
 """Reason for refusing a candidate whose traces by two trusted workers differ."""
-MISTRACED = "a trusted worker could not repeat the trace that an untrusted host had reported"
-"""Reason for refusing a candidate whose bundles only an untrusted host has reported."""
+MISTRACED = "a trusted worker could not repeat the trace that an untrusted worker had reported"
+"""Reason for refusing a candidate whose bundles only an untrusted worker has reported."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Retraces:
         """Apply a repeat. Returns the refusal if the candidate may win no cell, else None.
 
         Kernel texts and readings, which an identity does not cover, are replaced by the trusted worker's if an
-        untrusted host reported them.
+        untrusted worker reported them.
 
         Args:
             candidate: The candidate that was traced again.

@@ -165,7 +165,7 @@ class Verdicts:
     async def _promote(self, case: EvaluationCase, report: Report, queued: Collection[str]) -> None:
         """Offer a variant to its cell.
 
-        A would-be winner is traced again first, and a trusted worker repeats an untrusted host's report on it.
+        A would-be winner is traced again first, and a trusted worker repeats an untrusted worker's report on it.
         """
         if case.device.measures:
             await self._contest(case, queued)

@@ -1,4 +1,4 @@
-"""Contexts for emitters that use language models: the archive's knowledge for a prompt, each fact with its report."""
+"""Contexts for emitters that use language models: facts from the archive for a prompt, each with its report."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ class ResumedLlmClient:
         self._begun = {exchange.step: exchange for exchange in begun}
 
     async def __call__(self, prompt: LlmPrompt, purpose: Purpose, backend: str | None = None) -> LlmAnswer:
-        """Have a prompt answered; a recorded prompt of the same step takes its place."""
+        """Get an answer to a prompt; a recorded prompt of the same step is used instead, if there is one."""
         earlier = self._begun.get(purpose.step)
         if earlier is None:
             return await self._ask(prompt, purpose, backend)

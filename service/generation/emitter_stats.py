@@ -11,10 +11,10 @@ from service.emitters.base import EmitterTrial
 from service.requests import Selection
 
 WINDOW = 64
-"""Judged proposals of an emitter that count. Our choice: enough for stable rates, and few enough that an emitter that
-no longer pays, or whose rules fail on new parents, is noticed."""
+"""Number of an emitter's newest evaluated proposals that count. Our choice: enough for stable rates, and few enough
+that an emitter that no longer pays, or whose rules fail on new parents, is noticed."""
 LANDINGS = 4 * WINDOW
-"""Offers that are read to find theirs: a candidate makes one per variant and device."""
+"""Number of offers that are read to find those of these proposals: a candidate makes one per variant and device."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class EmitterShare:
     Attributes:
         emitter: Name of the emitter.
         share: Share of the turns, 0 to 1.
-        trials: Number of its judged proposals that count.
+        trials: Number of its evaluated proposals that count.
         promotions: Number of these that won a cell.
         gain: Objective that these added to the archive.
-        cost: Cost of the tries, in evaluations.
+        cost: Cost of these trials, in evaluations.
         suspended: Suspended parts of the emitter, each with the reason.
     """
 

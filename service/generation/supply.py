@@ -162,7 +162,7 @@ class CandidateSupply:
         return Filled(room.added, state, reason)
 
     async def _stop(self, search: SearchRecord, talks: _Conversations, reason: str) -> Filled:
-        """Propose nothing more; the search is done once all its candidates are judged."""
+        """Propose nothing more; the search is done once all its candidates are evaluated."""
         waiting = (await self._store.candidates.count(search.id)).in_flight or talks.tasks or talks.drafts
         return Filled() if waiting else Filled(0, SearchState.DONE, reason)
 

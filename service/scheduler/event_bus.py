@@ -1,4 +1,4 @@
-"""Event bus between coordinators: a stream in Redis that all of them read, in one order and with the same ids.
+"""Event bus between coordinators: a Redis stream that all of them read, in the same order and with the same ids.
 
 So a watcher may resume at any coordinator and after a restart, as far back as the stream reaches. Events repeat what is
 in the archive already; if some are lost, watchers are told to read the state again.
@@ -31,7 +31,7 @@ ANSWER_S = 10.0
 PAUSE_S = 0.3
 """Seconds before Redis is tried again."""
 LAST_WORDS_S = 1.0
-"""Seconds that the last events get to be sent at the end."""
+"""Seconds for sending the last events at the end."""
 
 _KINDS: dict[str, TypeAdapter[Any]] = {kind.kind: TypeAdapter(kind) for kind in get_args(Event)}
 

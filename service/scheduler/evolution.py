@@ -2,7 +2,7 @@
 
 There is no generation barrier: a search gets a new candidate as soon as fewer are in flight than its limit. All state
 is in the archive. Several coordinators may run this loop on one archive, each for the searches that it holds. A search
-that changes its holder starts with a sweep that sends lost jobs again.
+with a new holder starts with a sweep, which sends lost jobs again.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class Evolution:
 
     Attributes:
         verdicts: Applies reports.
-        finals: Examines finalists.
+        finals: Requests and applies examinations of finalists.
         search_leases: Leases on the searches.
         spot_checks: Spot checks of remote workers.
     """

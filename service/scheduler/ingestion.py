@@ -90,7 +90,7 @@ class Ingestion:
         self._poison_reports = PoisonReports()
 
     async def collect(self) -> Inbox:
-        """Take reports, waiting a little if there are none. Reports of hosts pass the spot checks first.
+        """Take reports, waiting a little if there are none. Reports of remote workers pass the spot checks first.
 
         Raises:
             DatabaseUnavailable: If the database does not answer.
