@@ -130,4 +130,4 @@ def _plain(value: object) -> object:
         return asdict(value)
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} is no JSON value")
+    raise TypeError(f"{type(value).__name__} is not a JSON value")

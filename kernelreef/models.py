@@ -27,7 +27,7 @@ class Resource(ShowsFormerNames):
 
 
 class FinalistResult(Resource):
-    """Result of examining a finalist: its standing, and in words what was found or could not be examined."""
+    """Result of examining a finalist: its standing, and in words the findings and what could not be examined."""
 
     standing: Standing
     reason: str

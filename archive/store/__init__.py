@@ -41,7 +41,7 @@ __all__ = ["BatchResult", "RebinningResult", "ReportBatch", "ReportKey", "Store"
 
 
 class Store:
-    """One open archive, grouped by what is kept."""
+    """One open archive, with one part per subject."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

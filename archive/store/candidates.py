@@ -126,7 +126,7 @@ class CandidateStore:
             return [TrialRecord(*row) for row in await connection.execute(statement)]
 
     async def latest(self, search: str, limit: int) -> Sequence[str]:
-        """Return the ids of judged candidates that have parents, newest first."""
+        """Return the ids of evaluated candidates that have parents, newest first."""
         statement = (
             select(candidates.c.id)
             .where(

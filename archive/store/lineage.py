@@ -24,7 +24,7 @@ class LineageStore:
         self._database = database
 
     async def judged(self, search: str, *, after: int = -1, limit: int = 100) -> list[CandidateRecord]:
-        """Return the judged candidates of a search, in the order of their proposal.
+        """Return the evaluated candidates of a search, in the order of their proposal.
 
         Args:
             search: Id of the search.

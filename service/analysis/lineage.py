@@ -1,4 +1,4 @@
-"""Lineage of a search: every judged candidate with its parents and its gain over them.
+"""Lineage of a search: every evaluated candidate with its parents and its gain over them.
 
 It reads the archive page by page, so that its memory does not grow with the search.
 """
@@ -40,7 +40,7 @@ class DeviceResult:
 
 @dataclass(frozen=True)
 class JudgedCandidate:
-    """Judged candidate with its result on each device where a variant of it was judged."""
+    """Evaluated candidate with its result on each device where a variant of it was judged."""
 
     candidate: CandidateRecord
     standings: Mapping[str, DeviceResult]
@@ -76,7 +76,7 @@ class Lineage:
         return lineage
 
     async def steps(self) -> AsyncIterator[LineageStep]:
-        """Yield every judged candidate in the order of proposals."""
+        """Yield every evaluated candidate in the order of proposals."""
         after = -1
         while page := await self._store.lineage.judged(self.search.id, after=after, limit=PAGE):
             after = page[-1].ordinal

@@ -1,6 +1,6 @@
 """Finalists: the best elites are examined more closely when a search would end, and lose their cells if they fail.
 
-A trusted worker traces the finalist anew, for the search's shapes and for random ones drawn from a fresh secret. The
+A trusted worker traces the finalist again, for the search's shapes and for random ones drawn from a fresh secret. The
 new trace must be the very kernel that holds the cell. Then a device examines it on those shapes, and on a card also
 under the memory sanitizer. A finalist that could not be examined keeps its cell, and its result says so.
 """

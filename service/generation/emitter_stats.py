@@ -118,7 +118,7 @@ def spent_share(terms: Mapping[str, object], arms: Sequence[StrategyStatsRecord]
 
     Args:
         terms: The limits: `usd`, `tokens` and `calls`.
-        arms: Statistics by backend and strategy, which hold what was spent.
+        arms: Statistics by backend and strategy, which hold the spending.
     """
     used = {name: float(sum(getattr(arm, name) for arm in arms)) for name in ("usd", "tokens", "calls")}
     limits = {name: float(limit) for name in used if isinstance(limit := terms.get(name), int | float)}

@@ -1,6 +1,6 @@
 """Proposals: choose emitter and parents for the next candidate, and store what the emitter makes.
 
-Changeable state of a search is read anew for each snapshot. Randomness comes from the search's seed and the proposal's
+Changeable state of a search is read again for each snapshot. Randomness comes from the search's seed and the proposal's
 ordinal, so that a killed search continues exactly as it would have.
 """
 

@@ -17,7 +17,7 @@ from workers.protocol.base import WireModel
 from workers.protocol.plan import Digest
 
 MAX_AGE_S = 24 * 3600.0
-"""Seconds after which a figure is measured anew: cards drift with temperature and neighbours; a day is our choice."""
+"""Seconds after which a figure is measured again: cards drift with temperature and neighbours; a day is our choice."""
 
 
 class BaselineKey(WireModel):
