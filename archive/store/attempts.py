@@ -71,7 +71,7 @@ class AttemptStore:
         async with self._database.read() as connection:
             return [Attempt(**row._asdict()) for row in await connection.execute(statement)]
 
-    async def landings(self, search: str, emitter: str, last: int | None = None) -> list[OfferOutcome]:
+    async def offers(self, search: str, emitter: str, last: int | None = None) -> list[OfferOutcome]:
         """Return the offers of an emitter's candidates to the present grid, oldest first: all, or the `last` ones."""
         before = placements.alias()
         same = [before.c[name] == placements.c[name] for name in ("search", "device", "axes_version", "cell")]

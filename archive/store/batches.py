@@ -169,7 +169,7 @@ class ReportBatch:
         return self._readings[bundle]
 
     async def measures(self, about: ReportKey) -> list[str]:
-        """Return the documents of the first `measure` reports on equal bundles, oldest first, except `NO_WORD`."""
+        """Return the documents of the first `measure` reports on equal bundles, oldest first, except `INCONCLUSIVE`."""
         await self.look_up([], [about.bundle])
         if about not in self._measures:
             # A bundle that is new to the archive was never judged. Most are new, and need no query.

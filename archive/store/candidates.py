@@ -140,7 +140,7 @@ class CandidateStore:
         async with self._database.read() as connection:
             return (await connection.scalars(statement)).all()
 
-    async def had(self, search: str, digests: Collection[str]) -> set[str]:
+    async def known_digests(self, search: str, digests: Collection[str]) -> set[str]:
         """Return the digests that candidates of a search already have."""
         statement = select(candidates.c.digest).where(candidates.c.search == search, candidates.c.digest.in_(digests))
         async with self._database.read() as connection:

@@ -27,7 +27,7 @@ those beyond five after each use, and opening one costs both sides more than ten
 
 IDLE_S = 5.0
 """Seconds of idleness after which a connection to PostgreSQL is tested before its use."""
-PATIENCE = {
+TIMEOUTS = {
     "connect_timeout": 5,
     "tcp_user_timeout": 10_000,
     "keepalives_idle": 5,
@@ -70,7 +70,7 @@ class Database:
             raise ValueError(f"the archive runs on {' or '.join(DRIVERS)}, not on '{backend}'")
         address = parsed.set(drivername=DRIVERS[backend])
         if backend == "postgresql":
-            engine = create_async_engine(address, pool_size=CONNECTIONS, max_overflow=0, connect_args=PATIENCE)
+            engine = create_async_engine(address, pool_size=CONNECTIONS, max_overflow=0, connect_args=TIMEOUTS)
             _ping_idle(engine.sync_engine)
             return cls(engine.execution_options(isolation_level="AUTOCOMMIT"), engine)
         reader = create_async_engine(address, pool_size=READERS)

@@ -20,7 +20,7 @@ from archive.store.elites import CELL, CHALLENGER
 from archive.store.engine import Database, select_record
 from archive.tables import bundles, counters, elites, pins, placements, searches
 
-QUIET = (SearchState.PAUSED, SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
+IDLE = (SearchState.PAUSED, SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
 """States in which no offer goes to the old grid, once nothing is in flight."""
 PAGE = 500
 """Number of offers in memory at once."""
@@ -83,7 +83,7 @@ class Rebinning:
             RecordConflict: If it runs, or has candidates in flight.
         """
         async with self._database.write() as connection:
-            search = await _quiet(connection, id)
+            search = await _require_idle(connection, id)
             grid, version = Grid(axes), search.axes_version + 1
             first = next(place for place, shape in enumerate(search.shapes) if shape["role"] == "benchmark")
             found = [_Device(name) for name in search.devices]
@@ -106,13 +106,13 @@ class Rebinning:
         )
 
 
-async def _quiet(connection: AsyncConnection, id: str) -> SearchRecord:
+async def _require_idle(connection: AsyncConnection, id: str) -> SearchRecord:
     """Return a search. Raises unless it is idle: no offer may come meanwhile."""
     row = (await connection.execute(select_record(searches, SearchRecord).where(searches.c.id == id))).one_or_none()
     if row is None:
         raise RecordNotFound(f"there is no search {id}")
     search = SearchRecord(**row._asdict())
-    if search.state not in QUIET:
+    if search.state not in IDLE:
         raise RecordConflict(f"search {id} is {search.state.value}: pause it, or wait until it has ended")
     count = select(counters.c.candidates - counters.c.evaluated).where(counters.c.search == id)
     if search.state is SearchState.PAUSED and (left := await connection.scalar(count)):

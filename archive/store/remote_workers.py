@@ -13,7 +13,7 @@ from archive.records import NewRemoteWorker, RemoteWorker, RemoteWorkerCounts, R
 from archive.store.engine import Database, select_record, upsert
 from archive.tables import remote_workers, trusted_machines, unverified_traces
 
-SHUT_OUT = (RemoteWorkerState.SUSPENDED, RemoteWorkerState.REVOKED)
+EXCLUDED = (RemoteWorkerState.SUSPENDED, RemoteWorkerState.REVOKED)
 """States of a worker that was excluded for misbehaviour."""
 
 
@@ -100,7 +100,7 @@ class RemoteWorkerStore:
         )
         async with self._database.write() as connection:
             changed = (await connection.execute(statement)).rowcount
-            if changed and state in SHUT_OUT:
+            if changed and state in EXCLUDED:
                 await connection.execute(delete(trusted_machines).where(trusted_machines.c.machine == _machine(id)))
         worker = await self.get(id)
         if not changed and worker.state is not state:

@@ -13,7 +13,7 @@ from archive.records import NewReport
 from archive.store.engine import Database, upsert
 from archive.tables import counters, reports
 
-NO_WORD = ("worker_lost", "not_interpretable")
+INCONCLUSIVE = ("worker_lost", "not_interpretable")
 """Outcomes that say nothing about the bundle and are never reused; the latter is about a source alone."""
 
 MEASURES = 16
@@ -62,19 +62,19 @@ class ReportStore:
             return fresh
 
     async def measures(self, about: ReportKey) -> list[str]:
-        """Return the documents of the first `measure` reports on equal bundles, oldest first, except `NO_WORD`."""
+        """Return the documents of the first `measure` reports on equal bundles, oldest first, except `INCONCLUSIVE`."""
         statement = _on(about).where(reports.c.kind == "measure").limit(MEASURES)
         async with self._database.read() as connection:
             return list((await connection.scalars(statement)).all())
 
     async def confirms(self, about: ReportKey) -> list[str]:
-        """Return the documents of the `confirm` reports on equal bundles, oldest first, except `NO_WORD`."""
+        """Return the documents of the `confirm` reports on equal bundles, oldest first, except `INCONCLUSIVE`."""
         statement = _on(about).where(reports.c.kind == "confirm")
         async with self._database.read() as connection:
             return list((await connection.scalars(statement)).all())
 
     async def finals(self, about: ReportKey) -> list[str]:
-        """Return the documents of the `final` reports on equal bundles, oldest first, except `NO_WORD`."""
+        """Return the documents of the `final` reports on equal bundles, oldest first, except `INCONCLUSIVE`."""
         statement = _on(about).where(reports.c.kind == "final")
         async with self._database.read() as connection:
             return list((await connection.scalars(statement)).all())
@@ -116,7 +116,7 @@ async def add_reports(connection: AsyncConnection, new: Iterable[NewReport], dev
 
 def is_reusable(new: NewReport) -> bool:
     """Return True if a report says something about its bundle."""
-    return new.outcome not in NO_WORD
+    return new.outcome not in INCONCLUSIVE
 
 
 def _on(about: ReportKey) -> Select[Any]:
@@ -125,7 +125,7 @@ def _on(about: ReportKey) -> Select[Any]:
         select(reports.c.document)
         .where(
             *(reports.c[name] == value for name, value in vars(about).items()),
-            reports.c.outcome.not_in(NO_WORD),
+            reports.c.outcome.not_in(INCONCLUSIVE),
         )
         .order_by(reports.c.seq)
     )

@@ -107,7 +107,7 @@ class SearchLeaseStore:
             row = (await connection.execute(statement)).one_or_none()
         return None if row is None else SearchLease(**row._asdict())
 
-    async def marks(self) -> list[SearchFingerprint]:
+    async def fingerprints(self) -> list[SearchFingerprint]:
         """Return the fingerprints of all open searches; reads no wide columns."""
         columns = (searches.c.id, searches.c.owner, searches.c.state, searches.c.updated_at)
         in_flight = (counters.c.candidates - counters.c.evaluated).label("in_flight")

@@ -32,7 +32,7 @@ from archive.tables import (
     tallies,
 )
 
-MOST_KIN = 200
+MOST_RELATIVES = 200
 """Maximum number of candidates in one lineage; a larger graph is illegible."""
 
 
@@ -42,7 +42,7 @@ class ViewStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def marks(self, search: str, device: str, axes_version: int, *, limit: int) -> list[EliteSummary]:
+    async def top_elites(self, search: str, device: str, axes_version: int, *, limit: int) -> list[EliteSummary]:
         """Return the elites of filled cells, the best first."""
         statement = (
             select_held(EliteSummary)
@@ -80,8 +80,8 @@ class ViewStore:
                 return []
             cells = await _first_cells(connection, (across, up), here, {top for top, _ in found.values()})
             first = {place: cells[*place, top] for place, (top, _) in found.items()}
-            marks = await _marks_at(connection, grid, first.values())
-        return [MapCell(*place, held, marks[first[place]]) for place, (_, held) in found.items()]
+            best = await _elites_at(connection, grid, first.values())
+        return [MapCell(*place, held, best[first[place]]) for place, (_, held) in found.items()]
 
     async def shared(self, left: tuple[str, str, int], right: tuple[str, str, int]) -> int:
         """Count the cells filled in both of two grids, each a search, a device and a version of its axes."""
@@ -165,11 +165,12 @@ class ViewStore:
         async with self._database.read() as connection:
             for generation in range(generations + 1):
                 kin = [
-                    Relative(**row._asdict(), generation=generation) for row in await connection.execute(_kin(wanted))
+                    Relative(**row._asdict(), generation=generation)
+                    for row in await connection.execute(_relatives(wanted))
                 ]
                 found |= {each.id: each for each in kin}
                 wanted = {parent for each in kin for parent in each.parents} - found.keys()
-                if not wanted or len(found) + len(wanted) > MOST_KIN:
+                if not wanted or len(found) + len(wanted) > MOST_RELATIVES:
                     break
         return list(found.values())
 
@@ -184,7 +185,7 @@ class ViewStore:
             found = (await connection.scalars(ids.limit(limit))).all()
             if not found:
                 return []
-            return [Relative(**row._asdict(), generation=-1) for row in await connection.execute(_kin(found))]
+            return [Relative(**row._asdict(), generation=-1) for row in await connection.execute(_relatives(found))]
 
     async def documents(self, jobs: Collection[str]) -> Documents:
         """Return the reports of jobs, by job; missing ones are left out."""
@@ -219,7 +220,7 @@ _VERSIONS = select(
 ).where(searches.c.id.in_(bindparam("ids", expanding=True)))
 
 
-def _kin(ids: Collection[str]) -> Select[Any]:
+def _relatives(ids: Collection[str]) -> Select[Any]:
     columns = ("id", "ordinal", "emitter", "parents", "note", "outcome", "objectives")
     return select(*(candidates.c[name] for name in columns)).where(candidates.c.id.in_(ids))
 
@@ -248,7 +249,7 @@ async def _first_cells(
     return {(x, y, objective): cell for x, y, objective, cell in await connection.execute(statement)}
 
 
-async def _marks_at(
+async def _elites_at(
     connection: AsyncConnection, grid: tuple[str, str, int], cells: Collection[int]
 ) -> dict[int, EliteSummary]:
     """Return the elites by cell."""

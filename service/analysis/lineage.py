@@ -14,7 +14,7 @@ from archive.store import Store
 from service.evaluation.jobs import incumbent_of
 from service.evaluation.promotion import benchmark_weights, first_benchmark, gain, speedup, times_us
 from service.evaluation.reference_seed import ReferenceSeed
-from service.evaluation.reports import last_words
+from service.evaluation.reports import latest_reports
 from workers.protocol import Outcome, Ratio, Report
 
 PAGE = 100
@@ -172,7 +172,7 @@ class Lineage:
     def _best(self, reports: Sequence[Report]) -> list[Report]:
         """Return the final report per device on the best variant, or on the first one if none is correct."""
         by_device: dict[str, list[Report]] = {}
-        for report in last_words(reports):
+        for report in latest_reports(reports):
             by_device.setdefault(report.device.name, []).append(report)
         return [max(found, key=self._rank) for found in by_device.values()]
 

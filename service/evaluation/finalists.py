@@ -17,11 +17,11 @@ from service.evaluation.jobs import (
     FINAL_TRACE,
     NEAR_TRACE,
     EvaluationCase,
-    errand_of,
     final_id,
     final_job,
     final_trace_job,
     finalist_of,
+    purpose_of,
 )
 from service.evaluation.reports import record
 from service.events import EliteWithdrawn, EventBus
@@ -131,7 +131,7 @@ class Finalists:
         outcome, reason = (report.outcome, report.reason) if traced is None else (traced.outcome, traced.reason)
         bundle = None if traced is None else traced.bundle
         far, unreached = _far(case)
-        if far is not None and errand_of(report.job) == NEAR_TRACE:
+        if far is not None and purpose_of(report.job) == NEAR_TRACE:
             unreached, far = UNTRACED.format(far.key), None
         if far is not None and (bundle is None or report.outcome is not Outcome.CORRECT or not report.graphs):
             # So large a shape may exceed the limits of a plan or of the trace: trace again without it.
@@ -183,7 +183,7 @@ class Finalists:
         return True
 
     async def _order(self, case: EvaluationCase, queued: Collection[str]) -> None:
-        if any(final_id(case, errand) in queued for errand in (FINAL, FINAL_TRACE, NEAR_TRACE)):
+        if any(final_id(case, purpose) in queued for purpose in (FINAL, FINAL_TRACE, NEAR_TRACE)):
             return
         far, _ = _far(case)
         await self._dispatcher.submit(final_trace_job(case, [*_drawn(case), *([far] if far else [])]))

@@ -139,13 +139,13 @@ class SpotChecks:
         if time.monotonic() < self._recall_at:
             return []
         self._recall_at = time.monotonic() + RECALL_S
-        for mark in (await self._store.search_leases.marks())[:RECALLED]:
+        for mark in (await self._store.search_leases.fingerprints())[:RECALLED]:
             for seed in (await self._store.candidates.seeds(mark.id))[:1]:
-                for answered in await self._said_of(seed):
+                for answered in await self._known_answers(seed):
                     self._answers[answered.known.correct].append(answered)
         return self._kinds(worker)
 
-    async def _said_of(self, seed: CandidateRecord) -> list[_TrustedJob]:
+    async def _known_answers(self, seed: CandidateRecord) -> list[_TrustedJob]:
         """Return the known answers on a reference seed, which only trusted workers trace and judge."""
         reports = [report for report in await reports_on(self._store, seed.id) if not is_unverified(report)]
         results = ((report, TrustedResult.of(report)) for report in reports)

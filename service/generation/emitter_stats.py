@@ -13,7 +13,7 @@ from service.requests import Selection
 WINDOW = 64
 """Number of an emitter's newest evaluated proposals that count. Our choice: enough for stable rates, and few enough
 that an emitter that no longer pays, or whose rules fail on new parents, is noticed."""
-LANDINGS = 4 * WINDOW
+OFFERS = 4 * WINDOW
 """Number of offers that are read to find those of these proposals: a candidate makes one per variant and device."""
 
 
@@ -94,9 +94,9 @@ async def read_stats(store: Store, search: SearchRecord) -> EmitterStats:
 
 async def _trials(store: Store, search: SearchRecord, name: str) -> tuple[EmitterTrial, ...]:
     gains: dict[str, float] = {}
-    for landing in await store.attempts.landings(search.id, name, LANDINGS):
-        if landing.gain is not None:
-            gains[landing.candidate] = gains.get(landing.candidate, 0.0) + landing.gain
+    for offer in await store.attempts.offers(search.id, name, OFFERS):
+        if offer.gain is not None:
+            gains[offer.candidate] = gains.get(offer.candidate, 0.0) + offer.gain
     found = await store.candidates.trials(search.id, name, WINDOW)
     return tuple(
         EmitterTrial(item.note, item.outcome, item.objective, item.parents, gains.get(item.candidate), item.ordinal)

@@ -175,7 +175,7 @@ class Proposer:
         proposal = await asyncio.to_thread(emitter.apply, fixed, edit)
         lead = digest(proposal.source) if proposal else NOWHERE
         self._leads[key] = lead
-        if lead == NOWHERE or await self._store.candidates.had(search.id, [lead]):
+        if lead == NOWHERE or await self._store.candidates.known_digests(search.id, [lead]):
             self._had[search.id, lead] = None
             return None
         if lead in snapshot.made:

@@ -41,18 +41,18 @@ class InFlightLimits:
         self._lagging = False
         self._look_at = 0.0
 
-    async def look(self, marks: Iterable[SearchFingerprint]) -> None:
+    async def look(self, fingerprints: Iterable[SearchFingerprint]) -> None:
         """Count the candidates in flight.
 
         Args:
-            marks: All open searches.
+            fingerprints: All open searches.
 
         Raises:
             QueueUnavailable: If Redis does not answer.
         """
         self._owners.clear()
-        for mark in marks:
-            self._owners[mark.owner] += mark.in_flight
+        for fingerprint in fingerprints:
+            self._owners[fingerprint.owner] += fingerprint.in_flight
         self._total = self._owners.total()
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + LOOK_S
