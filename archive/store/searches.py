@@ -126,7 +126,7 @@ class SearchStore:
             changed = (await connection.execute(statement)).rowcount
             search = await _get(connection, id)
         if not changed:
-            raise RecordConflict(f"search {id} is {search.state.value}; it stays as it is")
+            raise RecordConflict(f"search {id} is {search.state.value}; it cannot be changed")
         return search
 
     # Last, because from here on `list` means this method.

@@ -78,7 +78,7 @@ class ContenderPreparation:
                 continue
             begun = time.perf_counter()
             try:
-                # Outside of the time limit, so that no interruption prevents the release of a turn.
+                # The lock encloses the time limit, so that no interruption prevents its release.
                 with self._gpu_lock.shared(), at_most(READY_S, lambda: self._gpu_lock.waited_s):
                     function = make()
                     self.compare(function)

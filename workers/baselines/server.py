@@ -41,7 +41,7 @@ def answer(request: BaselineRequest, card: int) -> BaselineReply:
     code = {digest: b64decode(text) for digest, text in request.machine_code.items()}
     baselines = []
     demand_precision(request.operator.precision)
-    _compiled(request.pacer.target)  # It takes seconds of the host alone.
+    _compiled(request.pacer.target)  # Before the card is locked: compiling takes seconds on the host.
     with closing(GpuLock(driver.address_of(card))) as gpu_lock, exclusive_tuning(gpu_lock):
         with gpu_lock.shared():
             opened = driver.open_card(card)
