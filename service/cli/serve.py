@@ -142,12 +142,14 @@ def _survey_findings(found: Survey) -> dict[str, str]:
 
 
 def _card(card: CardSurvey) -> str:
+    sheet = card.sheet
     facts = [
-        f"{card.name}, {card.device or 'of no known hardware class'}",
-        f"compute capability {card.capability}",
-        f"{card.memory_bytes / 2**30:.0f} GiB" if card.memory_bytes else "",
-        f"L2 {card.l2_bytes / 2**20:.0f} MiB",
-        f"clocks up to {card.clock_mhz} MHz, memory {card.memory_clock_mhz} MHz" if card.clock_mhz else "",
+        f"{card.name}, {card.device or 'without a hardware class: that takes a whole card of compute capability 8.0'}",
+        f"compute capability {sheet.capability}",
+        f"{sheet.sms} SMs",
+        f"{sheet.memory_bytes / 2**30:.0f} GiB",
+        f"L2 {sheet.l2_bytes / 2**20:.0f} MiB",
+        f"clocks up to {sheet.clock_mhz} MHz, memory {sheet.memory_clock_mhz} MHz" if sheet.clock_mhz else "",
         f"driver {card.driver}, CUDA {card.cuda}",
         f"memory shared between processes: {card.sharing}",
         f"graphs: {card.graphs}",

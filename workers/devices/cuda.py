@@ -18,6 +18,7 @@ from workers.devices.ending import JudgementEnded
 from workers.devices.examination import Examination
 from workers.devices.measurement import Measurement, MeasurementContext
 from workers.devices.trial import CheckDepth
+from workers.driver_tool import maximum_clocks
 from workers.errors import BadMessage, ToolMissing
 from workers.protocol import (
     FIRST_CARD,
@@ -32,7 +33,6 @@ from workers.protocol import (
     Provenance,
     Report,
     TrustGrounds,
-    device_of_card,
     label,
 )
 from workers.sanitizer import find_sanitizer
@@ -71,16 +71,19 @@ class CudaDevice(DeviceBench):
             CardFailed: If it cannot be opened.
         """
         super().__init__(device, worker, seat, folder, checks)
-        self._target = TARGETS[device.target]
+        self._target = device.target
         self._batches = ControlBatches()
         self._assemblers = Assemblers()
         self._versions = {name: version(name) for name in ("torch", "triton", "kernelreef")}
-        self._processes = CardProcesses.at(seat, self._target, checks)
+        self._processes = CardProcesses.at(seat, TARGETS[self._target], checks)
         self._baseline_process = BaselineProcess(seat.card)
-        self._setting = MeasurementContext(self._processes, self._assemblers, self._target, self._baselines)
-        if device_of_card(self._processes.opened.card) != device:
+        sheet = self._processes.sheet
+        if sheet.device_class != device.name:
             self._processes.close()
-            raise ToolMissing(f"card {seat.card} is '{self._processes.opened.card}', not {device.name}")
+            raise ToolMissing(f"card {seat.card} is '{sheet.name}', not {device.name}")
+        self._sheet = maximum_clocks(self._processes.opened.address).added_to(sheet)
+        figures = TARGETS[self._target].of_card(self._sheet)
+        self._setting = MeasurementContext(self._processes, self._assemblers, figures, self._baselines)
 
     @property
     def spent_s(self) -> dict[str, float]:
@@ -177,10 +180,10 @@ class CudaDevice(DeviceBench):
 
     def _report(self, job: Job, bundle: Bundle) -> Report:
         """Return a report without findings."""
-        if bundle.target != self._target.name:
-            raise BadMessage(f"{self.device.name} runs {self._target.name}; job {job.id} is for {bundle.target}")
+        if bundle.target != self._target:
+            raise BadMessage(f"{self.device.name} runs {self._target}; job {job.id} is for {bundle.target}")
         grounds = TrustGrounds(jail=sandbox.probe(), replayed=True, measured=True, agreed=False)
-        return self._blank(job, grounds)
+        return self._blank(job, grounds).model_copy(update={"card": self._sheet})
 
     def _baselines(self, operator: Operator, graphs: tuple[Graph, ...], pacer: Bundle) -> dict[str, Baseline]:
         return measure_baselines(operator, graphs, pacer, self.device, self._ask, self.folder, self.versions())

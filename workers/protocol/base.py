@@ -5,12 +5,13 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 """Raised whenever the meaning of a plan, a check or a figure changes; reports of another version are never reused.
 
 2: seals, feints, decoys, stand-ins for NaN, tolerances for clamps and outliers, 24 KiB of local memory, three clocks,
 tighter controls, floors by operations, an environment that nothing sways, finalists beyond 2^31.
 3: on `model` what the compiler evaluates twice is evaluated twice, and more kernels are interpretable.
+4: floors by the card's own theoretical peaks at its highest clocks, in place of those of its target's common card.
 """
 
 NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}

@@ -103,7 +103,7 @@ async def test_a_problem_that_cannot_be_searched_for_is_told_why() -> None:
     with pytest.raises(InvalidInput, match="draws random numbers") as caught:
         await convert_problem(sent(operator=[PASTED], spec=[random]))
     assert "draws random numbers" in wrong_fields(caught.value)["spec"]
-    with pytest.raises(InvalidInput, match="no hardware class"):
+    with pytest.raises(InvalidInput, match="no class of NVIDIA cards"):
         await convert_problem(sent(operator=[PASTED], spec=[PROBLEM], devices=["abacus"]))
 
 
