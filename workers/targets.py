@@ -6,7 +6,7 @@ sheet of a real card (`of_card`) gives theoretical peaks at the highest clocks: 
 """
 
 from dataclasses import dataclass, replace
-from math import inf
+from math import inf, isinf
 from typing import Literal
 
 from workers.protocol import CardSheet
@@ -184,3 +184,17 @@ TARGETS: dict[str, Target] = {
     )
 }  # fmt: skip
 """Sheets by name. The model predicts with them; the tracer answers `torch.cuda` queries from them."""
+
+
+def shown_figures(target: str, card: CardSheet | None) -> Target:
+    """Return the figures to show for a target: those of a card if it is known.
+
+    A peak that the card's driver does not tell is that of the target's own sheet. Use them for people and models only:
+    no verdict may rest on them.
+    """
+    own = TARGETS[target]
+    if card is None:
+        return own
+    real = own.of_card(card)
+    unknown = [name for name in ("dram_bytes_per_s", "fp32_flops", "matrix_flops") if isinf(getattr(real, name))]
+    return replace(real, **{name: getattr(own, name) for name in unknown})

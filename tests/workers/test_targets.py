@@ -7,7 +7,7 @@ import pytest
 
 from tests.workers.sheets import A10, A100_40, A100_80, B200, H100, H200, L4, L40S, RTX3090, RTX4090, RTX5090, X100
 from workers.protocol import CardSheet
-from workers.targets import FASTEST_SM, SM_RATES, TARGETS
+from workers.targets import FASTEST_SM, SM_RATES, TARGETS, shown_figures
 
 NVIDIA = [sheet for sheet in TARGETS.values() if sheet.vendor == "nvidia"]
 DATA_SHEETS = [
@@ -63,6 +63,14 @@ def test_a_peak_is_infinite_where_the_driver_tells_too_little():
     assert (figures.dram_bytes_per_s, figures.matrix_flops, figures.fp32_flops) == (inf, inf, inf)
     without_memory = RTX4090.model_copy(update={"memory_clock_mhz": None})
     assert TARGETS["sm_89"].of_card(without_memory).dram_bytes_per_s == inf
+
+
+def test_shown_figures_are_the_cards_as_far_as_its_driver_tells_them():
+    assert shown_figures("sm_89", None) == TARGETS["sm_89"]
+    assert shown_figures("sm_89", RTX4090) == TARGETS["sm_89"].of_card(RTX4090)
+    silent = shown_figures("sm_89", RTX4090.model_copy(update={"clock_mhz": None}))
+    assert (silent.card, silent.matrix_flops) == (RTX4090.name, TARGETS["sm_89"].matrix_flops)
+    assert silent.dram_bytes_per_s == pytest.approx(1.008e12, rel=1e-3)
 
 
 def test_an_unknown_architecture_has_the_highest_known_rates():

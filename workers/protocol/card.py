@@ -10,8 +10,11 @@ A power limit is no part of the class: candidate and rival are timed side by sid
 
 import difflib
 import re
+from typing import Annotated
 
-from workers.protocol.base import WireModel
+from pydantic import AfterValidator, Field
+
+from workers.protocol.base import WireModel, printable
 
 LEAST_CAPABILITY = (8, 0)
 """Lowest compute capability that is judged on: bfloat16 and asynchronous copies begin there."""
@@ -69,6 +72,9 @@ _CLASS = re.compile(r"[a-z][a-z0-9_]*")
 _TARGETED = re.compile(r"(?P<name>[a-z][a-z0-9_]*)_sm(?P<arch>\d{2,3})")
 _GIB = 2**30
 
+Figure = Annotated[int, Field(gt=0, le=2**60)]
+"""Size, count or rate of a card. Pages divide by them, and a worker that nobody trusts may send any."""
+
 
 class CardSheet(WireModel):
     """Facts of one card as its driver reports them; None where it does not.
@@ -88,18 +94,18 @@ class CardSheet(WireModel):
         threads_sm: Maximum number of resident threads per SM.
     """
 
-    name: str
-    capability: str
-    sms: int
-    clock_mhz: int | None = None
-    memory_clock_mhz: int | None = None
-    bus_bits: int | None = None
-    memory_bytes: int
-    l2_bytes: int
-    shared_block_bytes: int
-    shared_sm_bytes: int
-    registers_sm: int
-    threads_sm: int
+    name: Annotated[str, Field(max_length=256), AfterValidator(printable)]
+    capability: Annotated[str, Field(pattern=r"^[1-9][0-9]?\.[0-9]$")]
+    sms: Figure
+    clock_mhz: Figure | None = None
+    memory_clock_mhz: Figure | None = None
+    bus_bits: Figure | None = None
+    memory_bytes: Figure
+    l2_bytes: Figure
+    shared_block_bytes: Figure
+    shared_sm_bytes: Figure
+    registers_sm: Figure
+    threads_sm: Figure
 
     @property
     def device_class(self) -> str | None:

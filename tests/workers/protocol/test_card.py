@@ -1,6 +1,7 @@
 """Classes of cards: one per product by the driver's name, with the compile target in it."""
 
 import pytest
+from pydantic import ValidationError
 
 from tests.workers.sheets import A100_40, H100, RTX3080, RTX3080_12, RTX4090, X100
 from workers.protocol import CardSheet, Device
@@ -125,6 +126,12 @@ def test_a_sheet_knows_its_class() -> None:
         "x100_sm130",
     ]
     assert CardSheet.model_validate_json(H100.model_dump_json()) == H100
+
+
+@pytest.mark.parametrize("changes", [{"sms": 0}, {"clock_mhz": -1}, {"capability": "9"}, {"l2_bytes": 2**61}])
+def test_a_sheet_holds_figures_that_can_be(changes: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        CardSheet.model_validate({**H100.model_dump(), **changes})
 
 
 def test_a_name_says_its_target_or_nothing() -> None:
