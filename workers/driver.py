@@ -129,9 +129,18 @@ def open_card(index: int) -> DriverCard:
     return current_card()
 
 
-def _found(index: int) -> Handle:
+def require_bindings() -> None:
+    """Require the driver's interface for Python.
+
+    Raises:
+        ToolMissing: If it is not installed; says how to install it.
+    """
     if _cuda is None:
-        raise ToolMissing("cards need the package cuda-bindings: install kernelreef[gpu]")
+        raise ToolMissing("a card needs the package cuda-bindings: pip install 'kernelreef[gpu]'")
+
+
+def _found(index: int) -> Handle:
+    require_bindings()
     try:
         _done(_cuda.cuInit(0))
     except DriverError:

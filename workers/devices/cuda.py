@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-from workers import sandbox
+import torch
+
+from workers import driver, sandbox
 from workers.baselines import Baseline, BaselineProcess, BaselineReply, BaselineRequest, measure_baselines
 from workers.checks import CHECKS, Check
 from workers.devices.assembling import Assemblers
@@ -67,10 +69,11 @@ class CudaDevice(DeviceBench):
         """Start the card processes. Baselines are kept in `folder`.
 
         Raises:
-            ToolMissing: If the card is of another class.
+            ToolMissing: If the card is of another class, or a package that measuring needs is not here.
             CardFailed: If it cannot be opened.
         """
         super().__init__(device, worker, seat, folder, checks)
+        require_packages(torch.version.cuda)
         self._target = device.target
         self._batches = ControlBatches()
         self._assemblers = Assemblers()
@@ -191,3 +194,17 @@ class CudaDevice(DeviceBench):
     def _ask(self, request: BaselineRequest) -> BaselineReply:
         self._processes.make_room()
         return self._baseline_process.ask(request)
+
+
+def require_packages(torch_cuda: str | None) -> None:
+    """Require the packages that card processes need: their own errors would name a library, and no remedy.
+
+    Args:
+        torch_cuda: Version of CUDA that torch was built with; None for a build without CUDA.
+
+    Raises:
+        ToolMissing: If one is not here; says how to install it.
+    """
+    driver.require_bindings()
+    if torch_cuda is None:
+        raise ToolMissing(f"torch {version('torch')} is a build without CUDA: install one from https://pytorch.org")

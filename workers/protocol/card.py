@@ -33,6 +33,8 @@ FAMILIES = {
 }
 """Beginnings of class names by compile target, from NVIDIA's table of GPUs by compute capability
 (https://developer.nvidia.com/cuda-gpus). A card whose driver says otherwise gets its target in its class."""
+TESTED_CLASSES = frozenset(("h100", "h200"))
+"""Classes on which the project's own rogues, honest kernels and controls were judged (docs/results.md)."""
 SHORT_NAMES = {"a100sxm4_80gb": "a100", "h100_80gb_hbm3": "h100"}
 """Classes with a name shorter than the driver's."""
 KNOWN_CLASSES = (

@@ -7,7 +7,14 @@ from typing import Literal, Self
 from pydantic import model_serializer, model_validator
 
 from workers.protocol.base import WireModel
-from workers.protocol.card import SHARED_NAMES, class_of_card, plain_class, similar_classes, target_of_class
+from workers.protocol.card import (
+    SHARED_NAMES,
+    TESTED_CLASSES,
+    class_of_card,
+    plain_class,
+    similar_classes,
+    target_of_class,
+)
 
 
 class Device(WireModel):
@@ -27,7 +34,7 @@ class Device(WireModel):
     @staticmethod
     def _split(name: str) -> dict[str, str]:
         kind, _, subject = name.rpartition(":")
-        if kind not in ("", "model", "recorded") or not re.fullmatch(r"[a-z0-9_]+", subject):
+        if kind not in ("", "model", "recorded") or not re.fullmatch(r"[a-z0-9_]{1,64}", subject):
             raise ValueError(
                 f"'{name}' is no device; write a hardware class (h200), model:<target> or recorded:<class>"
             )
@@ -61,6 +68,11 @@ class Device(WireModel):
     def measures(self) -> bool:
         """True if times are measured and so vary: candidates are paced, and promotions confirmed."""
         return self.kind == "cuda"
+
+    @property
+    def is_tested(self) -> bool:
+        """True if it does not measure, or the project itself has judged on this hardware class."""
+        return not self.measures or self.subject in TESTED_CLASSES
 
     @property
     def traced_at(self) -> str:
