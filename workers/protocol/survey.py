@@ -1,20 +1,20 @@
-"""The survey of a machine: its answer to the question what it can do."""
+"""The survey of a machine: its abilities as a worker."""
 
 from workers.protocol.base import WireModel
 from workers.protocol.card import CardSheet
 
 
 class CardSurvey(WireModel):
-    """One card, and whether what measuring needs works on it.
+    """One card, with tests of everything that measuring needs.
 
     Attributes:
-        number: What `cuda:N` calls it.
-        device: Its hardware class, None if it has none.
+        number: Its number N in `cuda:N`.
+        device: Its hardware class; None if it has none.
         sheet: Facts by its driver.
         driver: Version of the driver.
-        cuda: The newest CUDA that the driver can run.
-        sharing: Whether one process sees what another wrote to the card's memory: `works`, or what went wrong.
-        graphs: Whether a captured graph runs: `works`, or what went wrong.
+        cuda: Newest version of CUDA that the driver can run.
+        sharing: `works` if a process can read another's writes to the card's memory; else the error.
+        graphs: `works` if a captured graph runs; else the error.
     """
 
     number: int
@@ -40,10 +40,10 @@ class Survey(WireModel):
     """The abilities of one machine.
 
     Attributes:
-        jail: What its jail can provide, or why there is none.
-        versions: Of the tools that decide about verdicts and figures, by name.
+        jail: Layers of its sandbox, or the reason why there is none.
+        versions: Versions of the tools that decide verdicts and figures, by name.
         cards: Its cards.
-        no_card: Why there are none, or why they were not looked for.
+        no_card: Reason why there are none, or why they were not looked for.
     """
 
     jail: str
