@@ -203,8 +203,11 @@ class Coordinator:
         Raises:
             NotFound: If there is no such search.
             Conflict: If it is not paused.
+            InvalidInput: If it needs a card that no worker can have.
         """
-        prepared = await _prepared(self.store, await self._find(search_id))
+        search = await self._find(search_id)
+        await _devices(search.devices, self.settings, self.capabilities)
+        prepared = await _prepared(self.store, search)
         state = SearchState.RUNNING if prepared else SearchState.PREPARING
         return await self._move(search_id, state, (SearchState.PAUSED,))
 

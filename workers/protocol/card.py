@@ -110,6 +110,11 @@ class CardSheet(WireModel):
     threads_sm: Figure
 
     @property
+    def product(self) -> str:
+        """Facts in which two products of one name differ, in words. They do not depend on settings of the driver."""
+        return f"{self.sms} SMs and a memory bus of {self.bus_bits or 'unknown'} bits"
+
+    @property
     def device_class(self) -> str | None:
         """Hardware class of the card; None if it has none."""
         major, minor = map(int, self.capability.split("."))
