@@ -70,7 +70,7 @@ def _card(device: Device) -> int:
     """Return the number of a card of this hardware class on this machine."""
     card = find_card(device)
     if card is None:
-        raise InvalidInput(f"{device.name} is not here: {describe_cards(local_cards())}", "--device")
+        raise InvalidInput(f"{device.name}: this machine does not have it; {describe_cards(local_cards())}", "--device")
     return card
 
 

@@ -159,7 +159,7 @@ def _survey_findings(found: Survey, listed: Sequence[LocalCard]) -> dict[str, st
     for card in found.cards:
         findings[f"card cuda:{card.number}"] = _card(card)
     if found.no_card:
-        trouble = f"FAILED: {describe_cards(listed)}, but " if listed and not found.cards else ""
+        trouble = f"FAILED: {describe_cards(listed)}; " if listed and not found.cards else ""
         findings["cards" if not found.cards else "more cards"] = trouble + found.no_card
     return findings
 

@@ -26,7 +26,7 @@ DRIVER_FILES = Path("/proc/driver/nvidia/gpus")
 CARD_NAME = re.compile(r"cuda(:\d{1,4})?", re.ASCII)
 DEVICES = "devices"
 """Field of a request that names devices."""
-NO_CARD = "this machine has no NVIDIA card (its driver finds none)"
+NO_CARD = "no NVIDIA card on this machine, or no driver (nvidia-smi)"
 CLASSLESS = "measuring takes a whole card of compute capability 8.0 or more that its driver knows by name"
 WITHOUT_CARD = "--device model:sm_90"
 
@@ -50,7 +50,7 @@ def require_judgeable(device: Device, field: str) -> None:
         InvalidInput: If it cannot; names the devices that it can judge on.
     """
     if device.target not in TARGETS:
-        raise InvalidInput(f"'{device.target}' is not a known target; known: {', '.join(TARGETS)}", field)
+        raise InvalidInput(f"this release compiles nothing for '{device.target}'; known: {', '.join(TARGETS)}", field)
     if device.kind != "model" and TARGETS[device.target].vendor != "nvidia":
         raise InvalidInput(
             f"this release cannot judge on {device.name}; it measures on NVIDIA cards, such as h200, reads recordings "
@@ -77,8 +77,8 @@ def find_card(device: Device) -> int | None:
 
 
 def describe_cards(cards: Sequence[LocalCard]) -> str:
-    """List cards with their classes, such as `cuda:0 is h100`."""
-    return ", ".join(map(str, cards)) or NO_CARD
+    """List cards with their classes, such as `here: cuda:0 is h100`."""
+    return f"here: {', '.join(map(str, cards))}" if cards else NO_CARD
 
 
 def card_named(name: str, cards: Sequence[LocalCard], field: str) -> Device:
@@ -91,7 +91,7 @@ def card_named(name: str, cards: Sequence[LocalCard], field: str) -> Device:
     if not cards:
         raise InvalidInput(f"{name}: {NO_CARD}; without a card use {WITHOUT_CARD}", field)
     if number >= len(cards):
-        raise InvalidInput(f"{name}: there is no such card; here: {describe_cards(cards)}", field)
+        raise InvalidInput(f"{name}: there is no such card; {describe_cards(cards)}", field)
     device = cards[number].device
     if device is None:
         raise InvalidInput(f"{cards[number]}; {CLASSLESS}", field)
@@ -120,7 +120,7 @@ def _chosen(name: str, cards: Sequence[LocalCard], served: Collection[str], *, c
         device = read_device(name, DEVICES)
         here = {card.device for card in cards}
         if closed and device.measures and device not in here and device.name not in served:
-            raise InvalidInput(f"{name}: no worker has this card; here: {describe_cards(cards)}", DEVICES)
+            raise InvalidInput(f"{name}: no worker has this card; {describe_cards(cards)}", DEVICES)
         return device
     if closed or ":" in name:
         return card_named(name, cards, DEVICES)

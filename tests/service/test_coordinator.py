@@ -119,7 +119,7 @@ async def test_a_service_that_nobody_can_join_refuses_a_card_that_is_not_here(
     settings = Settings(data_dir=tmp_path, local_workers=1)
     coordinator = await Coordinator.open(settings)
     try:
-        with pytest.raises(InvalidInput, match="h100: no worker has this card; here: this machine has no NVIDIA card"):
+        with pytest.raises(InvalidInput, match="h100: no worker has this card; no NVIDIA card on this machine"):
             list_cards(tmp_path, monkeypatch)
             await coordinator.submit(SearchRequest(operator="softmax", devices=("h100",)))
         list_cards(tmp_path, monkeypatch, "NVIDIA A10")

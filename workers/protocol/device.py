@@ -41,7 +41,7 @@ class Device(WireModel):
         if kind != "model":
             subject = plain_class(subject)
             if subject in SHARED_NAMES:
-                raise ValueError(f"several products are called {subject}; add the memory size, as in {subject}_8gb")
+                raise ValueError(f"several products are called {subject}; add the memory size, as in rtx3080_10gb")
             if target_of_class(subject) is None:
                 raise ValueError(_no_class(subject))
         return {"kind": kind or "cuda", "subject": subject}

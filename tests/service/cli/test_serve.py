@@ -50,7 +50,7 @@ def test_a_card_that_cannot_be_used_fails_with_the_remedy() -> None:
     found = Survey(jail="user", versions={}, no_card="not tried: a card needs the package cuda-bindings")
     cards = (LocalCard(0, "NVIDIA A10", Device.parse("a10")),)
     assert _survey_findings(found, cards)["cards"] == (
-        "FAILED: cuda:0 is a10, but not tried: a card needs the package cuda-bindings"
+        "FAILED: here: cuda:0 is a10; not tried: a card needs the package cuda-bindings"
     )
     assert _survey_findings(found, ())["cards"] == found.no_card
 

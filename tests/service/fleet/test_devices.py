@@ -33,7 +33,7 @@ def test_the_drivers_tool_lists_the_cards(tmp_path: Path, monkeypatch: pytest.Mo
     assert [(card.number, card.name) for card in cards][1:3] == [(1, "NVIDIA H200"), (2, "NVIDIA H200")]
     assert [card.device for card in cards] == [L40S, H200, H200, None]
     assert [find_card(Device.parse(name)) for name in ("l40s", "h200", "h100", "model:sm_90")] == [0, 1, None, None]
-    assert describe_cards(cards[1:2] + cards[3:]) == "cuda:1 is h200, cuda:3 is 'Tesla T4', without a class"
+    assert describe_cards(cards[1:2] + cards[3:]) == "here: cuda:1 is h200, cuda:3 is 'Tesla T4', without a class"
 
 
 def test_a_divided_card_has_no_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_a_card_of_this_machine_is_its_class(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("name", "cards", "reason"),
     [
-        ("cuda", (), r"^cuda: this machine has no NVIDIA card .*; without a card use --device model:sm_90$"),
+        ("cuda", (), r"^cuda: no NVIDIA card on this machine, .*; without a card use --device model:sm_90$"),
         ("cuda:2", TWO, r"^cuda:2: there is no such card; here: cuda:0 is l40s, cuda:1 is h200$"),
         ("cuda", OLD, r"^cuda:0 is 'Tesla T4', without a class; .* compute capability 8\.0 or more"),
     ],

@@ -85,7 +85,7 @@ def test_a_class_has_one_name() -> None:
         ("h10", "did you mean h100"),
         ("v100", "compute capability 8.0 or more"),
         ("zzz", "classes are called like h200, a10 or rtx4090"),
-        ("rtx3080", "several products are called rtx3080; add the memory size, as in rtx3080_8gb"),
+        ("rtx3080", "several products are called rtx3080; add the memory size, as in rtx3080_10gb"),
     ],
 )
 def test_a_name_that_is_no_class_gets_advice(name: str, advice: str) -> None:
