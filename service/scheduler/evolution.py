@@ -241,8 +241,10 @@ class Evolution:
     async def _propose(self, search: SearchRecord, operator: Operator, free: int) -> None:
         supplied = await self._proposing.supply(search, operator, free)
         self._limits_in_flight.add(search, supplied.added)
-        if supplied.state is SearchState.DONE and not await self.finals.complete(search, operator):
-            return  # Nothing more is proposed; the search is done once its finalists have been examined.
+        if supplied.state is SearchState.DONE:
+            related = await self.verdicts.complete(search, operator)
+            if not await self.finals.complete(search, operator) or not related:
+                return  # Nothing more is proposed; the search is done once finalists and baselines are known.
         if supplied.state is not None:
             await self._enter(search, supplied.state, supplied.reason)
 
@@ -272,7 +274,7 @@ class Evolution:
             if time.monotonic() > until:
                 return
             waits = mark is not None and (mark.in_flight or mark.state is SearchState.PREPARING)
-            if mark is not None and (waits or self.finals.awaits(id)):
+            if mark is not None and (waits or self.finals.awaits(id) or self.verdicts.awaits_baselines(id)):
                 await self.sweep(await self._cache.get(id))
 
     def _doubt(self) -> None:

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from workers import sandbox
-from workers.baselines import Baseline, BaselineProcess, BaselineReply, BaselineRequest, measure_baselines
+from workers.baselines import BackgroundBaselines, Baseline
 from workers.checks import CHECKS, Check
 from workers.devices.assembling import Assemblers
 from workers.devices.base import DeviceBench
@@ -76,7 +76,7 @@ class CudaDevice(DeviceBench):
         self._assemblers = Assemblers()
         self._versions = {name: version(name) for name in ("torch", "triton", "kernelreef")}
         self._processes = CardProcesses.at(seat, self._target, checks)
-        self._baseline_process = BaselineProcess(seat.card)
+        self._beside = BackgroundBaselines(seat.card, device, folder)
         self._setting = MeasurementContext(self._processes, self._assemblers, self._target, self._baselines)
         if device_of_card(self._processes.opened.card) != device:
             self._processes.close()
@@ -145,7 +145,7 @@ class CudaDevice(DeviceBench):
     def close(self) -> None:
         """End the card processes, the assemblers and the process that measures baselines."""
         self._processes.close()
-        self._baseline_process.close()
+        self._beside.close()
         self._assemblers.close()
 
     def _measured(self, job: MeasureJob, pairs: int, scrutiny: CheckDepth, *, related: bool) -> Report:
@@ -156,6 +156,7 @@ class CudaDevice(DeviceBench):
             job.pacer,
             self._setting,
             related=related,
+            waits=job.waits_for_baselines,
             scrutiny=scrutiny,
             controls=self._batches.controls(job.operator.digest),
         )
@@ -182,9 +183,9 @@ class CudaDevice(DeviceBench):
         grounds = TrustGrounds(jail=sandbox.probe(), replayed=True, measured=True, agreed=False)
         return self._blank(job, grounds)
 
-    def _baselines(self, operator: Operator, graphs: tuple[Graph, ...], pacer: Bundle) -> dict[str, Baseline]:
-        return measure_baselines(operator, graphs, pacer, self.device, self._ask, self.folder, self.versions())
-
-    def _ask(self, request: BaselineRequest) -> BaselineReply:
-        self._processes.make_room()
-        return self._baseline_process.ask(request)
+    def _baselines(
+        self, operator: Operator, graphs: tuple[Graph, ...], pacer: Bundle, wait: bool
+    ) -> dict[str, Baseline]:
+        if self._beside.begin(operator, graphs, pacer, self.versions(), again=wait):
+            self._processes.make_room()
+        return self._beside.find(operator, pacer, wait=wait)

@@ -72,8 +72,11 @@ class MeasureJob(WireModel):
     """Repeats a verdict on the inputs that it rests on: the secret that its report reveals, on devices whose reports
     do. None draws a new one, as every first verdict does."""
     related: bool = True
-    """True to relate the pacer to the baselines. Otherwise a report has paired times alone and no speedup; timing
-    baselines anew takes a card half a minute per operator."""
+    """True to relate the pacer to the baselines, as soon as they are measured. Otherwise a report has paired times
+    alone; measuring baselines takes half a minute per operator."""
+    waits_for_baselines: bool = False
+    """True to report only when the baselines are measured. Otherwise they are measured beside other jobs, and reports
+    have a speedup from then on."""
     deadline_s: float = 120.0
     protocol_version: Ours = PROTOCOL_VERSION
 

@@ -4,14 +4,8 @@ import pytest
 
 from archive.records import EMPTY_CELL
 from service.evaluation.jobs import confirm_id
-from service.evaluation.promotion import (
-    benchmark_weights,
-    first_benchmark,
-    gain,
-    outdoes,
-    speedup,
-    times_us,
-)
+from service.evaluation.promotion import first_benchmark, outdoes
+from service.evaluation.speedups import benchmark_weights, gain, speedup, times_us
 from tests.service import records
 from workers.protocol import PRACTICAL_MARGIN, Device, Outcome, Ratio, Report, ShapeResult, Trust
 

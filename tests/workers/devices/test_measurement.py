@@ -3,7 +3,7 @@ from math import sqrt
 import pytest
 
 from workers.baselines import Baseline, BaselineFigure
-from workers.devices.measurement import _samples, inverse, joint_speedup
+from workers.devices.measurement import _samples, inverse, speedups_of
 from workers.devices.paired_timing import PairedTimes
 from workers.timing import Estimate
 
@@ -24,7 +24,7 @@ def baseline(shape, over_pacer, half_width=0.0):
 
 
 def test_speedup_is_the_best_baseline_over_the_candidate():
-    gain = joint_speedup([timing("N=8", 0.5)], {"N=8": baseline("N=8", 0.8)}, [1.0])
+    gain = speedups_of([timing("N=8", 0.5)], {"N=8": baseline("N=8", 0.8)}, [1.0])
     assert gain.mid == pytest.approx(1.6, rel=0.01)
     assert gain.low < gain.mid < gain.high
 
@@ -32,17 +32,17 @@ def test_speedup_is_the_best_baseline_over_the_candidate():
 def test_shapes_count_by_weight():
     timings = [timing("N=8", 0.5), timing("N=9", 1.0)]
     found = {"N=8": baseline("N=8", 1.0), "N=9": baseline("N=9", 1.0)}
-    assert joint_speedup(timings, found, [3.0, 1.0]).mid == pytest.approx(2**0.75, rel=0.01)
+    assert speedups_of(timings, found, [3.0, 1.0]).mid == pytest.approx(2**0.75, rel=0.01)
 
 
 def test_an_uncertain_baseline_widens_the_interval():
-    sure, unsure = (joint_speedup([timing("N=8", 0.5)], {"N=8": baseline("N=8", 1.0, w)}, [1.0]) for w in (0.0, 0.1))
+    sure, unsure = (speedups_of([timing("N=8", 0.5)], {"N=8": baseline("N=8", 1.0, w)}, [1.0]) for w in (0.0, 0.1))
     assert unsure.high - unsure.low > 2 * (sure.high - sure.low)
 
 
 def test_without_a_baseline_there_is_no_speedup():
     bare = baseline("N=8", 1.0).model_copy(update={"figures": {}})
-    assert joint_speedup([timing("N=8", 0.5)], {"N=8": bare}, [1.0]) is None
+    assert speedups_of([timing("N=8", 0.5)], {"N=8": bare}, [1.0]) is None
 
 
 def test_what_is_slower_one_way_is_faster_the_other():
