@@ -3,7 +3,7 @@
 import os
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
@@ -29,6 +29,8 @@ SHAPE_S = 300.0
 """Seconds for one shape: no more than two contenders use up the 120 s that each is given to get ready."""
 REQUESTS_KEPT = 64
 """Maximum number of pacers whose baselines are in memory, each a few numbers."""
+CLOSING_S = 0.1
+"""Seconds between two attempts to end the process."""
 LAST_WORDS_CHARS = 600
 """Characters kept of the last line that a failed process wrote."""
 
@@ -154,11 +156,11 @@ class BackgroundBaselines:
     A request that failed is made again only for a caller that waits, which then learns the reason.
     """
 
-    def __init__(self, card: int, device: Device, folder: Path | None) -> None:
+    def __init__(self, process: BaselineProcess, device: Device, folder: Path | None) -> None:
         """Prepare; figures are kept in `folder`, None keeps them in memory alone."""
         self._device = device
         self._folder = folder
-        self._process = BaselineProcess(card)
+        self._process = process
         self._thread = ThreadPoolExecutor(1)
         self._tasks: dict[tuple[str, str], Future[dict[str, Baseline]]] = {}
 
@@ -211,6 +213,8 @@ class BackgroundBaselines:
         """End the process. Idempotent."""
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._process.close()
+        while wait(self._tasks.values(), CLOSING_S).not_done:
+            self._process.close()  # The thread was just starting it.
 
 
 def liger_version() -> str:

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from workers import sandbox
-from workers.baselines import BackgroundBaselines, Baseline
+from workers.baselines import BackgroundBaselines, Baseline, BaselineProcess
 from workers.checks import CHECKS, Check
 from workers.devices.assembling import Assemblers
 from workers.devices.base import DeviceBench
@@ -76,7 +76,7 @@ class CudaDevice(DeviceBench):
         self._assemblers = Assemblers()
         self._versions = {name: version(name) for name in ("torch", "triton", "kernelreef")}
         self._processes = CardProcesses.at(seat, self._target, checks)
-        self._beside = BackgroundBaselines(seat.card, device, folder)
+        self._beside = BackgroundBaselines(BaselineProcess(seat.card), device, folder)
         self._setting = MeasurementContext(self._processes, self._assemblers, self._target, self._baselines)
         if device_of_card(self._processes.opened.card) != device:
             self._processes.close()
