@@ -131,6 +131,11 @@ class BaselineProcess:
             process.kill()
             raise
 
+    def interrupt(self) -> None:
+        """End the process from another thread than the one that asks, which then fails. Idempotent."""
+        if self._process is not None:
+            self._process.interrupt()
+
     def close(self) -> None:
         """End the process and its children. Idempotent."""
         self._resources.close()
@@ -212,9 +217,10 @@ class BackgroundBaselines:
     def close(self) -> None:
         """End the process. Idempotent."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-        self._process.close()
+        self._process.interrupt()
         while wait(self._tasks.values(), CLOSING_S).not_done:
-            self._process.close()  # The thread was just starting it.
+            self._process.interrupt()  # The thread was just starting it.
+        self._process.close()
 
 
 def liger_version() -> str:
