@@ -43,7 +43,7 @@ Problem = Annotated[
 ]
 Devices = Annotated[
     list[str] | None,
-    typer.Option("--device", help="Device: h200, model:<target> or recorded:<class>; may repeat."),
+    typer.Option("--device", help="Device: cuda, a class such as h200, model:<target>, recorded:<class>; may repeat."),
 ]
 Evaluations = Annotated[int, typer.Option(help="Maximum number of evaluations.")]
 Emitters = Annotated[str, typer.Option(help="Emitters, comma-separated.")]

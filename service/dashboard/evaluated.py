@@ -16,7 +16,7 @@ from service.evaluation.promotion import first_benchmark
 from service.evaluation.reports import latest_reports, reports_on
 from service.evaluation.speedups import benchmark_weights, completed, gain, over_pacer, times_us
 from workers.protocol import Device, Operator, Outcome, Ratio, Report, ShapeResult
-from workers.targets import TARGETS
+from workers.targets import shown_figures
 
 NEAR_FLOOR = 1.5
 """Maximum ratio of time to floor at which the floor is called the limit; above it, other costs prevail."""
@@ -70,7 +70,7 @@ def compare(
         rivals: Other kernels with times at the same shapes.
         provenance: Source of the report's times: measured, predicted or recorded.
     """
-    target = TARGETS[report.device.target]
+    target = shown_figures(report.device.target, report.card)
     return tuple(
         _shape(result, floors(works.get(result.shape, ShapeWork()), target), rivals, provenance)
         for result in report.shapes
@@ -190,13 +190,13 @@ async def _judged(
         times=(),
         cell=cell,
         holder=holder,
-        card=TARGETS[Device.parse(device).target].card,
+        card=shown_figures(Device.parse(device).target, report.card if report else None).card,
     )
     if report is None:
         return judged
     weights = benchmark_weights(search)
     todo = _works(search, stored, operator) if stored else {}
-    target = TARGETS[report.device.target]
+    target = shown_figures(report.device.target, report.card)
     timed = [(each.shape, todo.get(each.shape, ShapeWork()), each.mid_us or 0.0) for each in report.shapes]
     return replace(
         judged,

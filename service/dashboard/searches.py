@@ -217,4 +217,5 @@ async def _form(
     running: Coordinator, sent: SubmittedForm | None = None, error: InvalidInput | ValidationError | None = None
 ) -> NewSearchForm:
     served = [worker.device for worker in await running.workers() if worker.device]
-    return start_form(running.operators(), served, sent, wrong_fields(error) if error else None)
+    unverified = await running.capabilities.unverified(served)
+    return start_form(running.operators(), served, sent, wrong_fields(error) if error else None, unverified)

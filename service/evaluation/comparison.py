@@ -25,6 +25,7 @@ class TrustedResult(BaseModel):
         bundles: Identities of a trace's bundles by variant; empty for a variant without one.
         speedup: Median speedup of a measured variant over the pacer; None if it has none.
         times_us: Times of a predicted variant, microseconds by shape.
+        card: Facts of the card that measured, which all cards of its class share; empty if none did.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -35,6 +36,7 @@ class TrustedResult(BaseModel):
     bundles: tuple[str, ...] = ()
     speedup: float | None = None
     times_us: dict[str, float] = {}
+    card: str = ""
 
     @classmethod
     def of(cls, report: AnyReport) -> Self | None:
@@ -55,12 +57,15 @@ class TrustedResult(BaseModel):
             correct=correct,
             speedup=report.over_pacer.mid if report.over_pacer else None,
             times_us={} if report.device.measures else times_us(report),
+            card=report.card.product if report.card else "",
         )
 
     def differs(self, other: "TrustedResult") -> str:
         """Describe the difference to another result for a person; empty if they agree."""
         if self.correct != other.correct:
             return f"correct is {self.correct} for one and {other.correct} for the other"
+        if self.card and other.card and self.card != other.card:
+            return f"the cards are two products: one has {self.card}, the other {other.card}"
         if self.bundles != other.bundles:
             return "the traces are not the same"
         if not self.correct:

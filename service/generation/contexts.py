@@ -22,7 +22,7 @@ from service.generation.proposals import chance
 from service.llm.base import LlmAnswer, LlmClient, LlmPrompt, Purpose
 from service.llm_gateway.strategy_stats import records, standings
 from workers.protocol import Operator, Outcome, Readings, Report, Shape
-from workers.targets import TARGETS
+from workers.targets import shown_figures
 
 EMITTER = "llm"
 """Emitter whose candidates count as attempts of language models."""
@@ -175,6 +175,7 @@ class ContextBuilder:
             line=candidate.line,
             times=_times(search, report, readings),
             job=report.job if report else "",
+            card=report.card if report else None,
             traced=trace_id(candidate.id),
             ordinal=candidate.ordinal,
         )
@@ -200,7 +201,8 @@ def _target(search: SearchRecord, elites: Sequence[EliteRecord], rng: random.Ran
 def _times(
     search: SearchRecord, report: Report | None, readings: Sequence[Mapping[str, Any]]
 ) -> tuple[ShapeTiming, ...]:
-    target, weights = TARGETS[target_of(search)], benchmark_weights(search)
+    target = shown_figures(target_of(search), report.card if report else None)
+    weights = benchmark_weights(search)
     results = {item.shape: item for item in report.shapes} if report else {}
     found = []
     for shape, read in zip(search.shapes, readings, strict=False):

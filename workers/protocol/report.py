@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, TypeAdapter
 
 from workers.protocol.base import PROTOCOL_VERSION, WireModel, printable
+from workers.protocol.card import CardSheet
 from workers.protocol.device import Device
 from workers.protocol.graph import Graph
 from workers.protocol.job import MAX_SOURCE_BYTES
@@ -263,6 +264,8 @@ class Report(WireModel):
     checks: tuple[CheckResult, ...] = ()
     stages_s: dict[str, Seconds] = {}
     controls: dict[str, float] = {}
+    card: CardSheet | None = None
+    """Facts of the card that measured it, by its driver; None where nothing was measured."""
 
 
 AnyReport = Annotated[TraceReport | Report, Field(discriminator="kind")]
