@@ -267,7 +267,7 @@ def _document(progress: Progress, archive: Archive, kernel: Path | None) -> dict
         "state": progress.state.value,
         "reason": progress.reason,
         "device": archive.device,
-        "figures": in_words(archive.device),
+        "figures": in_words(archive.device, archive.relative_to),
         "evaluations": here.evaluated,
         "correct": here.correct,
         "coverage": here.coverage,
@@ -290,7 +290,7 @@ def _show(progress: Progress, archive: Archive, kernel: Path | None) -> None:
     )
     if progress.screening is not None:
         out.print(progress.screening.in_words(dropped(here.emitters)), highlight=False)
-    out.print(f"[bold]All figures are {in_words(archive.device)}.[/]")
+    out.print(f"[bold]All figures are {in_words(archive.device, archive.relative_to)}.[/]")
     if kernel:
         out.print(f"The best kernel is in {kernel}")
 

@@ -12,8 +12,9 @@ from service.dashboard.charts import TimeBar, bar
 from service.dashboard.formatting import time_us
 from service.dashboard.roofline import Bound, Roofline, ShapeWork, TimeFloors, floors, roofline, works
 from service.evaluation.figure_labels import provenance, relative_to
-from service.evaluation.promotion import benchmark_weights, first_benchmark, gain, times_us
+from service.evaluation.promotion import first_benchmark
 from service.evaluation.reports import latest_reports, reports_on
+from service.evaluation.speedups import benchmark_weights, completed, gain, over_pacer, times_us
 from workers.protocol import Device, Operator, Outcome, Ratio, Report, ShapeResult
 from workers.targets import shown_figures
 
@@ -177,12 +178,12 @@ async def _judged(
     seed_us = {} if measures else await seed_times(store, search, device)
     rivals = [BaselineTimes("seed kernel", "baseline", seed_us)] if seed_us else []
     if holder and report and holder.candidate != report.candidate:
-        rivals.insert(0, BaselineTimes("cell's holder", "incumbent", await _times_of(store, holder.job)))
+        rivals.insert(0, BaselineTimes("cell's holder", "incumbent", await _times_of(store, search, holder.job)))
     said = provenance(device)
     judged = EvaluatedVariant(
         device=device,
         provenance=said,
-        relative_to=relative_to(device),
+        relative_to=relative_to(device, search),
         report=report,
         others=tuple(each for each in here if each is not report),
         speedup=None,
@@ -199,7 +200,7 @@ async def _judged(
     timed = [(each.shape, todo.get(each.shape, ShapeWork()), each.mid_us or 0.0) for each in report.shapes]
     return replace(
         judged,
-        speedup=gain(report, seed_us, weights),
+        speedup=gain(report, seed_us, weights) or over_pacer(report, weights),
         times=compare(report, todo, rivals, said),
         roofline=roofline(timed, target),
     )
@@ -223,9 +224,9 @@ async def seed_times(store: Store, search: SearchRecord, device: str) -> dict[st
     return times_us(report) if report else {}
 
 
-async def _times_of(store: Store, job: str) -> dict[str, float]:
+async def _times_of(store: Store, search: SearchRecord, job: str) -> dict[str, float]:
     documents = await store.views.documents([job])
-    return times_us(Report.model_validate_json(documents[job])) if job in documents else {}
+    return times_us(completed(Report.model_validate_json(documents[job]), search)) if job in documents else {}
 
 
 def _works(search: SearchRecord, stored: BundleRecord, operator: Operator) -> dict[str, ShapeWork]:

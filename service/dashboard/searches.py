@@ -143,7 +143,7 @@ async def _find(running: Coordinator, search: SearchRecord, device: str, counts:
     return BestResult(
         device=device,
         provenance=provenance(device),
-        relative_to=relative_to(device),
+        relative_to=relative_to(device, search),
         best=best.mid if best else None,
         low=best.low if best else None,
         high=best.high if best else None,

@@ -5,7 +5,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict
 
 from service.evaluation.jobs import is_final
-from service.evaluation.promotion import times_us
+from service.evaluation.speedups import times_us
 from workers.protocol import AnyReport, Outcome, TraceReport
 
 SPEED_TOLERANCE = 1.25
@@ -23,7 +23,7 @@ class TrustedResult(BaseModel):
         kind: Kind of the report.
         correct: True if the candidate, or its variant, was correct.
         bundles: Identities of a trace's bundles by variant; empty for a variant without one.
-        speedup: Median speedup of a measured variant; None if it has none.
+        speedup: Median speedup of a measured variant over the pacer; None if it has none.
         times_us: Times of a predicted variant, microseconds by shape.
         card: Facts of the card that measured, which all cards of its class share; empty if none did.
     """
@@ -55,7 +55,7 @@ class TrustedResult(BaseModel):
             worker=report.worker,
             kind=report.kind,
             correct=correct,
-            speedup=report.speedup.mid if report.speedup else None,
+            speedup=report.over_pacer.mid if report.over_pacer else None,
             times_us={} if report.device.measures else times_us(report),
             card=report.card.product if report.card else "",
         )

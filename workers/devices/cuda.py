@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from workers import driver, sandbox
-from workers.baselines import Baseline, BaselineProcess, BaselineReply, BaselineRequest, measure_baselines
+from workers.baselines import BackgroundBaselines, Baseline, BaselineProcess
 from workers.checks import CHECKS, Check
 from workers.devices.assembling import Assemblers
 from workers.devices.base import DeviceBench
@@ -79,7 +79,7 @@ class CudaDevice(DeviceBench):
         self._assemblers = Assemblers()
         self._versions = {name: version(name) for name in ("torch", "triton", "kernelreef")}
         self._processes = CardProcesses.at(seat, TARGETS[self._target], checks)
-        self._baseline_process = BaselineProcess(seat.card)
+        self._beside = BackgroundBaselines(BaselineProcess(seat.card), device, folder)
         sheet = self._processes.sheet
         if sheet.device_class != device.name:
             self._processes.close()
@@ -151,7 +151,7 @@ class CudaDevice(DeviceBench):
     def close(self) -> None:
         """End the card processes, the assemblers and the process that measures baselines."""
         self._processes.close()
-        self._baseline_process.close()
+        self._beside.close()
         self._assemblers.close()
 
     def _measured(self, job: MeasureJob, pairs: int, scrutiny: CheckDepth, *, related: bool) -> Report:
@@ -162,6 +162,7 @@ class CudaDevice(DeviceBench):
             job.pacer,
             self._setting,
             related=related,
+            waits=job.waits_for_baselines,
             scrutiny=scrutiny,
             controls=self._batches.controls(job.operator.digest),
         )
@@ -188,12 +189,12 @@ class CudaDevice(DeviceBench):
         grounds = TrustGrounds(jail=sandbox.probe(), replayed=True, measured=True, agreed=False)
         return self._blank(job, grounds).model_copy(update={"card": self._sheet})
 
-    def _baselines(self, operator: Operator, graphs: tuple[Graph, ...], pacer: Bundle) -> dict[str, Baseline]:
-        return measure_baselines(operator, graphs, pacer, self.device, self._ask, self.folder, self.versions())
-
-    def _ask(self, request: BaselineRequest) -> BaselineReply:
-        self._processes.make_room()
-        return self._baseline_process.ask(request)
+    def _baselines(
+        self, operator: Operator, graphs: tuple[Graph, ...], pacer: Bundle, wait: bool
+    ) -> dict[str, Baseline]:
+        if self._beside.begin(operator, graphs, pacer, self.versions(), again=wait):
+            self._processes.make_room()
+        return self._beside.find(operator, pacer, wait=wait)
 
 
 def require_packages(torch_cuda: str | None) -> None:

@@ -50,7 +50,8 @@ def _can_be(report: Report) -> None:
     if len(report.model_dump_json()) > VERDICT_BYTES:
         raise ValueError("it is longer than a verdict can be")
     spans = [(shape.low_us, shape.mid_us, shape.high_us) for shape in report.shapes]
-    spans += [(ratio.low, ratio.mid, ratio.high) for ratio in (report.speedup, report.rival) if ratio is not None]
+    ratios = (report.over_pacer, report.pacer_speedup, report.speedup, report.rival)
+    spans += [(ratio.low, ratio.mid, ratio.high) for ratio in ratios if ratio is not None]
     for span in spans:
         known = [figure for figure in span if figure is not None]
         if known != sorted(known) or not all(0 < figure < math.inf for figure in known):

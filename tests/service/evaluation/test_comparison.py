@@ -30,7 +30,7 @@ def known(report: TraceReport | Report) -> TrustedResult:
 
 def measured(speedup: float | None = None, time_us: float = 10.0, **changes: Any) -> Report:
     ratio = None if speedup is None else Ratio(low=speedup, mid=speedup, high=speedup)
-    return records.report({"N=1024": time_us}, **changes).model_copy(update={"speedup": ratio})
+    return records.report({"N=1024": time_us}, **changes).model_copy(update={"over_pacer": ratio})
 
 
 def test_traces_agree_on_every_bundle() -> None:
