@@ -119,7 +119,7 @@ class AsyncReef:
         return await self._steer(search, "pause")
 
     async def resume(self, search: str) -> models.Search:
-        """Resume a paused search."""
+        """Resume a paused search, or a done one whose limits leave room."""
         return await self._steer(search, "resume")
 
     async def stop(self, search: str) -> models.Search:
@@ -127,7 +127,7 @@ class AsyncReef:
         return await self._steer(search, "stop")
 
     async def update(self, search: str, **changes: Unpack[SearchChanges]) -> models.Search:
-        """Change the evaluations, the priority (1 to 9) or the stop rules of an open search."""
+        """Change the evaluations, the priority (1 to 9) or the stop rules of a search that is open or done."""
         return await self.wire.act(models.Search, "PATCH", at("/searches/{}", search), dict(changes))
 
     change = update

@@ -58,14 +58,14 @@ class ReefApp(FastAPI):
 
 
 @asynccontextmanager
-async def running(app: FastAPI, settings: Settings) -> AsyncIterator[None]:
-    """Run a coordinator for an app.
+async def running(app: FastAPI, settings: Settings, *, named_only: bool = False) -> AsyncIterator[None]:
+    """Run a coordinator for an app; with `named_only`, it runs only searches that the app submits or resumes.
 
     Raises:
         ServiceError: If the queue or another dependency does not start.
         ArchiveError: If the database does not answer.
     """
-    coordinator = await Coordinator.open(settings)
+    coordinator = await Coordinator.open(settings, named_only=named_only)
     app.state.coordinator = coordinator
     try:
         yield

@@ -16,7 +16,7 @@ router = APIRouter(prefix="/searches/{id}", tags=["steering"], responses=PROBLEM
 
 @router.patch("", dependencies=[needs(Scope.STEER)])
 async def change(body: SearchChange, search: Named, running: Running) -> models.Search:
-    """Change the number of evaluations, the priority or the stop rules of a search that has not ended."""
+    """Change the number of evaluations, the priority or the stop rules of a search that is open or done."""
     return builders.search_of(await changes.change(running.store, running.events, search, body))
 
 

@@ -29,6 +29,10 @@ INSIDE = "service.cli.in_process"
 """Module of the service inside this process, imported only if needed: database and web framework import slowly."""
 
 
+class LocalReef(AsyncReef):
+    """Client of a service inside this process: what it runs ends with the command."""
+
+
 @asynccontextmanager
 async def reach(url: str | None, token: str | None, *, working: bool = False) -> AsyncIterator[AsyncReef]:
     """Connect to the service that a command uses.

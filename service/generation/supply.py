@@ -159,6 +159,8 @@ class CandidateSupply:
         )
         dry = await self._fill(search, operator, talks, room)
         state, reason = await self._ending(search, talks, dry=dry, quick=not only, asking=bool(asking))
+        if state is None and not only:
+            state, reason = _remark(search, talks)
         return Filled(room.added, state, reason)
 
     async def _stop(self, search: SearchRecord, talks: _Conversations, reason: str) -> Filled:
@@ -239,7 +241,7 @@ class CandidateSupply:
             if isinstance(talks.silence, BudgetExhausted):
                 return SearchState.DONE, f"the language model budget is used up: {talks.silence.detail}"
             if isinstance(talks.silence, PermanentFailure):
-                return SearchState.PAUSED, f"no language model answers: {talks.silence.detail}"
+                return SearchState.DONE, f"no language model answers: {talks.silence.detail}"
         return None, ""
 
     async def _take_up(self, search: SearchRecord, operator: Operator, talks: _Conversations, name: str) -> None:
@@ -263,10 +265,12 @@ class CandidateSupply:
         device = device_of(search, ordinal)
         submission = CandidateSubmission(name, talks.allot, talks.drafts.append)
         tools = ArchiveTools(self._store, self._proposer, search, operator, device, submission)
+        if not begun:  # One that was begun may have all its answers in the archive.
+            self._ask.require_open(tuple((search.llm or {}).get("backends") or ()))
         context = await self._contexts.write(search, operator, ordinal, begun, self._ask, tools)
         said = await EMITTERS[name].propose(context)
         if said is None:
-            raise PermanentFailure("no backend of the search takes calls, or none of its strategies is possible")
+            raise PermanentFailure("no backend takes calls for any of its strategies")
         return said
 
     async def _settle(self, search: SearchRecord, operator: Operator, talks: _Conversations, ordinal: int) -> int:
@@ -342,6 +346,14 @@ class CandidateSupply:
         else:
             talks.taken_up = False
             log.error("conversation failed", search=search.id, ordinal=ordinal, exc_info=error)
+
+
+def _remark(search: SearchRecord, talks: _Conversations) -> tuple[SearchState | None, str]:
+    """Return the reason of a search that goes on without models, or that goes on with them again; None if unchanged."""
+    reason = ""
+    if isinstance(talks.silence, BudgetExhausted | PermanentFailure):
+        reason = f"no language model is asked: {talks.silence.detail}; other emitters go on"
+    return (None, "") if reason == search.reason else (SearchState.RUNNING, reason)
 
 
 def _is_fresh(search: SearchRecord, talks: _Conversations) -> bool:

@@ -83,6 +83,7 @@ class LlmGateway:
         self._sent: set[str] = set()
         self._recovered: set[str] = set()
         self._openings = asyncio.Semaphore(OPENINGS)
+        self._cancelled = False
 
     async def __call__(self, prompt: LlmPrompt, purpose: Purpose, backend: str | None = None) -> LlmAnswer:
         """Get an answer to a prompt, as `service.llm.base.LlmClient` defines.
@@ -90,10 +91,17 @@ class LlmGateway:
         If the caller is cancelled, a call under way continues and its answer is stored.
         """
         async with self._openings:
+            if self._cancelled:
+                raise TransientFailure("the service is stopping")
             found, call = await self._open(prompt, purpose, backend)
         if call is None:
             return LlmAnswer(found.id, found.backend, completion_of(found))
         return await self._join(found.id, call)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all backends."""
+        return tuple(status.name for status in self.backends.statuses())
 
     def require(self, terms: LlmSettings) -> None:
         """Check the LLM settings of a search before it starts.
@@ -104,7 +112,8 @@ class LlmGateway:
         known = {status.name: status for status in self.backends.statuses()}
         for name in terms.backends:
             if name not in known:
-                raise InvalidInput(f"'{name}' is not one of: {', '.join(known)}", "llm.backends")
+                detail = f"'{name}' is not a backend; {self.backends.file} has: {', '.join(known)}"
+                raise InvalidInput(detail, "llm.backends")
             if terms.usd is not None and known[name].price is None:
                 detail = f"the price of '{name}' is unknown, so dollars cannot be limited; set it in backends.toml"
                 raise InvalidInput(detail, "llm.usd")
@@ -113,6 +122,15 @@ class LlmGateway:
         """Return those of some backends that take calls now."""
         usable = {status.name for status in self.backends.statuses() if status.disabled_reason is None}
         return tuple(name for name in backends if name in usable)
+
+    def require_open(self, backends: Sequence[str]) -> None:
+        """Check that one of some backends takes calls, as `service.llm.base.LlmClient` defines."""
+        self.backends.choose(backends)
+
+    async def cancel(self) -> None:
+        """Cancel all calls at once, and take no more. A call under way may have been charged, so it counts in full."""
+        self._cancelled = True
+        await end(list(self._running.values()))
 
     async def close(self) -> None:
         """Store paid answers, within `STOP_S`; prompts for people or programs go on waiting."""

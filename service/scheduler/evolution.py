@@ -188,7 +188,9 @@ class Evolution:
     async def _supply_all(self) -> None:
         """Propose candidates for `SUPPLY_S` seconds; searches take turns in proportion to their priority."""
         marks, until = self._cache.marks, time.monotonic() + SUPPLY_S
-        await self._limits_in_flight.look(marks.values())
+        # What nobody runs must not use up the owner's limit.
+        counted = [mark for mark in marks.values() if mark.id in self._heard or not self.search_leases.named_only]
+        await self._limits_in_flight.look(counted)
         mine = await self._cache.those(self._heard, ACTIVE)
         await self._proposing.retain({search.id for search in mine if search.state is SearchState.RUNNING})
         for search, reason in await self._stalled.spent(mine):
