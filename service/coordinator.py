@@ -338,7 +338,7 @@ def _terms(llm_gateway: LlmGateway, request: SearchRequest) -> dict[str, Any] | 
     asking = [name for name in request.emitters if EMITTERS[name].asks]
     if request.llm is None:
         if asking:
-            known = ", ".join(llm_gateway.names)
+            known = ", ".join(status.name for status in llm_gateway.backends.statuses())
             detail = f"the emitter '{asking[0]}' needs backends; {llm_gateway.backends.file} has: {known}"
             raise InvalidInput(detail, "llm")
         return None

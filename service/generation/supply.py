@@ -231,7 +231,7 @@ class CandidateSupply:
             return None, ""
         if counts.candidates >= search.evaluations:
             for template in talks.templates:
-                await self._conclude(template.said, template.first)
+                await _conclude(self._store, template.said, template.first)
             return SearchState.DONE, ""
         if talks.templates:
             return None, ""
@@ -294,7 +294,7 @@ class CandidateSupply:
         if isinstance(said, Proposal) and said.variations:
             talks.templates.append(_Template(name, said, first, list(said.variations)))
         else:
-            await self._conclude(said, first)
+            await _conclude(self._store, said, first)
         if first is None or first.state is not CandidateState.QUEUED:
             return 0
         await self._verdicts.trace(search, operator, first)
@@ -304,7 +304,7 @@ class CandidateSupply:
         """Give a slot to the next variation of the oldest template; duplicates need none."""
         template = talks.templates[0]
         if not template.left:
-            await self._conclude(template.said, template.first)
+            await _conclude(self._store, template.said, template.first)
             talks.templates.pop(0)
             return
         variation = template.left.pop(0)
@@ -314,21 +314,6 @@ class CandidateSupply:
         if candidate is not None:
             room.free, room.added = room.free - 1, room.added + 1
             await self._verdicts.trace(search, operator, candidate)
-
-    async def _conclude(self, said: Proposal | NoProposal, first: CandidateRecord | None) -> None:
-        """Store the outcome of each exchange."""
-        if not said.turns:
-            return
-        *steps, last = said.turns
-        for turn in steps:
-            await self._store.exchanges.conclude(turn.exchange, _outcome(turn.candidate), "", turn.candidate)
-        candidate = first.id if first else last.candidate
-        if isinstance(said, NoProposal):
-            outcome = "unusable" if said.reason else _outcome(candidate)
-            reason = f"{said.reason}: {said.detail}" if said.reason else ""
-        else:
-            outcome, reason = ("candidate" if candidate else "duplicate"), ""
-        await self._store.exchanges.conclude(last.exchange, outcome, reason, candidate)
 
     async def _fall_silent(
         self, search: SearchRecord, talks: _Conversations, ordinal: int, name: str, error: BaseException | None
@@ -346,6 +331,22 @@ class CandidateSupply:
         else:
             talks.taken_up = False
             log.error("conversation failed", search=search.id, ordinal=ordinal, exc_info=error)
+
+
+async def _conclude(store: Store, said: Proposal | NoProposal, first: CandidateRecord | None) -> None:
+    """Store the outcome of each exchange."""
+    if not said.turns:
+        return
+    *steps, last = said.turns
+    for turn in steps:
+        await store.exchanges.conclude(turn.exchange, _outcome(turn.candidate), "", turn.candidate)
+    candidate = first.id if first else last.candidate
+    if isinstance(said, NoProposal):
+        outcome = "unusable" if said.reason else _outcome(candidate)
+        reason = f"{said.reason}: {said.detail}" if said.reason else ""
+    else:
+        outcome, reason = ("candidate" if candidate else "duplicate"), ""
+    await store.exchanges.conclude(last.exchange, outcome, reason, candidate)
 
 
 def _remark(search: SearchRecord, talks: _Conversations) -> tuple[SearchState | None, str]:

@@ -98,11 +98,6 @@ class LlmGateway:
             return LlmAnswer(found.id, found.backend, completion_of(found))
         return await self._join(found.id, call)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of all backends."""
-        return tuple(status.name for status in self.backends.statuses())
-
     def require(self, terms: LlmSettings) -> None:
         """Check the LLM settings of a search before it starts.
 
@@ -238,7 +233,7 @@ class LlmGateway:
                 sent = True
                 self._sent.add(exchange.id)
             completion = await backend.complete(prompt, exchange.id)
-            await self._keep(lambda: self._store.exchanges.answer(exchange.id, _reply(completion), charge=id))
+            await _keep(lambda: self._store.exchanges.answer(exchange.id, _reply(completion), charge=id))
             accounted = True
             return completion
         except LlmRefused as refusal:
@@ -253,7 +248,7 @@ class LlmGateway:
         finally:
             self._sent.discard(exchange.id)
             if not accounted:
-                await self._keep(lambda: self._account_unanswered(exchange, id, sent=sent))
+                await _keep(lambda: self._account_unanswered(exchange, id, sent=sent))
 
     async def _account_unanswered(self, exchange: Exchange, charge: str, *, sent: bool) -> None:
         if sent:
@@ -267,7 +262,7 @@ class LlmGateway:
             await self._store.spending.release(charge)
         else:
             reply = _reply(said, refused=refusal.detail)
-            await self._keep(lambda: self._store.exchanges.answer(exchange.id, reply, charge=charge))
+            await _keep(lambda: self._store.exchanges.answer(exchange.id, reply, charge=charge))
 
     async def _reserve(
         self, id: str, limiter: BackendLimiter, exchange: Exchange, prompt: LlmPrompt, terms: LlmSettings
@@ -316,19 +311,20 @@ class LlmGateway:
                 continue
             await self._store.exchanges.fail(exchange.id, BROKE_OFF, forfeit=charge.id)
 
-    async def _keep(self, write: Callable[[], Awaitable[T]]) -> T:
-        """Store a paid answer, and repeat while the archive does not answer.
 
-        Raises:
-            DatabaseUnavailable: If it still does not answer after `KEEP_TRIES` attempts.
-        """
-        for _ in range(KEEP_TRIES - 1):
-            try:
-                return await write()
-            except DatabaseUnavailable as error:
-                log.error("the archive cannot store an answer; trying again", detail=str(error))
-                await asyncio.sleep(KEEP_PAUSE_S)
-        return await write()
+async def _keep(write: Callable[[], Awaitable[T]]) -> T:
+    """Store a paid answer, and repeat while the archive does not answer.
+
+    Raises:
+        DatabaseUnavailable: If it still does not answer after `KEEP_TRIES` attempts.
+    """
+    for _ in range(KEEP_TRIES - 1):
+        try:
+            return await write()
+        except DatabaseUnavailable as error:
+            log.error("the archive cannot store an answer; trying again", detail=str(error))
+            await asyncio.sleep(KEEP_PAUSE_S)
+    return await write()
 
 
 def _limits(terms: LlmSettings) -> SpendingLimits:
