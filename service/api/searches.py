@@ -82,7 +82,7 @@ async def pause(id: Id, running: Running) -> models.Search:
 
 @router.post("/{id}/resume", dependencies=[needs(Scope.STEER)])
 async def resume(id: Id, running: Running) -> models.Search:
-    """Resume a paused search."""
+    """Resume a paused search, or a done one whose limits leave room. An active search stays as it is."""
     return builders.search_of(await running.resume(id))
 
 

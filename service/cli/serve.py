@@ -43,7 +43,14 @@ def serve(
 ) -> None:
     """Run the coordinator with its REST interface."""
     settings = Settings()
-    asyncio.run(run_service(settings, host or settings.host, settings.port if port is None else port, show_token))
+
+    def ready(url: str, searches: int) -> None:
+        err.print(f"Kernelreef serves at {url} (dashboard; REST under /api/v1)", highlight=False)
+        continued = f"; continues {searches} {'search' if searches == 1 else 'searches'}" if searches else ""
+        err.print(f"data folder {settings.data_dir}{continued}; Ctrl-C ends it", highlight=False)
+
+    at = settings.port if port is None else port
+    asyncio.run(run_service(settings, host or settings.host, at, show_token, ready))
 
 
 def worker(

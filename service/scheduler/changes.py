@@ -1,4 +1,4 @@
-"""Changes to a running search: budget, priority, stop rules, pins, and hints for language models."""
+"""Changes to a search: budget, priority, stop rules, pins, and hints for language models."""
 
 from uuid6 import uuid7
 
@@ -9,10 +9,13 @@ from archive.records import HintRecord, NewHint, NewPin, PinRecord, SearchRecord
 from archive.store import Store
 from service.errors import Conflict, InvalidInput
 from service.events import EventBus, SearchChanged
+from service.generation.stop_rules import stop_reason
 from service.requests import HintRequest, PinRequest, SearchChange
 
 STEERABLE = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
-"""States in which a search can be changed; the others are final."""
+"""States in which a search can be changed while it is open."""
+EXTENSIBLE = (*STEERABLE, SearchState.DONE)
+"""States in which the limits of a search can be changed: with more room, a done search can be resumed."""
 MOST_PINS = 64
 """Maximum number of pins of one search. With more of them, no parent would be preferred any more."""
 MOST_HINTS = 32
@@ -35,10 +38,13 @@ async def change(store: Store, events: EventBus, search: SearchRecord, asked: Se
 async def _steer(store: Store, search: SearchRecord, asked: SearchChange) -> SearchRecord:
     """Give a search another budget, priority or stop rules. Waiting jobs keep their place in the queue.
 
+    A done search stays done until somebody resumes it.
+
     Raises:
-        Conflict: If the search has ended, or has more candidates than the new budget.
+        Conflict: If the search was stopped or failed, or has more candidates than the new budget.
     """
-    _require_open(search)
+    if search.state not in EXTENSIBLE:
+        _require_open(search)
     proposed = (await store.candidates.count(search.id)).candidates
     if asked.evaluations is not None and asked.evaluations < proposed:
         raise Conflict(
@@ -48,10 +54,24 @@ async def _steer(store: Store, search: SearchRecord, asked: SearchChange) -> Sea
     stop = None if asked.stop is None else asked.stop.model_dump(mode="json", exclude_none=True)
     try:
         return await store.searches.change(
-            search.id, evaluations=asked.evaluations, priority=asked.priority, stop=stop, only_in=STEERABLE
+            search.id, evaluations=asked.evaluations, priority=asked.priority, stop=stop, only_in=EXTENSIBLE
         )
     except ArchiveConflict as error:
         raise Conflict(str(error)) from error
+
+
+async def require_room(store: Store, search: SearchRecord) -> None:
+    """Check that the limits of a done search allow it to go on.
+
+    Raises:
+        Conflict: If they do not; says which limit to change.
+    """
+    proposed = (await store.candidates.count(search.id)).candidates
+    if proposed >= search.evaluations:
+        detail = f"the search has used its {search.evaluations} evaluations; give it more, then resume it"
+        raise Conflict(detail)
+    if met := await stop_reason(store, search):
+        raise Conflict(f"the search would end at once: {met}; change its stop rules, then resume it")
 
 
 async def pin(store: Store, search: SearchRecord, asked: PinRequest, author: str) -> PinRecord:

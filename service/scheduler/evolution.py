@@ -188,7 +188,9 @@ class Evolution:
     async def _supply_all(self) -> None:
         """Propose candidates for `SUPPLY_S` seconds; searches take turns in proportion to their priority."""
         fingerprints, until = self._cache.fingerprints, time.monotonic() + SUPPLY_S
-        await self._limits_in_flight.look(fingerprints.values())
+        # A search that nobody runs must not use up its owner's limit.
+        held = self._reported_at if self.search_leases.named_only else fingerprints
+        await self._limits_in_flight.look(fingerprints[id] for id in held if id in fingerprints)
         mine = await self._cache.those(self._reported_at, ACTIVE)
         await self._proposing.retain({search.id for search in mine if search.state is SearchState.RUNNING})
         for search, reason in await self._stalled.spent(mine):
