@@ -15,7 +15,7 @@ from kernelreef import models, streams
 from kernelreef.models import Document
 from kernelreef.packages import Package
 from kernelreef.rooms import room
-from kernelreef.states import SearchState
+from kernelreef.states import CandidateState, SearchState
 from kernelreef.transport import TIMEOUT_S, RestTransport, at
 
 Kind = TypeVar("Kind")
@@ -36,25 +36,64 @@ class SearchOptions(TypedDict, total=False):
     llm: Mapping[str, JsonValue]
     stop: Mapping[str, JsonValue]
     selection: Mapping[str, bool]
+    name: str
+    tags: Sequence[str]
+    notes: str
 
 
 class SearchChanges(TypedDict, total=False):
-    """Changes to an open search; missing values stay as they are.
+    """Changes to a search; missing values stay as they are. Name, tags and notes can be changed after its end, too.
 
-    `stop` takes the place of all rules that there were; an empty one takes them away.
+    `stop` and `tags` replace all that there were; empty ones remove them.
     """
 
     evaluations: int
     priority: int
     stop: Mapping[str, JsonValue]
+    name: str
+    tags: Sequence[str]
+    notes: str
+
+
+class SearchFilters(TypedDict, total=False):
+    """Conditions that listed searches meet, all of them, and their order.
+
+    `tag` is one tag or several; `owner` is a token's id, empty for the machine's own user; `text` is part of a search's
+    name, notes or operator name. `sort` is created, name, operator or best, with a minus sign for the reverse order.
+    """
+
+    state: Sequence[SearchState | str]
+    operator: str
+    device: str
+    owner: str
+    tag: str | Sequence[str]
+    text: str
+    sort: str
+
+
+class CandidateFilters(TypedDict, total=False):
+    """Conditions that listed candidates meet, all of them, and their order.
+
+    `cell` is a cell of `device` that they were offered to, by default of the first device. Without a cell, `device` is
+    one that they are correct on. `text` is part of the source, the note or the reason. `sort` is created or objective,
+    with a minus sign for the reverse order; sorted by their objective, they are those with one.
+    """
+
+    outcome: str
+    emitter: str
+    state: CandidateState | str
+    device: str
+    cell: int
+    text: str
+    sort: str
 
 
 class Connection(TypedDict, total=False):
     """Connection options that differ from the defaults.
 
-    `verify` says whether to check its certificate, or names a file of CA certificates to check it against;
-    `timeout_s` how long an answer may take; `attempts` how often a request is sent; `transport` what carries requests
-    where that is not the network.
+    `verify` is True to check the service's certificate, or a file of CA certificates to check it with. `timeout_s`
+    limits the time of an answer, `attempts` the number of times that a request is sent. `transport` carries requests in
+    place of the network.
     """
 
     verify: bool | str | Path | ssl.SSLContext
@@ -75,8 +114,8 @@ class AsyncReef:
 
         Args:
             url: Address of the service; `REEF_URL`, or this machine's, if not given.
-            token: What says who is calling; `REEF_TOKEN` if not given, nothing if empty.
-            connection: How it is reached.
+            token: API token; `REEF_TOKEN` if not given, none if empty.
+            connection: Connection options.
         """
         url = url or os.environ.get("REEF_URL") or DEFAULT_URL
         token = os.environ.get("REEF_TOKEN") if token is None else token
@@ -104,11 +143,9 @@ class AsyncReef:
         """Return one search."""
         return await self.wire.read(models.Search, at("/searches/{}", id))
 
-    def searches(
-        self, *, state: Sequence[SearchState | str] = (), operator: str | None = None
-    ) -> AsyncIterator[models.Search]:
-        """Iterate over the searches, newest first."""
-        return self.wire.list(models.Search, "/searches", state=tuple(state), operator=operator)
+    def searches(self, **filters: Unpack[SearchFilters]) -> AsyncIterator[models.Search]:
+        """Iterate over the searches, newest first unless `sort` says otherwise."""
+        return self.wire.list(models.Search, "/searches", **filters)
 
     async def progress(self, search: str) -> models.Progress:
         """Return the progress of a search."""
@@ -127,8 +164,12 @@ class AsyncReef:
         return await self._steer(search, "stop")
 
     async def update(self, search: str, **changes: Unpack[SearchChanges]) -> models.Search:
-        """Change the evaluations, the priority (1 to 9) or the stop rules of a search that is open or done."""
+        """Change evaluations, priority (1 to 9) or stop rules of an open or done search, or the labels of any."""
         return await self.wire.act(models.Search, "PATCH", at("/searches/{}", search), dict(changes))
+
+    async def delete(self, search: str) -> None:
+        """Delete an ended search with its candidates and results, for good."""
+        await self.wire.remove(at("/searches/{}", search))
 
     change = update
 
@@ -203,23 +244,20 @@ class AsyncReef:
         """Write a search's fastest elites as an installable package. Traces them on this machine, which needs torch.
 
         Args:
-            search: Whose elites.
-            folder: Where to; nothing may be in it yet.
-            device: Of which device; the search's first if None.
-            backward: A search of the same operator with gradients, whose elites serve where gradients are wanted.
-            name: What to import; `<operator>_kernels` if None.
+            search: Id of the search.
+            folder: Folder to write to; it must be empty.
+            device: Device of the elites; the search's first if None.
+            backward: A search for the same operator with gradients, whose elites serve calls with gradients.
+            name: Name to import; `<operator>_kernels` if None.
         """
         offers = room("service.export.offers")
         package: Package = await offers.package_of(self, search, device=device, backward=backward, name=name)
         package.write(Path(folder))
         return package
 
-    def candidates(
-        self, search: str, *, outcome: str | None = None, emitter: str | None = None
-    ) -> AsyncIterator[models.CandidateSummary]:
-        """Iterate over the candidates of a search, newest first."""
-        address = at("/searches/{}/candidates", search)
-        return self.wire.list(models.CandidateSummary, address, outcome=outcome, emitter=emitter)
+    def candidates(self, search: str, **filters: Unpack[CandidateFilters]) -> AsyncIterator[models.CandidateSummary]:
+        """Iterate over the candidates of a search, newest first unless `sort` says otherwise."""
+        return self.wire.list(models.CandidateSummary, at("/searches/{}/candidates", search), **filters)
 
     async def candidate(self, id: str) -> models.Candidate:
         """Return one candidate: source, variants with their plans in words, and every report."""
@@ -232,7 +270,7 @@ class AsyncReef:
     async def certificate(
         self, candidate: str, *, device: str | None = None, variant: int | None = None, source: bool = True
     ) -> Document:
-        """Return a candidate's certificate: all that its verdict rests on, with or without its source."""
+        """Return a candidate's certificate: all evidence for its verdict, with or without its source."""
         address = at("/candidates/{}/certificate", candidate)
         return await self.wire.read(Document, address, device=device, variant=variant, source=source)
 

@@ -1,13 +1,21 @@
-"""The frozen values that leave the archive. No SQL, no ORM objects: what a caller holds never changes under it.
+"""Records: the frozen values that the archive returns. No SQL, no ORM objects: a record that was read never changes.
 
-Documents of the other room (operator, bundle, report) are kept as JSON text or mappings; the archive stores them and
-never looks inside, except for readings, which descriptors map to coordinates. One file a subject.
+Documents of the protocol (operator, bundle, report) are stored as JSON text or mappings. The archive does not parse
+them, except for readings, which descriptors map to coordinates. One file per subject.
 """
 
 from archive.records.access import AuditRecord, IdempotencyRecord, NewAuditRecord, NewToken, SessionRecord, TokenRecord
 from archive.records.attempts import Attempt, CandidateVerdict, OfferOutcome
 from archive.records.cells import EMPTY_CELL, EliteRecord, Offer, Placement, PlacementRecord, SelectableElite
 from archive.records.guidance import HintRecord, MutationReportRecord, NewHint, NewPin, PinRecord
+from archive.records.listings import (
+    CANDIDATE_SORTS,
+    SEARCH_SORTS,
+    CandidateFilter,
+    Listed,
+    SearchFilter,
+    SortKey,
+)
 from archive.records.prompts import (
     BudgetRecord,
     Charge,
@@ -36,6 +44,7 @@ from archive.records.searches import (
     AxisRecord,
     BundleRecord,
     CandidateRecord,
+    MeasuredBaselines,
     NewCandidate,
     NewReport,
     NewSearch,
@@ -61,8 +70,10 @@ from archive.records.views import (
 from kernelreef.states import CandidateState, SearchState
 
 __all__ = [
+    "CANDIDATE_SORTS",
     "EMPTY_CELL",
     "PRIORITY",
+    "SEARCH_SORTS",
     "SEED_EMITTER",
     "Attempt",
     "AuditRecord",
@@ -70,6 +81,7 @@ __all__ = [
     "AxisStride",
     "BudgetRecord",
     "BundleRecord",
+    "CandidateFilter",
     "CandidateRecord",
     "CandidateRow",
     "CandidateState",
@@ -84,8 +96,10 @@ __all__ = [
     "ExchangeSummary",
     "HintRecord",
     "IdempotencyRecord",
+    "Listed",
     "LlmReply",
     "MapCell",
+    "MeasuredBaselines",
     "Milestone",
     "MutationReportRecord",
     "NewAuditRecord",
@@ -112,6 +126,7 @@ __all__ = [
     "RemoteWorkerState",
     "Retrace",
     "SearchCounts",
+    "SearchFilter",
     "SearchFingerprint",
     "SearchLease",
     "SearchRecord",
@@ -119,6 +134,7 @@ __all__ = [
     "SearchVersion",
     "SelectableElite",
     "SessionRecord",
+    "SortKey",
     "SpendingLimits",
     "StrategyStatsRecord",
     "TokenRecord",

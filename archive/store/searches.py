@@ -1,22 +1,22 @@
-"""Searches and where they stand."""
+"""Searches and their states."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Update, insert, update
+from sqlalchemy import Update, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.column_types import now
 from archive.errors import RecordConflict, RecordNotFound
-from archive.records import NewSearch, SearchRecord, SearchState
+from archive.records import MeasuredBaselines, NewSearch, SearchRecord, SearchState
 from archive.store.engine import Database, select_record
 from archive.store.search_leases import require_held
-from archive.tables import counters, searches
+from archive.tables import candidates, counters, elites, milestones, placements, search_tags, searches
 
 
 class SearchStore:
-    """Runs, from preparing to done."""
+    """Searches, from preparing to done."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -39,6 +39,7 @@ class SearchStore:
         )
         async with self._database.write() as connection:
             await connection.execute(insert(searches).values(vars(search)))
+            await _tag(connection, new.id, new.tags)
             await connection.execute(
                 insert(counters).values(search=new.id, proposals=0, candidates=0, evaluated=0, device_ms=0)
             )
@@ -65,11 +66,11 @@ class SearchStore:
         """Move a search to a state.
 
         Args:
-            id: Which search.
-            state: Where to.
-            reason: Why, for a person.
-            only_from: States it may come from; any if empty.
-            holder: Who must hold its tenure; None if nobody need.
+            id: Id of the search.
+            state: The new state.
+            reason: Reason, for people.
+            only_from: States that it may be in before; any if empty.
+            holder: Id of the coordinator that must hold its lease; None to skip this check.
 
         Raises:
             RecordNotFound: If there is no such search.
@@ -87,7 +88,7 @@ class SearchStore:
         return search
 
     async def set_graphs(self, id: str, graphs: Sequence[Mapping[str, Any]]) -> None:
-        """Keep the reference graphs.
+        """Store the reference graphs.
 
         Raises:
             RecordNotFound: If there is no such search.
@@ -108,10 +109,10 @@ class SearchStore:
         """Change a search's evaluations, priority or stop rules; None keeps a value.
 
         Args:
-            id: Which search.
-            evaluations: Evaluations that it may make in all.
-            priority: Its share beside its owner's other searches, 1 to 9.
-            stop: When it ends before its budget is used, in place of what was said before; an empty mapping for never.
+            id: Id of the search.
+            evaluations: Maximum number of evaluations in all.
+            priority: Weight among its owner's searches, 1 to 9.
+            stop: Stop rules, in place of the earlier ones; an empty mapping removes them.
             only_in: States in which it may be changed; any if empty.
 
         Raises:
@@ -126,36 +127,86 @@ class SearchStore:
             changed = (await connection.execute(statement)).rowcount
             search = await _get(connection, id)
         if not changed:
-            raise RecordConflict(f"search {id} is {search.state.value}; it stays as it is")
+            raise RecordConflict(f"search {id} is {search.state.value}; it cannot be changed")
+        return search
+
+    async def relate(self, id: str, device: str, baselines: MeasuredBaselines) -> bool:
+        """Keep the baselines of a device, and turn its objectives from those over the pacer into those over them.
+
+        Returns False, and changes nothing, if the device has baselines. All in one transaction.
+
+        Raises:
+            RecordNotFound: If there is no such search.
+        """
+        async with self._database.write() as connection:
+            await connection.execute(_change(id))  # Locks the row.
+            search = await _get(connection, id)
+            if device in search.baselines:
+                return False
+            known = {**search.baselines, device: baselines}
+            await connection.execute(update(searches).where(searches.c.id == id).values(baselines=known))
+            await _scale(connection, search, device, baselines)
+        return True
+
+    async def label(
+        self, id: str, *, name: str | None = None, tags: Sequence[str] | None = None, notes: str | None = None
+    ) -> SearchRecord:
+        """Change a search's name, tags or notes, in whatever state it is; None keeps a value.
+
+        Raises:
+            RecordNotFound: If there is no such search.
+        """
+        given = {"name": name, "tags": None if tags is None else tuple(dict.fromkeys(tags)), "notes": notes}
+        async with self._database.write() as connection:
+            await connection.execute(
+                _change(id).values({column: value for column, value in given.items() if value is not None})
+            )
+            search = await _get(connection, id)
+            if tags is not None:
+                await connection.execute(delete(search_tags).where(search_tags.c.search == id))
+                await _tag(connection, id, tags)
         return search
 
     # Last, because from here on `list` means this method.
-    async def list(
-        self,
-        *,
-        limit: int = 50,
-        before: str | None = None,
-        states: Collection[SearchState] = (),
-        operator: str | None = None,
-    ) -> list[SearchRecord]:
-        """Searches, newest first.
-
-        Args:
-            limit: Most to return.
-            before: Only those older than the search of this id.
-            states: Only those in one of these states; all if empty.
-            operator: Only those for operators of this name.
-        """
+    async def list(self, *, limit: int = 50, states: Collection[SearchState] = ()) -> list[SearchRecord]:
+        """Return the newest searches; only those in one of `states` if any are given."""
         statement = select_record(searches, SearchRecord).order_by(searches.c.id.desc()).limit(limit)
-        if before is not None:
-            statement = statement.where(searches.c.id < before)
         if states:
             statement = statement.where(searches.c.state.in_(states))
-        if operator is not None:
-            statement = statement.where(searches.c.operator_name == operator)
         async with self._database.read() as connection:
             rows = (await connection.execute(statement)).all()
         return [SearchRecord(**row._asdict()) for row in rows]
+
+
+async def _tag(connection: AsyncConnection, id: str, tags: Sequence[str]) -> None:
+    if tags:
+        rows = [{"search": id, "tag": tag} for tag in dict.fromkeys(tags)]
+        await connection.execute(insert(search_tags), rows)
+
+
+async def _scale(connection: AsyncConnection, search: SearchRecord, device: str, by: MeasuredBaselines) -> None:
+    """Multiply all objectives of a device, with their bounds."""
+    for table in (elites, placements):
+        scaled = {
+            "objective": table.c.objective * by.low,
+            "low": table.c.low * by.low,
+            "mid": table.c.mid * by.mid,
+            "high": table.c.high * by.high,
+        }
+        here = table.c.search == search.id, table.c.device == device
+        await connection.execute(update(table).where(*here).values(scaled))
+    here = milestones.c.search == search.id, milestones.c.device == device
+    scaled = {"best": milestones.c.best * by.low, "qd_score": milestones.c.qd_score * by.low}
+    await connection.execute(update(milestones).where(*here).values(scaled))
+    judged = select(candidates.c.id, candidates.c.objectives).where(
+        candidates.c.search == search.id, candidates.c.outcome.is_not(None)
+    )
+    for row in (await connection.execute(judged)).all():
+        if device in row.objectives:
+            values = {"objectives": {**row.objectives, device: row.objectives[device] * by.low}}
+            if device == search.devices[0]:
+                values["objective"] = values["objectives"][device]
+            await connection.execute(update(candidates).where(candidates.c.id == row.id).values(values))
 
 
 def _change(id: str) -> Update:

@@ -1,7 +1,7 @@
-"""The tables, private to the archive: one file a subject, a line here for each table.
+"""The tables, private to the archive: one file per subject, and one line here per table.
 
-Columns are named like the fields of the records that leave the room. Whatever is asked often has an index that answers
-it, and whatever is counted has a counter: no query's cost grows with the number of candidates.
+Columns are named like the fields of the records. Every frequent query has an index, and every count has a counter: no
+query's cost grows with the number of candidates.
 """
 
 from archive.tables.access import audit, idempotency_replies, sessions, tokens
@@ -13,6 +13,7 @@ from archive.tables.retraces import retraces
 from archive.tables.schema import metadata
 from archive.tables.search_leases import coordinators, search_leases
 from archive.tables.searches import (
+    RANKED,
     UNFINISHED,
     bundles,
     candidate_parents,
@@ -22,12 +23,14 @@ from archive.tables.searches import (
     operators,
     placements,
     reports,
+    search_tags,
     searches,
     tallies,
     variants,
 )
 
 __all__ = [
+    "RANKED",
     "RESERVED",
     "UNFINISHED",
     "audit",
@@ -54,6 +57,7 @@ __all__ = [
     "reports",
     "retraces",
     "search_leases",
+    "search_tags",
     "searches",
     "sessions",
     "tallies",

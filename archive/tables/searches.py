@@ -1,4 +1,4 @@
-"""Tables of searches: what was asked, proposed, reported and kept."""
+"""Tables of searches: requests, candidates, variants, bundles, reports and cells."""
 
 from typing import Any
 
@@ -16,21 +16,27 @@ from sqlalchemy import (
 )
 
 from archive.column_types import CompressedColumn, EnumColumn, JsonColumn, TextColumn, TimestampColumn
-from archive.records import PRIORITY, AxisRecord, CandidateState, Placement, SearchState
+from archive.records import PRIORITY, AxisRecord, CandidateState, MeasuredBaselines, Placement, SearchState
 from archive.tables.schema import metadata, sequence
 
 UNFINISHED = text("state <> 'judged'")
 """Condition of the partial index on candidates; queries must repeat it word for word for the index to be used."""
+RANKED = text("objective IS NOT NULL")
+"""Condition of the partial indexes by which candidates are sorted by their objective; likewise."""
 
 
 def _axes(parsed: list[dict[str, Any]]) -> tuple[AxisRecord, ...]:
     return tuple(AxisRecord(**axis) for axis in parsed)
 
 
+def _baselines(parsed: dict[str, Any]) -> dict[str, MeasuredBaselines]:
+    return {device: MeasuredBaselines(**figures) for device, figures in parsed.items()}
+
+
 def _challenger() -> list[Column[Any]]:
     """Columns of an elite and its history about the offered candidate."""
     return [
-        Column("candidate", Text, ForeignKey("candidates.id"), nullable=False),
+        Column("candidate", Text, ForeignKey("candidates.id"), nullable=False, index=True),
         Column("variant", Integer, nullable=False),
         Column("bundle", Text, nullable=False),
         Column("job", Text, nullable=False),
@@ -69,17 +75,32 @@ searches = Table(
     Column("llm", JsonColumn(dict)),
     Column("stop", JsonColumn(dict)),
     Column("selection", JsonColumn(dict)),
+    Column("baselines", JsonColumn(_baselines), nullable=False, server_default="{}"),
     Column("state", EnumColumn(SearchState), nullable=False),
     Column("reason", TextColumn, nullable=False),
     Column("created_at", TimestampColumn, nullable=False),
     Column("updated_at", TimestampColumn, nullable=False),
     Column("owner", Text, nullable=False, server_default=""),
     Column("priority", Integer, nullable=False, server_default=str(PRIORITY)),
+    Column("name", TextColumn, nullable=False, server_default=""),
+    Column("tags", JsonColumn(tuple), nullable=False, server_default="[]"),
+    Column("notes", TextColumn, nullable=False, server_default=""),
     Index(None, "state", "id"),
     Index(None, "operator_name", "id"),
+    Index(None, "owner", "id"),
+    Index(None, "name", "id"),
 )
 
-# Apart from searches, whose rows are wide: SQLite would write the graphs again with every candidate.
+# Searches by tag; their own column has the same in their order.
+search_tags = Table(
+    "search_tags",
+    metadata,
+    Column("search", Text, ForeignKey("searches.id"), primary_key=True),
+    Column("tag", Text, primary_key=True),
+    Index(None, "tag", "search"),
+)
+
+# Separate from searches, whose rows are wide: SQLite would write the graphs again with every candidate.
 counters = Table(
     "counters",
     metadata,
@@ -90,7 +111,7 @@ counters = Table(
     Column("device_ms", BigInteger, nullable=False, server_default="0"),
 )
 
-# How often an event of `archive.progress`, or an outcome, happened to an emitter; device "" where it is about none.
+# Counts of events of `archive.progress`, and of outcomes, by emitter; device "" if an event is about none.
 tallies = Table(
     "tallies",
     metadata,
@@ -127,9 +148,19 @@ candidates = Table(
     Index(None, "search", "emitter", "ordinal"),
     Index(None, "search", "outcome", "ordinal"),
     Index("ix_candidates_unfinished", "search", "ordinal", sqlite_where=UNFINISHED, postgresql_where=UNFINISHED),
+    Index("ix_candidates_ranked", "search", "objective", "ordinal", sqlite_where=RANKED, postgresql_where=RANKED),
+    Index(
+        "ix_candidates_ranked_emitter",
+        "search",
+        "emitter",
+        "objective",
+        "ordinal",
+        sqlite_where=RANKED,
+        postgresql_where=RANKED,
+    ),
 )
 
-# Candidates by whom they came of; their own column has the same in their order. A parent may be of no archive.
+# Candidates by parent; a candidate's own column has its parents in order. A parent may be unknown to the archive.
 candidate_parents = Table(
     "candidate_parents",
     metadata,
@@ -152,7 +183,7 @@ variants = Table(
     Column("candidate", Text, ForeignKey("candidates.id"), primary_key=True),
     Column("index", Integer, primary_key=True, autoincrement=False),
     Column("configuration", JsonColumn(dict), nullable=False),
-    Column("bundle", Text, ForeignKey("bundles.identity")),
+    Column("bundle", Text, ForeignKey("bundles.identity"), index=True),
     Column("outcome", Text),
     Column("reason", TextColumn, nullable=False),
     Column("line", Integer),
@@ -163,7 +194,7 @@ reports = Table(
     metadata,
     sequence(),
     Column("job", Text, nullable=False, unique=True),
-    Column("search", Text, ForeignKey("searches.id"), nullable=False),
+    Column("search", Text, ForeignKey("searches.id"), nullable=False, index=True),
     Column("candidate", Text, ForeignKey("candidates.id"), nullable=False),
     Column("variant", Integer, nullable=False),
     Column("bundle", Text, nullable=False),

@@ -23,7 +23,10 @@ NDJSON = "application/x-ndjson"
     dependencies=[needs(Scope.READ)],
     response_class=StreamingResponse,
     responses={
-        200: {"content": {NDJSON: {}}, "description": "One JSON object per line: see docs/reference/trajectories.md."}
+        200: {
+            "content": {NDJSON: {"schema": {"type": "string"}}},
+            "description": "One JSON object per line: see docs/reference/trajectories.md.",
+        }
     },
 )
 async def steps(
@@ -32,7 +35,7 @@ async def steps(
     which: Annotated[Which, Query(alias="filter", description="`gains`: correct and certainly faster.")] = "all",
     rewards: Annotated[bool, Query(description="Fill in rewards, and omit steps without one.")] = False,
 ) -> StreamingResponse:
-    """Stream all judged steps of a search, one JSON object per line."""
+    """Stream all evaluated steps of a search, one JSON object per line."""
     return StreamingResponse(_lines(running.store, search, which, rewards=rewards), media_type=NDJSON)
 
 

@@ -11,7 +11,7 @@ from service.certificates.builder import CertificateEvidence, certify
 from service.certificates.document import Certificate
 from service.evaluation.promotion import first_benchmark
 from service.evaluation.reference_seed import ReferenceSeed
-from service.evaluation.reports import last_words, reports_on
+from service.evaluation.reports import latest_reports, reports_on
 from workers.protocol import Operator, Outcome, Report
 
 
@@ -38,10 +38,10 @@ class Certifier:
         """
         candidate = await self._store.candidates.get(id)
         search = await self._store.searches.get(candidate.search)
-        reports = await reports_on(self._store, id)
+        reports = await reports_on(self._store, id, search)
         found = [
             report
-            for report in last_words(reports)
+            for report in latest_reports(reports)
             if report.outcome is Outcome.CORRECT
             and (device is None or report.device.name == device)
             and (variant is None or report.variant == variant)
@@ -56,7 +56,7 @@ class Certifier:
     async def of_elite(self, search: SearchRecord, elite: EliteRecord) -> Certificate | None:
         """Certify an elite; returns None if the archive has lost its report."""
         candidate = await self._store.candidates.get(elite.candidate)
-        reports = await reports_on(self._store, elite.candidate)
+        reports = await reports_on(self._store, elite.candidate, search)
         report = next((each for each in reports if each.job == elite.job), None)
         return None if report is None else certify(await self._claim(search, candidate, report, reports))
 

@@ -224,9 +224,9 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     )
     places, best, milestones, recent = await asyncio.gather(
         load_cells(running.store, search, view),
-        views.marks(search.id, view.device, search.axes_version, limit=1),
+        views.top_elites(search.id, view.device, search.axes_version, limit=1),
         views.milestones(search.id, view.device, spacing=spacing_for(counts.evaluated, POINTS)),
-        views.candidate_rows(search.id, limit=RECENT),
+        running.store.listings.candidates(search.id, limit=RECENT),
     )
     found = await asyncio.gather(
         *(running.store.elites.progress(search.id, device, cells) for device in search.devices)
@@ -245,12 +245,12 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
             view=view,
             map=draw(search, view, places, now, pins=[pin for pin in pins if pin.device == view.device]),
             provenance=said,
-            caption=in_words(view.device),
+            caption=in_words(view.device, relative_to(view.device, search)),
         ),
         draw_charts(search, view, milestones, here, spent),
         _emitters(search, view.device, here, await read_stats(running.store, search)),
         OutcomeTable(search.id, _shares(here)),
-        RecentCandidates(search.id, view.device, said, tuple(recent)),
+        RecentCandidates(search.id, view.device, said, recent.items),
         GuidancePanel(search.id, view.device, tuple(pins), tuple(hints), bool(actions_in(search.state))),
         spending,
     )
@@ -300,7 +300,7 @@ def _status(
         best=best,
         progress=progress[view.device],
         provenance=provenance(view.device),
-        relative_to=relative_to(view.device),
+        relative_to=relative_to(view.device, search),
         missing_workers=tuple(missing_workers),
         tabs=tabs,
     )

@@ -112,8 +112,8 @@ class Overview(HtmlPage):
 
 async def load_overview_parts(running: Coordinator, before: str | None) -> tuple[PoolStatus, SearchList]:
     """Load the live parts of the first page."""
-    found = await running.store.searches.list(limit=SHOWN + 1, before=before)
-    shown = found[:SHOWN]
+    found = await running.store.listings.searches(after=(before,) if before else None, limit=SHOWN)
+    shown = found.items
     entries = await asyncio.gather(*(_entry(running, search) for search in shown))
     workers, depth = await running.workers(), await running.queue_depth()
     active = (SearchState.RUNNING, SearchState.PREPARING)
@@ -123,7 +123,7 @@ async def load_overview_parts(running: Coordinator, before: str | None) -> tuple
         jobs=sum(depth.values()),
         running=sum(search.state in active for search in shown),
     )
-    older = f"/?before={shown[-1].id}" if len(found) > SHOWN else None
+    older = f"/?before={shown[-1].id}" if found.after else None
     return pool, SearchList(tuple(entries), older, before is None)
 
 
@@ -143,7 +143,7 @@ async def _find(running: Coordinator, search: SearchRecord, device: str, counts:
     return BestResult(
         device=device,
         provenance=provenance(device),
-        relative_to=relative_to(device),
+        relative_to=relative_to(device, search),
         best=best.mid if best else None,
         low=best.low if best else None,
         high=best.high if best else None,
@@ -217,4 +217,5 @@ async def _form(
     running: Coordinator, sent: SubmittedForm | None = None, error: InvalidInput | ValidationError | None = None
 ) -> NewSearchForm:
     served = [worker.device for worker in await running.workers() if worker.device]
-    return start_form(running.operators(), served, sent, wrong_fields(error) if error else None)
+    unverified = await running.capabilities.unverified(served)
+    return start_form(running.operators(), served, sent, wrong_fields(error) if error else None, unverified)

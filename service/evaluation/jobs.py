@@ -27,6 +27,8 @@ DRAFT_S = 60.0
 
 AGAIN = "again"
 """Placeholder for a confirm's incumbent, in a measure job that repeats an untrusted host's report."""
+BASELINES = "baselines"
+"""Placeholder for a confirm's incumbent, in a measure job of the reference seed that waits for the baselines."""
 
 PARSED_KEPT = 64
 """Maximum number of searches whose parsed reference graphs are in memory, each some tens of kilobytes."""
@@ -70,10 +72,10 @@ class EvaluationCase(JobSubject):
         return is_reference_seed(self.candidate)
 
     def job(self, incumbent: str | None = None) -> str:
-        """Return the id of the job that measures it, measures it `AGAIN`, or confirms it against an incumbent."""
-        if incumbent is None or incumbent == AGAIN:
+        """Return the id of the job that measures it, for whatever purpose, or confirms it against an incumbent."""
+        if incumbent in (None, AGAIN, BASELINES):
             id = measure_id(self.candidate.id, self.variant, self.device.name)
-            return id if incumbent is None else f"{id}:{AGAIN}"
+            return id if incumbent is None else f"{id}:{incumbent}"
         return confirm_id(self.candidate.id, self.variant, self.device.name, incumbent)
 
 
@@ -112,19 +114,19 @@ def confirm_id(candidate: str, variant: int, device: str, incumbent: str) -> str
     return f"{candidate}:{variant}:{device}:confirm:{incumbent}"
 
 
-def final_id(case: EvaluationCase, errand: str = FINAL) -> str:
+def final_id(case: EvaluationCase, purpose: str = FINAL) -> str:
     """Return the id of the job that examines a finalist, or of one that traces it first."""
-    return f"{case.candidate.id}:{case.variant}:{case.device.name}:{errand}"
+    return f"{case.candidate.id}:{case.variant}:{case.device.name}:{purpose}"
 
 
-def errand_of(job: str) -> str:
+def purpose_of(job: str) -> str:
     """Return the last part of a job's id."""
     return job.rpartition(":")[2]
 
 
 def is_final(job: str) -> bool:
     """Return True if a job is about a finalist."""
-    return errand_of(job) in (FINAL, FINAL_TRACE, NEAR_TRACE)
+    return purpose_of(job) in (FINAL, FINAL_TRACE, NEAR_TRACE)
 
 
 def finalist_of(job: str) -> tuple[str, int, Device]:
@@ -140,10 +142,10 @@ def finalist_of(job: str) -> tuple[str, int, Device]:
 def incumbent_of(report: Report) -> str | None:
     """Return the bundle that a report confirms its challenger against, `EMPTY_CELL` if there was no holder.
 
-    Returns None for a first measurement, and `AGAIN` if it repeats an untrusted host's report.
+    Returns None for a first measurement, and its purpose for another one: `AGAIN` or `BASELINES`.
     """
-    last = errand_of(report.job)
-    return last if report.kind == "confirm" or last == AGAIN else None
+    last = purpose_of(report.job)
+    return last if report.kind == "confirm" or last in (AGAIN, BASELINES) else None
 
 
 def target_of(search: SearchRecord) -> str:
@@ -199,11 +201,11 @@ def retrace_job(search: SearchRecord, operator: Operator, candidate: CandidateRe
     return job.model_copy(update={"id": retrace_id(candidate.id), "deadline_s": 2 * job.deadline_s})
 
 
-def measure_job(case: EvaluationCase, bundle: Bundle, pacer: Bundle | None, errand: str | None = None) -> MeasureJob:
+def measure_job(case: EvaluationCase, bundle: Bundle, pacer: Bundle | None, purpose: str | None = None) -> MeasureJob:
     """Judge one variant on one device; only `model` devices are sent the source, only those that measure a pacer."""
     # The parts were validated when they were read; validating a bundle again takes as long as all else about a report.
     job = MeasureJob.model_construct(
-        id=case.job(errand),
+        id=case.job(purpose),
         search=case.search.id,
         candidate=case.candidate.id,
         variant=case.variant,
@@ -213,6 +215,7 @@ def measure_job(case: EvaluationCase, bundle: Bundle, pacer: Bundle | None, erra
         device=case.device,
         source=case.candidate.source if case.device.kind == "model" else None,
         pacer=pacer,
+        waits_for_baselines=purpose == BASELINES,
     )
     return job.model_copy(update={"deadline_s": MEASURED_DEADLINE_S}) if case.device.measures else job
 
@@ -233,11 +236,11 @@ def confirm_job(case: EvaluationCase, challenger: Bundle, incumbent: Bundle | No
     )
 
 
-def final_trace_job(case: EvaluationCase, random: Sequence[Shape], errand: str = FINAL_TRACE) -> TraceJob:
+def final_trace_job(case: EvaluationCase, random: Sequence[Shape], purpose: str = FINAL_TRACE) -> TraceJob:
     """Trace a finalist again, at its search's shapes and at random ones, and export the reference at all of them."""
     job = trace_job(case.search, case.operator, case.candidate)
     shapes = (*job.shapes, *random)
-    update = {"id": final_id(case, errand), "shapes": shapes, "references": True, "deadline_s": FINAL_TRACE_S}
+    update = {"id": final_id(case, purpose), "shapes": shapes, "references": True, "deadline_s": FINAL_TRACE_S}
     return job.model_copy(update=update)
 
 

@@ -2,20 +2,28 @@
 
 from collections.abc import Iterable
 
-from archive.records import NewReport
+from archive.records import NewReport, SearchRecord
 from archive.store import Store
 from service.evaluation.jobs import FINAL, EvaluationCase
+from service.evaluation.speedups import completed
 from workers.protocol import Outcome, Report, Trust
 
 
-async def reports_on(store: Store, candidate: str) -> list[Report]:
-    """Return all reports on a candidate, oldest first, except its finalist examinations."""
+async def reports_on(store: Store, candidate: str, search: SearchRecord | None = None) -> list[Report]:
+    """Return all reports on a candidate, oldest first, except its finalist examinations.
+
+    Args:
+        store: The archive.
+        candidate: Id of the candidate.
+        search: Its search, to add the baselines to reports that came before them; None for the reports as they came.
+    """
     reports = (Report.model_validate_json(document) for document in await store.reports.of_candidate(candidate))
-    return [report for report in reports if report.kind != FINAL]
+    found = [report for report in reports if report.kind != FINAL]
+    return found if search is None else [completed(report, search) for report in found]
 
 
 def is_unverified(report: Report) -> bool:
-    """Return True if a report has trust C or D: its host is untrusted or could guarantee no more."""
+    """Return True if a report has trust C or D: its worker is untrusted or could not guarantee more."""
     return report.trust in (Trust.C, Trust.D)
 
 
@@ -24,26 +32,26 @@ def is_about_source(report: Report) -> bool:
     return report.outcome is Outcome.NOT_INTERPRETABLE
 
 
-def addressed(report: Report, case: EvaluationCase, errand: str | None) -> Report:
+def addressed(report: Report, case: EvaluationCase, purpose: str | None) -> Report:
     """Copy a report to a case with an equal bundle. A copy for another job counts no device time.
 
     Args:
         report: Report on the equal bundle.
         case: The case that gets it.
-        errand: Value that `incumbent_of` will return for it.
+        purpose: Value that `incumbent_of` will return for it.
     """
     return report.model_copy(
         update={
-            "job": case.job(errand),
+            "job": case.job(purpose),
             "search": case.search.id,
             "candidate": case.candidate.id,
             "variant": case.variant,
-            "stages_s": report.stages_s if report.job == case.job(errand) else {},
+            "stages_s": report.stages_s if report.job == case.job(purpose) else {},
         }
     )
 
 
-def last_words(reports: Iterable[Report]) -> list[Report]:
+def latest_reports(reports: Iterable[Report]) -> list[Report]:
     """Return the latest report for each variant and device, ignoring later ones with `worker_lost`.
 
     A finalist's examination is left out: it says nothing about speed, and a failed finalist holds no cell.

@@ -31,12 +31,15 @@ log = structlog.get_logger(__name__)
 
 
 class UnitOfWork:
-    """Pending writes, jobs and events of one coordinator. All of them are dropped if a commit fails."""
+    """Pending writes, jobs and events of one coordinator. All of them are dropped if a commit fails.
+
+    `events` is the bus, for what is published at once.
+    """
 
     def __init__(self, store: Store, dispatcher: Dispatcher, events: EventBus) -> None:
         self._store = store
         self._dispatcher = dispatcher
-        self._events = events
+        self.events = events
         self._batch = store.batch()
         self._reports: dict[str, list[Report]] = {}
         self._bundles: dict[str, Bundle] = {}
@@ -105,7 +108,7 @@ class UnitOfWork:
         return self._reports[candidate]
 
     async def measures(self, about: ReportKey) -> list[Report]:
-        """Read the first `measure` reports on equal bundles, oldest first, except outcomes in `NO_WORD`."""
+        """Read the first `measure` reports on equal bundles, oldest first, except outcomes in `INCONCLUSIVE`."""
         return [Report.model_validate_json(document) for document in await self._batch.measures(about)]
 
     async def bundle(self, identity: str) -> Bundle:
@@ -162,7 +165,7 @@ class UnitOfWork:
         """Commit, then offer a challenger at once."""
         await self.commit()
         placement = await self._store.elites.offer(offer)
-        self._tell(offer, placement)
+        self._publish(offer, placement)
         return placement
 
     def send(self, job: Job, *, reserved: bool = False) -> None:
@@ -180,10 +183,10 @@ class UnitOfWork:
         self._forget()
         settled = await self._batch.flush()
         for offer, placement in settled.placements:
-            self._tell(offer, placement)
+            self._publish(offer, placement)
         for candidate, event in judged.items():
             if candidate in settled.evaluated:
-                self._events.publish(event)
+                self.events.publish(event)
         if jobs:
             await self._dispatcher.submit_all(jobs)
         for job, _ in jobs:
@@ -199,9 +202,9 @@ class UnitOfWork:
         self._jobs, self._judged = [], {}
         self._reports, self._bundles, self._identities = {}, {}, {}
 
-    def _tell(self, offer: Offer, placement: Placement) -> None:
+    def _publish(self, offer: Offer, placement: Placement) -> None:
         if placement in (Placement.NEW, Placement.IMPROVED):
-            self._events.publish(
+            self.events.publish(
                 ElitePromoted(
                     search=offer.search,
                     device=offer.device,

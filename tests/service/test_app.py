@@ -194,8 +194,7 @@ async def test_the_document_describes_every_error(client: httpx.AsyncClient) -> 
 
 
 async def test_nothing_is_loaded_from_elsewhere(client: httpx.AsyncClient) -> None:
-    for page in ("/docs", "/redoc"):
-        assert (await client.get(page)).status_code == 404
+    assert (await client.get("/redoc")).status_code == 404
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Devices, as specs, the archive and reports name them: a hardware class and how times come about."""
+"""Devices, as named in specs, archive and reports: a hardware class, and the provenance of times."""
 
 import re
 from dataclasses import dataclass
@@ -7,16 +7,14 @@ from typing import Literal, Self
 from pydantic import model_serializer, model_validator
 
 from workers.protocol.base import WireModel
-
-DEVICE_TARGETS = {
-    "a100": "sm_80",
-    "l40s": "sm_89",
-    "h100": "sm_90",
-    "h200": "sm_90",
-    "b200": "sm_100",
-    "mi300x": "gfx942",
-}
-"""Compile target of each hardware class; the class comes from the driver's name of the card."""
+from workers.protocol.card import (
+    SHARED_NAMES,
+    TESTED_CLASSES,
+    class_of_card,
+    plain_class,
+    similar_classes,
+    target_of_class,
+)
 
 
 class Device(WireModel):
@@ -36,12 +34,16 @@ class Device(WireModel):
     @staticmethod
     def _split(name: str) -> dict[str, str]:
         kind, _, subject = name.rpartition(":")
-        if kind not in ("", "model", "recorded") or not re.fullmatch(r"[a-z0-9_]+", subject):
+        if kind not in ("", "model", "recorded") or not re.fullmatch(r"[a-z0-9_]{1,64}", subject):
             raise ValueError(
                 f"'{name}' is no device; write a hardware class (h200), model:<target> or recorded:<class>"
             )
-        if kind != "model" and subject not in DEVICE_TARGETS:
-            raise ValueError(f"'{subject}' is no hardware class; known: {', '.join(DEVICE_TARGETS)}")
+        if kind != "model":
+            subject = plain_class(subject)
+            if subject in SHARED_NAMES:
+                raise ValueError(f"several products are called {subject}; add the memory size, as in rtx3080_10gb")
+            if target_of_class(subject) is None:
+                raise ValueError(_no_class(subject))
         return {"kind": kind or "cuda", "subject": subject}
 
     @model_serializer
@@ -53,13 +55,13 @@ class Device(WireModel):
         """Read a device's name.
 
         Raises:
-            ValueError: If the name is not a device; the message says what would be.
+            ValueError: If the name is not a device; the message lists valid names.
         """
         return cls.model_validate(cls._split(name))
 
     @property
     def name(self) -> str:
-        """The device as specs, archive and reports write it."""
+        """Name of the device in specs, archive and reports."""
         return self.subject if self.kind == "cuda" else f"{self.kind}:{self.subject}"
 
     @property
@@ -68,23 +70,28 @@ class Device(WireModel):
         return self.kind == "cuda"
 
     @property
+    def is_tested(self) -> bool:
+        """True if it does not measure, or the project itself has judged on this hardware class."""
+        return not self.measures or self.subject in TESTED_CLASSES
+
+    @property
     def traced_at(self) -> str:
-        """Place where its candidates are traced: its target, or the recording itself, for which nothing compiles."""
+        """Place where its candidates are traced: its target, or the recording itself, which needs no compiler."""
         return self.name if self.kind == "recorded" else self.target
 
     @property
     def target(self) -> str:
         """The compile target, such as `sm_90`."""
-        return self.subject if self.kind == "model" else DEVICE_TARGETS[self.subject]
+        return self.subject if self.kind == "model" else target_of_class(self.subject) or ""
 
 
 @dataclass(frozen=True)
 class CardShare:
-    """A bench's place at a card of this machine: `cuda:0`, or `cuda:0/3` where three benches share the card.
+    """An executor's share of a card of this machine: `cuda:0`, or `cuda:0/3` if three executors share the card.
 
     Attributes:
         card: Number of the card.
-        sharers: How many benches there are at it.
+        sharers: Number of executors that share it.
     """
 
     card: int = 0
@@ -92,10 +99,10 @@ class CardShare:
 
     @classmethod
     def parse(cls, name: str) -> "CardShare":
-        """Read a seat's name.
+        """Read the name of a share.
 
         Raises:
-            ValueError: If it is none; the message says what would be.
+            ValueError: If the name is invalid; the message shows valid ones.
         """
         found = re.fullmatch(r"cuda:(\d{1,4})(?:/([1-9]\d?))?", name, re.ASCII)
         if found is None:
@@ -107,14 +114,19 @@ class CardShare:
 
 
 FIRST_CARD = CardShare()
-"""The first card of a machine, shared with nobody."""
+"""The first card of a machine, not shared."""
 
 
-def device_of_card(name: str) -> Device | None:
-    """The hardware class of a card by its driver's name, or None if it is none we know.
+def device_of_card(
+    name: str, capability: tuple[int, int] | None = None, memory_bytes: int | None = None
+) -> Device | None:
+    """Return the hardware class of a card as a device, or None if it has none; `class_of_card` has the rules."""
+    found = class_of_card(name, capability, memory_bytes)
+    return None if found is None else Device.parse(found)
 
-    A slice of a card (MIG) is no card of its class, and a name like `GH200` holds another class's as a part only.
-    """
-    words = re.split(r"[^a-z0-9]+", name.lower())
-    known = [word for word in words if word in DEVICE_TARGETS]
-    return Device.parse(known[0]) if known and "mig" not in words else None
+
+def _no_class(name: str) -> str:
+    """Explain that a name tells no product, and propose some that do."""
+    similar = similar_classes(name)
+    advice = f"did you mean {' or '.join(similar)}?" if similar else "classes are called like h200, a10 or rtx4090"
+    return f"'{name}' is no class of NVIDIA cards of compute capability 8.0 or more; {advice}"

@@ -44,10 +44,16 @@ async def test_an_elite_tells_by_which_protocol_it_was_judged(store: Store, subj
     versions = [elite.protocol_version for elite in await store.elites.list(subject[0], DEVICE, 1)]
     assert versions == [7, None]
     best = await store.elites.best(subject[0], DEVICE)
-    mark, _ = await store.views.marks(subject[0], DEVICE, 1, limit=2)
+    mark, _ = await store.views.top_elites(subject[0], DEVICE, 1, limit=2)
     assert best is not None and best.protocol_version == mark.protocol_version == 7
     (place,) = await store.views.places((subject[0], DEVICE, 1), AxisStride(5, 1), AxisStride(1, 1))
     assert place.mark.protocol_version == 7
+
+
+async def test_a_device_is_known_once_any_search_has_an_elite_on_it(store: Store, subject: tuple[str, str]) -> None:
+    assert not await store.elites.any_on(DEVICE)
+    await store.elites.offer(offer(*subject))
+    assert await store.elites.any_on(DEVICE) and not await store.elites.any_on("a10")
 
 
 @pytest.mark.parametrize("objective, placement", [(1.1, IMPROVED), (1.0, REJECTED), (0.9, REJECTED)])

@@ -18,10 +18,10 @@ async def test_marks_are_the_present_elites_best_first(store: Store) -> None:
     for cell, objective in ((2, 1.25), (0, 3.0)):
         await store.elites.offer(offer(search, candidate, objective, cell=cell))
     await store.elites.offer(offer(search, candidate, 9.0, cell=1, axes_version=2))
-    marks = await store.views.marks(search, DEVICE, 1, limit=9)
+    marks = await store.views.top_elites(search, DEVICE, 1, limit=9)
     assert [(mark.cell, mark.objective, mark.emitter) for mark in marks] == [(0, 3.0, "tune"), (2, 1.25, "tune")]
-    assert [mark.cell for mark in await store.views.marks(search, DEVICE, 1, limit=1)] == [0]
-    assert await store.views.marks(search, "h200", 1, limit=9) == []
+    assert [mark.cell for mark in await store.views.top_elites(search, DEVICE, 1, limit=1)] == [0]
+    assert await store.views.top_elites(search, "h200", 1, limit=9) == []
 
 
 async def test_places_hold_the_best_of_all_cells_that_fall_on_them(store: Store) -> None:
@@ -63,18 +63,6 @@ async def test_children_come_in_the_order_they_were_proposed(store: Store) -> No
     assert len(await store.views.children(seed, 2)) == 2
     assert [each.id for each in await store.views.children(children[0], 9)] == [grandchild]
     assert await store.views.children(grandchild, 9) == []
-
-
-async def test_sightings_are_newest_first_and_leave_the_source_out(store: Store) -> None:
-    search = (await stored_search(store)).id
-    ids = [await stored_candidate(store, search, ordinal) for ordinal in range(4)]
-    await store.candidates.judge(ids[1], "precision", "too far off", 3, None)
-    seen = await store.views.candidate_rows(search, limit=2)
-    assert [each.id for each in seen] == [ids[3], ids[2]]
-    assert not hasattr(seen[0], "source")
-    assert [each.id for each in await store.views.candidate_rows(search, before=2)] == [ids[1], ids[0]]
-    (judged,) = await store.views.candidate_rows(search, outcome="precision")
-    assert (judged.reason, judged.line, judged.state) == ("too far off", 3, "judged")
 
 
 async def test_a_lineage_goes_back_generation_by_generation(store: Store) -> None:

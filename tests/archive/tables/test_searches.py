@@ -11,15 +11,16 @@ from archive import records, tables
 from archive.records import AxisStride, CandidateVerdict, NewHint, NewPin, RemoteWorkerState, SearchState
 from archive.store import ReportKey, Store
 from archive.store.engine import Database
-from tests.archive import access, prompting
+from tests.archive import access, listing, prompting
 from tests.archive.samples import AXES, DEVICE, new_report, new_variant, offer, stored_candidate, stored_search, traced
 
 QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "operators.get": lambda store, search, candidate: store.operators.get("0" * 64),
     "operators.latest": lambda store, search, candidate: store.operators.latest("rmsnorm"),
     "searches.get": lambda store, search, candidate: store.searches.get(search),
-    "searches.list": lambda store, search, candidate: store.searches.list(states=[SearchState.RUNNING], before="x"),
-    "searches.list of an operator": lambda store, search, candidate: store.searches.list(operator="x", before="x"),
+    "searches.list": lambda store, search, candidate: store.searches.list(states=[SearchState.RUNNING]),
+    "searches.label": lambda store, search, candidate: store.searches.label(search, name="x", tags=["y"]),
+    **listing.QUERIES,
     "searches.change": lambda store, search, candidate: store.searches.change(search, evaluations=7, priority=2),
     "operators.mutation_report": lambda store, search, candidate: store.operators.mutation_report("0" * 64),
     "operators.gates": lambda store, search, candidate: store.operators.mutation_reports_of(["0" * 64, "1" * 64]),
@@ -35,7 +36,7 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "candidates.variants": lambda store, search, candidate: store.candidates.variants(candidate),
     "candidates.trials": lambda store, search, candidate: store.candidates.trials(search, "tune"),
     "candidates.latest": lambda store, search, candidate: store.candidates.latest(search, 9),
-    "candidates.had": lambda store, search, candidate: store.candidates.had(search, ["d", "e"]),
+    "candidates.known_digests": lambda store, search, candidate: store.candidates.known_digests(search, ["d", "e"]),
     "candidates.judge": lambda store, search, candidate: store.candidates.judge(candidate, "correct", "", None, 1.0),
     "candidates.save_trace": lambda store, search, candidate: store.candidates.save_trace(
         candidate, traced(new_variant())
@@ -84,7 +85,7 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "search_leases.renew": lambda store, search, candidate: store.search_leases.renew("you", 5.0),
     "search_leases.release": lambda store, search, candidate: store.search_leases.release("me", [search]),
     "search_leases.get": lambda store, search, candidate: store.search_leases.get(search),
-    "search_leases.marks": lambda store, search, candidate: store.search_leases.marks(),
+    "search_leases.fingerprints": lambda store, search, candidate: store.search_leases.fingerprints(),
     "elites.progress": lambda store, search, candidate: store.elites.progress(search, DEVICE, 12),
     **access.QUERIES,
     **prompting.QUERIES,
@@ -95,26 +96,19 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "attempts.equal": lambda store, search, candidate: store.attempts.equal(search, "d"),
     "attempts.pass_over": lambda store, search, candidate: store.attempts.pass_over(search, 3, "llm"),
     "attempts.of": lambda store, search, candidate: store.attempts.of(search, "tune"),
-    "attempts.landings": lambda store, search, candidate: store.attempts.landings(search, "tune"),
+    "attempts.offers": lambda store, search, candidate: store.attempts.offers(search, "tune"),
     "lineage.judged": lambda store, search, candidate: store.lineage.judged(search, after=3),
     "lineage.candidates": lambda store, search, candidate: store.lineage.candidates([candidate, "x"]),
     "lineage.reports": lambda store, search, candidate: store.lineage.reports([candidate, "x"]),
     "lineage.variants": lambda store, search, candidate: store.lineage.variants([candidate, "x"]),
     "lineage.readings": lambda store, search, candidate: store.lineage.readings(["a", "b"]),
     "lineage.exchanges": lambda store, search, candidate: exchanges_of(store, search),
-    "views.marks": lambda store, search, candidate: store.views.marks(search, DEVICE, 1, limit=9),
+    "views.top_elites": lambda store, search, candidate: store.views.top_elites(search, DEVICE, 1, limit=9),
     "views.places": lambda store, search, candidate: store.views.places(
         (search, DEVICE, 1), AxisStride(4, 3), AxisStride(1, 4), [(AxisStride(12, 2), 0)]
     ),
     "views.shared": lambda store, search, candidate: store.views.shared((search, DEVICE, 1), (search, "h200", 1)),
     "views.milestones": lambda store, search, candidate: store.views.milestones(search, DEVICE),
-    "views.sightings": lambda store, search, candidate: store.views.candidate_rows(search, before=9),
-    "views.sightings of one outcome": lambda store, search, candidate: store.views.candidate_rows(
-        search, outcome="hang"
-    ),
-    "views.sightings of one emitter": lambda store, search, candidate: store.views.candidate_rows(
-        search, emitter="tune"
-    ),
     "views.versions": lambda store, search, candidate: store.views.versions([search, "x"]),
     "views.lineage": lambda store, search, candidate: store.views.lineage(candidate, 2),
     "views.children": lambda store, search, candidate: store.views.children(candidate, 9),
