@@ -170,8 +170,8 @@ async def serve(
                 signal.signal(number, lambda *_: None)
             settle_memory()
             url = address_of(listening, host, tls=settings.tls_certificate is not None)
-            marks = await app.state.coordinator.store.search_leases.marks()
-            ready(url, sum(mark.state in ACTIVE for mark in marks))
+            open_searches = await app.state.coordinator.store.search_leases.fingerprints()
+            ready(url, sum(each.state in ACTIVE for each in open_searches))
             # A certificate is for other names than this machine's own, so commands here could not verify it.
             found = contextlib.nullcontext() if settings.tls_certificate else discoverable(settings.data_dir, url)
             with found:

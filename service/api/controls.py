@@ -16,7 +16,7 @@ router = APIRouter(prefix="/searches/{id}", tags=["steering"], responses=PROBLEM
 
 @router.patch("", dependencies=[needs(Scope.STEER)])
 async def change(body: SearchChange, search: Named, running: Running) -> models.Search:
-    """Change the limits or the priority of a search that is open or done; name, tags and notes of any search."""
+    """Change evaluations, priority or stop rules of an open or done search; name, tags and notes of any search."""
     return builders.search_of(await changes.change(running.store, running.events, search, body))
 
 
