@@ -15,6 +15,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from kernelreef.errors import InvalidInput, NotFound, RateLimited, ServiceError, Unavailable
 from kernelreef.problems import ServiceUnreachable, raised
+from kernelreef.validation import invalid
 
 Kind = TypeVar("Kind")
 
@@ -61,7 +62,12 @@ class RestTransport:
             timeout_s: Seconds that one answer may take.
             attempts: Times that a request is sent before the last failure is raised.
             transport: What carries requests, where that is not the network.
+
+        Raises:
+            InvalidInput: If the address has no scheme.
         """
+        if not url.startswith(("http://", "https://")):
+            raise InvalidInput(f"'{url}' must begin with http:// or https://, such as http://127.0.0.1:8700", "url")
         headers = {"User-Agent": "kernelreef"} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._http = httpx.AsyncClient(
             base_url=f"{url.rstrip('/')}{PREFIX}",
@@ -210,10 +216,10 @@ def _parsed(kind: type[Kind], answer: httpx.Response) -> Kind:
     try:
         return TypeAdapter(kind).validate_json(answer.content)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(step) for step in first["loc"])
+        problem = invalid(error, kind)
+        place = f"{problem.field}: " if problem.field else ""
         raise ServiceError(
-            f"{answer.request.url.path} answered what this client cannot read: {place}: {first['msg']}"
+            f"{answer.request.url.path} answered what this client cannot read: {place}{problem.detail}"
         ) from error
 
 

@@ -15,7 +15,8 @@ err = Console(stderr=True, soft_wrap=True)
 def complain(detail: str, field: str | None = None) -> None:
     """Print an error in one line, with the field that it is about."""
     where = f"{field}: " if field and not detail.startswith(field) else ""
-    err.print(Text.assemble(("reef: ", "bold red"), where, detail), highlight=False)
+    line = plain(" ".join(f"{where}{detail}".split()))
+    err.print(Text.assemble(("reef: ", "bold red"), line), highlight=False)
 
 
 def plain(text: str) -> Text:

@@ -22,6 +22,7 @@ from service.evaluation.executor_client import LocalExecutor
 from service.fleet.pool import JoinInvitation
 from service.fleet.survey import survey
 from service.fleet.worker_command import plan_workers, run_workers
+from service.open_archive import make_data_dir
 from service.settings import Settings
 from workers.protocol import Device
 from workers.protocol.survey import CardSurvey, Survey
@@ -80,7 +81,7 @@ def _queue_or_invitation(
 def migrate_archive() -> None:
     """Bring the archive's schema up to date."""
     settings = Settings()
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    make_data_dir(settings)
     asyncio.run(migrate(settings.database))
     err.print("the archive is up to date")
 

@@ -15,6 +15,7 @@ from kernelreef import AsyncReef
 from kernelreef.asynchronous import SearchOptions
 from kernelreef.models import Archive, Elite, Progress, Search
 from kernelreef.streams import FINAL
+from kernelreef.validation import invalid
 from service.cli.connection import AsJson, NewestSearch, Token, Url, reach
 from service.cli.console import emit_json, err, out
 from service.cli.heat_map import elite_table, heat_map
@@ -187,8 +188,7 @@ def options_of(
     try:
         SearchRequest.model_validate({"operator": "any", **options})
     except ValidationError as error:
-        first = error.errors()[0]
-        raise InvalidInput(first["msg"], ".".join(str(part) for part in first["loc"])) from error
+        raise invalid(error, SearchRequest) from error
     return options
 
 

@@ -11,8 +11,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from kernelreef.validation import nearest
 from service.errors import InvalidInput
-from service.operators.specs import nearest, parse_operator
+from service.operators.specs import parse_operator
 from workers.protocol import Operator
 
 __all__ = ["catalogue_names", "load_catalogue", "load_operator", "parse_operator"]
