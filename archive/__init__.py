@@ -1,1 +1,1 @@
-"""The room that remembers: searches, candidates, reports and the MAP-Elites archive."""
+"""The archive: searches, candidates, reports and the MAP-Elites grids, stored in a database."""

@@ -1,4 +1,4 @@
-"""Column types: how our values lie in a database, the same on SQLite and PostgreSQL."""
+"""Column types: storage of our values in a database, the same on SQLite and PostgreSQL."""
 
 import json
 import zlib
@@ -23,7 +23,7 @@ def now() -> datetime:
 
 
 class TimestampColumn(TypeDecorator[datetime]):
-    """A timestamp, UTC on the way in and out. SQLite keeps no zone and PostgreSQL answers in the session's."""
+    """A timestamp, UTC when written and when read. SQLite keeps no zone and PostgreSQL answers in the session's."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -50,7 +50,7 @@ class EnumColumn(TypeDecorator[StrEnum]):
         self.words = words
 
     def process_bind_param(self, value: StrEnum | None, dialect: Dialect) -> str | None:
-        """Its value: psycopg would send a member's name."""
+        """Return the member's value: psycopg would send its name."""
         return None if value is None else self.words(value).value
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:
@@ -59,22 +59,22 @@ class EnumColumn(TypeDecorator[StrEnum]):
 
 
 class TextColumn(TypeDecorator[str]):
-    """Text that a candidate had a hand in.
+    """Text that a candidate may have influenced.
 
-    NUL, which PostgreSQL refuses, and lone surrogates, which have no UTF-8 form, are replaced: no hostile message may
-    keep its own verdict from being stored.
+    NUL, which PostgreSQL refuses, and lone surrogates, which have no UTF-8 form, are replaced. Otherwise a hostile
+    message could prevent its own verdict from being stored.
     """
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Replace what no database can hold."""
+        """Replace characters that a database cannot hold."""
         return None if value is None else value.replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
 class JsonColumn(TypeDecorator[Any]):
-    """A value as JSON text; dataclasses are written as objects. `read` turns what was parsed into what records hold."""
+    """A value as JSON text; dataclasses are written as objects. `read` converts parsed JSON to what records hold."""
 
     impl = Text
     cache_ok = True
@@ -95,7 +95,7 @@ class JsonColumn(TypeDecorator[Any]):
 
 
 class DollarColumn(TypeDecorator[float]):
-    """US dollars, kept as whole billionths, so that sums and limits are exact however often they are added to."""
+    """US dollars, stored as whole billionths, so that sums and limits stay exact after any number of additions."""
 
     impl = BigInteger
     cache_ok = True
@@ -105,7 +105,7 @@ class DollarColumn(TypeDecorator[float]):
         return None if value is None else round(value * NANO)
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> float | None:
-        """As a number of dollars; sums come as decimals from PostgreSQL."""
+        """Convert to dollars; sums come as decimals from PostgreSQL."""
         return None if value is None else int(value) / NANO
 
 
@@ -125,9 +125,9 @@ class CompressedColumn(TypeDecorator[str]):
 
 
 def _plain(value: object) -> object:
-    """Convert what JSON cannot write: dataclasses, and mappings that are no dicts."""
+    """Convert values that JSON cannot write: dataclasses, and mappings other than dicts."""
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} is no JSON value")
+    raise TypeError(f"{type(value).__name__} is not a JSON value")

@@ -10,15 +10,15 @@ ArchiveError
 
 
 class ArchiveError(Exception):
-    """Root of the room's errors."""
+    """Base of the archive's errors."""
 
 
 class RecordNotFound(ArchiveError):
-    """The archive holds no such thing."""
+    """The archive holds no such record."""
 
 
 class RecordConflict(ArchiveError):
-    """The state of a thing does not allow the change asked for."""
+    """The state of the record does not allow the change."""
 
 
 class Unstorable(ArchiveError):
@@ -26,7 +26,7 @@ class Unstorable(ArchiveError):
 
 
 class UnreadableDump(ArchiveError):
-    """A file that should hold an archive does not, or not all of it."""
+    """The file is not a dump of an archive, or it is incomplete."""
 
 
 class DatabaseUnavailable(ArchiveError):

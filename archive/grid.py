@@ -1,4 +1,4 @@
-"""The grid: coordinates to a cell's index and back, and which cells touch."""
+"""The grid: conversion between coordinates and cell indices, and the neighbours of a cell."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -49,7 +49,7 @@ class Grid:
         return tuple(index // stride % axis.bins for axis, stride in zip(self.axes, self._strides, strict=True))
 
     def neighbours(self, index: int) -> list[int]:
-        """Cells one bin away on exactly one axis, in the order of the axes.
+        """Return the cells one bin away on exactly one axis, in the order of the axes.
 
         Raises:
             IndexError: If the grid has no such cell.

@@ -1,4 +1,4 @@
-"""Progress: where a search stands on a device, in the statistics of pyribs (`ribs.archives.ArchiveStats`, offset 0)."""
+"""Progress of a search on a device, in the statistics of pyribs (`ribs.archives.ArchiveStats`, offset 0)."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -9,11 +9,11 @@ from archive.records import ProgressRecord
 PROPOSED = "proposed"
 """Event: an emitter proposed a candidate, duplicates included."""
 SCREENED = "screened"
-"""Event: an emitter's proposal was dropped, because more was expected of another."""
+"""Event: an emitter's proposal was dropped in favour of a more promising one."""
 PROMOTED = "promoted"
 """Event: an offer won a cell."""
 CORRECT = "correct"
-"""The one outcome that may hold a cell."""
+"""The only outcome that may hold a cell."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def summarise(cells: int, filled: GridTotals, tallies: Iterable[EventCount]) -> 
     Args:
         cells: Cells of the grid, at least 1.
         filled: Its filled cells.
-        tallies: Every emitter's, on the same device.
+        tallies: Event counts of every emitter on the same device.
     """
     outcomes: Counter[str] = Counter()
     emitters: dict[str, Counter[str]] = {}

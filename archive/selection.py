@@ -1,4 +1,4 @@
-"""Selection: which elites become parents. A pinned one often, else what one of the policies chooses."""
+"""Selection of the elites that become parents: often a pinned one, otherwise by one of the policies."""
 
 import random
 from collections.abc import Collection, Mapping, Sequence
@@ -7,13 +7,13 @@ from archive.policies import POLICIES, CellContext, Held, ParentChoice
 from archive.records import PinRecord
 
 SHARES: Mapping[str, float] = {"curious": 0.5, "uniform": 0.5}
-"""Weights of the policies in `select`. Our choice: every cell keeps half of its uniform chance."""
+"""Weights of the policies in `select`. Our choice: every cell keeps half of its probability under `uniform`."""
 
 NOTHING_KNOWN = CellContext()
 
 PINNED_SHARE = 0.5
 """Share of selections that take a pinned elite, if there is one. Our choice: pinned elites get half of the
-search, and the rest of the archive stays in play."""
+search, and the rest of the archive is still explored."""
 
 
 def preferred(elites: Sequence[Held], pins: Collection[PinRecord]) -> list[Held]:

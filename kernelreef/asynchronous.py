@@ -41,7 +41,7 @@ class SearchOptions(TypedDict, total=False):
 class SearchChanges(TypedDict, total=False):
     """Changes to an open search; missing values stay as they are.
 
-    `stop` takes the place of all rules that there were; an empty one takes them away.
+    `stop` replaces all earlier rules; an empty mapping removes them.
     """
 
     evaluations: int
@@ -52,9 +52,9 @@ class SearchChanges(TypedDict, total=False):
 class Connection(TypedDict, total=False):
     """Connection options that differ from the defaults.
 
-    `verify` says whether to check its certificate, or names a file of CA certificates to check it against;
-    `timeout_s` how long an answer may take; `attempts` how often a request is sent; `transport` what carries requests
-    where that is not the network.
+    `verify` is True to check the service's certificate, or a file of CA certificates to check it with. `timeout_s`
+    limits the time of an answer, `attempts` the number of times that a request is sent. `transport` carries requests in
+    place of the network.
     """
 
     verify: bool | str | Path | ssl.SSLContext
@@ -75,8 +75,8 @@ class AsyncReef:
 
         Args:
             url: Address of the service; `REEF_URL`, or this machine's, if not given.
-            token: What says who is calling; `REEF_TOKEN` if not given, nothing if empty.
-            connection: How it is reached.
+            token: API token; `REEF_TOKEN` if not given, none if empty.
+            connection: Connection options.
         """
         url = url or os.environ.get("REEF_URL") or DEFAULT_URL
         token = os.environ.get("REEF_TOKEN") if token is None else token
@@ -203,11 +203,11 @@ class AsyncReef:
         """Write a search's fastest elites as an installable package. Traces them on this machine, which needs torch.
 
         Args:
-            search: Whose elites.
-            folder: Where to; nothing may be in it yet.
-            device: Of which device; the search's first if None.
-            backward: A search of the same operator with gradients, whose elites serve where gradients are wanted.
-            name: What to import; `<operator>_kernels` if None.
+            search: Id of the search.
+            folder: Folder to write to; it must be empty.
+            device: Device of the elites; the search's first if None.
+            backward: A search for the same operator with gradients, whose elites serve calls with gradients.
+            name: Name to import; `<operator>_kernels` if None.
         """
         offers = room("service.export.offers")
         package: Package = await offers.package_of(self, search, device=device, backward=backward, name=name)
@@ -232,7 +232,7 @@ class AsyncReef:
     async def certificate(
         self, candidate: str, *, device: str | None = None, variant: int | None = None, source: bool = True
     ) -> Document:
-        """Return a candidate's certificate: all that its verdict rests on, with or without its source."""
+        """Return a candidate's certificate: all evidence for its verdict, with or without its source."""
         address = at("/candidates/{}/certificate", candidate)
         return await self.wire.read(Document, address, device=device, variant=variant, source=source)
 

@@ -1,4 +1,4 @@
-"""The `reef` command: starts the command line of the service, with our packages whatever the current folder holds."""
+"""The `reef` command: the command line of the service, with our packages regardless of the current folder."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Former names of fields, which requests may use and answers repeat for one release."""
+"""Former names of fields, which requests may use and answers contain for one release."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -8,7 +8,7 @@ from pydantic_core import CoreSchema
 
 
 class ReadsFormerNames(BaseModel):
-    """A document that is read with former names of its fields, too.
+    """A document that also accepts former names of its fields.
 
     Attributes:
         former: Former name of a field by its current one. OpenAPI lists both, the former as deprecated.
@@ -19,7 +19,7 @@ class ReadsFormerNames(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read_former_names(cls, given: object) -> object:
-        """Rename former fields; a field that is given by both names has the value of its current one."""
+        """Rename former fields; a field given by both names has the value of its current one."""
         if not isinstance(given, Mapping) or not cls.former.values() & given.keys():
             return given
         current = {former: name for name, former in cls.former.items()}
@@ -28,7 +28,7 @@ class ReadsFormerNames(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """The schema of the document, with its former names marked as deprecated."""
+        """Return the schema of the document, with former names marked as deprecated."""
         # A serializer that adds fields would hide the schema of the others.
         schema = handler({name: part for name, part in core.items() if name != "serialization"})
         properties = handler.resolve_ref_schema(schema).get("properties", {})

@@ -1,6 +1,6 @@
 """Transport to an ASGI app in this process, with streamed answers.
 
-httpx's own transport for such apps hands an answer over when it is complete, which an event stream never is.
+httpx's own transport for such apps returns an answer when it is complete, which an event stream never is.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class _Call:
             self.task.cancel()
             await asyncio.wait([self.task])
             if not self.task.cancelled():
-                self.task.exception()  # What the app raised besides its answer, it has logged itself.
+                self.task.exception()  # The app has logged its own errors.
 
 
 class _Body(httpx.AsyncByteStream):

@@ -21,13 +21,13 @@ Standing = Literal["passed", "failed", "not possible"]
 
 
 class Resource(ShowsFormerNames):
-    """Something that REST shows; never changes once read."""
+    """A document of the REST interface; immutable once read."""
 
     model_config = ConfigDict(frozen=True, from_attributes=True)
 
 
 class FinalistResult(Resource):
-    """Result of examining a finalist: its standing, and in words what was found or could not be examined."""
+    """Result of examining a finalist: its standing, and in words the findings and what could not be examined."""
 
     standing: Standing
     reason: str
@@ -36,8 +36,8 @@ class FinalistResult(Resource):
 class ScreeningReport(Resource):
     """Effect of screening on the recent proposals of a search: `chosen` ones, and `blind` ones stored unranked.
 
-    `saved` are evaluations that as many promotions would have taken more if all were unseen, less than 0 if fewer; None
-    before an unseen one won a cell.
+    `saved` is the number of evaluations that the same promotions would have cost more without screening; negative if
+    fewer; None before a blind proposal won a cell.
     """
 
     chosen: int
@@ -50,7 +50,7 @@ class ScreeningReport(Resource):
         """Describe the effect of screening.
 
         Args:
-            dropped: Ways that the whole search passed over.
+            dropped: Number of edits that screening skipped in the whole search.
         """
         said = (
             f"Screening skipped {dropped:,} edits. Of the recent proposals that it chose, {self.chosen_promotions:,} "
@@ -73,7 +73,7 @@ class Axis(Resource):
 
 
 class Search(Resource):
-    """Return one search. `operator` is the operator's name, `operator_digest` the exact one that was submitted.
+    """A search. `operator` is the operator's name, `operator_digest` the exact one that was submitted.
 
     `evaluations` is the maximum number of evaluations.
     """
@@ -118,9 +118,9 @@ class Coordinate(Resource):
 class Elite(Resource):
     """The holder of a cell. `objective` is what the archive compares; `revision` counts the cell's promotions.
 
-    `job` is that of the report which its speedup rests on. `finalist` is what examining it at the search's end came to,
-    None before that; only `…/elites` tells it. `protocol_version` is the report's, None where the archive lacks it; the
-    elite is `outdated` if the service judges by another one, whose checks it was not held against.
+    `job` is the job of the report that its speedup rests on. `finalist` is the result of its examination at the
+    search's end, None before; only `…/elites` shows it. `protocol_version` is the report's, None if the archive lacks
+    it; the elite is `outdated` if the service judges by another one, with checks that it has not passed.
     """
 
     device: str
@@ -142,9 +142,9 @@ class Elite(Resource):
 
 
 class Archive(Resource):
-    """A search's map on one device: the axes, and every cell that is held. Cells not listed are empty.
+    """A search's map on one device: the axes, and every filled cell. Cells not listed are empty.
 
-    `relative_to` says what speedups are relative to; `provenance` whether they were measured.
+    `relative_to` names the denominator of speedups; `provenance` says if they were measured.
     """
 
     search: str
@@ -180,8 +180,8 @@ class DeviceProgress(Resource):
 class EmitterStatus(Resource):
     """Share of an emitter in the coming turns (`share`, 0 to 1), and the reasons.
 
-    `trials`, `promotions` and `gain` count its recent proposals, `cost` is in evaluations. `suspended` maps the parts
-    that it does not try at present to the reasons.
+    `trials`, `promotions` and `gain` count its recent proposals, `cost` is in evaluations. `suspended` maps its
+    suspended parts to the reasons.
     """
 
     former: ClassVar[Mapping[str, str]] = {"trials": "tries", "suspended": "resting"}
@@ -249,7 +249,7 @@ class CandidateSummary(Resource):
 
 
 class PlanDescription(Resource):
-    """One plan of a variant: what it does in words, one line a step, and what was read from its machine code."""
+    """One plan of a variant in words, one line per step, with the readings of its machine code."""
 
     shape: str
     words: tuple[str, ...]
@@ -269,7 +269,7 @@ class Variant(Resource):
 
 
 class Candidate(CandidateSummary):
-    """A candidate with all that is known of it. `reports` are as the workers sent them, oldest first."""
+    """A candidate with all its data. `reports` are as the workers sent them, oldest first."""
 
     source: str
     stages_s: Mapping[str, float]
@@ -278,7 +278,7 @@ class Candidate(CandidateSummary):
 
 
 class OperatorSummary(Resource):
-    """An operator in a list. `catalogue` says whether it comes with Kernelreef or was submitted."""
+    """An operator in a list. `catalogue` is True if it comes with Kernelreef, False if it was submitted."""
 
     name: str
     digest: str
@@ -291,7 +291,7 @@ class OperatorSummary(Resource):
 
 
 class Pin(Resource):
-    """A cell whose holder is preferred as a parent, or a candidate that is while it holds a cell."""
+    """A cell whose holder is preferred as a parent, or a candidate that is preferred while it holds a cell."""
 
     id: str
     search: str
@@ -313,7 +313,7 @@ class Hint(Resource):
 
 
 class Token(Resource):
-    """A token without its secret. `created_by` is the token it was made with, null for somebody on the machine."""
+    """A token without its secret. `created_by` is the token that it was made with, null for the machine's own user."""
 
     id: str
     name: str
@@ -326,13 +326,13 @@ class Token(Resource):
 
 
 class IssuedToken(Token):
-    """A token with its text, which is shown this once and can never be found out again."""
+    """A token with its text, which is shown only once and cannot be recovered."""
 
     token: str
 
 
 class AuditEntry(Resource):
-    """Something that was done or refused; `detail` says why it was refused."""
+    """An action that was done or refused; `detail` is the reason of a refusal."""
 
     seq: int
     at: datetime

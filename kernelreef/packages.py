@@ -12,11 +12,11 @@ class Package:
     """An exported package, not yet written.
 
     Attributes:
-        name: What to import.
+        name: Name to import.
         files: Its files by path.
-        serving: By shape, which candidate serves it.
-        training: By shape, which one serves it where gradients are wanted.
-        refusals: Why other elites were left out.
+        serving: The candidate that serves each shape.
+        training: The candidate that serves each shape if gradients are needed.
+        refusals: Reasons why other elites were left out.
     """
 
     name: str
@@ -26,10 +26,10 @@ class Package:
     refusals: tuple[str, ...]
 
     def write(self, folder: Path) -> Path:
-        """Write it into a folder, which may not hold anything yet.
+        """Write it into a folder, which must be empty.
 
         Raises:
-            InvalidInput: If it does, or cannot be written.
+            InvalidInput: If it is not empty, or cannot be written.
         """
         try:
             if folder.exists() and any(folder.iterdir()):

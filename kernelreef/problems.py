@@ -55,7 +55,7 @@ def raised(answer: httpx.Response) -> ServiceError:
     try:
         problem = _Problem.model_validate_json(answer.content)
     except ValidationError:
-        # Not ours: a proxy's page, or another service at this address.
+        # Not from Kernelreef: a proxy's page, or another service at this address.
         problem = _Problem(detail=f"{answer.request.url.host} answered {answer.status_code} {answer.reason_phrase}")
     if answer.status_code == 429:
         return RateLimited(problem.detail, retry_after_s(answer))

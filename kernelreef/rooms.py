@@ -1,7 +1,7 @@
 """Imports of Kernelreef's other packages into this process, after a check that nothing hides them.
 
-`service`, `workers` and the others are common names. A folder or file of that name that comes first on the path hides
-ours, and would run in place of it.
+`service`, `workers` and the others are common names. A folder or file of that name earlier on the path hides ours, and
+would run instead.
 """
 
 import importlib
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 ROOMS = ("archive", "workers", "service", "operators", "migrations")
-"""Top-level packages that belong to Kernelreef beside this one."""
+"""Top-level packages of Kernelreef besides this one."""
 HOME = Path(__file__).resolve().parents[1]
 """Folder that holds all packages of this installation."""
 
@@ -30,7 +30,7 @@ def room(name: str) -> ModuleType:
         name: Full name of the module, such as `service.cli`.
 
     Raises:
-        Hidden: If something else hides a room; names its path.
+        HiddenPackage: If something else hides a room; names its path.
     """
     hiding = [f"{path} hides {each!r} of Kernelreef" for each in ROOMS if (path := hidden_by(each)) is not None]
     if hiding:
@@ -39,7 +39,7 @@ def room(name: str) -> ModuleType:
 
 
 def hidden_by(room: str) -> Path | None:
-    """Return the file or folder that Python finds in place of a room of ours; None if it finds ours."""
+    """Return the file or folder that Python finds instead of our room; None if it finds ours."""
     loaded = sys.modules.get(room)
     spec = loaded.__spec__ if loaded is not None else importlib.util.find_spec(room)
     places = [*(spec.submodule_search_locations or ()), spec.origin] if spec is not None else []
@@ -62,13 +62,13 @@ def _is_ours_or_elsewhere(entry: str) -> bool:
 
 
 def namesakes(folders: Iterable[Path]) -> Iterator[Path]:
-    """Find files and folders that have a name of ours and are not ours.
+    """Find files and folders that have the name of one of our packages but are not ours.
 
     Args:
         folders: Folders of a Python path.
 
     Yields:
-        A path for each; programs that import from that folder may not find ours.
+        Their paths; programs that import from that folder may not find our packages.
     """
     for folder in dict.fromkeys(each.resolve() for each in folders):
         for name in ("kernelreef", *ROOMS):
@@ -78,7 +78,7 @@ def namesakes(folders: Iterable[Path]) -> Iterator[Path]:
 
 
 def other_owners() -> dict[str, list[str]]:
-    """Find installed distributions that own a top-level name of ours; by name, none left out."""
+    """Find all installed distributions that own a top-level name of ours, by name."""
     owners = importlib.metadata.packages_distributions()
     others = {name: sorted({*owners.get(name, ())} - {"kernelreef"}) for name in ("kernelreef", *ROOMS)}
     return {name: found for name, found in others.items() if found}

@@ -1,4 +1,4 @@
-"""States of searches and candidates, the same words in the archive and on the wire."""
+"""States of searches and candidates, as in the archive and on the wire."""
 
 from enum import StrEnum
 

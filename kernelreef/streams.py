@@ -1,4 +1,4 @@
-"""Events of a search as they happen, across broken connections and restarts of the service."""
+"""Stream of a search's events, across broken connections and restarts of the service."""
 
 import asyncio
 import json
@@ -27,11 +27,11 @@ class Event(BaseModel):
     """Event of a search.
 
     Attributes:
-        id: Resumes a watch after this event.
+        id: Id, with which a watch resumes after this event.
         kind: `search.changed`, `candidate.judged`, `elite.promoted`, `stream.reset`, or one that later versions add.
-        at: When, UTC.
-        data: What the event says, by name.
-        search: On `stream.reset` the search as it is now, read for you: what came before is not to be had.
+        at: Time of the event, UTC.
+        data: Fields of the event, by name.
+        search: On `stream.reset` the present search; earlier events are lost.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -54,7 +54,7 @@ async def parse(lines: AsyncIterator[str]) -> AsyncIterator[Event]:
     """Parse events from the lines of a `text/event-stream` (HTML living standard, section 9.2.6).
 
     Yields:
-        Events in order; comments, and fields that we do not know, are left out.
+        Events in order, without comments and unknown fields.
     """
     fields: dict[str, str] = {}
     async for line in lines:
@@ -78,7 +78,7 @@ async def follow(
     Args:
         wire: The service.
         search: Id of the search.
-        read_again: Reads the search anew.
+        read_again: Reads the search again.
         after: Id of the last event seen; None to begin with the search as it is.
 
     Yields:
@@ -86,7 +86,7 @@ async def follow(
 
     Raises:
         NotFound: If there is no such search.
-        Unavailable: If the service is away for longer than we wait.
+        Unavailable: If the service is unreachable for too long.
     """
     failures = 0
     while True:

@@ -29,8 +29,8 @@ class Reef:
 
         Args:
             url: Address of the service; `REEF_URL`, or this machine's, if not given.
-            token: What says who is calling; `REEF_TOKEN` if not given, nothing if empty.
-            connection: How it is reached.
+            token: API token; `REEF_TOKEN` if not given, none if empty.
+            connection: Connection options.
         """
         with ExitStack() as stack:
             self._portal = stack.enter_context(start_blocking_portal())
@@ -163,7 +163,7 @@ class Reef:
     def certificate(
         self, candidate: str, *, device: str | None = None, variant: int | None = None, source: bool = True
     ) -> Document:
-        """Return a candidate's certificate: all that its verdict rests on, with or without its source."""
+        """Return a candidate's certificate: all evidence for its verdict, with or without its source."""
         return self._call(self._reef.certificate, candidate, device=device, variant=variant, source=source)
 
     def events(self, search: str, *, after: str | None = None) -> Iterator[Event]:

@@ -57,11 +57,11 @@ class RestTransport:
 
         Args:
             url: Address of the service, such as `https://reef.example.org`.
-            token: What says who is calling; None where nobody asks.
-            verify: Whether to check the service's certificate, or a file of CA certificates to check it against.
-            timeout_s: Seconds that one answer may take.
-            attempts: Times that a request is sent before the last failure is raised.
-            transport: What carries requests, where that is not the network.
+            token: API token; None if the service needs none.
+            verify: True to check the service's certificate, or a file of CA certificates to check it with.
+            timeout_s: Timeout of one answer, seconds.
+            attempts: Maximum number of attempts before the last failure is raised.
+            transport: Transport in place of the network.
 
         Raises:
             InvalidInput: If the address has no scheme.
@@ -87,8 +87,8 @@ class RestTransport:
         """Read the document at a path.
 
         Raises:
-            ServiceError: What the service answered instead.
-            Unreachable: If it does not answer.
+            ServiceError: If the service answers with an error.
+            ServiceUnreachable: If it does not answer.
         """
         return _parsed(kind, await self._send("GET", path, query=query))
 
@@ -97,7 +97,7 @@ class RestTransport:
 
         Raises:
             ServiceError: If it refuses, or fails.
-            Unreachable: If it does not answer.
+            ServiceUnreachable: If it does not answer.
         """
         return _parsed(kind, await self._send(method, path, body=body))
 
@@ -105,7 +105,7 @@ class RestTransport:
         """Delete the resource at a path.
 
         Raises:
-            NotFound: If there is nothing.
+            NotFound: If there is no such resource.
             ServiceError: If the service refuses, or fails.
         """
         await self._send("DELETE", path)
@@ -119,7 +119,7 @@ class RestTransport:
         """Iterate over a list; pages are loaded as needed.
 
         Yields:
-            Its items, in the list's order.
+            Items in the list's order.
         """
         cursor: str | None = None
         while True:
@@ -136,13 +136,13 @@ class RestTransport:
         """Open a streamed answer. It is not retried.
 
         Args:
-            path: Where.
-            headers: What to send besides.
-            read_s: Longest silence, in seconds; None for any.
+            path: Path of the resource.
+            headers: Additional headers.
+            read_s: Maximum silence, seconds; None for no limit.
 
         Raises:
-            ServiceError: What the service answered instead.
-            Unreachable: If it does not answer, or the connection breaks.
+            ServiceError: If the service answers with an error.
+            ServiceUnreachable: If it does not answer, or the connection breaks.
         """
         timeout = httpx.Timeout(connect=CONNECT_S, read=read_s, write=CONNECT_S, pool=CONNECT_S)
         try:
@@ -152,12 +152,12 @@ class RestTransport:
                     raise raised(answer)
                 yield answer
         except httpx.TransportError as error:
-            raise ServiceUnreachable(_said(self._http.base_url.host, error)) from error
+            raise ServiceUnreachable(_described(self._http.base_url.host, error)) from error
 
     async def _send(
         self, method: str, path: str, *, query: Mapping[str, object] | None = None, body: object = None
     ) -> httpx.Response:
-        # The same key on every attempt: what was done the first time is not done again.
+        # The same key on every attempt, so that a repetition has no second effect.
         headers = {"Idempotency-Key": str(uuid4())} if method == "POST" else {}
         chosen = {name: value for name, value in (query or {}).items() if value is not None and value != ()}
         async for attempt in stamina.retry_context(
@@ -168,7 +168,7 @@ class RestTransport:
                     return await self._once(method, path, headers, chosen, body)
                 except NotFound:
                     if method == "DELETE" and attempt.num > 1:
-                        return httpx.Response(204)  # The attempt before took it away, though its answer got lost.
+                        return httpx.Response(204)  # An earlier attempt removed it, but its answer was lost.
                     raise
         raise ServiceUnreachable("no attempt was made")
 
@@ -178,7 +178,7 @@ class RestTransport:
         try:
             answer = await self._http.request(method, path, headers=headers, params=_parameters(query), json=body)
         except httpx.TransportError as error:
-            raise ServiceUnreachable(_said(self._http.base_url.host, error)) from error
+            raise ServiceUnreachable(_described(self._http.base_url.host, error)) from error
         if answer.status_code >= 300:
             raise raised(answer)
         return answer
@@ -211,7 +211,8 @@ def _parsed(kind: type[Kind], answer: httpx.Response) -> Kind:
     """Parse a document from an answer.
 
     Raises:
-        ServiceError: If it is none: another version of the service, or none at all, is at this address.
+        ServiceError: If the answer is not such a document: another version of the service, or another service, is at
+            this address.
     """
     try:
         return TypeAdapter(kind).validate_json(answer.content)
@@ -219,7 +220,7 @@ def _parsed(kind: type[Kind], answer: httpx.Response) -> Kind:
         problem = invalid(error, kind)
         place = f"{problem.field}: " if problem.field else ""
         raise ServiceError(
-            f"{answer.request.url.path} answered what this client cannot read: {place}{problem.detail}"
+            f"{answer.request.url.path} sent an answer that this client cannot read: {place}{problem.detail}"
         ) from error
 
 
@@ -229,7 +230,7 @@ def _name(answer: httpx.Response) -> str:
     return said[1].lstrip(".") if said else "download"
 
 
-def _said(host: str, error: httpx.TransportError) -> str:
+def _described(host: str, error: httpx.TransportError) -> str:
     return f"{host} does not answer: {str(error) or type(error).__name__}"
 
 

@@ -278,7 +278,7 @@ class Coordinator:
         then do not count against the jobs they held. Delivered reports stay.
         """
         if self.settings.alone:
-            for mark in await self.store.search_leases.marks():
+            for mark in await self.store.search_leases.fingerprints():
                 await self._dispatcher.cancel(mark.id)
 
     async def _require_workers(self, search: SearchRecord) -> None:

@@ -6,7 +6,7 @@ The graph is data that left a jail, so every operation is looked up in `OPERATIO
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import torch
 from torch._ops import OpOverload
@@ -58,6 +58,7 @@ OPERATIONS = frozenset("".join((_ELEMENTWISE, _REDUCTIONS, _PRODUCTS, _SHAPES, _
 None of them draws random numbers, reads files, or lets values decide about shapes.
 """
 
+Argument = TypeVar("Argument")
 Result: TypeAlias = torch.Tensor | tuple[torch.Tensor, ...] | None
 """The value of one node."""
 
@@ -188,14 +189,32 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def _call(node: Node, given: Sequence[torch.Tensor], values: Sequence[Result], double: bool, *, copy: bool) -> Result:
+def call_of(
+    node: Node, resolve: Callable[[object], Argument], device: torch.device | None
+) -> tuple[OpOverload, list[Argument], dict[str, Any]]:
+    """Return the operation of a node, with its positional and keyword arguments.
+
+    Args:
+        node: The node.
+        resolve: Converts an argument from the protocol.
+        device: Device on which factories create tensors; None for torch's default.
+
+    Raises:
+        ValueError: If the operation is not allowed in a reference.
+    """
     operation = _operation(node.op)
-    args = [_resolve(value, given, values, double) for value in node.args]
-    kwargs = {name: _resolve(value, given, values, double) for name, value in node.kwargs.items()}
+    args = [resolve(value) for value in node.args]
+    kwargs: dict[str, Any] = {name: resolve(value) for name, value in node.kwargs.items()}
     if "memory_format" in kwargs:
         kwargs["memory_format"] = getattr(torch, str(kwargs["memory_format"]))
-    if given and _is_factory(operation):
-        kwargs["device"] = given[0].device
+    if device is not None and _is_factory(operation):
+        kwargs["device"] = device
+    return operation, args, kwargs
+
+
+def _call(node: Node, given: Sequence[torch.Tensor], values: Sequence[Result], double: bool, *, copy: bool) -> Result:
+    device = given[0].device if given else None
+    operation, args, kwargs = call_of(node, lambda value: _resolve(value, given, values, double), device)
     if node.op == _CAST and not copy and _casts_nothing(args, kwargs):
         return _tensor(args[0])
     if node.op in _PRODUCTS_OF_TWO and not is_finite(*(value for value in args if _is_real(value))):

@@ -1,6 +1,6 @@
-"""Descriptors: what makes two kernels different, as axes of the grid. One file each, one table.
+"""Descriptors: differences between kernels as axes of the grid. One file each, one table.
 
-Every axis is made of trace-side readings, so it holds on a machine that never saw the GPU, and no comment, rename or
+Every axis uses trace-side readings only. So it is the same on a machine without the GPU, and no comment, rename or
 reformat moves a kernel. `base` has the contract.
 """
 
@@ -39,9 +39,9 @@ DESCRIPTORS: dict[str, Descriptor] = {
 """Every descriptor, by name."""
 
 DEFAULT_AXES = ("programs_per_sm", "num_warps", "registers")
-"""Axes of a search that names none: how work is cut, how many threads share a piece, how much each keeps at hand.
+"""Default axes of a search: how the work is split, threads per program, and state per thread.
 
-All three move independently for memory-bound kernels (rows a program, launch option, one pass or a loop).
+All three move independently for memory-bound kernels (rows per program, launch option, one pass or a loop).
 """
 
 

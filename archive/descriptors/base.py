@@ -1,4 +1,4 @@
-"""The descriptor socket: one axis of the grid a file.
+"""The descriptor socket: one axis of the grid per file.
 
 A descriptor maps the trace-side readings of a plan (the first benchmark shape's) to one value and bins it by fixed
 edges. It never sees source text, so a comment, a rename or a reformat cannot move a kernel.
@@ -16,12 +16,12 @@ class Descriptor(ABC):
     """One axis.
 
     Attributes:
-        name: What specs and columns call it; also its key in the table.
-        unit: Of the value; empty for a plain count or ratio.
-        meaning: One line for a person.
+        name: Name in specs and columns; also its key in the table.
+        unit: Unit of the value; empty for a plain count or ratio.
+        meaning: Description in one line.
         needs: Names of the readings it uses.
         edges: Inner borders of the bins, ascending; n edges make n + 1 bins, a value on an edge goes up.
-        labels: What each bin looks like, in words; one more than edges.
+        labels: Description of each bin in words; one more than edges.
     """
 
     name: ClassVar[str]
@@ -36,17 +36,17 @@ class Descriptor(ABC):
         """Return the coordinate; None if a needed reading is unknown."""
 
     def bin(self, value: float) -> int:
-        """Index of the bin that holds `value`, from 0."""
+        """Return the index of the bin that holds `value`, from 0."""
         return bisect_right(self.edges, value)
 
     def coordinate(self, readings: Mapping[str, Any]) -> dict[str, Any] | None:
-        """`{"value": ..., "bin": ...}`, or None where a needed reading is unknown."""
+        """Return `{"value": ..., "bin": ...}`; None if a needed reading is unknown."""
         value = self.value(readings)
         return None if value is None else {"value": value, "bin": self.bin(value)}
 
     @property
     def axis(self) -> AxisRecord:
-        """The axis it makes in a grid."""
+        """The axis of a grid that it defines."""
         return AxisRecord(self.name, len(self.edges) + 1)
 
 
@@ -57,6 +57,6 @@ def quantity(readings: Mapping[str, Any], name: str) -> float | None:
 
 
 def choice(readings: Mapping[str, Any], name: str, choices: Sequence[str | bool]) -> float | None:
-    """Position of a reading among its choices, None where it is unknown or none of them."""
+    """Return the position of a reading among its choices; None if it is unknown or none of them."""
     reading = readings.get(name)
     return float(choices.index(reading)) if reading in choices else None

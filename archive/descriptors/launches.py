@@ -9,7 +9,7 @@ from archive.descriptors.base import Descriptor, quantity
 class LaunchCount(Descriptor):
     """Kernel launches of one call.
 
-    Edges: one is fully fused, two is partial results and a combination; beyond four, launch overhead rules.
+    Edges: one is fully fused, two is partial results and a combination; beyond four, launch overhead dominates.
     """
 
     name = "launches"

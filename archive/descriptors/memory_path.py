@@ -1,4 +1,4 @@
-"""The way data comes in."""
+"""Path of reads from global memory."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,5 +17,5 @@ class MemoryPath(Descriptor):
     labels = ("plain", "async", "bulk")
 
     def value(self, readings: Mapping[str, Any]) -> float | None:
-        """Its position in the order of the bins."""
+        """Return its position in the order of the bins."""
         return choice(readings, "memory_path", ("plain", "async", "bulk"))

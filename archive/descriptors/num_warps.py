@@ -7,9 +7,9 @@ from archive.descriptors.base import Descriptor, quantity
 
 
 class NumWarps(Descriptor):
-    """Warps a program.
+    """Warps per program.
 
-    Edges: Triton takes powers of two up to 32, the 1024 threads of the largest block.
+    Edges: Triton takes powers of two up to 32, which is 1024 threads, the largest block.
     """
 
     name = "num_warps"

@@ -17,5 +17,5 @@ class Persistent(Descriptor):
     labels = ("one tile a program", "persistent")
 
     def value(self, readings: Mapping[str, Any]) -> float | None:
-        """Its position in the order of the bins."""
+        """Return its position in the order of the bins."""
         return choice(readings, "persistent", (False, True))

@@ -7,9 +7,9 @@ from archive.descriptors.base import Descriptor, quantity
 
 
 class ProgramsPerSm(Descriptor):
-    """Grid size in units of the chip.
+    """Grid size divided by the number of SMs.
 
-    Edges: powers of two. Under 1 some SMs stay idle; at 1 lie persistent grids; an SM holds at most 32 programs
+    Edges: powers of two. Under 1 some SMs stay idle; persistent grids are at 1; an SM holds at most 32 programs
     (CUDA programming guide, compute capabilities table), so from 32 on there is always a second wave.
     """
 

@@ -1,4 +1,4 @@
-"""Registers of a thread."""
+"""Registers per thread."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from archive.descriptors.base import Descriptor, quantity
 
 
 class Registers(Descriptor):
-    """Registers a thread, as the assembler allotted them.
+    """Registers per thread, as the assembler allocated them.
 
     Edges: an SM has 65536 registers, which keep 2048 threads resident at up to 32 each, 1024 at 64, 682 at 96 and 512
     at 128 (CUDA programming guide, compute capabilities table).

@@ -1,4 +1,4 @@
-"""Shared memory of a program."""
+"""Shared memory per program."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,10 +7,10 @@ from archive.descriptors.base import Descriptor, quantity
 
 
 class SharedBytes(Descriptor):
-    """Shared memory a program.
+    """Shared memory per program.
 
-    Edges: the partial results of a reduction fit in under 1 KiB; 48 KiB is what a kernel gets without asking; 99 KiB is
-    the most on sm_86, sm_89 and sm_120 (CUDA programming guide, compute capabilities table).
+    Edges: the partial results of a reduction fit in under 1 KiB; 48 KiB is the default limit of a kernel; 99 KiB is the
+        maximum on sm_86, sm_89 and sm_120 (CUDA programming guide, compute capabilities table).
     """
 
     name = "shared_bytes"

@@ -7,7 +7,7 @@ from archive.descriptors.base import Descriptor, choice
 
 
 class TensorCore(Descriptor):
-    """Which matrix instruction is used. Bins: none, a warp's, a warp group's."""
+    """Matrix instruction that the kernel uses. Bins: none, a warp's, a warp group's."""
 
     name = "tensor_core"
     unit = ""
@@ -17,5 +17,5 @@ class TensorCore(Descriptor):
     labels = ("none", "mma", "wgmma")
 
     def value(self, readings: Mapping[str, Any]) -> float | None:
-        """Its position in the order of the bins."""
+        """Return its position in the order of the bins."""
         return choice(readings, "tensor_core", ("none", "mma", "wgmma"))

@@ -1,4 +1,4 @@
-"""Which elite becomes a parent. To add a policy: a file with a `SelectionPolicy`, and a line in the table below."""
+"""Policies that choose parents among the elites. A new one takes a file with a `SelectionPolicy`, and a line below."""
 
 from archive.policies.base import CellContext, Held, ParentChoice, SelectionPolicy
 from archive.policies.curious import Curious

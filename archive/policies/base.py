@@ -1,6 +1,6 @@
-"""The policy socket: which elite becomes a parent, one way of choosing a file.
+"""The policy socket: one rule per file for choosing which elite becomes a parent.
 
-A policy is a pure function of the elites, of what is known of their cells, and of a source of chance.
+A policy is a pure function of the elites, the facts about their cells, and a random generator.
 """
 
 import random
@@ -13,7 +13,7 @@ from archive.grid import Grid
 from archive.records import EliteRecord, SelectableElite
 
 Held = TypeVar("Held", EliteRecord, SelectableElite)
-"""The holder of a cell, whole or as much of it as matters here."""
+"""The holder of a cell: the whole record, or only the fields that selection needs."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class CellContext:
     """Facts about the elites' cells.
 
     Attributes:
-        visits: By cell, how often its present holder was a parent; a cell left out counts as never visited.
-        grid: In which the cells lie; None where nobody asks for neighbours.
+        visits: Number of times that a cell's present holder was a parent, by cell; a missing cell has none.
+        grid: The grid of the cells; None if no neighbours are needed.
     """
 
     visits: Mapping[int, int] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class CellContext:
 
 @dataclass(frozen=True)
 class ParentChoice(Generic[Held]):
-    """A parent, and the empty cell that its child should reach, if the policy aims at one."""
+    """A parent, and the empty cell that its child should reach, if the policy targets one."""
 
     parent: Held
     aim: int | None = None
@@ -41,8 +41,8 @@ class SelectionPolicy(ABC):
     """One way to choose a parent.
 
     Attributes:
-        name: What reports call it; also its key in the table.
-        meaning: One line for a person.
+        name: Name in reports; also its key in the table.
+        meaning: Description in one line.
     """
 
     name: ClassVar[str]
@@ -50,4 +50,4 @@ class SelectionPolicy(ABC):
 
     @abstractmethod
     def choose(self, elites: Sequence[Held], around: CellContext, rng: random.Random) -> ParentChoice[Held]:
-        """Choose among at least one elite, of which no two have one cell."""
+        """Choose one of the elites: at least one, each in a cell of its own."""

@@ -1,4 +1,4 @@
-"""Cells first that were parents rarely."""
+"""Preference for cells whose holders were rarely parents."""
 
 import random
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The elite with the largest bound on what may still come of it."""
+"""Preference for the elite with the largest upper confidence bound."""
 
 import random
 from collections.abc import Sequence
@@ -7,12 +7,12 @@ from math import log, sqrt
 from archive.policies.base import CellContext, Held, ParentChoice, SelectionPolicy
 
 BREADTH = 0.5
-"""Weight of what is not known yet, beside an objective that is scaled to 0..1. UCB1 takes sqrt(2) for rewards that are
-drawn anew every time; an elite's objective is none, so less is enough."""
+"""Weight of the exploration bonus, beside an objective scaled to 0..1. UCB1 takes sqrt(2) for rewards that are random
+at each draw. An elite's objective is not random, so less is enough."""
 
 
 class Optimistic(SelectionPolicy):
-    """Objective plus a bonus for few visits, as UCB1 bounds it (Auer et al. 2002); ties by lot."""
+    """Objective plus a bonus for few visits, as UCB1 bounds it (Auer et al. 2002); ties are broken at random."""
 
     name = "optimistic"
     meaning = "good elites, and those of which little is known: the largest upper bound comes first"

@@ -1,4 +1,4 @@
-"""An empty cell beside a filled one, and the best of its neighbours as a parent."""
+"""Target: an empty cell beside a filled one, with the best of its neighbours as a parent."""
 
 import random
 from collections.abc import Sequence
@@ -7,13 +7,13 @@ from archive.policies.base import CellContext, Held, ParentChoice, SelectionPoli
 
 
 class TargetCell(SelectionPolicy):
-    """Aims where nobody has been yet. Without a grid, or with no empty neighbour left, any elite will do."""
+    """Chooses empty cells as targets. Without a grid, or with no empty neighbour left, it chooses any elite."""
 
     name = "target_cell"
     meaning = "aims at an empty cell beside a filled one, from the best of the cells around it"
 
     def choose(self, elites: Sequence[Held], around: CellContext, rng: random.Random) -> ParentChoice[Held]:
-        """Choose a random empty neighbour, and the elite closest to it."""
+        """Choose a random empty neighbour, and the best elite around it."""
         filled = {elite.cell: elite for elite in elites}
         grid = around.grid
         empty = (

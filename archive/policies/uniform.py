@@ -1,4 +1,4 @@
-"""Every filled cell alike."""
+"""Equal probability for every filled cell."""
 
 import random
 from collections.abc import Sequence
@@ -7,11 +7,11 @@ from archive.policies.base import CellContext, Held, ParentChoice, SelectionPoli
 
 
 class Uniform(SelectionPolicy):
-    """As the first MAP-Elites does (Mouret and Clune 2015)."""
+    """Uniform selection, as in the first MAP-Elites (Mouret and Clune 2015)."""
 
     name = "uniform"
     meaning = "every filled cell alike"
 
     def choose(self, elites: Sequence[Held], around: CellContext, rng: random.Random) -> ParentChoice[Held]:
-        """Any of them."""
+        """Choose an elite at random."""
         return ParentChoice(rng.choice(elites))

@@ -1,7 +1,7 @@
-"""The frozen values that leave the archive. No SQL, no ORM objects: what a caller holds never changes under it.
+"""Records: the frozen values that the archive returns. No SQL, no ORM objects: a record that was read never changes.
 
-Documents of the other room (operator, bundle, report) are kept as JSON text or mappings; the archive stores them and
-never looks inside, except for readings, which descriptors map to coordinates. One file a subject.
+Documents of the protocol (operator, bundle, report) are stored as JSON text or mappings. The archive does not parse
+them, except for readings, which descriptors map to coordinates. One file per subject.
 """
 
 from archive.records.access import AuditRecord, IdempotencyRecord, NewAuditRecord, NewToken, SessionRecord, TokenRecord

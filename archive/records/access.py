@@ -1,4 +1,4 @@
-"""Records of who may come in, who is there, what was done, and what was answered."""
+"""Records of access: tokens, sessions, the audit log, and stored responses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,15 +7,15 @@ from datetime import datetime
 
 @dataclass(frozen=True)
 class NewToken:
-    """A token to keep. Its secret is not here and nowhere else: `digest` is enough to know it again.
+    """A token to store. Its secret is stored nowhere: `digest` is enough to recognise it.
 
     Attributes:
         id: UUIDv7.
-        name: What people call it.
+        name: Name for people.
         digest: SHA-256 of the secret, in hexadecimal.
-        scopes: What it allows, by name.
-        created_by: Id of the token that was used to make it, None for somebody on the machine itself.
-        expires_at: From when on it is refused, None for never.
+        scopes: Names of the scopes that it grants.
+        created_by: Id of the token that was used to make it; None for the machine's own user.
+        expires_at: Time from which on it is refused, None for never.
     """
 
     id: str
@@ -28,7 +28,7 @@ class NewToken:
 
 @dataclass(frozen=True)
 class TokenRecord(NewToken):
-    """A token that is kept. `last_used_at` may lag behind by a minute."""
+    """A stored token. `last_used_at` may lag behind by a minute."""
 
     created_at: datetime
     revoked_at: datetime | None
@@ -41,14 +41,14 @@ class TokenRecord(NewToken):
 
 @dataclass(frozen=True)
 class SessionRecord:
-    """Somebody who showed a token once and has a cookie since.
+    """A dashboard session, opened with a token and continued with a cookie.
 
     Attributes:
         digest: SHA-256 of the cookie's secret, in hexadecimal.
-        token: Id of the token that was shown.
-        created_at: When.
-        used_at: When the cookie was last seen; may lag behind by a minute.
-        expires_at: From when on it is refused, used or not.
+        token: Id of the token that opened it.
+        created_at: Time of its opening.
+        used_at: Time of the last use of the cookie; may lag behind by a minute.
+        expires_at: Time from which on it is refused, used or not.
     """
 
     digest: str
@@ -60,17 +60,17 @@ class SessionRecord:
 
 @dataclass(frozen=True)
 class NewAuditRecord:
-    """Something that was done or refused.
+    """An action that was done or refused.
 
     Attributes:
-        at: When it was answered.
-        token: Id of the caller's token, None for the machine's own user and for strangers.
-        caller: The caller's name, for people; empty if nobody knew who it was.
-        address: Where the request came from.
-        action: What was asked for, such as `POST /api/v1/searches/{id}/stop`.
-        target: On what: the path as it was sent.
+        at: Time of the answer.
+        token: Id of the caller's token; None for the machine's own user and for unknown callers.
+        caller: Name of the caller, for people; empty if unknown.
+        address: Address that the request came from.
+        action: The requested action, such as `POST /api/v1/searches/{id}/stop`.
+        target: Path of the request, as it was sent.
         status: HTTP status of the answer.
-        detail: Why it was refused; empty if it was not.
+        detail: Reason of a refusal; else empty.
     """
 
     at: datetime
@@ -95,15 +95,15 @@ class IdempotencyRecord:
     """Response to a request with an idempotency key, or the note that it is in progress.
 
     Attributes:
-        caller: Who asked: the id of a token, or a word for the machine's own user.
-        key: The key that was sent.
-        fingerprint: Digest of the request it was first sent with.
-        resource: Id for what the request makes, the same at every attempt.
-        created_at: When the key was first seen.
-        claimed_at: When the last attempt began.
-        status: HTTP status of the answer, None while there is none.
-        headers: The headers that matter.
-        body: The answer's body.
+        caller: Id of the caller's token, or a word for the machine's own user.
+        key: The idempotency key.
+        fingerprint: Digest of the first request with this key.
+        resource: Id of the resource that the request creates, the same at every attempt.
+        created_at: Time of the first request with this key.
+        claimed_at: Start of the last attempt.
+        status: HTTP status of the answer; None while there is none.
+        headers: Headers of the answer that a repetition needs.
+        body: Body of the answer.
     """
 
     caller: str

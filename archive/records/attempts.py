@@ -1,4 +1,4 @@
-"""Records of attempts: what became of the candidates of one emitter, as the choice between models wants to know it."""
+"""Records of attempts: the results of one emitter's candidates, for the choice between models."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,8 +19,8 @@ class Attempt:
 class OfferOutcome:
     """An offer to a cell.
 
-    `gain` is what it added to the sum of the elites' objectives, None unless it won the cell; `filled` if the cell was
-    empty before.
+    `gain` is the increase of the sum of the elites' objectives; None unless it won the cell. `filled` is True if the
+    cell was empty before.
     """
 
     candidate: str

@@ -1,4 +1,4 @@
-"""Records of cells: who is offered for one, who holds it, and what became of every offer."""
+"""Records of cells: offers to a cell, its elite, and its history."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 EMPTY_CELL = ""
-"""Stands in place of an incumbent's bundle where a challenger was confirmed for a cell that nobody held."""
+"""Placeholder for an incumbent's bundle if a challenger was confirmed for an empty cell."""
 
 
 class Placement(StrEnum):
-    """Result of an offer. STALE: the holder changed since the caller looked; WITHDRAWN: it turned out wrong."""
+    """Result of an offer. STALE: the holder has changed meanwhile. WITHDRAWN: the variant turned out to be wrong."""
 
     NEW = "new"
     IMPROVED = "improved"
@@ -50,16 +50,16 @@ class Offer(_Challenge):
         cell: Index of the cell in the grid, row-major over the search's axes.
         coordinates: Every descriptor's value and bin: `{name: {"value": ..., "bin": ...}}`.
         candidate: The challenger.
-        variant: Which of its variants.
+        variant: Index of the variant.
         bundle: The variant's bundle.
         job: Id of the job whose report backs the objective; an offer is applied once per job.
-        emitter: Who proposed it.
-        objective: What the archive compares; larger is better.
+        emitter: Name of the emitter that proposed it.
+        objective: Figure that the archive compares; larger is better.
         low: Lower bound of the speedup.
         mid: Middle of the speedup.
         high: Upper bound of the speedup.
-        incumbent: Bundle the challenger was confirmed against, `EMPTY_CELL` if there was none; None to win by a
-            strictly greater objective.
+        incumbent: Bundle that the challenger was confirmed against, `EMPTY_CELL` if the cell was empty; None to win by
+            a strictly greater objective.
     """
 
     coordinates: Mapping[str, Mapping[str, Any]]
@@ -68,9 +68,9 @@ class Offer(_Challenge):
 
 @dataclass(frozen=True, kw_only=True)
 class EliteRecord(_Challenge):
-    """Return the elite of a cell. `revision` counts its cell's promotions from 1.
+    """The elite of a cell. `revision` counts its cell's promotions from 1.
 
-    `protocol_version` is that of the report which `job` names; None where that is not in the archive.
+    `protocol_version` is that of the report of `job`; None if the archive lacks that report.
     """
 
     coordinates: Mapping[str, Mapping[str, Any]]
@@ -80,7 +80,7 @@ class EliteRecord(_Challenge):
 
 
 class SelectableElite(NamedTuple):
-    """As much of an elite as choosing a parent takes. `visits` counts how often its candidate was one."""
+    """Fields of an elite that the choice of a parent needs. `visits` counts how often its candidate was one."""
 
     cell: int
     candidate: str
@@ -92,7 +92,7 @@ class SelectableElite(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PlacementRecord(_Challenge):
-    """One offer in a cell's history, whatever it came to. `seq` orders them; `revision` is None unless it won."""
+    """One offer in a cell's history, with any result. `seq` orders them; `revision` is None unless it won."""
 
     seq: int
     placement: Placement

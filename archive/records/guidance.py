@@ -1,4 +1,4 @@
-"""Records of steering: what people say while a search runs."""
+"""Records of guidance: pins and hints of people, and mutation reports."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,11 +10,11 @@ class NewPin:
 
     Attributes:
         id: UUIDv7.
-        search: Which search.
-        device: Which archive within it.
-        cell: A cell: whoever holds it is preferred.
-        candidate: A candidate: it is preferred while it holds any cell.
-        author: Who asked for it, for people.
+        search: Id of the search.
+        device: Device whose grid it is about.
+        cell: Index of a cell, whose present holder is preferred.
+        candidate: Id of a candidate, which is preferred while it holds any cell.
+        author: Name of the person who asked for it.
     """
 
     id: str
@@ -43,9 +43,9 @@ class NewHint:
 
     Attributes:
         id: UUIDv7.
-        search: Which search.
-        text: What was said. As little to be trusted as any other text from outside.
-        author: Who said it, for people.
+        search: Id of the search.
+        text: The hint; as untrusted as any text from outside.
+        author: Name of the person who gave it.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Records of prompts: what was asked of which model, what it answered, what it cost and what came of it."""
+"""Records of prompts: questions to models, their answers, costs and outcomes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,8 +9,8 @@ from enum import StrEnum
 class ExchangeState(StrEnum):
     """State of an exchange.
 
-    ASKED: a backend was asked. WAITING: somebody has to claim and answer it; CLAIMED: somebody did claim it. REFUSED:
-    the model would not answer. FAILED: no answer came; the same prompt may be asked again.
+    ASKED: a backend was asked. WAITING: a person has to claim and answer it. CLAIMED: a person has claimed it. REFUSED:
+        the model refused to answer. FAILED: no answer came; the same prompt may be asked again.
     """
 
     ASKED = "asked"
@@ -24,8 +24,8 @@ class ExchangeState(StrEnum):
 class ChargeState(StrEnum):
     """State of the money for one call.
 
-    RESERVED: the call is on its way. SETTLED: paid, as far as is known. FREED: the call cost nothing. FORFEITED: what
-    became of the call is unknown, so all that was reserved counts as spent.
+    RESERVED: the call is in progress. SETTLED: paid, as far as is known. FREED: the call cost nothing. FORFEITED: the
+        result of the call is unknown, so the whole reservation counts as spent.
     """
 
     RESERVED = "reserved"
@@ -61,17 +61,17 @@ class NewExchange(_Question):
         search: The search that asks.
         ordinal: Number of the proposal.
         step: Number of the prompt within the proposal.
-        digest: Of the prompt; with search, ordinal and step it names the exchange.
-        backend: Who is asked.
-        strategy: What is tried.
-        template: What the prompt was made from.
-        claims: By statement of the prompt, the id of the job whose report it can be traced to.
-        parents: Ids of the candidates that it shows.
-        cell: The cell that is aimed at.
-        max_tokens: Most tokens that the answer may take.
+        digest: Digest of the prompt; with search, ordinal and step it is the key of the exchange.
+        backend: Name of the backend that is asked.
+        strategy: Name of the strategy.
+        template: Template that the prompt was made from.
+        claims: Id of the job whose report a statement of the prompt rests on, by statement.
+        parents: Ids of the candidates in the prompt.
+        cell: Index of the target cell.
+        max_tokens: Maximum number of tokens in the answer.
         system: The prompt's instructions.
         user: The prompt's request.
-        state: ASKED, or WAITING where somebody has to claim it.
+        state: ASKED, or WAITING if a person has to claim it.
     """
 
     system: str
@@ -81,7 +81,7 @@ class NewExchange(_Question):
 
 @dataclass(frozen=True)
 class LlmReply:
-    """Answer of a model. `cost_usd` is None if unknown; `refused` if it would not answer, with the `reason`."""
+    """Answer of a model. `cost_usd` is None if unknown; a model that `refused` to answer gives the `reason`."""
 
     text: str
     model: str
@@ -95,24 +95,24 @@ class LlmReply:
 
 @dataclass(frozen=True, kw_only=True)
 class ExchangeSummary(_Question):
-    """A stored exchange without its texts. What was asked is as in `NewExchange`.
+    """A stored exchange without its texts. The other fields are as in `NewExchange`.
 
     Attributes:
-        state: Where it is.
-        reason: Why it failed or was refused.
-        claimed_by: Who claimed it.
-        lease_until: Until when the claim holds, UTC.
+        state: State of the exchange.
+        reason: Reason of a failure or refusal.
+        claimed_by: Name of the person who claimed it.
+        lease_until: End of the claim's lease, UTC.
         model: The model that answered, as it names itself.
         input_tokens: Tokens of the prompt, as the vendor counts.
         output_tokens: Tokens of the answer.
-        cost_usd: What it cost in US dollars, None if unknown.
-        truncated: Whether the answer ran into `max_tokens`.
-        outcome: What came of the answer, None before that is known.
-        outcome_reason: In words.
-        candidate: The candidate that was made of it.
-        opened_at: When it was asked, UTC.
-        answered_at: When the answer came, UTC.
-        concluded_at: When its outcome was known, UTC.
+        cost_usd: Cost in US dollars; None if unknown.
+        truncated: True if the answer was cut off at `max_tokens`.
+        outcome: Outcome of the answer; None before it is known.
+        outcome_reason: Reason of the outcome.
+        candidate: Id of the candidate made from it.
+        opened_at: Time of the question, UTC.
+        answered_at: Time of the answer, UTC.
+        concluded_at: Time of the outcome, UTC.
     """
 
     state: ExchangeState
@@ -143,7 +143,7 @@ class Exchange(ExchangeSummary):
 
 @dataclass(frozen=True)
 class SpendingLimits:
-    """The most that may be spent; None for no limit. `usd` is in US dollars."""
+    """Maximum spending; None for no limit. `usd` is in US dollars."""
 
     calls: int | None = None
     tokens: int | None = None
@@ -165,7 +165,7 @@ class NewCharge:
 
 @dataclass(frozen=True)
 class Charge(NewCharge):
-    """A stored charge: what was reserved until it is settled, then what was spent."""
+    """A stored charge: the reservation until it is settled, then the amount spent."""
 
     state: ChargeState = ChargeState.RESERVED
 
@@ -177,13 +177,13 @@ class BudgetRecord:
     Attributes:
         search: The search.
         backend: The backend, empty for the search as a whole.
-        calls: Calls that were, or may have been, paid.
-        tokens: Tokens of prompts and answers.
+        calls: Number of calls that were, or may have been, paid.
+        tokens: Number of tokens in prompts and answers.
         usd: US dollars, as far as prices are known.
-        unpriced: Calls whose price is unknown; `usd` says nothing of them.
-        calls_limit: Most calls, None for no limit.
-        tokens_limit: Most tokens.
-        usd_limit: Most US dollars.
+        unpriced: Number of calls whose price is unknown; `usd` does not include them.
+        calls_limit: Maximum number of calls; None for no limit.
+        tokens_limit: Maximum number of tokens; None for no limit.
+        usd_limit: Maximum of US dollars; None for no limit.
     """
 
     search: str
@@ -203,14 +203,14 @@ class StrategyStatsRecord:
 
     Attributes:
         search: The search.
-        backend: Who was asked.
-        strategy: How.
-        calls: Calls that were, or may have been, paid.
-        tokens: Tokens of prompts and answers.
+        backend: Name of the backend.
+        strategy: Name of the strategy.
+        calls: Number of calls that were, or may have been, paid.
+        tokens: Number of tokens in prompts and answers.
         usd: US dollars, as far as prices are known.
-        unpriced: Calls whose price is unknown.
-        candidates: Answers that became a candidate.
-        outcomes: How many answers came to each outcome.
+        unpriced: Number of calls whose price is unknown.
+        candidates: Number of answers that became a candidate.
+        outcomes: Number of answers by outcome.
     """
 
     search: str

@@ -1,4 +1,4 @@
-"""Hosts: workers that joined with a token, and traces that nobody trusted has repeated."""
+"""Records of remote workers: their states and counts, and their unverified traces."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ class RemoteWorkerState(StrEnum):
 
     ACTIVE = "active"
     DRAINING = "draining"
-    """It finishes its job, takes no more and leaves."""
+    """It finishes its job and then leaves."""
     LEFT = "left"
-    """It said nothing for so long that its credential was taken back, or it was drained and is gone."""
+    """It was silent for so long that its credential was revoked, or it was drained and is gone."""
     SUSPENDED = "suspended"
-    """Its answers differed too often from those of trusted workers, or it flooded us."""
+    """Its reports differed too often from those of trusted workers, or it sent too many."""
     REVOKED = "revoked"
-    """An admin shut it out, for good."""
+    """An admin excluded it for good."""
 
     @property
     def works(self) -> bool:
-        """True if it may do jobs."""
+        """True if it may take jobs."""
         return self in (RemoteWorkerState.ACTIVE, RemoteWorkerState.DRAINING)
 
 
@@ -31,16 +31,16 @@ class NewRemoteWorker:
 
     Attributes:
         id: UUIDv7.
-        name: What it calls itself, such as its machine's name; not unique.
-        token: Id of the token that it joined with, None for the machine's own user.
-        target: What it traces for, None if it does not trace.
-        device: Name of what it judges on, None if it judges nothing.
-        versions: Of its packages, by name.
-        cores: Of its machine that it may use.
-        jail: What its jail provides.
-        protocol_version: The one agreed on.
+        name: Name that it gave itself, such as its machine's name; not unique.
+        token: Id of the token that it joined with; None for the machine's own user.
+        target: Target that it traces for; None if it does not trace.
+        device: Name of the device that it judges on; None if it does not judge.
+        versions: Versions of its packages, by name.
+        cores: Number of its machine's cores that it may use.
+        jail: Layers of its sandbox.
+        protocol_version: Protocol version that both sides agreed on.
         password_digest: SHA-256 of its password at the queue, in hexadecimal.
-        machine: SHA-256 of what all workers of its machine and user know and nobody else; None if it does not say.
+        machine: SHA-256 of a secret that only the workers of its machine and user know; None if it sends none.
     """
 
     id: str
@@ -58,18 +58,18 @@ class NewRemoteWorker:
 
 @dataclass(frozen=True)
 class RemoteWorker(NewRemoteWorker):
-    """A host as the archive knows it.
+    """A stored remote worker.
 
     Attributes:
-        state: How it stands.
-        reason: Why, where that needs saying.
-        trusted: Whether an admin vouches for it.
-        done: Reports of it that counted.
-        refused: Reports of it that did not: on jobs that it did not hold, or that answered something else.
-        checked: Answers of it that were compared with those of trusted workers.
-        disagreed: How many of these differed.
-        joined_at: When it joined.
-        seen_at: Its last sign of life that was written down, UTC.
+        state: State of the worker.
+        reason: Reason of that state, if there is one to give.
+        trusted: True if an admin trusts it.
+        done: Number of its reports that counted.
+        refused: Number of its reports that did not count: on jobs that it did not hold, or not about their job.
+        checked: Number of its reports that were compared with those of trusted workers.
+        disagreed: Number of these that differed.
+        joined_at: Time of joining, UTC.
+        seen_at: Time of its last stored heartbeat, UTC.
     """
 
     state: RemoteWorkerState
@@ -95,7 +95,7 @@ class RemoteWorkerCounts:
 
 @dataclass(frozen=True)
 class UnverifiedTrace:
-    """A candidate whose trace is an untrusted host's word; its variants win no cell before the trace is repeated."""
+    """A candidate that only an untrusted worker traced. Its variants win no cell before the trace is repeated."""
 
     candidate: str
     host: str

@@ -1,4 +1,4 @@
-"""Second traces: what a trusted worker found when it repeated one."""
+"""Second traces: results of trusted workers that repeated a trace."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,9 +9,9 @@ class Retrace:
     """Result of a second trace of a source, in a fresh sandbox.
 
     Attributes:
-        trace_key: What all traces share whose results must be equal.
-        candidate: Whose trace was repeated.
-        bundles: By index of the variant, its bundle's identity; None where that variant was stopped.
+        trace_key: Key of all traces whose results must be equal.
+        candidate: Id of the candidate whose trace was repeated.
+        bundles: Identities of the bundles by index of the variant; None for a variant without one.
         created_at: UTC.
     """
 

@@ -1,4 +1,4 @@
-"""Records of tenures: which coordinator runs a search, and until when."""
+"""Records of leases: which coordinator runs a search, and until when."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,13 +8,13 @@ from kernelreef.states import SearchState
 
 @dataclass(frozen=True)
 class SearchLease:
-    """A coordinator's hold on a search.
+    """A coordinator's lease on a search.
 
     Attributes:
-        search: What is held.
-        holder: Id of the coordinator, one a life; empty once it let go.
-        fence: Grows by one with every change of hands.
-        until_s: When it lapses unless it is renewed, seconds since 1970 by the database's own clock.
+        search: Id of the search.
+        holder: Id of the coordinator, new at each start; empty once it has released the search.
+        fence: Fencing token: grows by one whenever the holder changes.
+        until_s: Time at which it lapses unless renewed, seconds since 1970 by the database's own clock.
     """
 
     search: str
@@ -25,7 +25,7 @@ class SearchLease:
 
 @dataclass(frozen=True)
 class SearchFingerprint:
-    """As much of an open search as tells whether what is known of it still holds; `in_flight` counts candidates."""
+    """Fields of an open search that show if a cached record is still valid; `in_flight` counts candidates."""
 
     id: str
     owner: str

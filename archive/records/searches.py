@@ -1,4 +1,4 @@
-"""Records of searches: what was asked, proposed and reported, and where a search stands."""
+"""Records of searches: requests, candidates, variants, reports and progress."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,10 +8,10 @@ from typing import Any
 from kernelreef.states import CandidateState, SearchState
 
 SEED_EMITTER = "seed"
-"""Stands in place of an emitter's name on the kernels that an operator brings along."""
+"""Placeholder for the emitter's name on an operator's own seed kernels."""
 
 PRIORITY = 5
-"""Share of a search that asks for none: the middle of 1 to 9."""
+"""Default priority of a search: the middle of 1 to 9."""
 
 
 @dataclass(frozen=True)
@@ -55,29 +55,29 @@ class NewSearch:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchRecord(NewSearch):
-    """One run.
+    """A stored search.
 
     Attributes:
         id: UUIDv7.
         operator: Digest of the operator.
         operator_name: Its name.
-        devices: Devices by name; one archive each.
+        devices: Names of the devices; each has its own grid of elites.
         emitters: Names from the emitter table.
         axes: The grid.
-        axes_version: Raised when axes or edges change; part of an elite's key.
-        budget: Evaluations allowed: candidates proposed, duplicates not counted.
-        seed: Drives proposals, never input values.
+        axes_version: Number that grows when axes or edges change; part of an elite's key.
+        budget: Maximum number of evaluations; duplicates do not count.
+        seed: Seed of the proposals, never of input values.
         shapes: Benchmark, boundary and held-out shapes as JSON objects (`workers.protocol.Shape`).
         graphs: Reference graphs as JSON objects; empty until exported.
-        state: Where it is.
-        reason: Why it failed or stopped.
+        state: State of the search.
+        reason: Reason why it failed or stopped.
         created_at: UTC.
         updated_at: UTC.
-        owner: Id of the token that asked for it; empty for the machine's own user.
-        priority: Its share beside its owner's other searches, 1 to 9.
-        llm: Which models it may ask, how, and what they may cost, as a JSON object; None if it asks none.
-        stop: When it ends before its budget is used, as a JSON object; None if only the budget ends it.
-        choosing: How it chooses what to try, as a JSON object; None for the defaults.
+        owner: Id of the token that submitted it; empty for the machine's own user.
+        priority: Weight among its owner's searches, 1 to 9.
+        llm: Models it may ask, strategies and limits, as a JSON object; None if it asks none.
+        stop: Stop rules, as a JSON object; None if only the budget ends it.
+        choosing: Selection settings, as a JSON object; None for the defaults.
     """
 
     graphs: tuple[Mapping[str, Any], ...]
@@ -122,8 +122,8 @@ class CandidateRecord(NewCandidate):
     """A stored candidate.
 
     `outcome` is its best variant's once judged; `objectives` are those of its best variant on each device where one is
-    correct, and `objective` is the one on the search's first device, so that it means the same for all candidates of a
-    search. `ordinal` counts proposals from 0; `stages_s` says how long its trace took, by stage.
+    correct. `objective` is the one on the search's first device, so that it means the same for all candidates of a
+    search. `ordinal` counts proposals from 0; `stages_s` are the seconds of its trace by stage.
     """
 
     state: CandidateState
@@ -140,8 +140,8 @@ class CandidateRecord(NewCandidate):
 class NewVariant:
     """One variant out of a trace: a bundle, or the outcome that stopped it.
 
-    `bundle` is the bundle's identity. `document` (its JSON text) and `readings` (one mapping a plan) may be left out
-    where the archive holds that bundle already.
+    `bundle` is the bundle's identity. `document` (its JSON text) and `readings` (one mapping per plan) may be left out
+    if the archive holds that bundle already.
     """
 
     index: int
@@ -158,7 +158,7 @@ class NewVariant:
 class TraceOutcome:
     """Result of a trace. `outcome`, `reason` and `line` are about the candidate as a whole.
 
-    `sure` says whether a trusted worker traced it: its word on a bundle replaces that of others.
+    `sure` is True if a trusted worker traced it: its bundles replace those of untrusted workers.
     """
 
     outcome: str | None
@@ -184,7 +184,7 @@ class VariantRecord:
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """A judged proposal as its emitter wants to know it: what was tried on what, and what became of it."""
+    """An evaluated proposal, for its emitter: the edit, its parents and its result."""
 
     candidate: str
     ordinal: int
@@ -205,7 +205,7 @@ class BundleRecord:
 
 @dataclass(frozen=True)
 class NewReport:
-    """A report ready to be stored: what it is found by, and the whole of it as JSON text."""
+    """A report ready to be stored: its key, and the whole report as JSON text."""
 
     job: str
     search: str
@@ -227,15 +227,15 @@ class ProgressRecord:
     """Progress of a search on one device, with statistics as pyribs defines them.
 
     Attributes:
-        evaluated: Candidates judged.
-        correct: Candidates with a correct variant.
-        elites: Cells filled.
-        cells: Cells of the grid.
+        evaluated: Number of candidates evaluated.
+        correct: Number of candidates with a correct variant.
+        elites: Number of filled cells.
+        cells: Number of cells of the grid.
         coverage: Share of cells filled, 0 to 1.
         qd_score: Sum of the elites' objectives.
         norm_qd_score: `qd_score` over `cells`.
-        best: Largest objective, None while no cell is filled.
-        outcomes: Judged candidates by outcome.
+        best: Largest objective; None while no cell is filled.
+        outcomes: Number of evaluated candidates by outcome.
         emitters: By emitter: `proposals`, `judged`, `correct` and, on this device, `promotions`; `screened` if any.
     """
 

@@ -1,4 +1,4 @@
-"""Records of views: what pages show, without what they do not."""
+"""Records of views: only the fields that pages show."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class AxisStride:
 
 @dataclass(frozen=True)
 class MapCell:
-    """All cells of a grid that fall on one place of a map: the bins of two axes, how many are held, and the best."""
+    """All cells of a grid at one place of a map: bins of two axes, number of filled cells, best elite."""
 
     x: int
     y: int
@@ -44,7 +44,7 @@ class MapCell:
 class Relative:
     """A candidate as a lineage draws it.
 
-    `generation` is 0 for the one asked for, grows with its ancestors, and is -1 for its children.
+    `generation` is 0 for the requested candidate, 1 for its parents and so on, and -1 for its children.
     """
 
     id: str
@@ -81,11 +81,11 @@ class Milestone:
     """Progress of a search on one device after a number of evaluations.
 
     Attributes:
-        evaluations: Candidates judged by then.
-        elites: Cells filled.
+        evaluations: Number of candidates evaluated by then.
+        elites: Number of filled cells.
         qd_score: Sum of the elites' objectives.
-        best: Largest objective, None while no cell was filled.
-        usd: US dollars that models had cost, or were to cost at most; None where the search had asked none.
+        best: Largest objective; None while no cell was filled.
+        usd: US dollars spent or reserved for models; None if the search had asked none.
         reached_at: UTC.
     """
 
@@ -99,15 +99,15 @@ class Milestone:
 
 @dataclass(frozen=True)
 class SearchVersion:
-    """Changes whenever anything does that is told of a search: two that are equal are of the same search, unchanged.
+    """A version that changes with everything shown of a search: equal versions mean that nothing has changed.
 
     Attributes:
-        search: Which search.
-        asks: Whether it asks models; what those cost changes without this.
-        updated_at: When it entered its state or was given another budget.
-        tallied: Everything that was counted of its candidates.
-        landed: By emitter, the last of its offers; their sum.
-        traced: Candidates that were traced and have no verdict yet.
+        search: Id of the search.
+        asks: True if it asks models; their cost changes without this version.
+        updated_at: Time of its last change of state or budget.
+        tallied: Sum of all event counts of its candidates.
+        landed: Sum of the last offers' numbers, one per emitter.
+        traced: Number of candidates that were traced and have no verdict yet.
     """
 
     search: str

@@ -1,10 +1,10 @@
-"""The store: every query the room answers.
+"""The store: every query of the archive.
 
     store = await Store.open(url)
     placement = await store.elites.offer(offer)
 
 All of it is asynchronous, runs on SQLite and PostgreSQL alike, and raises only `archive.errors`. Writes may be sent
-twice: each is idempotent by the id, digest or job it carries.
+twice: each is idempotent by the id, digest or job that it carries.
 """
 
 from typing import Self
@@ -41,7 +41,7 @@ __all__ = ["BatchResult", "RebinningResult", "ReportBatch", "ReportKey", "Store"
 
 
 class Store:
-    """One open archive, grouped by what is kept."""
+    """One open archive, with one part per subject."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -74,7 +74,7 @@ class Store:
         """Open an archive: `sqlite+aiosqlite:///path` or `postgresql+psycopg://...`. It must have been migrated.
 
         Raises:
-            Unavailable: If the database does not answer.
+            DatabaseUnavailable: If the database does not answer.
         """
         store = cls(Database.open(url))
         try:
@@ -96,6 +96,6 @@ class Store:
         """Ask the database for an answer.
 
         Raises:
-            Unavailable: If there is none.
+            DatabaseUnavailable: If there is none.
         """
         await self._database.ping()

@@ -1,4 +1,4 @@
-"""Attempts: what was begun and not ended, and what became of what one emitter proposed."""
+"""Attempts: unfinished proposals, and the results of one emitter's proposals."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from archive.store.engine import Database, select_record
 from archive.tables import candidates, counters, exchanges, placements
 
 LIVE = (ExchangeState.ASKED, ExchangeState.WAITING, ExchangeState.CLAIMED, ExchangeState.ANSWERED)
-"""States of an exchange that may still come to something."""
+"""States of an exchange that may still lead to a candidate."""
 
 
 class AttemptStore:
@@ -29,7 +29,7 @@ class AttemptStore:
         return sorted((ExchangeSummary(**row._asdict()) for row in rows), key=lambda item: (item.ordinal, item.step))
 
     async def open(self, search: str) -> list[int]:
-        """Ordinals of proposals that somebody was asked for and that came to nothing yet, ascending."""
+        """Return the ordinals of proposals with an exchange and no result yet, ascending."""
         statement = select(exchanges.c.ordinal).where(
             exchanges.c.search == search, exchanges.c.outcome.is_(None), exchanges.c.state.in_(LIVE)
         )
@@ -55,7 +55,7 @@ class AttemptStore:
         return await self._candidate(search, candidates.c.digest == digest)
 
     async def pass_over(self, search: str, ordinal: int, emitter: str) -> None:
-        """Count a proposal that came to no candidate, so that its ordinal is not proposed again."""
+        """Count a proposal without a candidate, so that its ordinal is not proposed again."""
         proposals = case((counters.c.proposals <= ordinal, ordinal + 1), else_=counters.c.proposals)
         async with self._database.write() as connection:
             await connection.execute(update(counters).where(counters.c.search == search).values(proposals=proposals))
@@ -71,14 +71,14 @@ class AttemptStore:
         async with self._database.read() as connection:
             return [Attempt(**row._asdict()) for row in await connection.execute(statement)]
 
-    async def landings(self, search: str, emitter: str, last: int | None = None) -> list[OfferOutcome]:
-        """Offers of an emitter's candidates to the present grid, oldest first; all of them, or the last so many."""
+    async def offers(self, search: str, emitter: str, last: int | None = None) -> list[OfferOutcome]:
+        """Return the offers of an emitter's candidates to the present grid, oldest first: all, or the `last` ones."""
         before = placements.alias()
         same = [before.c[name] == placements.c[name] for name in ("search", "device", "axes_version", "cell")]
         earlier = select(before.c.objective).where(*same, before.c.revision == placements.c.revision - 1)
         held = func.coalesce(earlier.limit(1).scalar_subquery(), 0.0)
-        # Only who took a cell from another has somebody before him: for all others, most by far, a cell's whole history
-        # would be read in vain.
+        # Only an offer that took a filled cell has a predecessor. For all others, most by far, a cell's whole history
+        # would be read for nothing.
         gain = placements.c.objective - case((placements.c.revision > 1, held), else_=0.0)
         statement = (
             select(placements.c.candidate, placements.c.device, placements.c.cell, placements.c.revision, gain)

@@ -1,6 +1,6 @@
 """The audit log: entries are added and read, and the database refuses to change them.
 
-The oldest may be removed, by whoever owns the database, and that is an entry itself.
+The owner of the database may remove the oldest ones, and the removal is an entry itself.
 """
 
 from collections.abc import AsyncIterator
@@ -22,21 +22,21 @@ class AuditStore:
         self._database = database
 
     async def add(self, entry: NewAuditRecord) -> None:
-        """Write an entry down."""
+        """Add an entry."""
         async with self._database.write() as connection:
             await connection.execute(insert(audit).values(vars(entry)))
 
     async def prune(self, before: datetime, entry: NewAuditRecord) -> int:
-        """Remove the entries older than a time, and write down that it was done; how many they were.
+        """Remove the entries older than a time, and add an entry about it. Returns their number.
 
-        The one way around what refuses to change the log, which is lifted and put back within the transaction. Who may
-        do that could as well drop the table: it takes the owner of the database.
+        This is the only way around the trigger that protects the log: it is disabled and enabled again within the
+        transaction. Only the owner of the database can do that, and could as well drop the table.
 
         Raises:
-            ValueError: If the entry would be removed as well.
+            ValueError: If the new entry would be removed as well.
         """
         if entry.at < before:
-            raise ValueError("what says that entries were removed must stay")
+            raise ValueError("the entry about the removal must stay")
         async with self._database.write() as connection:
             async with _unguarded(connection):
                 removed = (await connection.execute(delete(audit).where(audit.c.at < before))).rowcount
@@ -46,10 +46,10 @@ class AuditStore:
 
     # Last, because from here on `list` means this method.
     async def list(self, *, limit: int = 50, before: int | None = None, token: str | None = None) -> list[AuditRecord]:
-        """Entries, newest first.
+        """Return entries, newest first.
 
         Args:
-            limit: Most to return.
+            limit: Maximum number of entries.
             before: Only those older than the entry of this `seq`.
             token: Only those of one token.
         """
@@ -65,7 +65,7 @@ class AuditStore:
 
 @asynccontextmanager
 async def _unguarded(connection: AsyncConnection) -> AsyncIterator[None]:
-    """Lift what refuses to remove entries, for the caller's transaction; if that fails, it was never lifted."""
+    """Disable the trigger that protects the log, for the caller's transaction; a rollback enables it too."""
     if connection.dialect.name == "postgresql":
         await connection.execute(text("ALTER TABLE audit DISABLE TRIGGER audit_append_only"))
         yield

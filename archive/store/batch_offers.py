@@ -1,7 +1,7 @@
-"""Offers in numbers: challengers that need no confirm try for their cells within one transaction.
+"""Offers in batches: challengers that need no confirm are decided within one transaction.
 
-Most offers of a search that has run for a while lose. Those that lose against the holder as it is read are only
-entered; whoever might win asks the database, which decides as it does for one offer: in one conditional statement.
+Most offers of a search that has run for a while lose. An offer that loses against the holder as read is only entered in
+the history. For one that might win the database decides as for a single offer: in one conditional statement.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ class _Placed:
 
 
 async def place(connection: AsyncConnection, offers: Sequence[Offer]) -> list[Placement]:
-    """Decide offers without an incumbent, in their order; a job's second offer for a cell gets the first answer."""
+    """Decide offers without an incumbent, in order; a job's second offer for a cell gets the first result."""
     if not offers:
         return []
     decided = await _answered(connection, offers)
@@ -57,7 +57,7 @@ async def place(connection: AsyncConnection, offers: Sequence[Offer]) -> list[Pl
 
 async def _decide(connection: AsyncConnection, offer: Offer, holders: dict[Key, float]) -> _Placed:
     cell = _cell(offer)
-    # The objective of a cell's holder only grows here, so that what loses against an older one loses.
+    # The objective of a cell's holder only grows here, so an offer that loses against an older one loses.
     if cell in holders and offer.objective <= holders[cell]:
         return _Placed(Placement.REJECTED, None)
     revision = await connection.scalar(claim(connection, offer).returning(elites.c.revision))
@@ -76,13 +76,13 @@ async def _answered(connection: AsyncConnection, offers: Sequence[Offer]) -> dic
 
 
 async def _holders(connection: AsyncConnection, offers: Sequence[Offer]) -> dict[Key, float]:
-    """Objectives of the holders of the cells that are offered for."""
+    """Return the objectives of the holders of the offers' cells."""
     wanted: dict[Key, set[int]] = {}
     for offer in offers:
         wanted.setdefault(_cell(offer)[:-1], set()).add(offer.cell)
     found: dict[Key, float] = {}
     for grid, cells in wanted.items():
-        # A query a grid, because SQLite reads the whole table where rows are compared with a list of rows.
+        # One query per grid, because SQLite reads the whole table if rows are compared with a list of rows.
         here = (elites.c[name] == value for name, value in zip(CELL, grid, strict=False))
         statement = select(elites.c.cell, elites.c.objective).where(*here, elites.c.cell.in_(cells))
         found.update(((*grid, cell), objective) for cell, objective in await connection.execute(statement))

@@ -1,8 +1,8 @@
-"""Batches: what applying a handful of reports reads and writes, each table asked once and everything committed at once.
+"""Batches: the reads and writes for a few reports, with one query per table and one commit.
 
-One by one, a report costs twenty statements, and a commit for each of its writes. Here reading goes through a memory
-that `look_up` fills for many reports, writing waits in it, what was written is read back from it, and `flush` is one
-transaction. Every statement stays conditional, so that what is sent twice, or by two coordinators, counts once.
+Alone, a report costs twenty statements, and a commit for each of its writes. Here `look_up` fills a cache for many
+reports, which also holds pending writes, so that reads see them. `flush` writes them in one transaction. Every
+statement stays conditional, so a report that is sent twice, or by two coordinators, counts once.
 """
 
 from collections.abc import Collection, Sequence
@@ -41,8 +41,8 @@ class BatchResult:
     """Result of a flush.
 
     Attributes:
-        evaluated: Candidates whose first verdict it wrote.
-        placements: What became of each offer, in the order they were made.
+        evaluated: Candidates that got their first verdict.
+        placements: Results of the offers, in their order.
     """
 
     evaluated: frozenset[str]
@@ -50,7 +50,7 @@ class BatchResult:
 
 
 class ReportBatch:
-    """Values read, and writes that wait for the flush. One task at a time may use it."""
+    """Cached values and pending writes. Only one task at a time may use it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -63,7 +63,7 @@ class ReportBatch:
         self.drop()
 
     def drop(self) -> None:
-        """Forget everything, what waits to be written as well."""
+        """Drop all cached values and pending writes."""
         self._known: dict[str, CandidateRecord] = {}
         self._variants: dict[str, dict[int, VariantRecord]] = {}
         self._documents: dict[str, dict[str, str]] = {}
@@ -83,19 +83,19 @@ class ReportBatch:
 
     @property
     def waiting(self) -> int:
-        """Writes that wait."""
+        """Number of pending writes."""
         answers = len(self._offers) + len(self._verdicts)
         return len(self._traces) + len(self._repeated) + len(self._new) + answers
 
     async def look_up(self, candidates: Collection[str], bundles: Collection[str]) -> None:
-        """Read at once what will be asked about these, as far as it is not known.
+        """Read everything about these candidates and bundles that is not cached yet.
 
         Args:
-            candidates: Their ids; those that there are not stay unknown.
-            bundles: Their identities, likewise.
+            candidates: Ids; missing candidates stay unknown.
+            bundles: Identities, likewise.
 
         Raises:
-            Unavailable: If the database does not answer.
+            DatabaseUnavailable: If the database does not answer.
         """
         ids = [id for id in set(candidates) if id not in self._variants]
         if ids:
@@ -134,7 +134,7 @@ class ReportBatch:
         return [variants[index] for index in sorted(variants)]
 
     async def reports(self, candidate: str) -> dict[str, str]:
-        """Documents of a candidate's reports by job, oldest first."""
+        """Return the documents of a candidate's reports by job, oldest first."""
         await self.look_up([candidate], [])
         return self._documents[candidate]
 
@@ -150,13 +150,13 @@ class ReportBatch:
         return self._retraced[trace_key]
 
     async def keep_retrace(self, trace_key: str, candidate: str, bundles: Sequence[str | None]) -> None:
-        """Keep what a second trace gave, by index of the variant. The first one counts, and stays."""
+        """Store the bundles of a second trace, by index of the variant. The first stored result stays."""
         if await self.retrace(trace_key) is None:
             new = Retrace(trace_key, candidate, tuple(bundles), now())
             self._repeated[trace_key] = self._retraced[trace_key] = new
 
     async def readings(self, bundle: str) -> Readings:
-        """Readings of one bundle, one mapping a plan.
+        """Return the readings of one bundle, one mapping per plan.
 
         Raises:
             RecordNotFound: If none has that identity.
@@ -169,17 +169,17 @@ class ReportBatch:
         return self._readings[bundle]
 
     async def measures(self, about: ReportKey) -> list[str]:
-        """Documents of the first `measure` reports on equal bundles, oldest first, but for `NO_WORD`."""
+        """Return the documents of the first `measure` reports on equal bundles, oldest first, except `INCONCLUSIVE`."""
         await self.look_up([], [about.bundle])
         if about not in self._measures:
-            # A bundle that nobody kept before was never judged; most are such, and need no query.
+            # A bundle that is new to the archive was never judged. Most are new, and need no query.
             never = about.bundle in self._unkept
             self._measures[about] = [] if never else await self._reports.measures(about)
         waiting = (new for new in self._new.values() if ReportKey.of(new) == about and new.kind == "measure")
         return self._measures[about] + [new.document for new in waiting if is_reusable(new)]
 
     async def save_trace(self, candidate: str, traced: TraceOutcome) -> None:
-        """Keep what came out of a trace; as `Candidates.save_trace`."""
+        """Store the result of a trace; as `CandidateStore.save_trace`."""
         told = (variant.bundle for variant in traced.variants if variant.bundle is not None)
         await self.look_up([candidate], list(told))
         self._traces[candidate] = traced
@@ -189,14 +189,14 @@ class ReportBatch:
                 self._traced[new.bundle] = BundleRecord(new.bundle, new.document, new.readings or ())
 
     async def save_report(self, new: NewReport, device_ms: int = 0) -> None:
-        """Keep a report, unless its job has one already, and count the milliseconds that it took."""
+        """Store a report, unless its job has one already, and count the milliseconds that it took."""
         documents = await self.reports(new.candidate)
         if new.job not in documents:
             documents[new.job] = new.document
             self._new[new.job], self._took[new.job] = new, device_ms
 
     async def objective(self, search: str, device: str, axes_version: int, cell: int) -> float | None:
-        """Objective of who holds a cell, or will after the flush, where no confirm is needed; None if nobody does."""
+        """Return the objective of a cell's holder after the flush, without confirms; None if empty."""
         place = (search, device, axes_version, cell)
         if place not in self._holders:
             try:
@@ -215,11 +215,11 @@ class ReportBatch:
         if not all(isfinite(figure) for figure in (offer.objective, offer.low, offer.mid, offer.high)):
             raise ValueError(f"objective and bounds of job {offer.job} must be finite")
         if offer.incumbent is not None:
-            raise ValueError(f"job {offer.job} has to be decided at once, for its confirm depends on the answer")
+            raise ValueError(f"job {offer.job} has to be decided at once: its confirm depends on the answer")
         self._offers.append(offer)
 
     def judge(self, verdict: CandidateVerdict) -> None:
-        """Set a candidate's verdict. The first stays.
+        """Set a candidate's verdict. The first verdict stays.
 
         Raises:
             ValueError: If an objective is not finite.
@@ -228,14 +228,13 @@ class ReportBatch:
         self._verdicts.setdefault(verdict.candidate, verdict)
 
     async def flush(self) -> BatchResult:
-        """Write everything that waits in one transaction, and forget what was read. If it fails, nothing is written.
+        """Write everything pending in one transaction, and drop cached values. If it fails, nothing is written.
 
         Raises:
-            RecordConflict: If a search, candidate or bundle that is named is unknown, or somebody wrote down a
-                second trace
-                meanwhile that gave something else.
-            ArchiveError: If the database takes one of the values not; what waited is dropped.
-            Unavailable: If the database does not answer; likewise.
+            RecordConflict: If a search, candidate or bundle is unknown, or another coordinator has stored a different
+                second trace meanwhile.
+            ArchiveError: If the database refuses one of the values; pending writes are dropped.
+            DatabaseUnavailable: If the database does not answer; likewise.
         """
         traces, repeated, offers, verdicts = self._traces, self._repeated, self._offers, self._verdicts
         new, took = self._new, self._took

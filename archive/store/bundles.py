@@ -1,4 +1,4 @@
-"""Bundles, by content: however many variants come to the same plans, they are kept once."""
+"""Bundles by content: variants with the same plans share one stored bundle."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -20,7 +20,7 @@ class BundleStore:
         self._database = database
 
     async def readings(self, identity: str) -> tuple[Mapping[str, Any], ...]:
-        """Readings of one bundle, one mapping a plan, without its long document.
+        """Return the readings of one bundle, one mapping per plan, without its long document.
 
         Raises:
             RecordNotFound: If none has that identity.
@@ -47,19 +47,19 @@ class BundleStore:
         return BundleRecord(**row._asdict())
 
     async def replace(self, records: Iterable[BundleRecord]) -> None:
-        """Keep what a trusted worker found about bundles, in place of what others said. Twice changes nothing."""
+        """Store a trusted worker's bundles in place of those of untrusted workers. Idempotent."""
         async with self._database.write() as connection:
             await add_bundles(connection, records, sure=True)
 
 
 async def add_bundles(connection: AsyncConnection, records: Iterable[BundleRecord], *, sure: bool) -> None:
-    """Keep bundles within the caller's transaction.
+    """Store bundles within the caller's transaction.
 
     Args:
-        connection: Of the transaction.
-        records: What was traced.
-        sure: Whether a trusted worker said so: known bundles then get these documents and readings, and stay as they
-            are otherwise. An identity covers neither the text of a kernel nor its readings.
+        connection: Connection of the transaction.
+        records: The traced bundles.
+        sure: True if a trusted worker traced them: known bundles then get these documents and readings; otherwise they
+            stay as they are. An identity covers neither the text of a kernel nor its readings.
     """
     told = {record.identity: record for record in records}
     if not told:
@@ -70,5 +70,5 @@ async def add_bundles(connection: AsyncConnection, records: Iterable[BundleRecor
         statement = statement.on_conflict_do_update(index_elements=["identity"], set_=said)
     else:
         statement = statement.on_conflict_do_nothing()
-    # In one order everywhere, so that two transactions with the same bundles wait for each other and never deadlock.
+    # Always in the same order, so that two transactions with the same bundles wait for each other and never deadlock.
     await connection.execute(statement, [{**vars(told[each]), "created_at": now()} for each in sorted(told)])

@@ -1,4 +1,4 @@
-"""Candidates: proposed, traced, judged. Each step is one transaction that may be repeated."""
+"""Candidates: proposed, traced, judged. Each step is one transaction, which may be repeated."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -29,7 +29,7 @@ from archive.store.verdicts import add_verdicts, require_finite
 from archive.tables import UNFINISHED, candidate_parents, candidates, counters, variants
 
 NOT_THE_CANDIDATES_FAULT = ("worker_lost", "trace_timeout", "trace_memory")
-"""Outcomes that another machine or minute might not repeat: such a trace is not taken for an equal candidate's."""
+"""Outcomes that another attempt might not repeat: such a trace is not reused for equal candidates."""
 
 
 class CandidateStore:
@@ -52,12 +52,12 @@ class CandidateStore:
 
         Args:
             new: The proposals.
-            holder: Who must hold the search's tenure; None if nobody need.
-            screened: Emitters whose proposals were dropped for these.
+            holder: Id of the coordinator that must hold the search's lease; None to skip this check.
+            screened: Emitters whose proposals were dropped in favour of these.
 
         Returns:
-            For each the candidate, or None if the search has one with an equal digest; the proposal counts all the
-            same.
+            The candidate of each proposal, or None if the search has one with an equal digest; such a proposal is
+            counted too.
 
         Raises:
             RecordConflict: If the search is unknown or run by another coordinator, or has another candidate of that
@@ -90,7 +90,7 @@ class CandidateStore:
         return found
 
     async def unfinished(self, search: str) -> list[CandidateRecord]:
-        """Candidates that wait for a trace or a verdict, in the order they were proposed."""
+        """Return the candidates that wait for a trace or a verdict, in the order of their proposal."""
         return await self._all(_of(search).where(UNFINISHED).order_by(candidates.c.ordinal))
 
     async def seeds(self, search: str) -> list[CandidateRecord]:
@@ -111,7 +111,7 @@ class CandidateStore:
         return SearchCounts(**row._asdict())
 
     async def trials(self, search: str, emitter: str, limit: int = 64) -> list[TrialRecord]:
-        """Return an emitter's judged proposals, newest first."""
+        """Return an emitter's evaluated proposals, newest first."""
         statement = (
             select(*(candidates.c[name] for name in ("id", "ordinal", "note", "outcome", "objective", "parents")))
             .where(
@@ -126,7 +126,7 @@ class CandidateStore:
             return [TrialRecord(*row) for row in await connection.execute(statement)]
 
     async def latest(self, search: str, limit: int) -> Sequence[str]:
-        """Ids of judged candidates that came of others, those proposed last first."""
+        """Return the ids of evaluated candidates that have parents, newest first."""
         statement = (
             select(candidates.c.id)
             .where(
@@ -140,7 +140,7 @@ class CandidateStore:
         async with self._database.read() as connection:
             return (await connection.scalars(statement)).all()
 
-    async def had(self, search: str, digests: Collection[str]) -> set[str]:
+    async def known_digests(self, search: str, digests: Collection[str]) -> set[str]:
         """Return the digests that candidates of a search already have."""
         statement = select(candidates.c.digest).where(candidates.c.search == search, candidates.c.digest.in_(digests))
         async with self._database.read() as connection:
@@ -161,10 +161,10 @@ class CandidateStore:
         return found[0] if found else None
 
     async def save_trace(self, id: str, traced: TraceOutcome) -> None:
-        """Keep what came out of a trace: variants, and their bundles. Idempotent.
+        """Store the result of a trace: variants, and their bundles. Idempotent.
 
-        With a bundle to judge the candidate becomes traced. Without one it stays queued until `judge`: a crash between
-        the two repeats the trace, and loses no verdict.
+        With a bundle to judge the candidate becomes traced. Without one it stays queued until `judge`: a crash in
+        between repeats the trace, and loses no verdict.
 
         Raises:
             RecordConflict: If the candidate is unknown, or a variant names a bundle that is neither given nor known.
@@ -191,14 +191,14 @@ class CandidateStore:
 
         Args:
             id: The candidate.
-            outcome: Of its best variant.
-            reason: Why, where it is not correct.
-            line: Of the source, where the reason has one.
-            objective: On the search's first device.
-            objectives: On each device on which a variant is correct.
+            outcome: Outcome of its best variant.
+            reason: Reason, if it is not correct.
+            line: Line of the source that the reason is about, if there is one.
+            objective: Objective on the search's first device.
+            objectives: Objective on each device on which a variant is correct.
 
         Returns:
-            True if this was the first.
+            True if this was the first verdict.
 
         Raises:
             RecordNotFound: If there is no such candidate.
@@ -229,11 +229,11 @@ class CandidateStore:
         """Return a search's candidates, newest first.
 
         Args:
-            search: Which search.
-            limit: Most to return.
+            search: Id of the search.
+            limit: Maximum number of candidates.
             before: Only those proposed before the candidate of this id.
-            outcome: Only those judged so.
-            emitter: Only those that it proposed.
+            outcome: Only those with this outcome.
+            emitter: Only those of this emitter.
         """
         statement = _of(search).order_by(candidates.c.ordinal.desc()).limit(limit)
         if before is not None:
@@ -266,7 +266,7 @@ def _parents(new: NewCandidate) -> list[str]:
 
 
 async def _insert(connection: AsyncConnection, new: Sequence[NewCandidate]) -> dict[str, CandidateRecord]:
-    """Store rows whose digests their search has not; those that were stored, by id."""
+    """Store the candidates whose digests are new to their search. Returns those that were stored, by id."""
     found = {
         each.id: CandidateRecord(
             **vars(each),
@@ -291,7 +291,7 @@ async def _insert(connection: AsyncConnection, new: Sequence[NewCandidate]) -> d
 
 
 async def _count_children(connection: AsyncConnection, new: Sequence[NewCandidate]) -> None:
-    # One by one in the order of ids, so that two writers with the same parents never deadlock.
+    # One at a time, ordered by id, so that two writers with the same parents never deadlock.
     children = Counter(parent for each in new for parent in _parents(each))
     if children:
         statement = update(candidates).where(candidates.c.id == bindparam("of"))
@@ -302,7 +302,7 @@ async def _count_children(connection: AsyncConnection, new: Sequence[NewCandidat
 async def _count_proposals(
     connection: AsyncConnection, new: Sequence[NewCandidate], screened: Sequence[str], stored: int
 ) -> None:
-    """Count what was proposed to one search, how many of it were stored, and whose proposals were dropped for it."""
+    """Count proposals of one search, those stored, and those dropped in their favour by emitter."""
     if not new:
         return
     search, following = new[0].search, max(each.ordinal for each in new) + 1

@@ -1,4 +1,4 @@
-"""Tallies: counts kept up with every write, so that progress never counts candidates."""
+"""Counters of events, updated with every write, so that reading progress never counts candidates."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -19,12 +19,12 @@ class CountedEvent(NamedTuple):
 
 
 async def count_event(connection: AsyncConnection, search: str, emitter: str, event: str, device: str = "") -> None:
-    """Count one event more, in the caller's transaction."""
+    """Count one event, in the caller's transaction."""
     await count_events(connection, {CountedEvent(search, device, emitter, event): 1})
 
 
 async def count_events(connection: AsyncConnection, happened: Mapping[CountedEvent, int]) -> None:
-    """Count events, in the caller's transaction; in one order everywhere, so that two never deadlock."""
+    """Count events, in the caller's transaction. The order is always the same, so that two never deadlock."""
     if not happened:
         return
     statement = upsert(connection, tallies)

@@ -1,8 +1,8 @@
-"""A whole archive as one file, and back: from SQLite to PostgreSQL, from one machine to another.
+"""Dump and load of a whole archive as one file: from SQLite to PostgreSQL, from one machine to another.
 
-The file is gzip-compressed lines of JSON: what it is; for each table its name and columns, then a line a row; at last
-how many rows there were. Values are written as the columns hold them, timestamps in ISO 8601 and bytes in base64, so
-it does not matter which database they came from. It holds everything that the archive does: keep it as safe.
+The file is gzip-compressed lines of JSON: a header; for each table its name and columns, then one line per row; at last
+the number of rows. Values are written as the columns hold them, timestamps in ISO 8601 and bytes in base64, so the file
+is the same for every database. It holds everything that the archive does: keep it as safe.
 """
 
 import base64
@@ -27,7 +27,7 @@ from archive.tables import metadata
 FORMAT = "kernelreef archive"
 FORMAT_VERSION = 1
 ROWS_AT_ONCE = 500
-"""Rows read or written together: some megabytes where they hold bundles."""
+"""Rows read or written together: some megabytes if they hold bundles."""
 
 
 class ArchiveDump:
@@ -37,7 +37,7 @@ class ArchiveDump:
         self._database = database
 
     async def dump(self, path: Path) -> dict[str, int]:
-        """Write everything, as it is at one moment, into a new file.
+        """Write a consistent snapshot of everything into a new file.
 
         Returns:
             The number of rows by table.
@@ -48,7 +48,7 @@ class ArchiveDump:
         counts = {}
         with _created(path) as file:
             async with self._database.read(steady=True) as connection:
-                if connection.dialect.name == "postgresql":  # SQLite reads one moment by itself.
+                if connection.dialect.name == "postgresql":  # SQLite reads one snapshot by itself.
                     await connection.execution_options(isolation_level="REPEATABLE READ")
                 revision = await _revision(connection)
                 _write(file, {"format": FORMAT, "version": FORMAT_VERSION, "revision": revision})
@@ -64,8 +64,8 @@ class ArchiveDump:
             The number of rows by table.
 
         Raises:
-            RecordConflict: If something is in the archive already, or its schema is of another release than the file's.
-            Unreadable: If the file is no dump, or not a whole one.
+            RecordConflict: If the archive is not empty, or its schema is of another release than the file's.
+            UnreadableDump: If the file is not a dump, or is incomplete.
             OSError: If it cannot be opened.
         """
         with gzip.open(path, "rt", encoding="ascii") as file:
@@ -82,7 +82,7 @@ class ArchiveDump:
 
 
 class _Filling:
-    """Tables on their way from a file into a database."""
+    """State of a load: the tables that a file fills."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
@@ -107,7 +107,7 @@ class _Filling:
                 await self._flush()
                 self._promised = promised
             case _:
-                raise UnreadableDump(f"no line of an archive: {str(line)[:80]}")
+                raise UnreadableDump(f"not a line of an archive: {str(line)[:80]}")
 
     def finished(self) -> dict[str, int]:
         """Return the rows by table, after a check that the file is complete."""
@@ -170,7 +170,7 @@ def _read(column: Column[Any], value: object) -> object:
     """Decode a column's value from a file.
 
     Raises:
-        Unreadable: If it is none.
+        UnreadableDump: If it is not a value of the column.
     """
     try:
         if value is not None and _is_moment(column):
@@ -200,7 +200,7 @@ def _lines(file: IO[str]) -> Iterator[Any]:
         for line in file:
             yield json.loads(line)
     except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UnreadableDump(f"the file is no archive, or not a whole one: {error}") from error
+        raise UnreadableDump(f"the file is not an archive, or is incomplete: {error}") from error
 
 
 def _read_header(lines: Iterator[Any]) -> str:
@@ -211,7 +211,7 @@ def _read_header(lines: Iterator[Any]) -> str:
                 raise UnreadableDump(f"the file is of format {version}; this release reads {FORMAT_VERSION}")
             return revision
         case _:
-            raise UnreadableDump("the file is no archive of Kernelreef")
+            raise UnreadableDump("the file is not an archive of Kernelreef")
 
 
 async def _revision(connection: AsyncConnection) -> str:

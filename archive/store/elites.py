@@ -1,7 +1,7 @@
-"""Elites: who holds which cell, how that came about, and where a search stands.
+"""Elites: the holders of cells, the history of offers, and the progress of a search.
 
-`offer` is the heart of the archive. No lock, no read-then-write: the database itself decides, in one conditional
-statement, whether a challenger takes a cell.
+`offer` is the central operation of the archive. It takes no lock and does not read before it writes: the database
+itself decides, in one conditional statement, if a challenger takes a cell.
 """
 
 from collections.abc import Sequence
@@ -27,18 +27,18 @@ CHALLENGER = ("candidate", "variant", "bundle", "job", "emitter", "objective", "
 
 
 class EliteStore:
-    """The grids of all searches, one a device."""
+    """The grids of all searches, one per device."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def offer(self, offer: Offer) -> Placement:
-        """Offer a challenger to its cell. Applied once per job and cell: a repetition gets the first answer.
+        """Offer a challenger to its cell. Applied once per job and cell: a repetition gets the first result.
 
         Returns:
             NEW in an empty cell, IMPROVED if it took over. Without an incumbent it must be strictly better, else it is
             REJECTED. With one it takes over from exactly that bundle; if the cell's holder is another, it is STALE.
-            With `EMPTY_CELL` it takes the cell if nobody holds it, and is STALE otherwise.
+            With `EMPTY_CELL` it takes the cell if it is empty, and is STALE otherwise.
 
         Raises:
             ValueError: If the objective or one of its bounds is not finite.
@@ -61,15 +61,15 @@ class EliteStore:
             return placement
 
     async def withdraw(self, search: str, device: str, bundle: str, job: str) -> list[int]:
-        """Empty the cells that a bundle holds, under whatever axes. The history keeps who held them, and until when.
+        """Empty the cells that a bundle holds, under any version of the axes. The history keeps the former holder.
 
-        A repetition finds nothing left to do.
+        A repetition changes nothing.
 
         Args:
-            search: Which search.
-            device: Which archive within it.
-            bundle: Who turned out wrong.
-            job: That of the report which says so.
+            search: Id of the search.
+            device: Device of the grid.
+            bundle: Identity of the bundle that turned out to be wrong.
+            job: Job of the report that says so.
 
         Returns:
             The cells that are empty now.
@@ -112,7 +112,7 @@ class EliteStore:
         return None if row is None else EliteRecord(**row._asdict())
 
     async def visits(self, search: str, device: str, axes_version: int) -> dict[int, int]:
-        """By filled cell, how often its holder's candidate was a parent: what curious selection wants to know."""
+        """Return how often the candidate of each cell's holder was a parent, by cell; curious selection needs it."""
         statement = (
             select(elites.c.cell, candidates.c.children)
             .join(candidates, candidates.c.id == elites.c.candidate)
@@ -122,7 +122,7 @@ class EliteStore:
             return {cell: children for cell, children in await connection.execute(statement)}
 
     async def holders(self, search: str, device: str, axes_version: int) -> list[SelectableElite]:
-        """As much of the holders of all filled cells as choosing a parent takes; a twentieth of what `list` costs."""
+        """Return the fields of all elites that the choice of a parent needs, at a twentieth of the cost of `list`."""
         columns = (elites.c.cell, elites.c.candidate, elites.c.variant, elites.c.bundle, elites.c.objective)
         statement = (
             select(*columns, candidates.c.children)
@@ -136,13 +136,13 @@ class EliteStore:
     async def history(
         self, search: str, device: str, *, cell: int | None = None, limit: int = 100, before: int | None = None
     ) -> list[PlacementRecord]:
-        """Offers to the present grid, newest first.
+        """Return the offers to the present grid, newest first.
 
         Args:
-            search: Which search.
-            device: Which archive within it.
+            search: Id of the search.
+            device: Device of the grid.
             cell: Only those for this cell.
-            limit: Most to return.
+            limit: Maximum number of offers.
             before: Only those earlier than this `seq`.
         """
         statement = select_record(placements, PlacementRecord).order_by(placements.c.seq.desc()).limit(limit)
@@ -169,7 +169,7 @@ class EliteStore:
     async def version(self, search: str, device: str, axes_version: int) -> str:
         """Return a version that changes with every promotion: the filled cells, the promotions, and their last time.
 
-        Withdrawals take promotions back, so that their number alone may return.
+        Withdrawals lower the number of promotions, so that this number alone may recur.
         """
         placed = func.max(elites.c.placed_at)
         statement = select(func.count(), func.coalesce(func.sum(elites.c.revision), 0), placed)
@@ -179,7 +179,7 @@ class EliteStore:
         return f"{held}-{promotions}-{latest.timestamp() if latest else 0}"
 
     async def top(self, search: str, device: str, axes_version: int, limit: int) -> Sequence[EliteRecord]:
-        """Holders with the largest objectives, the best first."""
+        """Return the elites with the largest objectives, the best first."""
         statement = select_held(EliteRecord).where(*_grid(search, device, axes_version))
         statement = statement.order_by(elites.c.objective.desc()).limit(limit)
         async with self._database.read() as connection:
@@ -187,7 +187,7 @@ class EliteStore:
 
     # Last, because from here on `list` means this method.
     async def list(self, search: str, device: str, axes_version: int) -> list[EliteRecord]:
-        """Holders of all filled cells, by cell."""
+        """Return the elites of all filled cells, by cell."""
         statement = select_held(EliteRecord).where(*_grid(search, device, axes_version)).order_by(elites.c.cell)
         async with self._database.read() as connection:
             return [EliteRecord(**row._asdict()) for row in await connection.execute(statement)]
@@ -205,12 +205,12 @@ def select_held(record: type) -> Select[Any]:
 
 
 def present_axes(search: str) -> ScalarSelect[int]:
-    """Version of the axes that a search has now."""
+    """Select the version of the axes that a search has now."""
     return select(searches.c.axes_version).where(searches.c.id == search).scalar_subquery()
 
 
 def _entry(connection: AsyncConnection, offer: Offer) -> Upsert:
-    """Enter the offer into history, rejected until proven better; no row comes back if its job is there already."""
+    """Enter the offer into the history, as rejected at first; no row comes back if its job is there already."""
     values = {name: getattr(offer, name) for name in (*CELL, *CHALLENGER)}
     statement = upsert(connection, placements).values(**values, placement=Placement.REJECTED, offered_at=now())
     return statement.on_conflict_do_nothing(index_elements=["job", "axes_version", "cell"])

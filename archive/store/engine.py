@@ -1,4 +1,4 @@
-"""The database underneath: connections, transactions, and the one place where its errors become ours."""
+"""The database: connections, transactions, and the translation of its errors."""
 
 import sqlite3
 import time
@@ -18,16 +18,16 @@ from archive.errors import ArchiveError, DatabaseUnavailable, RecordConflict, Un
 BUSY_TIMEOUT_MS = 10_000
 """Timeout of SQLite for another process's write; ours take milliseconds."""
 BUSY_PAUSE_S = 0.01
-"""Before what SQLite turned away is tried again."""
+"""Seconds before a statement that SQLite refused as busy is tried again."""
 READERS = 5
 """Connections for reading, SQLAlchemy's own default."""
 CONNECTIONS = 15
-"""Connections to PostgreSQL, as many as SQLAlchemy takes by default. All of them are kept: those that it would take
-beyond five it closes after each use, and to make one costs more than ten queries, here and there."""
+"""Connections to PostgreSQL, as many as SQLAlchemy takes by default. All of them are kept open: SQLAlchemy would close
+those beyond five after each use, and opening one costs both sides more than ten queries."""
 
 IDLE_S = 5.0
-"""Seconds of idleness after which a connection to PostgreSQL is tried before it is used."""
-PATIENCE = {
+"""Seconds of idleness after which a connection to PostgreSQL is tested before its use."""
+TIMEOUTS = {
     "connect_timeout": 5,
     "tcp_user_timeout": 10_000,
     "keepalives_idle": 5,
@@ -36,8 +36,8 @@ PATIENCE = {
     "options": "-c idle_in_transaction_session_timeout=4000",
 }
 """Timeouts of a connection to PostgreSQL for a silent peer, on both sides: without them, a cut cable
-would leave a call waiting for hours, and a transaction begun before the cut would keep its locks from everybody else.
-Seconds, but for `tcp_user_timeout` and the option, milliseconds."""
+would leave a call waiting for hours, and a transaction begun before the cut would keep its locks. In seconds, except
+`tcp_user_timeout` and the option in milliseconds."""
 
 DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+psycopg"}
 """The driver we use for each database."""
@@ -48,8 +48,8 @@ Upsert = sqlite.Insert | postgresql.Insert
 class Database:
     """Transactions on one database.
 
-    SQLite has one writer at a time, so writes share one connection and wait their turn in its pool; readers see the
-    last commit meanwhile. PostgreSQL needs no such care and uses one pool for both.
+    SQLite has one writer at a time, so writes share one connection and wait for it in its pool; readers see the last
+    commit meanwhile. PostgreSQL uses one pool for both.
     """
 
     def __init__(self, reader: AsyncEngine, writer: AsyncEngine) -> None:
@@ -59,7 +59,7 @@ class Database:
 
     @classmethod
     def open(cls, url: str) -> Self:
-        """Prepare connections; the first is made when it is needed.
+        """Prepare connections; the first is opened when it is needed.
 
         Raises:
             ValueError: If the URL names neither SQLite nor PostgreSQL.
@@ -70,7 +70,7 @@ class Database:
             raise ValueError(f"the archive runs on {' or '.join(DRIVERS)}, not on '{backend}'")
         address = parsed.set(drivername=DRIVERS[backend])
         if backend == "postgresql":
-            engine = create_async_engine(address, pool_size=CONNECTIONS, max_overflow=0, connect_args=PATIENCE)
+            engine = create_async_engine(address, pool_size=CONNECTIONS, max_overflow=0, connect_args=TIMEOUTS)
             _ping_idle(engine.sync_engine)
             return cls(engine.execution_options(isolation_level="AUTOCOMMIT"), engine)
         reader = create_async_engine(address, pool_size=READERS)
@@ -83,8 +83,8 @@ class Database:
     async def read(self, *, steady: bool = False) -> AsyncIterator[AsyncConnection]:
         """Open a connection for read-only queries.
 
-        Each query is a transaction of its own, which saves two round trips; rows can be streamed only if `steady`, when
-        all queries are one transaction.
+        Each query is a transaction of its own, which saves two round trips. With `steady` all queries are one
+        transaction, and rows can be streamed.
         """
         with translated():
             async with (self._writer if steady and not self._is_sqlite else self._reader).connect() as connection:
@@ -100,10 +100,10 @@ class Database:
                 yield connection
 
     async def ping(self) -> None:
-        """Ask for an answer.
+        """Check that the database answers.
 
         Raises:
-            Unavailable: If there is none.
+            DatabaseUnavailable: If there is none.
         """
         async with self.read() as connection:
             await connection.execute(text("SELECT 1"))
@@ -124,8 +124,8 @@ def translated() -> Iterator[None]:
     except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
         raise DatabaseUnavailable(_first_line(error)) from error
     except (exc.DataError, OverflowError, UnicodeEncodeError) as error:
-        # Of NUL and numbers that are too large; of the latter in SQLite; and of lone surrogates.
-        raise Unstorable("no text can hold NUL or half a character, and no number more than 63 bits") from error
+        # For NUL and too large numbers; for the latter in SQLite; and for lone surrogates.
+        raise Unstorable("a text cannot hold NUL or half a character, nor a number more than 63 bits") from error
     except exc.SQLAlchemyError as error:
         raise ArchiveError(_first_line(error)) from error
 
@@ -133,8 +133,8 @@ def translated() -> Iterator[None]:
 def _ping_idle(engine: Engine) -> None:
     """Test connections that were idle for a while before their use.
 
-    One round trip for each query, which SQLAlchemy's own ping would cost, is a third of most of them. When the server
-    was restarted a moment ago, one call fails as unavailable and all old connections are let go.
+    SQLAlchemy's own ping would add one round trip to each query, a third of the time of most. After a restart of the
+    server one call fails as unavailable, and all old connections are dropped.
     """
 
     @event.listens_for(engine, "checkin")
@@ -155,7 +155,7 @@ def tune_sqlite(engine: Engine, *, begin: str | None) -> None:
     """Configure SQLite's connections: write-ahead log, lock timeout, foreign keys and explicit transactions.
 
     A transaction that reads and then writes must begin with `BEGIN IMMEDIATE`: a deferred one fails at once, without
-    waiting, if somebody wrote in between.
+    waiting, if another connection has written in between.
     """
 
     @event.listens_for(engine, "connect")
@@ -175,9 +175,9 @@ def tune_sqlite(engine: Engine, *, begin: str | None) -> None:
 
 
 def _write_ahead(cursor: sqlite3.Cursor) -> None:
-    """Switch the database to write-ahead logging, which it then stays with.
+    """Switch the database to write-ahead logging, permanently.
 
-    Of several connections that switch a new database at once SQLite turns all but one away, timeout or not.
+    If several connections switch a new database at once, SQLite refuses all but one, even with a timeout.
     """
     until = time.monotonic() + BUSY_TIMEOUT_MS / 1000
     while True:

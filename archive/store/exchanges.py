@@ -1,4 +1,4 @@
-"""Exchanges: prompts, who answers them, and what came of the answers."""
+"""Exchanges: prompts, their answers, and the outcomes of the answers."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ from archive.tables import exchanges, llm_outcomes, llm_stats
 KEY = ("search", "ordinal", "step", "digest")
 """Key of an exchange: the same prompt of the same proposal is asked once."""
 PENDING = (ExchangeState.ASKED, ExchangeState.WAITING, ExchangeState.CLAIMED)
-"""States in which an answer is waited for."""
+"""States of an exchange that waits for its answer."""
 ENDED = (ExchangeState.ANSWERED, ExchangeState.REFUSED)
 """States that never change again."""
 
@@ -29,9 +29,9 @@ class ExchangeStore:
         self._database = database
 
     async def open(self, new: NewExchange) -> Exchange:
-        """Store a prompt. Where its search, ordinal, step and digest are known, that exchange is returned instead.
+        """Store a prompt. If its search, ordinal, step and digest are known, that exchange is returned instead.
 
-        One that failed is opened again, as asked of the backend that is named now.
+        A failed one is opened again, for the backend that is given now.
 
         Raises:
             RecordConflict: If the search is unknown.
@@ -66,30 +66,30 @@ class ExchangeStore:
         return None if row is None else Exchange(**row._asdict())
 
     async def claim(self, id: str, claimed_by: str, lease_s: float) -> Exchange:
-        """Promise to answer a prompt within some seconds. Whoever holds it may claim it again.
+        """Claim a prompt, to answer it within some seconds. Its holder may claim it again.
 
         Raises:
             RecordNotFound: If there is no such exchange.
-            RecordConflict: If another holds it, or it waits for nobody.
+            RecordConflict: If another person holds it, or it does not wait for an answer.
         """
         values = {"state": ExchangeState.CLAIMED, "claimed_by": claimed_by, "lease_until": _in(lease_s)}
         return await self._change(id, _free_for(claimed_by), values, "be claimed")
 
     async def renew(self, id: str, claimed_by: str, lease_s: float) -> Exchange:
-        """Hold a claimed prompt for some more seconds from now.
+        """Extend the claim on a prompt to some seconds from now.
 
         Raises:
             RecordNotFound: If there is no such exchange.
-            RecordConflict: If the claimed_by has it no longer.
+            RecordConflict: If `claimed_by` holds it no longer.
         """
         return await self._change(id, _held_by(claimed_by), {"lease_until": _in(lease_s)}, "be renewed")
 
     async def release(self, id: str, claimed_by: str) -> Exchange:
-        """Leave a claimed prompt to others.
+        """Release a claimed prompt, so that others may claim it.
 
         Raises:
             RecordNotFound: If there is no such exchange.
-            RecordConflict: If the claimed_by does not have it.
+            RecordConflict: If `claimed_by` does not hold it.
         """
         values = {"state": ExchangeState.WAITING, "claimed_by": None, "lease_until": None}
         return await self._change(id, _held_by(claimed_by), values, "be released")
@@ -97,17 +97,17 @@ class ExchangeStore:
     async def answer(
         self, id: str, reply: LlmReply, *, charge: str | None = None, claimed_by: str | None = None
     ) -> Exchange:
-        """Keep an answer, and settle what it cost in the same transaction. The first answer stays.
+        """Store an answer, and settle its cost in the same transaction. The first answer stays.
 
         Args:
-            id: Which exchange. One that was given up takes its answer all the same: it was paid for.
-            reply: What came back.
+            id: Id of the exchange. One that has failed still takes its answer: it was paid for.
+            reply: The answer.
             charge: The charge to settle.
-            claimed_by: Who answers a prompt that waits; None for a backend that was asked.
+            claimed_by: Name of the person who answers a waiting prompt; None for a backend that was asked.
 
         Raises:
             RecordNotFound: If there is no such exchange.
-            RecordConflict: If a claimed_by answers what is another's, or what has another answer by now.
+            RecordConflict: If another person holds the prompt, or it has another answer by now.
         """
         values = {name: value for name, value in vars(reply).items() if name != "refused"}
         state = ExchangeState.REFUSED if reply.refused else ExchangeState.ANSWERED
@@ -120,7 +120,7 @@ class ExchangeStore:
             changed = (await connection.execute(statement.values(values))).rowcount
             exchange = await _get(connection, id)
             if charge is not None:
-                # Also for an answer that was there before the charge: somebody by hand can be quicker than we are.
+                # Also for an answer that came before the charge: a person can be quicker than this process.
                 tokens = exchange.input_tokens + exchange.output_tokens
                 await settle_charge(connection, charge, tokens, exchange.cost_usd)
         same = exchange.state is state and exchange.text == reply.text and exchange.claimed_by == claimed_by
@@ -132,9 +132,9 @@ class ExchangeStore:
         """End an exchange without an answer. An answer that came meanwhile stays.
 
         Args:
-            id: Which exchange.
-            reason: Why, for a person.
-            forfeit: A charge whose money counts as spent, because nobody knows what became of the call.
+            id: Id of the exchange.
+            reason: Reason, for people.
+            forfeit: Charge that counts as spent, because the result of the call is unknown.
 
         Raises:
             RecordNotFound: If there is no such exchange.
@@ -151,13 +151,13 @@ class ExchangeStore:
         """Set the outcome of an answer. The first outcome stays.
 
         Args:
-            id: Which exchange.
+            id: Id of the exchange.
             outcome: A word, such as `candidate`, `unusable` or `duplicate`; counted for the backend and strategy.
-            reason: In words.
-            candidate: Id of the candidate that was made of it.
+            reason: Reason in words.
+            candidate: Id of the candidate made from it.
 
         Returns:
-            True if this was the first.
+            True if this was the first outcome.
 
         Raises:
             RecordNotFound: If there is no such exchange.
@@ -222,13 +222,13 @@ class ExchangeStore:
         beyond: str | None = None,
         oldest_first: bool = False,
     ) -> list[ExchangeSummary]:
-        """Exchanges without their texts, newest first unless told otherwise.
+        """Return exchanges without their texts, newest first by default.
 
         Args:
             search: Only those of this search.
             state: Only those in this state.
-            limit: Most to return.
-            beyond: Only those that come after the exchange of this id, in the order asked for.
+            limit: Maximum number of exchanges.
+            beyond: Only those after the exchange of this id, in the requested order.
             oldest_first: Begin with the oldest.
         """
         order = exchanges.c.id.asc() if oldest_first else exchanges.c.id.desc()
@@ -276,7 +276,7 @@ def _held_by(claimed_by: str) -> ColumnElement[bool]:
 
 
 def _free_for(claimed_by: str) -> ColumnElement[bool]:
-    """Waits for anybody, is the caller's own, or was another's whose lease has lapsed."""
+    """Match prompts that wait, are the caller's own, or were claimed under a lease that has lapsed."""
     lapsed = or_(exchanges.c.claimed_by == claimed_by, exchanges.c.lease_until < now())
     return or_(exchanges.c.state == ExchangeState.WAITING, and_(exchanges.c.state == ExchangeState.CLAIMED, lapsed))
 

@@ -1,4 +1,4 @@
-"""Hints: what people tell the models that write candidates."""
+"""Hints of people for the models that write candidates."""
 
 from sqlalchemy import delete, func, select
 
@@ -16,14 +16,14 @@ class HintStore:
         self._database = database
 
     async def put(self, new: NewHint, *, most: int) -> HintRecord:
-        """Keep a hint. Idempotent by id.
+        """Store a hint. Idempotent by id.
 
         Args:
-            new: What was said.
-            most: Hints that a search may have.
+            new: The hint.
+            most: Maximum number of hints of a search.
 
         Raises:
-            RecordConflict: If the search is unknown, or has as many hints as it may.
+            RecordConflict: If the search is unknown, or has the maximum number of hints.
         """
         hint = HintRecord(**vars(new), created_at=now())
         async with self._database.write() as connection:
@@ -49,7 +49,7 @@ class HintStore:
 
     # Last, because from here on `list` means this method.
     async def list(self, search: str) -> list[HintRecord]:
-        """Hints for a search, oldest first."""
+        """Return the hints for a search, oldest first."""
         statement = select_record(hints, HintRecord).where(hints.c.search == search).order_by(hints.c.id)
         async with self._database.read() as connection:
             return [HintRecord(**row._asdict()) for row in await connection.execute(statement)]

@@ -1,4 +1,4 @@
-"""Answers to requests with an idempotency key, so that a request that is sent again is not done again."""
+"""Answers to requests with an idempotency key, so that a repeated request has no second effect."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -10,12 +10,12 @@ from archive.store.engine import Database, select_record, upsert
 from archive.tables import idempotency_replies as replies
 
 KEPT = timedelta(hours=24)
-"""Lifetime of a key. The Idempotency-Key draft leaves it to the server; this is what other services take."""
+"""Lifetime of a key. The Idempotency-Key draft leaves it to the server; other services use the same."""
 LAPSE = timedelta(seconds=60)
-"""After which an attempt that was not answered counts as dead. Ours take milliseconds; another one that is begun too
-early makes nothing twice, for both make it under the same id."""
+"""Time after which an unanswered attempt counts as dead. Ours take milliseconds. A second attempt that begins too early
+creates nothing twice, because both use the same id."""
 NEVER = timedelta(days=36_525)
-"""A hundred years: what a claim is put back by so that the next attempt gets it at once."""
+"""A hundred years, by which a released claim is dated back, so that the next attempt gets it at once."""
 
 
 class IdempotencyStore:
@@ -25,16 +25,16 @@ class IdempotencyStore:
         self._database = database
 
     async def claim(self, new: IdempotencyRecord) -> tuple[IdempotencyRecord, bool]:
-        """Begin to answer a request, or find what became of it.
+        """Begin to answer a request, or return its stored answer.
 
-        Forgets keys that are too old on the way.
+        Also removes keys that are too old.
 
         Args:
-            new: A reply without a status.
+            new: A record without a status.
 
         Returns:
-            The reply as it is kept, and whether the caller shall answer now. If not, and it has no status, somebody
-            else is at it; if its fingerprint is another one, the key was used for something else.
+            The stored record, and True if the caller has to answer now. If False and it has no status, another attempt
+            is in progress. If its fingerprint differs, the key was used for another request.
         """
         dead = and_(
             _is(new.caller, new.key),
@@ -55,7 +55,7 @@ class IdempotencyStore:
         return IdempotencyRecord(**row._asdict()), mine
 
     async def settle(self, claimed: IdempotencyRecord, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        """Keep an answer. The first one counts."""
+        """Store an answer. The first one counts."""
         open_one = and_(_is(claimed.caller, claimed.key), replies.c.status.is_(None))
         async with self._database.write() as connection:
             await connection.execute(
@@ -63,13 +63,13 @@ class IdempotencyStore:
             )
 
     async def put_back(self, claimed: IdempotencyRecord) -> None:
-        """Release a claim with its resource at once, as this attempt broke off."""
+        """Release a claim and its resource at once, after this attempt was interrupted."""
         async with self._database.write() as connection:
             away = update(replies).where(_attempt(claimed)).values(claimed_at=claimed.claimed_at - NEVER)
             await connection.execute(away)
 
     async def forget(self, claimed: IdempotencyRecord) -> None:
-        """Drop a claim of which nothing came: the request was refused."""
+        """Remove a claim without an effect: the request was refused."""
         async with self._database.write() as connection:
             await connection.execute(delete(replies).where(_attempt(claimed)))
 
@@ -79,7 +79,7 @@ def _is(caller: str, key: str) -> ColumnElement[bool]:
 
 
 def _attempt(claimed: IdempotencyRecord) -> ColumnElement[bool]:
-    """This attempt and no later one."""
+    """Match this attempt and no later one."""
     return and_(
         _is(claimed.caller, claimed.key), replies.c.status.is_(None), replies.c.claimed_at == claimed.claimed_at
     )

@@ -1,7 +1,7 @@
-"""Lineage: candidates of a search in the order they were proposed, with what was said about them, a page at a time.
+"""Lineage: candidates of a search in the order of their proposal, with their reports, page by page.
 
-For whoever goes through a whole search: a page costs a handful of queries however many candidates there are, and no
-bundle's document is read.
+For passes over a whole search: each page costs a few queries, for any number of candidates, and no bundle's document is
+read.
 """
 
 from collections.abc import Collection, Mapping
@@ -24,12 +24,12 @@ class LineageStore:
         self._database = database
 
     async def judged(self, search: str, *, after: int = -1, limit: int = 100) -> list[CandidateRecord]:
-        """Judged candidates of a search, in the order they were proposed.
+        """Return the evaluated candidates of a search, in the order of their proposal.
 
         Args:
-            search: Which search.
+            search: Id of the search.
             after: Only those whose ordinal is greater.
-            limit: Most to return.
+            limit: Maximum number of candidates.
         """
         statement = (
             select_record(candidates, CandidateRecord)
@@ -45,13 +45,13 @@ class LineageStore:
             return [CandidateRecord(**row._asdict()) for row in await connection.execute(statement)]
 
     async def candidates(self, ids: Collection[str]) -> dict[str, CandidateRecord]:
-        """Candidates by id; those that do not exist are left out."""
+        """Return candidates by id; missing ones are left out."""
         statement = select_record(candidates, CandidateRecord).where(candidates.c.id.in_(ids))
         async with self._database.read() as connection:
             return {row.id: CandidateRecord(**row._asdict()) for row in await connection.execute(statement)}
 
     async def reports(self, ids: Collection[str]) -> dict[str, dict[str, str]]:
-        """Documents of the reports on candidates, by candidate, and for each by job, oldest first."""
+        """Return the documents of the reports on candidates, by candidate and job, oldest first."""
         columns = (reports.c.candidate, reports.c.job, reports.c.document)
         statement = select(*columns).where(reports.c.candidate.in_(ids))
         statement = statement.order_by(reports.c.candidate, reports.c.seq)
@@ -62,14 +62,14 @@ class LineageStore:
         return found
 
     async def variants(self, ids: Collection[str]) -> dict[tuple[str, int], VariantRecord]:
-        """Variants of candidates, by candidate and index."""
+        """Return the variants of candidates, by candidate and index."""
         statement = select_record(variants, VariantRecord).where(variants.c.candidate.in_(ids))
         async with self._database.read() as connection:
             rows = await connection.execute(statement)
             return {(row.candidate, row.index): VariantRecord(**row._asdict()) for row in rows}
 
     async def readings(self, identities: Collection[str]) -> dict[str, Readings]:
-        """Readings of each plan of bundles, by identity."""
+        """Return the readings of each plan of bundles, by identity."""
         statement = select(bundles.c.identity, bundles.c.readings).where(bundles.c.identity.in_(identities))
         async with self._database.read() as connection:
             return {row.identity: row.readings for row in await connection.execute(statement)}
@@ -77,8 +77,7 @@ class LineageStore:
     async def exchanges(self, search: str, found: Collection[CandidateRecord]) -> dict[str, list[Exchange]]:
         """Return the prompts and answers behind a search's candidates, in order, by candidate.
 
-        Those of its proposal, and those that are known to have led to it. A candidate that no model had a hand in is
-        left out.
+        These are the exchanges of its proposal, and those known to have led to it. A candidate without any is left out.
         """
         columns = select_record(exchanges, Exchange)
         proposal = columns.where(

@@ -1,8 +1,8 @@
 """Cost of calls to models: reserved before a call, settled after it.
 
 A reservation is a conditional statement for the search and one for the backend, in one transaction that is rolled back
-if either refuses: the database decides, however many ask at once. Each call is a row of its own, so that a reservation
-outlives whoever made it.
+if either refuses: the database decides, for any number of concurrent calls. Each call is a row of its own, so that a
+reservation outlives its process.
 """
 
 from typing import Any
@@ -16,31 +16,31 @@ from archive.store.engine import Database, select_record, upsert
 from archive.tables import RESERVED, charges, llm_budgets, llm_stats
 
 SEARCH = ""
-"""Stands in place of a backend's name on the purse of a search as a whole."""
+"""Placeholder for a backend's name in the budget of a search as a whole."""
 OPEN = (ChargeState.RESERVED, ChargeState.FORFEITED)
-"""States that an answer may still settle: one may come after it was given up."""
+"""States that an answer may still settle: it may come after the call was given up."""
 
 
 class _BudgetRefused(Exception):
-    """A purse does not allow it; rolls back what the other allowed."""
+    """One of the two budgets refuses a charge; rolls back the charge to the other."""
 
 
 class BudgetStore:
-    """Purses of searches, and the charges on them."""
+    """Budgets of searches, and the charges to them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def reserve(self, new: NewCharge, search: SpendingLimits, backend: SpendingLimits) -> Charge | None:
-        """Set aside what a call may cost at most. Idempotent by id.
+        """Reserve the maximum cost of a call. Idempotent by id.
 
         Args:
-            new: The call. Where its price is unknown, a limit in dollars refuses it.
+            new: The call. If its price is unknown, a limit in dollars refuses it.
             search: Limits of the search.
             backend: Limits of this backend within the search.
 
         Returns:
-            The charge, or None if it would be more than is allowed.
+            The charge, or None if it would exceed a limit.
 
         Raises:
             RecordConflict: If the exchange is unknown.
@@ -51,7 +51,7 @@ class BudgetStore:
                 earlier = await _find(connection, new.id)
                 if earlier is not None:
                     return earlier
-                # The search first and the backend second, always, so that two reservations never deadlock.
+                # Always the search before the backend, so that two reservations never deadlock.
                 await _take(connection, charge, SEARCH, search)
                 await _take(connection, charge, new.backend, backend)
                 await connection.execute(charges.insert().values({**vars(charge), "created_at": now()}))
@@ -60,7 +60,7 @@ class BudgetStore:
         return charge
 
     async def settle(self, id: str, tokens: int, usd: float | None) -> None:
-        """Replace what was reserved by what was spent; `usd` is None where that is unknown. The first time counts."""
+        """Replace a reservation by the amount spent; `usd` is None if unknown. The first call counts."""
         async with self._database.write() as connection:
             await settle_charge(connection, id, tokens, usd)
 
@@ -70,12 +70,12 @@ class BudgetStore:
             await _move(connection, id, ChargeState.FREED, 0, 0.0)
 
     async def forfeit(self, id: str) -> None:
-        """Count all that was reserved as spent: nobody knows what became of the call."""
+        """Count the whole reservation as spent, because the result of the call is unknown."""
         async with self._database.write() as connection:
             await forfeit_charge(connection, id)
 
     async def outstanding(self, search: str) -> list[Charge]:
-        """Calls of a search whose money is still reserved, oldest first."""
+        """Return the charges of a search that are still reserved, oldest first."""
         statement = select_record(charges, Charge).where(charges.c.search == search, RESERVED).order_by(charges.c.id)
         async with self._database.read() as connection:
             return [Charge(**row._asdict()) for row in await connection.execute(statement)]
@@ -92,12 +92,12 @@ class BudgetStore:
 
 
 async def settle_charge(connection: AsyncConnection, id: str, tokens: int, usd: float | None) -> None:
-    """`Spending.settle` in the caller's transaction."""
+    """Settle a charge in the caller's transaction, as `BudgetStore.settle` does."""
     await _move(connection, id, ChargeState.SETTLED, tokens, usd)
 
 
 async def forfeit_charge(connection: AsyncConnection, id: str) -> None:
-    """`Spending.forfeit` in the caller's transaction."""
+    """Forfeit a charge in the caller's transaction, as `BudgetStore.forfeit` does."""
     charge = await _find(connection, id)
     if charge is not None:
         await _move(connection, id, ChargeState.FORFEITED, charge.tokens, charge.usd)
@@ -109,7 +109,7 @@ async def _find(connection: AsyncConnection, id: str) -> Charge | None:
 
 
 async def _take(connection: AsyncConnection, charge: Charge, backend: str, limits: SpendingLimits) -> None:
-    """Add a charge to a purse if its limits allow.
+    """Add a charge to a budget if its limits allow.
 
     Raises:
         _BudgetRefused: If they do not.
@@ -124,7 +124,8 @@ async def _take(connection: AsyncConnection, charge: Charge, backend: str, limit
     statement = upsert(connection, llm_budgets).values(
         search=charge.search, backend=backend, **wanted, unpriced=unpriced, **kept
     )
-    # Not `spent + wanted <= limit`: a sum of dollars has no longer the type that turns the limit into billionths.
+    # Not `spent + wanted <= limit`: a sum of dollars no longer has the column type that converts the limit to
+    # billionths.
     fits = and_(
         true(), *(llm_budgets.c[name] <= limit - wanted[name] for name, limit in allowed.items() if limit is not None)
     )
@@ -142,7 +143,7 @@ async def _take(connection: AsyncConnection, charge: Charge, backend: str, limit
 
 
 async def _move(connection: AsyncConnection, id: str, state: ChargeState, tokens: int, usd: float | None) -> None:
-    """Bring a charge from where it is to a state, with what it came to, and correct what was counted of it."""
+    """Move a charge to a state with its final cost, and correct the budgets and statistics by the difference."""
     charge = await _find(connection, id)
     if charge is None or charge.state not in (OPEN if state is ChargeState.SETTLED else OPEN[:1]):
         return

@@ -1,4 +1,4 @@
-"""Bringing a database to the newest schema."""
+"""Migration of a database to the newest schema."""
 
 import asyncio
 from pathlib import Path
@@ -15,7 +15,7 @@ from archive.store.engine import translated
 
 
 def migration_config(url: str) -> Config:
-    """Alembic's configuration for a database, with the scripts wherever this package is installed."""
+    """Return Alembic's configuration for a database, with the scripts of this installation."""
     config = Config()
     config.set_main_option("script_location", str(Path(migrations.__file__).parent).replace("%", "%%"))
     config.attributes["url"] = url
@@ -26,8 +26,8 @@ async def migrate(url: str) -> None:
     """Create or update the schema. Safe to call from several processes at once; a second call changes nothing.
 
     Raises:
-        Unavailable: If the database does not answer.
-        Unreadable: If the schema is older than the baseline, or newer than this release.
+        DatabaseUnavailable: If the database does not answer.
+        UnreadableDump: If the schema is older than the baseline, or newer than this release.
     """
     with translated():
         await asyncio.to_thread(_upgrade, migration_config(url))

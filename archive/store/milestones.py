@@ -1,4 +1,4 @@
-"""Milestones: where a search stands, written down ever more rarely, so that its course can be drawn at any length."""
+"""Milestones: progress of a search, stored ever more rarely, so that a chart of any length needs few points."""
 
 from sqlalchemy import func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -9,7 +9,7 @@ from archive.store.llm_budgets import SEARCH
 from archive.tables import elites, llm_budgets, milestones, searches
 
 DENSE = 256
-"""Evaluations up to which every one is a milestone; from there 128 for each doubling. A million make 1800 of them."""
+"""Number of evaluations up to which each is a milestone; beyond, 128 per doubling. A million evaluations have 1800."""
 
 
 def is_milestone(evaluations: int) -> bool:
@@ -26,15 +26,15 @@ def last_milestone(before: int, evaluations: int) -> int | None:
 
 
 async def mark_milestone(connection: AsyncConnection, search: str, before: int, evaluations: int) -> None:
-    """Write down where a search stands on each device that has an elite, in the caller's transaction.
+    """Store the progress of a search on each device that has an elite, in the caller's transaction.
 
-    Verdicts that come together make one point at most, which then holds what all of them led to.
+    Verdicts that are written together make at most one point, with the progress after all of them.
 
     Args:
-        connection: Of the transaction.
-        search: Which search.
-        before: Its evaluations before these verdicts.
-        evaluations: Its evaluations now.
+        connection: Connection of the transaction.
+        search: Id of the search.
+        before: Number of its evaluations before these verdicts.
+        evaluations: Number of its evaluations now.
     """
     milestone = last_milestone(before, evaluations)
     if milestone is None:

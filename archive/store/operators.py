@@ -18,7 +18,7 @@ class OperatorStore:
         self._database = database
 
     async def put(self, digest: str, name: str, document: str) -> None:
-        """Keep an operator. Idempotent by digest."""
+        """Store an operator. Idempotent by digest."""
         async with self._database.write() as connection:
             values = {"digest": digest, "name": name, "document": document, "created_at": now()}
             await connection.execute(upsert(connection, operators).values(values).on_conflict_do_nothing())
@@ -51,7 +51,7 @@ class OperatorStore:
         return OperatorRecord(**row._asdict())
 
     async def keep_mutation_report(self, digest: str, verdict: str, document: str) -> None:
-        """Keep what the gate said of an operator; it replaces what it said before. Idempotent.
+        """Store the mutation report of an operator in place of an earlier one. Idempotent.
 
         Raises:
             RecordConflict: If the operator is unknown.
@@ -65,12 +65,12 @@ class OperatorStore:
         """Return the last mutation report of an operator.
 
         Raises:
-            RecordNotFound: If it was never tried.
+            RecordNotFound: If there is none yet.
         """
         record = (await self.mutation_reports_of([digest])).get(digest)
         if record is None:
             raise RecordNotFound(
-                "the gate has not tried this operator yet; a search does, and so does reef operators check"
+                "this operator has no mutation report yet; submit a search for it, or run reef operators check"
             )
         return record
 
@@ -88,7 +88,7 @@ class OperatorStore:
         """Return the newest operator of each name, by name.
 
         Args:
-            limit: Most to return; all if None.
+            limit: Maximum number of operators; all if None.
             after: Only names after this one.
         """
         age = func.row_number().over(

@@ -1,4 +1,4 @@
-"""Pins: cells and candidates that people want searches to go on from."""
+"""Pins: cells and candidates that people prefer as parents."""
 
 from sqlalchemy import delete, func, select
 
@@ -16,14 +16,14 @@ class PinStore:
         self._database = database
 
     async def put(self, new: NewPin, *, most: int) -> PinRecord:
-        """Keep a pin. Idempotent: what is pinned already keeps the pin that it has.
+        """Store a pin. Idempotent: an equal pin is kept.
 
         Args:
-            new: What to pin.
-            most: Pins that a search may have.
+            new: The pin.
+            most: Maximum number of pins of a search.
 
         Raises:
-            RecordConflict: If the search or the candidate is unknown, or the search has as many pins as it may.
+            RecordConflict: If the search or the candidate is unknown, or the search has the maximum number of pins.
         """
         here = (pins.c.search == new.search, pins.c.device == new.device, pins.c.subject == new.subject)
         async with self._database.write() as connection:
@@ -51,7 +51,7 @@ class PinStore:
 
     # Last, because from here on `list` means this method.
     async def list(self, search: str, device: str | None = None) -> list[PinRecord]:
-        """Pins of a search, oldest first; those on one device if it is given."""
+        """Return the pins of a search, oldest first; only those on one device if it is given."""
         statement = select_record(pins, PinRecord).where(pins.c.search == search).order_by(pins.c.id)
         if device is not None:
             statement = statement.where(pins.c.device == device)

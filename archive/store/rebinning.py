@@ -1,8 +1,7 @@
-"""Re-binning: a search's kernels placed anew in another grid, out of what is stored about them.
+"""Re-binning: a search's kernels are placed in another grid, from their stored readings.
 
-A grid is other when its axes are, or when the edges of a descriptor were changed. Every offer that was ever made is
-made again, in its order, at the coordinates that its bundle's readings have now. The old grid and its history stay
-under their version of the axes.
+A grid changes if its axes or the edges of a descriptor change. Every earlier offer is made again, in order, at the
+coordinates that its bundle's readings have now. The old grid and its history stay under their version of the axes.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -21,10 +20,10 @@ from archive.store.elites import CELL, CHALLENGER
 from archive.store.engine import Database, select_record
 from archive.tables import bundles, counters, elites, pins, placements, searches
 
-QUIET = (SearchState.PAUSED, SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
-"""States in which nobody offers to the old grid, once nothing is in flight."""
+IDLE = (SearchState.PAUSED, SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
+"""States in which no offer goes to the old grid, once nothing is in flight."""
 PAGE = 500
-"""Offers that are held in memory at once."""
+"""Number of offers in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +31,10 @@ class RebinningResult:
     """Result of a re-binning.
 
     Attributes:
-        axes_version: Of the new grid.
-        offers: Made again.
-        unplaced: Offers of kernels that have no coordinate on one of the new axes.
-        cells: Filled in the new grid, by device.
+        axes_version: Version of the new grid's axes.
+        offers: Number of offers made again.
+        unplaced: Number of offers whose kernels have no coordinate on one of the new axes.
+        cells: Number of filled cells in the new grid, by device.
     """
 
     axes_version: int
@@ -46,7 +45,7 @@ class RebinningResult:
 
 @dataclass
 class _Device:
-    """The new grid of one device under way: holders by cell, as rows of their table."""
+    """The new grid of one device while it is filled: holders by cell, as rows of their table."""
 
     name: str
     holders: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -54,7 +53,7 @@ class _Device:
     unplaced: int = 0
 
     def place(self, offer: Mapping[str, Any], where: Mapping[str, Any], cell: int) -> dict[str, Any]:
-        """Decide an offer: the higher objective holds the cell, of equal ones the earlier. Its entry in the history."""
+        """Decide an offer: the higher objective wins, or the earlier of equal ones. Returns its history entry."""
         holder = self.holders.get(cell)
         revision = None
         if holder is None or offer["objective"] > holder["objective"]:
@@ -67,24 +66,24 @@ class _Device:
 
 
 class Rebinning:
-    """Places what a search found in another grid."""
+    """Places the kernels of a search in another grid."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def rebin(self, id: str, axes: Sequence[AxisRecord]) -> RebinningResult:
-        """Place a search's kernels anew, all or nothing. Pins of cells are let go: they meant cells of the old grid.
+        """Place a search's kernels in another grid, all or nothing. Pins of old cells are removed.
 
         Args:
-            id: Which search.
-            axes: Of the new grid.
+            id: Id of the search.
+            axes: Axes of the new grid.
 
         Raises:
             RecordNotFound: If there is no such search.
-            RecordConflict: If it runs, or something of it is still in flight.
+            RecordConflict: If it runs, or has candidates in flight.
         """
         async with self._database.write() as connection:
-            search = await _quiet(connection, id)
+            search = await _require_idle(connection, id)
             grid, version = Grid(axes), search.axes_version + 1
             first = next(place for place, shape in enumerate(search.shapes) if shape["role"] == "benchmark")
             found = [_Device(name) for name in search.devices]
@@ -107,13 +106,13 @@ class Rebinning:
         )
 
 
-async def _quiet(connection: AsyncConnection, id: str) -> SearchRecord:
+async def _require_idle(connection: AsyncConnection, id: str) -> SearchRecord:
     """Return a search. Raises unless it is idle: no offer may come meanwhile."""
     row = (await connection.execute(select_record(searches, SearchRecord).where(searches.c.id == id))).one_or_none()
     if row is None:
         raise RecordNotFound(f"there is no search {id}")
     search = SearchRecord(**row._asdict())
-    if search.state not in QUIET:
+    if search.state not in IDLE:
         raise RecordConflict(f"search {id} is {search.state.value}: pause it, or wait until it has ended")
     count = select(counters.c.candidates - counters.c.evaluated).where(counters.c.search == id)
     if search.state is SearchState.PAUSED and (left := await connection.scalar(count)):
@@ -122,7 +121,7 @@ async def _quiet(connection: AsyncConnection, id: str) -> SearchRecord:
 
 
 async def _withdrawn(connection: AsyncConnection, search: SearchRecord, device: str) -> Collection[str]:
-    """Bundles that turned out wrong after they were offered."""
+    """Return the bundles that turned out to be wrong after they were offered."""
     statement = select(placements.c.bundle).where(
         placements.c.search == search.id,
         placements.c.device == device,
@@ -132,9 +131,9 @@ async def _withdrawn(connection: AsyncConnection, search: SearchRecord, device: 
 
 
 async def _pages(connection: AsyncConnection, search: SearchRecord, device: str) -> AsyncIterator[list[dict[str, Any]]]:
-    """Offers with the readings of their bundles, oldest first; of one that was made again, the first alone.
+    """Yield offers with the readings of their bundles, oldest first; a repeated offer comes once.
 
-    What had no place in a grid in between is among them.
+    Offers without a place in a grid in between are included.
     """
     after, earlier = -1, placements.alias()
     again = exists().where(earlier.c.job == placements.c.job, earlier.c.axes_version < placements.c.axes_version)

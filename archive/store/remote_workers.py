@@ -1,4 +1,4 @@
-"""Hosts: who joined and how they stand. What they are let do is the service's to say."""
+"""Remote workers and their states. The service decides what they may do."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
@@ -13,8 +13,8 @@ from archive.records import NewRemoteWorker, RemoteWorker, RemoteWorkerCounts, R
 from archive.store.engine import Database, select_record, upsert
 from archive.tables import remote_workers, trusted_machines, unverified_traces
 
-SHUT_OUT = (RemoteWorkerState.SUSPENDED, RemoteWorkerState.REVOKED)
-"""States that somebody is put into against whom there is something."""
+EXCLUDED = (RemoteWorkerState.SUSPENDED, RemoteWorkerState.REVOKED)
+"""States of a worker that was excluded for misbehaviour."""
 
 
 class RemoteWorkerStore:
@@ -32,7 +32,7 @@ class RemoteWorkerStore:
         moment = now()
         async with self._database.write() as connection:
             trusted_machine = select(trusted_machines.c.machine).where(trusted_machines.c.machine == new.machine)
-            host = RemoteWorker(
+            worker = RemoteWorker(
                 **vars(new),
                 state=RemoteWorkerState.ACTIVE,
                 reason="",
@@ -44,8 +44,8 @@ class RemoteWorkerStore:
                 joined_at=moment,
                 seen_at=moment,
             )
-            await connection.execute(insert(remote_workers).values(vars(host)))
-        return host
+            await connection.execute(insert(remote_workers).values(vars(worker)))
+        return worker
 
     async def get(self, id: str) -> RemoteWorker:
         """Return one remote worker.
@@ -58,11 +58,11 @@ class RemoteWorkerStore:
                 await connection.execute(select_record(remote_workers, RemoteWorker).where(remote_workers.c.id == id))
             ).first()
         if row is None:
-            raise RecordNotFound(f"there is no host {id}")
+            raise RecordNotFound(f"there is no worker {id}")
         return RemoteWorker(**row._asdict())
 
     async def unverified_traces_of(self, candidates: Collection[str]) -> list[UnverifiedTrace]:
-        """Which of these candidates' traces are the word of untrusted hosts."""
+        """Return which of these candidates' traces are unverified."""
         statement = select_record(unverified_traces, UnverifiedTrace).where(
             unverified_traces.c.candidate.in_(candidates)
         )
@@ -70,27 +70,27 @@ class RemoteWorkerStore:
             return [UnverifiedTrace(**row._asdict()) for row in await connection.execute(statement)]
 
     async def list(self, states: Collection[RemoteWorkerState]) -> list[RemoteWorker]:
-        """Hosts in these states, by id. Ask for states that hosts leave again: the others' number grows."""
+        """Return the workers in these states, by id. Final states collect ever more workers: avoid them."""
         async with self._database.read() as connection:
             rows = await connection.execute(
                 select_record(remote_workers, RemoteWorker).where(remote_workers.c.state.in_(states))
             )
             found = [RemoteWorker(**row._asdict()) for row in rows]
-        return sorted(found, key=lambda host: host.id)
+        return sorted(found, key=lambda worker: worker.id)
 
     async def set_state(
         self, id: str, state: RemoteWorkerState, *, reason: str = "", only_from: Collection[RemoteWorkerState]
     ) -> RemoteWorker:
-        """Move a host to a state. Where one is shut out, its machine is vouched for no longer.
+        """Move a worker to a state. If it is suspended or revoked, its machine is no longer trusted.
 
         Args:
-            id: Which host.
-            state: Where to.
-            reason: Why, for a person.
-            only_from: States it may come from; one that is in `state` already stays there.
+            id: Id of the worker.
+            state: The new state.
+            reason: Reason, for people.
+            only_from: States that it may be in before; one that is in `state` already stays there.
 
         Raises:
-            RecordNotFound: If there is no such host.
+            RecordNotFound: If there is no such worker.
             RecordConflict: If it is in another state.
         """
         statement = (
@@ -100,19 +100,19 @@ class RemoteWorkerStore:
         )
         async with self._database.write() as connection:
             changed = (await connection.execute(statement)).rowcount
-            if changed and state in SHUT_OUT:
+            if changed and state in EXCLUDED:
                 await connection.execute(delete(trusted_machines).where(trusted_machines.c.machine == _machine(id)))
-        host = await self.get(id)
-        if not changed and host.state is not state:
-            raise RecordConflict(f"worker {id} is {host.state.value} and cannot become {state.value}")
-        return host
+        worker = await self.get(id)
+        if not changed and worker.state is not state:
+            raise RecordConflict(f"worker {id} is {worker.state.value} and cannot become {state.value}")
+        return worker
 
     async def trust(self, id: str, trusted: bool) -> RemoteWorker:
-        """Vouch for a host, or no longer: for all that work on its machine, and for those that join from there later.
+        """Trust a worker's machine, or stop trusting it: all its workers, and those that join from it later.
 
         Raises:
-            RecordNotFound: If there is no such host.
-            RecordConflict: If it does not work.
+            RecordNotFound: If there is no such worker.
+            RecordConflict: If the worker may not take jobs.
         """
         works = remote_workers.c.state.in_((RemoteWorkerState.ACTIVE, RemoteWorkerState.DRAINING))
         async with self._database.write() as connection:
@@ -122,13 +122,13 @@ class RemoteWorkerStore:
                 theirs = update(remote_workers).where(remote_workers.c.machine == changed.machine, works)
                 await connection.execute(theirs.values(trusted=trusted))
                 await _trust_machine(connection, changed.machine, trusted)
-        host = await self.get(id)
+        worker = await self.get(id)
         if changed is None:
-            raise RecordConflict(f"worker {id} is {host.state.value}")
-        return host
+            raise RecordConflict(f"worker {id} is {worker.state.value}")
+        return worker
 
     async def tally(self, counts: Mapping[str, RemoteWorkerCounts], seen: Mapping[str, datetime]) -> None:
-        """Add to hosts' counts, and write down their last signs of life. Ids that are none of a host count nothing."""
+        """Add to the counts of workers, and store their last heartbeats. Unknown ids are ignored."""
         async with self._database.write() as connection:
             for id, more in counts.items():
                 added = {name: remote_workers.c[name] + count for name, count in asdict(more).items() if count}
@@ -137,13 +137,13 @@ class RemoteWorkerStore:
             for id, moment in seen.items():
                 await connection.execute(update(remote_workers).where(remote_workers.c.id == id).values(seen_at=moment))
 
-    async def mark_unverified(self, candidate: str, host: str) -> None:
-        """Keep in mind that a candidate's trace is an untrusted host's. Asking again changes nothing.
+    async def mark_unverified(self, candidate: str, worker: str) -> None:
+        """Mark a candidate's trace as made by an untrusted worker. Idempotent.
 
         Raises:
             RecordConflict: If there is no such candidate.
         """
-        row = {"candidate": candidate, "host": host, "created_at": now()}
+        row = {"candidate": candidate, "host": worker, "created_at": now()}
         async with self._database.write() as connection:
             await connection.execute(upsert(connection, unverified_traces).values(row).on_conflict_do_nothing())
 

@@ -1,4 +1,4 @@
-"""Reports: every verdict, whole, and found again by what it was about."""
+"""Reports: every verdict with its whole document, found by the bundle that it is about."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -13,16 +13,17 @@ from archive.records import NewReport
 from archive.store.engine import Database, upsert
 from archive.tables import counters, reports
 
-NO_WORD = ("worker_lost", "not_interpretable")
-"""Outcomes that say nothing about the bundle, so that they are never reused: the latter is about a source alone."""
+INCONCLUSIVE = ("worker_lost", "not_interpretable")
+"""Outcomes that say nothing about the bundle and are never reused; the latter is about a source alone."""
 
 MEASURES = 16
-"""Most reports on one bundle that are looked at for one to use again; a repeat comes right behind what it repeats."""
+"""Maximum number of reports on one bundle that are searched for a reusable one; a repeat directly follows its
+original."""
 
 
 @dataclass(frozen=True)
 class ReportKey:
-    """Key of equal reports: what one says holds for the other."""
+    """Key of equal reports: one is valid for the other's bundle."""
 
     operator: str
     bundle: str
@@ -42,7 +43,7 @@ class ReportStore:
         self._database = database
 
     async def save(self, new: NewReport, device_ms: int = 0) -> bool:
-        """Keep a report, and count what it took. True if it is new, False if its job has one already.
+        """Store a report, and count its time. Returns True if it is new, False if its job has one already.
 
         Raises:
             RecordConflict: If its search or candidate is unknown.
@@ -61,44 +62,44 @@ class ReportStore:
             return fresh
 
     async def measures(self, about: ReportKey) -> list[str]:
-        """Documents of the first `measure` reports on equal bundles, oldest first, but for `NO_WORD`."""
+        """Return the documents of the first `measure` reports on equal bundles, oldest first, except `INCONCLUSIVE`."""
         statement = _on(about).where(reports.c.kind == "measure").limit(MEASURES)
         async with self._database.read() as connection:
             return list((await connection.scalars(statement)).all())
 
     async def confirms(self, about: ReportKey) -> list[str]:
-        """Documents of the `confirm` reports on equal bundles, oldest first, but for `NO_WORD`."""
+        """Return the documents of the `confirm` reports on equal bundles, oldest first, except `INCONCLUSIVE`."""
         statement = _on(about).where(reports.c.kind == "confirm")
         async with self._database.read() as connection:
             return list((await connection.scalars(statement)).all())
 
     async def finals(self, about: ReportKey) -> list[str]:
-        """Documents of the `final` reports on equal bundles, oldest first, but for `NO_WORD`."""
+        """Return the documents of the `final` reports on equal bundles, oldest first, except `INCONCLUSIVE`."""
         statement = _on(about).where(reports.c.kind == "final")
         async with self._database.read() as connection:
             return list((await connection.scalars(statement)).all())
 
     async def finals_on(self, candidates: Collection[str]) -> list[str]:
-        """Documents of the `final` reports on candidates, oldest first."""
+        """Return the documents of the `final` reports on candidates, oldest first."""
         statement = select(reports.c.seq, reports.c.document).where(reports.c.candidate.in_(candidates))
         async with self._database.read() as connection:
             rows = (await connection.execute(statement.where(reports.c.kind == "final"))).all()
         return [document for _, document in sorted(rows)]
 
     async def of_candidate(self, candidate: str) -> list[str]:
-        """Documents of a candidate's reports, oldest first."""
+        """Return the documents of a candidate's reports, oldest first."""
         statement = select(reports.c.document).where(reports.c.candidate == candidate).order_by(reports.c.seq)
         async with self._database.read() as connection:
             return list((await connection.scalars(statement)).all())
 
 
 async def add_reports(connection: AsyncConnection, new: Iterable[NewReport], device_ms: Mapping[str, int]) -> None:
-    """Keep reports within the caller's transaction, but for those whose jobs have one, and count what they took.
+    """Store reports within the caller's transaction, except for jobs that have one, and count their time.
 
     Args:
-        connection: Of the transaction.
+        connection: Connection of the transaction.
         new: The reports.
-        device_ms: What each took, milliseconds by job.
+        device_ms: Time of each, milliseconds by job.
     """
     given = {each.job: each for each in new}
     if not given:
@@ -115,16 +116,16 @@ async def add_reports(connection: AsyncConnection, new: Iterable[NewReport], dev
 
 def is_reusable(new: NewReport) -> bool:
     """Return True if a report says something about its bundle."""
-    return new.outcome not in NO_WORD
+    return new.outcome not in INCONCLUSIVE
 
 
 def _on(about: ReportKey) -> Select[Any]:
-    """Documents of what holds for an equal bundle, oldest first."""
+    """Select the documents that are valid for an equal bundle, oldest first."""
     return (
         select(reports.c.document)
         .where(
             *(reports.c[name] == value for name, value in vars(about).items()),
-            reports.c.outcome.not_in(NO_WORD),
+            reports.c.outcome.not_in(INCONCLUSIVE),
         )
         .order_by(reports.c.seq)
     )

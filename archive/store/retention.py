@@ -1,4 +1,4 @@
-"""Forgetting: ended searches that nobody needs any more, with all that only they hold."""
+"""Retention: removal of old searches, with everything that only they use."""
 
 from datetime import datetime
 from typing import Any
@@ -19,15 +19,15 @@ class Retention:
         self._database = database
 
     async def expired(self, before: datetime) -> list[str]:
-        """Ids of the searches that ended before a time, oldest first."""
+        """Return the ids of the searches that ended before a time, oldest first."""
         async with self._database.read() as connection:
             return list((await connection.scalars(_ended(before).order_by(searches.c.id))).all())
 
     async def prune(self, before: datetime) -> dict[str, int]:
-        """Remove every search that ended before a time: its candidates, reports and elites, then what nobody holds.
+        """Remove every search that ended before a time: its candidates, reports and elites, then unused bundles.
 
-        A bundle that another search shares stays, and so do operators. It takes as long as there are rows, and is one
-        transaction; the archive can be read meanwhile.
+        A bundle that another search shares stays, and so do operators. It is one transaction, whose time grows with the
+        rows; the archive can be read meanwhile.
 
         Returns:
             The number of rows removed, by table.
@@ -49,7 +49,7 @@ def _ended(before: datetime) -> Select[Any]:
 
 
 def _belongs(table: Table, before: datetime) -> ColumnElement[bool] | None:
-    """Which rows of a table are about searches that go; None if none can be."""
+    """Select the rows of a table that belong to expired searches; None if it has no such rows."""
     ended = _ended(before)
     if table is searches:
         return searches.c.id.in_(ended)

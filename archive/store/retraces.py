@@ -1,4 +1,4 @@
-"""Second traces: kept once for all candidates whose traces must be equal."""
+"""Second traces: stored once for all candidates whose traces must be equal."""
 
 from collections.abc import Collection
 
@@ -28,10 +28,10 @@ class RetraceStore:
 
 
 async def add_retraces(connection: AsyncConnection, new: Collection[Retrace]) -> None:
-    """Write down what trusted workers found, within the caller's transaction. The first of each key counts, and stays.
+    """Store the results of second traces, within the caller's transaction. The first of each key stays.
 
     Raises:
-        RecordConflict: If there is no such candidate, or somebody wrote down something else in the meantime.
+        RecordConflict: If there is no such candidate, or another coordinator has stored a different result meanwhile.
     """
     if not new:
         return
@@ -41,6 +41,4 @@ async def add_retraces(connection: AsyncConnection, new: Collection[Retrace]) ->
     kept = {row.trace_key: row.bundles for row in await connection.execute(statement)}
     for each in ordered:
         if kept[each.trace_key] != each.bundles:
-            raise RecordConflict(
-                f"another repeat of the trace of {each.candidate} was written down meanwhile, and differs"
-            )
+            raise RecordConflict(f"another repeat of the trace of {each.candidate} was stored meanwhile, and differs")

@@ -1,4 +1,4 @@
-"""Tenures: which coordinator runs a search. Time is the database's, so that coordinators' clocks need not agree."""
+"""Leases: which coordinator runs a search. Time is the database's, so that coordinators' clocks need not agree."""
 
 from collections.abc import Collection
 
@@ -11,7 +11,7 @@ from archive.store.engine import Database, select_record, upsert
 from archive.tables import coordinators, counters, search_leases, searches
 
 OPEN = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
-"""States of searches that somebody has to run."""
+"""States of searches that a coordinator has to run."""
 UNIX_EPOCH_DAY = 2440587.5
 """1970-01-01 as a Julian day, which is what SQLite's clock counts."""
 DAY_S = 86_400.0
@@ -29,15 +29,15 @@ class SearchLeaseStore:
         """Take open searches without a lease, in one conditional statement.
 
         Args:
-            holder: Who takes them.
-            term_s: Seconds until they lapse, unless renewed.
-            most: Most searches taken.
+            holder: Id of the coordinator that takes them.
+            term_s: Seconds until the leases lapse, unless renewed.
+            most: Maximum number of searches taken.
             search: Only this one.
-            by_force: Also what others hold: for a coordinator that knows itself alone, whose earlier life may not
-                have let go.
+            by_force: Take searches of other holders too. For the only coordinator, whose former process may not have
+                released them.
 
         Returns:
-            What was taken; what the holder has already is not among it.
+            The new leases, without those that the holder had already.
         """
         async with self._database.write() as connection:
             clock = _clock(connection)
@@ -61,8 +61,8 @@ class SearchLeaseStore:
         """Record that a coordinator is alive. Returns its fair share of open searches, rounded up.
 
         Args:
-            holder: Which one.
-            term_s: Seconds until it counts as gone, unless it says so again.
+            holder: Id of the coordinator.
+            term_s: Seconds until it counts as gone, unless it attends again.
         """
         async with self._database.write() as connection:
             now_s = await connection.scalar(select(_clock(connection))) or 0.0
@@ -76,14 +76,14 @@ class SearchLeaseStore:
         return -(-open_ // present)
 
     async def leave(self, holder: str) -> None:
-        """Count a coordinator as gone at once. Idempotent."""
+        """Remove a coordinator at once. Idempotent."""
         async with self._database.write() as connection:
             await connection.execute(delete(coordinators).where(coordinators.c.holder == holder))
 
     async def renew(self, holder: str, term_s: float) -> list[SearchLease]:
-        """Hold on to everything the holder has, in one statement; returns what that is.
+        """Renew all leases of a holder, in one statement, and return them.
 
-        What lapsed and was taken by nobody is the holder's still.
+        A lapsed lease that no other coordinator took still belongs to the holder.
         """
         async with self._database.write() as connection:
             statement = (
@@ -107,7 +107,7 @@ class SearchLeaseStore:
             row = (await connection.execute(statement)).one_or_none()
         return None if row is None else SearchLease(**row._asdict())
 
-    async def marks(self) -> list[SearchFingerprint]:
+    async def fingerprints(self) -> list[SearchFingerprint]:
         """Return the fingerprints of all open searches; reads no wide columns."""
         columns = (searches.c.id, searches.c.owner, searches.c.state, searches.c.updated_at)
         in_flight = (counters.c.candidates - counters.c.evaluated).label("in_flight")
@@ -118,14 +118,14 @@ class SearchLeaseStore:
 
 
 async def require_held(connection: AsyncConnection, search: str, holder: str | None) -> None:
-    """See to it that a holder keeps a search until the caller's transaction ends; None needs no tenure.
+    """Make sure that a holder keeps a search until the caller's transaction ends; None needs no lease.
 
     Raises:
-        RecordConflict: If the search is not the holder's any more.
+        RecordConflict: If the holder no longer has the lease.
     """
     if holder is None:
         return
-    # Shared with other writers of ours; whoever wants to take the search over waits for our commit.
+    # Shared with other writers of this holder; a coordinator that takes the search over waits for our commit.
     statement = select(search_leases.c.fence).where(search_leases.c.search == search, search_leases.c.holder == holder)
     if await connection.scalar(statement.with_for_update(read=True)) is None:
         raise RecordConflict(f"search {search} is run by another coordinator")
@@ -146,7 +146,7 @@ def _columns() -> list[ColumnElement[object]]:
 
 
 def _clock(connection: AsyncConnection) -> ColumnElement[float]:
-    """Seconds since 1970, now and not when the transaction began."""
+    """Return seconds since 1970, now and not when the transaction began."""
     if connection.dialect.name == "sqlite":
         return (func.julianday("now", type_=Double) - UNIX_EPOCH_DAY) * DAY_S
     return cast(func.extract("epoch", func.clock_timestamp()), Double)

@@ -1,4 +1,4 @@
-"""Searches and where they stand."""
+"""Searches and their states."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
@@ -16,7 +16,7 @@ from archive.tables import counters, searches
 
 
 class SearchStore:
-    """Runs, from preparing to done."""
+    """Searches, from preparing to done."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -65,11 +65,11 @@ class SearchStore:
         """Move a search to a state.
 
         Args:
-            id: Which search.
-            state: Where to.
-            reason: Why, for a person.
-            only_from: States it may come from; any if empty.
-            holder: Who must hold its tenure; None if nobody need.
+            id: Id of the search.
+            state: The new state.
+            reason: Reason, for people.
+            only_from: States that it may be in before; any if empty.
+            holder: Id of the coordinator that must hold its lease; None to skip this check.
 
         Raises:
             RecordNotFound: If there is no such search.
@@ -87,7 +87,7 @@ class SearchStore:
         return search
 
     async def set_graphs(self, id: str, graphs: Sequence[Mapping[str, Any]]) -> None:
-        """Keep the reference graphs.
+        """Store the reference graphs.
 
         Raises:
             RecordNotFound: If there is no such search.
@@ -108,10 +108,10 @@ class SearchStore:
         """Change a search's evaluations, priority or stop rules; None keeps a value.
 
         Args:
-            id: Which search.
-            evaluations: Evaluations that it may make in all.
-            priority: Its share beside its owner's other searches, 1 to 9.
-            stop: When it ends before its budget is used, in place of what was said before; an empty mapping for never.
+            id: Id of the search.
+            evaluations: Maximum number of evaluations in all.
+            priority: Weight among its owner's searches, 1 to 9.
+            stop: Stop rules, in place of the earlier ones; an empty mapping removes them.
             only_in: States in which it may be changed; any if empty.
 
         Raises:
@@ -126,7 +126,7 @@ class SearchStore:
             changed = (await connection.execute(statement)).rowcount
             search = await _get(connection, id)
         if not changed:
-            raise RecordConflict(f"search {id} is {search.state.value}; it stays as it is")
+            raise RecordConflict(f"search {id} is {search.state.value}; it cannot be changed")
         return search
 
     # Last, because from here on `list` means this method.
@@ -138,10 +138,10 @@ class SearchStore:
         states: Collection[SearchState] = (),
         operator: str | None = None,
     ) -> list[SearchRecord]:
-        """Searches, newest first.
+        """Return searches, newest first.
 
         Args:
-            limit: Most to return.
+            limit: Maximum number of searches.
             before: Only those older than the search of this id.
             states: Only those in one of these states; all if empty.
             operator: Only those for operators of this name.

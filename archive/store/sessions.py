@@ -16,7 +16,7 @@ class SessionStore:
         self._database = database
 
     async def open(self, session: SessionRecord) -> None:
-        """Keep a session, and forget those that have expired.
+        """Store a session, and remove expired ones.
 
         Raises:
             RecordConflict: If its digest is taken or its token unknown.
@@ -34,12 +34,12 @@ class SessionStore:
         return SessionRecord(**row._asdict()) if row else None
 
     async def touch(self, digest: str, at: datetime) -> None:
-        """Remember that a session was used."""
+        """Record the use of a session."""
         statement = update(sessions).where(sessions.c.digest == digest, sessions.c.used_at < at).values(used_at=at)
         async with self._database.write() as connection:
             await connection.execute(statement)
 
     async def close(self, digest: str) -> None:
-        """End a session. One that is not there has ended already."""
+        """End a session. Idempotent."""
         async with self._database.write() as connection:
             await connection.execute(delete(sessions).where(sessions.c.digest == digest))

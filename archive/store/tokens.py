@@ -21,10 +21,10 @@ class TokenStore:
         self._database = database
 
     async def create(self, new: NewToken) -> TokenRecord:
-        """Keep a token. Idempotent by id and digest.
+        """Store a token. Idempotent by id and digest.
 
         Raises:
-            RecordConflict: If the id is taken by another.
+            RecordConflict: If another token has this id.
         """
         values = {field.name: getattr(new, field.name) for field in fields(new)}
         async with self._database.write() as connection:
@@ -45,7 +45,7 @@ class TokenStore:
             return await _get(connection, id)
 
     async def find(self, ids: Collection[str]) -> dict[str, TokenRecord]:
-        """Tokens by id, usable or not; those that are not there are left out."""
+        """Return tokens by id, usable or not; missing ones are left out."""
         statement = select_record(tokens, TokenRecord).where(tokens.c.id.in_(ids))
         async with self._database.read() as connection:
             return {row.id: TokenRecord(**row._asdict()) for row in await connection.execute(statement)}
@@ -62,18 +62,18 @@ class TokenStore:
             return await _get(connection, id)
 
     async def touch(self, id: str, at: datetime) -> None:
-        """Remember that a token was used."""
+        """Record the use of a token."""
         earlier = or_(tokens.c.last_used_at.is_(None), tokens.c.last_used_at < at)
         async with self._database.write() as connection:
             await connection.execute(update(tokens).where(tokens.c.id == id, earlier).values(last_used_at=at))
 
     async def is_there_any(self) -> bool:
-        """Return True if a token was ever made, usable or not."""
+        """Return True if a token was ever created, usable or not."""
         async with self._database.read() as connection:
             return (await connection.execute(select(tokens.c.id).limit(1))).first() is not None
 
     async def usable(self, scope: str, at: datetime) -> TokenRecord | None:
-        """Some token with a scope that is usable at a time. Looks at every token: for starts, not for requests."""
+        """Return any token with a scope that is usable at a time. Reads all tokens: not for requests."""
         async with self._database.read() as connection:
             rows = (
                 await connection.execute(select_record(tokens, TokenRecord).where(tokens.c.revoked_at.is_(None)))
@@ -83,10 +83,10 @@ class TokenStore:
 
     # Last, because from here on `list` means this method.
     async def list(self, *, limit: int = 50, before: str | None = None) -> list[TokenRecord]:
-        """Tokens, newest first.
+        """Return tokens, newest first.
 
         Args:
-            limit: Most to return.
+            limit: Maximum number of tokens.
             before: Only those older than the token of this id.
         """
         statement = select_record(tokens, TokenRecord).order_by(tokens.c.id.desc()).limit(limit)

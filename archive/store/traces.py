@@ -1,4 +1,4 @@
-"""Results of traces, written in one statement each."""
+"""Results of traces, written in one statement per table."""
 
 from collections.abc import Mapping
 
@@ -17,12 +17,12 @@ async def add_traces(connection: AsyncConnection, traces: Mapping[str, TraceOutc
     A candidate that is traced or judged already is left as it is.
 
     Args:
-        connection: Of the transaction.
-        traces: What came out of each, by candidate.
+        connection: Connection of the transaction.
+        traces: Result of each, by candidate.
     """
     if not traces:
         return
-    # What others said first: a trusted worker's word on the same bundle replaces it.
+    # Those of untrusted workers first: a trusted worker's documents of the same bundle replace them.
     for sure in (False, True):
         told = (variant for traced in traces.values() if traced.sure is sure for variant in traced.variants)
         await add_bundles(connection, [record for variant in told if (record := _bundle(variant))], sure=sure)

@@ -1,4 +1,4 @@
-"""Verdicts on candidates, and the counts that go with them, within one transaction."""
+"""Verdicts on candidates, and their counters, within one transaction."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from archive.tables import UNFINISHED, candidates, counters
 
 
 def require_finite(verdict: CandidateVerdict) -> None:
-    """Refuse what no archive should hold.
+    """Refuse figures that no archive should hold.
 
     Raises:
         ValueError: If an objective is not finite.

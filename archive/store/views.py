@@ -1,4 +1,4 @@
-"""Views: what pages read often, in as few columns as they show. Nothing here writes."""
+"""Views: frequent reads of pages, with only the columns that they show. Nothing here writes."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -32,18 +32,18 @@ from archive.tables import (
     tallies,
 )
 
-MOST_KIN = 200
-"""Candidates of one lineage; a graph of more cannot be read."""
+MOST_RELATIVES = 200
+"""Maximum number of candidates in one lineage; a larger graph is illegible."""
 
 
 class ViewStore:
-    """Lean readings of searches, candidates and elites."""
+    """Narrow reads of searches, candidates and elites."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def marks(self, search: str, device: str, axes_version: int, *, limit: int) -> list[EliteSummary]:
-        """Holders of filled cells, the best first."""
+    async def top_elites(self, search: str, device: str, axes_version: int, *, limit: int) -> list[EliteSummary]:
+        """Return the elites of filled cells, the best first."""
         statement = (
             select_held(EliteSummary)
             .where(*_grid(search, device, axes_version))
@@ -62,13 +62,14 @@ class ViewStore:
     ) -> list[MapCell]:
         """Project a grid to a map over two axes: for each place, the number of filled cells and their best elite.
 
-        It reads an index and one row a place, not one a cell. Of equally good holders the one of the first cell counts.
+        It reads an index and one row per place, not one per cell. Among equally good elites the one of the first cell
+        counts.
 
         Args:
             grid: Search, device and version of the axes.
             x: The axis from left to right.
             y: The axis from bottom to top.
-            slices: Axes that are held at one bin each.
+            slices: Axes that are fixed at one bin each.
         """
         across, up = _bin(x), _bin(y)
         here = (*_grid(*grid), *(_bin(span) == chosen for span, chosen in slices))
@@ -79,8 +80,8 @@ class ViewStore:
                 return []
             cells = await _first_cells(connection, (across, up), here, {top for top, _ in found.values()})
             first = {place: cells[*place, top] for place, (top, _) in found.items()}
-            marks = await _marks_at(connection, grid, first.values())
-        return [MapCell(*place, held, marks[first[place]]) for place, (_, held) in found.items()]
+            best = await _elites_at(connection, grid, first.values())
+        return [MapCell(*place, held, best[first[place]]) for place, (_, held) in found.items()]
 
     async def shared(self, left: tuple[str, str, int], right: tuple[str, str, int]) -> int:
         """Count the cells filled in both of two grids, each a search, a device and a version of its axes."""
@@ -95,8 +96,8 @@ class ViewStore:
         """Return the milestones of a search, oldest first. Their number grows with the logarithm of its evaluations.
 
         Args:
-            search: Which search.
-            device: Which archive within it.
+            search: Id of the search.
+            device: Device of the grid.
             spacing: Only those at a multiple of this number of evaluations.
         """
         statement = (
@@ -121,11 +122,11 @@ class ViewStore:
         """Return a search's candidates without their sources, newest first.
 
         Args:
-            search: Which search.
-            limit: Most to return.
+            search: Id of the search.
+            limit: Maximum number of candidates.
             before: Only those of a smaller ordinal.
-            outcome: Only those judged so.
-            emitter: Only those that it proposed.
+            outcome: Only those with this outcome.
+            emitter: Only those of this emitter.
         """
         statement = (
             select_record(candidates, CandidateRow)
@@ -146,7 +147,7 @@ class ViewStore:
         """Return a version per search that changes with everything shown of it; unknown searches are left out.
 
         Args:
-            ids: Which searches.
+            ids: Ids of the searches.
         """
         async with self._database.read() as connection:
             rows = await connection.execute(_VERSIONS, {"ids": list(ids)})
@@ -156,24 +157,25 @@ class ViewStore:
         """Return a candidate and its ancestors, nearest first; each once, at its nearest generation.
 
         Args:
-            candidate: Whose lineage; nothing comes back for one that does not exist.
-            generations: How far back.
+            candidate: Id of the candidate; the result is empty if it does not exist.
+            generations: Maximum number of generations back.
         """
         found: dict[str, Relative] = {}
         wanted: Collection[str] = (candidate,)
         async with self._database.read() as connection:
             for generation in range(generations + 1):
                 kin = [
-                    Relative(**row._asdict(), generation=generation) for row in await connection.execute(_kin(wanted))
+                    Relative(**row._asdict(), generation=generation)
+                    for row in await connection.execute(_relatives(wanted))
                 ]
                 found |= {each.id: each for each in kin}
                 wanted = {parent for each in kin for parent in each.parents} - found.keys()
-                if not wanted or len(found) + len(wanted) > MOST_KIN:
+                if not wanted or len(found) + len(wanted) > MOST_RELATIVES:
                     break
         return list(found.values())
 
     async def children(self, candidate: str, limit: int) -> list[Relative]:
-        """Candidates that came of another one directly, the first ones; their generation is -1."""
+        """Return the first direct children of a candidate; their generation is -1."""
         ids = (
             select(candidate_parents.c.child)
             .where(candidate_parents.c.parent == candidate)
@@ -183,7 +185,7 @@ class ViewStore:
             found = (await connection.scalars(ids.limit(limit))).all()
             if not found:
                 return []
-            return [Relative(**row._asdict(), generation=-1) for row in await connection.execute(_kin(found))]
+            return [Relative(**row._asdict(), generation=-1) for row in await connection.execute(_relatives(found))]
 
     async def documents(self, jobs: Collection[str]) -> Documents:
         """Return the reports of jobs, by job; missing ones are left out."""
@@ -193,7 +195,7 @@ class ViewStore:
 
 
 def _tallied() -> ScalarSelect[int]:
-    """Everything that was counted of a search in the query around."""
+    """Sum all event counts of the outer query's search."""
     of = tallies.c.search == searches.c.id
     return select(func.coalesce(func.sum(tallies.c["count"]), 0)).where(of).correlate(searches).scalar_subquery()
 
@@ -212,13 +214,13 @@ def _traced() -> ScalarSelect[int]:
     return select(func.count()).select_from(candidates).where(*waiting).correlate(searches).scalar_subquery()
 
 
-# Made once, for it is asked all the time and takes longer to put together than to answer.
+# Built once: it runs all the time, and building it takes longer than running it.
 _VERSIONS = select(
     searches.c.id, searches.c.llm.is_not(None), searches.c.updated_at, _tallied(), _landed(), _traced()
 ).where(searches.c.id.in_(bindparam("ids", expanding=True)))
 
 
-def _kin(ids: Collection[str]) -> Select[Any]:
+def _relatives(ids: Collection[str]) -> Select[Any]:
     columns = ("id", "ordinal", "emitter", "parents", "note", "outcome", "objectives")
     return select(*(candidates.c[name] for name in columns)).where(candidates.c.id.in_(ids))
 
@@ -238,7 +240,7 @@ async def _first_cells(
     here: Sequence[ColumnElement[bool]],
     objectives: Collection[float],
 ) -> dict[tuple[int, int, float], int]:
-    """By place and objective, the first cell whose holder has that objective."""
+    """Return the first cell whose elite has a given objective, by place and objective."""
     statement = (
         select(*place, elites.c.objective, func.min(elites.c.cell))
         .where(*here, elites.c.objective.in_(objectives))
@@ -247,9 +249,9 @@ async def _first_cells(
     return {(x, y, objective): cell for x, y, objective, cell in await connection.execute(statement)}
 
 
-async def _marks_at(
+async def _elites_at(
     connection: AsyncConnection, grid: tuple[str, str, int], cells: Collection[int]
 ) -> dict[int, EliteSummary]:
-    """Holders by cell."""
+    """Return the elites by cell."""
     statement = select_held(EliteSummary).where(*_grid(*grid), elites.c.cell.in_(cells))
     return {row.cell: EliteSummary(*row) for row in await connection.execute(statement)}

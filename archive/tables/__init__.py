@@ -1,7 +1,7 @@
-"""The tables, private to the archive: one file a subject, a line here for each table.
+"""The tables, private to the archive: one file per subject, and one line here per table.
 
-Columns are named like the fields of the records that leave the room. Whatever is asked often has an index that answers
-it, and whatever is counted has a counter: no query's cost grows with the number of candidates.
+Columns are named like the fields of the records. Every frequent query has an index, and every count has a counter: no
+query's cost grows with the number of candidates.
 """
 
 from archive.tables.access import audit, idempotency_replies, sessions, tokens

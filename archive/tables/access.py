@@ -1,4 +1,4 @@
-"""Tables of who may come in, who is there, what was done, and what was answered."""
+"""Tables of access: tokens, sessions, the audit log, and stored responses."""
 
 from sqlalchemy import Column, ForeignKey, Index, Integer, LargeBinary, Table, Text
 
@@ -29,7 +29,7 @@ sessions = Table(
     Column("expires_at", TimestampColumn, nullable=False, index=True),
 )
 
-# A trigger, laid down by the migration, refuses to change or delete a row.
+# A trigger, created by the migration, refuses to change or delete a row.
 audit = Table(
     "audit",
     metadata,

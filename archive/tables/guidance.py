@@ -1,4 +1,4 @@
-"""Tables of what people say about searches and operators: pins, hints, and what the gate said of an operator."""
+"""Tables of guidance: pins and hints of people, and mutation reports of operators."""
 
 from sqlalchemy import Column, ForeignKey, Index, Integer, Table, Text, UniqueConstraint
 
@@ -31,7 +31,7 @@ hints = Table(
     Index(None, "search", "id"),
 )
 
-# What the gate said last of an operator, by the operator's digest.
+# The last mutation report of an operator, by the operator's digest.
 mutation_reports = Table(
     "mutation_reports",
     metadata,

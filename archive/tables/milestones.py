@@ -1,4 +1,4 @@
-"""Table of milestones: how searches got where they are."""
+"""Table of milestones: the progress of searches over their evaluations."""
 
 from sqlalchemy import BigInteger, Column, Double, ForeignKey, Integer, Table, Text
 

@@ -72,7 +72,7 @@ exchanges = Table(
     Index(None, "state", "id"),
 )
 
-# One row a call, so that a reservation outlives whoever made it and can be settled by anybody.
+# One row per call, so that a reservation outlives its process and any coordinator can settle it.
 charges = Table(
     "charges",
     metadata,

@@ -1,4 +1,4 @@
-"""Tables of hosts: who joined, how they stand, and whose traces are in doubt."""
+"""Tables of remote workers, trusted machines, and unverified traces."""
 
 from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, Table, Text
 

@@ -5,7 +5,7 @@ from sqlalchemy import Column, ForeignKey, Table, Text
 from archive.column_types import JsonColumn, TimestampColumn
 from archive.tables.schema import metadata
 
-# One a source that would have won a cell; it goes with the candidate that it was first made for.
+# One row per source that would have won a cell; it is removed with the candidate that it was first made for.
 retraces = Table(
     "retraces",
     metadata,

@@ -1,10 +1,10 @@
-"""The tables of tenures: which coordinator runs which search, and which coordinators there are."""
+"""Tables of leases on searches, and of the coordinators."""
 
 from sqlalchemy import BigInteger, Column, Double, ForeignKey, Table, Text
 
 from archive.tables.schema import metadata
 
-# A row a search that was ever held; it stays, so that its fence never counts backwards.
+# One row per search that was ever held; it stays, so that its fence never decreases.
 search_leases = Table(
     "search_leases",
     metadata,
@@ -14,7 +14,7 @@ search_leases = Table(
     Column("until_s", Double, nullable=False),
 )
 
-# A row a coordinator that lives, or died a moment ago.
+# One row per coordinator that runs, or died a moment ago.
 coordinators = Table(
     "coordinators",
     metadata,

@@ -1,4 +1,4 @@
-"""Tables of searches: what was asked, proposed, reported and kept."""
+"""Tables of searches: requests, candidates, variants, bundles, reports and cells."""
 
 from typing import Any
 
@@ -79,7 +79,7 @@ searches = Table(
     Index(None, "operator_name", "id"),
 )
 
-# Apart from searches, whose rows are wide: SQLite would write the graphs again with every candidate.
+# Separate from searches, whose rows are wide: SQLite would write the graphs again with every candidate.
 counters = Table(
     "counters",
     metadata,
@@ -90,7 +90,7 @@ counters = Table(
     Column("device_ms", BigInteger, nullable=False, server_default="0"),
 )
 
-# How often an event of `archive.progress`, or an outcome, happened to an emitter; device "" where it is about none.
+# Counts of events of `archive.progress`, and of outcomes, by emitter; device "" if an event is about none.
 tallies = Table(
     "tallies",
     metadata,
@@ -129,7 +129,7 @@ candidates = Table(
     Index("ix_candidates_unfinished", "search", "ordinal", sqlite_where=UNFINISHED, postgresql_where=UNFINISHED),
 )
 
-# Candidates by whom they came of; their own column has the same in their order. A parent may be of no archive.
+# Candidates by parent; a candidate's own column has its parents in order. A parent may be unknown to the archive.
 candidate_parents = Table(
     "candidate_parents",
     metadata,

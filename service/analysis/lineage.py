@@ -1,4 +1,4 @@
-"""Lineage of a search: every judged candidate with its parents and its gain over them.
+"""Lineage of a search: every evaluated candidate with its parents and its gain over them.
 
 It reads the archive page by page, so that its memory does not grow with the search.
 """
@@ -14,7 +14,7 @@ from archive.store import Store
 from service.evaluation.jobs import incumbent_of
 from service.evaluation.promotion import benchmark_weights, first_benchmark, gain, speedup, times_us
 from service.evaluation.reference_seed import ReferenceSeed
-from service.evaluation.reports import last_words
+from service.evaluation.reports import latest_reports
 from workers.protocol import Outcome, Ratio, Report
 
 PAGE = 100
@@ -40,7 +40,7 @@ class DeviceResult:
 
 @dataclass(frozen=True)
 class JudgedCandidate:
-    """Judged candidate with its result on each device where a variant of it was judged."""
+    """Evaluated candidate with its result on each device where a variant of it was judged."""
 
     candidate: CandidateRecord
     standings: Mapping[str, DeviceResult]
@@ -76,7 +76,7 @@ class Lineage:
         return lineage
 
     async def steps(self) -> AsyncIterator[LineageStep]:
-        """Yield every judged candidate in the order of proposals."""
+        """Yield every evaluated candidate in the order of proposals."""
         after = -1
         while page := await self._store.lineage.judged(self.search.id, after=after, limit=PAGE):
             after = page[-1].ordinal
@@ -172,7 +172,7 @@ class Lineage:
     def _best(self, reports: Sequence[Report]) -> list[Report]:
         """Return the final report per device on the best variant, or on the first one if none is correct."""
         by_device: dict[str, list[Report]] = {}
-        for report in last_words(reports):
+        for report in latest_reports(reports):
             by_device.setdefault(report.device.name, []).append(report)
         return [max(found, key=self._rank) for found in by_device.values()]
 

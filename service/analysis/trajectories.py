@@ -17,7 +17,7 @@ SCHEMA_VERSION: Literal[1] = 1
 """Version of the records; it rises when a field changes its meaning or is removed."""
 
 Which = Literal["all", "gains"]
-"""Selection of steps: all judged ones, or correct ones whose gain over the parent has a lower bound above 1."""
+"""Selection of steps: all evaluated ones, or correct ones whose gain over the parent has a lower bound above 1."""
 
 GAIN_BOUNDS = (-0.25, 1.0)
 """Bounds of the reward of correct kernels, the logarithm of the gain. A correct slow kernel earns more than a wrong
@@ -116,7 +116,7 @@ class Trajectory(_TrajectoryPart):
 async def trajectories(
     store: Store, search: SearchRecord, which: Which = "all", *, rewards: bool = False
 ) -> AsyncIterator[Trajectory]:
-    """Yield the judged steps of a search in the order of proposals, one record per device.
+    """Yield the evaluated steps of a search in the order of proposals, one record per device.
 
     Args:
         store: Archive with the search.

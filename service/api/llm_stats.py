@@ -76,7 +76,7 @@ async def standings_of(store: Store, search: SearchRecord) -> StrategyYields:
     """Compute statistics of LLM calls from the archive."""
     asking = [name for name in search.emitters if EMITTERS[name].asks]
     attempts = [item for name in asking for item in await store.attempts.of(search.id, name)]
-    landings = [item for name in asking for item in await store.attempts.landings(search.id, name)]
+    landings = [item for name in asking for item in await store.attempts.offers(search.id, name)]
     return standings(
         await store.exchanges.llm_stats(search.id), await store.attempts.asked(search.id), attempts, landings
     )

@@ -32,7 +32,7 @@ async def steps(
     which: Annotated[Which, Query(alias="filter", description="`gains`: correct and certainly faster.")] = "all",
     rewards: Annotated[bool, Query(description="Fill in rewards, and omit steps without one.")] = False,
 ) -> StreamingResponse:
-    """Stream all judged steps of a search, one JSON object per line."""
+    """Stream all evaluated steps of a search, one JSON object per line."""
     return StreamingResponse(_lines(running.store, search, which, rewards=rewards), media_type=NDJSON)
 
 

@@ -11,7 +11,7 @@ from service.certificates.builder import CertificateEvidence, certify
 from service.certificates.document import Certificate
 from service.evaluation.promotion import first_benchmark
 from service.evaluation.reference_seed import ReferenceSeed
-from service.evaluation.reports import last_words, reports_on
+from service.evaluation.reports import latest_reports, reports_on
 from workers.protocol import Operator, Outcome, Report
 
 
@@ -41,7 +41,7 @@ class Certifier:
         reports = await reports_on(self._store, id)
         found = [
             report
-            for report in last_words(reports)
+            for report in latest_reports(reports)
             if report.outcome is Outcome.CORRECT
             and (device is None or report.device.name == device)
             and (variant is None or report.variant == variant)

@@ -18,7 +18,7 @@ from service.dashboard.lineages import CHILDREN, GENERATIONS, LineageDrawing, la
 from service.dashboard.rendering import Fragment, HtmlPage
 from service.dashboard.sources import DiffLine, difference, highlighted
 from service.evaluation.promotion import first_benchmark
-from service.evaluation.reports import last_words, reports_on
+from service.evaluation.reports import latest_reports, reports_on
 from workers.protocol import Bundle, Operator, Outcome, Report, ShapeRole
 from workers.protocol.words import describe_plan
 
@@ -166,7 +166,7 @@ def _choose(variants: Sequence[VariantRecord], reports: Sequence[Report], wanted
         if chosen is None:
             raise RecordNotFound(f"there is no variant {wanted}")
         return chosen
-    correct = {report.variant for report in last_words(reports) if report.outcome is Outcome.CORRECT}
+    correct = {report.variant for report in latest_reports(reports) if report.outcome is Outcome.CORRECT}
     return next((variant for variant in variants if variant.index in correct), variants[0] if variants else None)
 
 

@@ -107,7 +107,7 @@ async def _view(running: Coordinator, chosen: str, field: str, request: Request)
 
 
 async def _side(running: Coordinator, search: SearchRecord, view: MapView, drawn: ArchiveMap) -> ComparedSearch:
-    best = await running.store.views.marks(search.id, view.device, search.axes_version, limit=1)
+    best = await running.store.views.top_elites(search.id, view.device, search.axes_version, limit=1)
     return ComparedSearch(
         search=search,
         view=view,

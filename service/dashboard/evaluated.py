@@ -13,7 +13,7 @@ from service.dashboard.formatting import time_us
 from service.dashboard.roofline import Bound, Roofline, ShapeWork, TimeFloors, floors, roofline, works
 from service.evaluation.figure_labels import provenance, relative_to
 from service.evaluation.promotion import benchmark_weights, first_benchmark, gain, times_us
-from service.evaluation.reports import last_words, reports_on
+from service.evaluation.reports import latest_reports, reports_on
 from workers.protocol import Device, Operator, Outcome, Ratio, Report, ShapeResult
 from workers.targets import TARGETS
 
@@ -170,7 +170,7 @@ async def _judged(
 ) -> EvaluatedVariant:
     """Load the results of a variant on a device, beside the kernels that it is compared with."""
     here = [report for report in reports if report.device.name == device]
-    report = next(iter(last_words(here)), None)
+    report = next(iter(latest_reports(here)), None)
     measures = Device.parse(device).measures
     cell = Grid(search.axes).index(coordinates(stored.readings[first_benchmark(search)])) if stored else None
     holder = await _holder(store, search, device, cell)
@@ -217,7 +217,7 @@ async def _holder(store: Store, search: SearchRecord, device: str, cell: int | N
 async def seed_times(store: Store, search: SearchRecord, device: str) -> dict[str, float]:
     """Read the times of the search's reference seed on a device, microseconds by shape."""
     seeds = await store.candidates.seeds(search.id)
-    reports = last_words(await reports_on(store, seeds[0].id)) if seeds else []
+    reports = latest_reports(await reports_on(store, seeds[0].id)) if seeds else []
     correct = (each for each in reports if each.device.name == device and each.outcome is Outcome.CORRECT)
     report = next(correct, None)
     return times_us(report) if report else {}

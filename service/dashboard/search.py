@@ -224,7 +224,7 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     )
     places, best, milestones, recent = await asyncio.gather(
         load_cells(running.store, search, view),
-        views.marks(search.id, view.device, search.axes_version, limit=1),
+        views.top_elites(search.id, view.device, search.axes_version, limit=1),
         views.milestones(search.id, view.device, spacing=spacing_for(counts.evaluated, POINTS)),
         views.candidate_rows(search.id, limit=RECENT),
     )

@@ -1,4 +1,4 @@
-"""Evaluation requests: a bundle in flight is judged once, however many cases wait for it."""
+"""Evaluation requests: a bundle in flight is judged once, for all cases that wait for it."""
 
 from collections.abc import Collection
 
@@ -12,7 +12,7 @@ from service.evaluation.unit_of_work import UnitOfWork
 from workers.protocol import PROTOCOL_VERSION, ConfirmJob, MeasureJob, Report
 
 Work = tuple[str, str, str, str | None]
-"""Key of one job's result: operator, bundle, device, and a confirm's incumbent bundle (`AGAIN` for a repeat)."""
+"""Key of a job's result: operator, bundle, device, and a confirm's incumbent bundle (`AGAIN` for a repeat)."""
 
 
 class JobAssignments:

@@ -40,7 +40,7 @@ class TrustedResult(BaseModel):
     def of(cls, report: AnyReport) -> Self | None:
         """Extract the reproducible part of a report; None if the machine failed.
 
-        None for finalists as well: only trusted workers examine them, on shapes drawn anew each time.
+        None for finalists as well: only trusted workers examine them, on new shapes each time.
         """
         if report.outcome is Outcome.WORKER_LOST or is_final(report.job):
             return None

@@ -16,7 +16,7 @@ MATRIX_UNITS = ("mma", "wgmma")
 
 
 def stamp_of(report: Report) -> FinalistResult:
-    """Summarise a finalist's report: its standing, and what was found or could not be examined."""
+    """Summarise a finalist's report: its standing, the findings, and what could not be examined."""
     if report.outcome is Outcome.WORKER_LOST:
         return FinalistResult(standing="not possible", reason=report.reason)
     if report.outcome is not Outcome.CORRECT:
@@ -68,9 +68,9 @@ def bottleneck(readings: Readings, target: Target, time_us: float) -> str:
     instructions are what is left. A kernel on matrix units is never bound by latency for having few programs.
 
     Args:
-        readings: Of the shape's plan.
-        target: What it was compiled for.
-        time_us: Its time there, microseconds.
+        readings: Readings of the shape's plan.
+        target: Target that it was compiled for.
+        time_us: Time at that shape, microseconds.
     """
     memory_us = (readings.bytes_required or 0) / target.dram_bytes_per_s * 1e6
     if memory_us >= BOUND_SHARE * time_us:

@@ -1,6 +1,6 @@
 """Finalists: the best elites are examined more closely when a search would end, and lose their cells if they fail.
 
-A trusted worker traces the finalist anew, for the search's shapes and for random ones drawn from a fresh secret. The
+A trusted worker traces the finalist again, for the search's shapes and for random ones drawn from a fresh secret. The
 new trace must be the very kernel that holds the cell. Then a device examines it on those shapes, and on a card also
 under the memory sanitizer. A finalist that could not be examined keeps its cell, and its result says so.
 """
@@ -17,11 +17,11 @@ from service.evaluation.jobs import (
     FINAL_TRACE,
     NEAR_TRACE,
     EvaluationCase,
-    errand_of,
     final_id,
     final_job,
     final_trace_job,
     finalist_of,
+    purpose_of,
 )
 from service.evaluation.reports import record
 from service.events import EliteWithdrawn, EventBus
@@ -43,12 +43,12 @@ from workers.protocol import (
 from workers.queue import Dispatcher
 
 RANDOM_SHAPES = 200
-"""Random shapes of a finalist on a card (evaluation protocol, stage C8)."""
+"""Number of random shapes of a finalist on a card (evaluation protocol, stage C8)."""
 INTERPRETED_SHAPES = 8
-"""Random shapes of a finalist on devices that interpret kernels on a CPU, which only small shapes allow."""
+"""Number of random shapes of a finalist on devices that interpret kernels on a CPU, which only small shapes allow."""
 FINALISTS = 3
-"""Elites on each device that are examined, the best first: users export these. Each costs a trace of all its shapes
-and, on a card, minutes of the sanitizer."""
+"""Number of elites on each device that are examined, the best first: users export these. Each costs a trace of all its
+shapes and, on a card, minutes of the sanitizer."""
 UNDECIDED = frozenset({Outcome.WORKER_LOST, Outcome.TRACE_TIMEOUT, Outcome.TRACE_MEMORY})
 """Outcomes of a finalist's trace that say nothing about the kernel: so many shapes took too much time or memory."""
 ANOTHER = "a second trace gave a different kernel: its host code does not do the same each time"
@@ -87,7 +87,7 @@ class Finalists:
             waiting: set[str] = set()
             for device in search.devices:
                 if Device.parse(device).kind == "recorded":
-                    continue  # A recording holds nothing beyond the shapes that were measured.
+                    continue  # A recording holds only the shapes that were measured.
                 for elite in await self._store.elites.top(search.id, device, search.axes_version, FINALISTS):
                     case = await self._case(search, operator, elite)
                     if await self._is_known(case):
@@ -131,7 +131,7 @@ class Finalists:
         outcome, reason = (report.outcome, report.reason) if traced is None else (traced.outcome, traced.reason)
         bundle = None if traced is None else traced.bundle
         far, unreached = _far(case)
-        if far is not None and errand_of(report.job) == NEAR_TRACE:
+        if far is not None and purpose_of(report.job) == NEAR_TRACE:
             unreached, far = UNTRACED.format(far.key), None
         if far is not None and (bundle is None or report.outcome is not Outcome.CORRECT or not report.graphs):
             # So large a shape may exceed the limits of a plan or of the trace: trace again without it.
@@ -183,7 +183,7 @@ class Finalists:
         return True
 
     async def _order(self, case: EvaluationCase, queued: Collection[str]) -> None:
-        if any(final_id(case, errand) in queued for errand in (FINAL, FINAL_TRACE, NEAR_TRACE)):
+        if any(final_id(case, purpose) in queued for purpose in (FINAL, FINAL_TRACE, NEAR_TRACE)):
             return
         far, _ = _far(case)
         await self._dispatcher.submit(final_trace_job(case, [*_drawn(case), *([far] if far else [])]))

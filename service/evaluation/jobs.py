@@ -26,7 +26,7 @@ DRAFT_S = 60.0
 """Seconds for a draft: importing TorchInductor takes 3 s and more on a busy machine, its writing 1 to 3 s."""
 
 AGAIN = "again"
-"""Placeholder for a confirm's incumbent, in a measure job that repeats an untrusted host's report."""
+"""Placeholder for a confirm's incumbent, in a measure job that repeats an untrusted worker's report."""
 
 PARSED_KEPT = 64
 """Maximum number of searches whose parsed reference graphs are in memory, each some tens of kilobytes."""
@@ -112,19 +112,19 @@ def confirm_id(candidate: str, variant: int, device: str, incumbent: str) -> str
     return f"{candidate}:{variant}:{device}:confirm:{incumbent}"
 
 
-def final_id(case: EvaluationCase, errand: str = FINAL) -> str:
+def final_id(case: EvaluationCase, purpose: str = FINAL) -> str:
     """Return the id of the job that examines a finalist, or of one that traces it first."""
-    return f"{case.candidate.id}:{case.variant}:{case.device.name}:{errand}"
+    return f"{case.candidate.id}:{case.variant}:{case.device.name}:{purpose}"
 
 
-def errand_of(job: str) -> str:
+def purpose_of(job: str) -> str:
     """Return the last part of a job's id."""
     return job.rpartition(":")[2]
 
 
 def is_final(job: str) -> bool:
     """Return True if a job is about a finalist."""
-    return errand_of(job) in (FINAL, FINAL_TRACE, NEAR_TRACE)
+    return purpose_of(job) in (FINAL, FINAL_TRACE, NEAR_TRACE)
 
 
 def finalist_of(job: str) -> tuple[str, int, Device]:
@@ -140,9 +140,9 @@ def finalist_of(job: str) -> tuple[str, int, Device]:
 def incumbent_of(report: Report) -> str | None:
     """Return the bundle that a report confirms its challenger against, `EMPTY_CELL` if there was no holder.
 
-    Returns None for a first measurement, and `AGAIN` if it repeats an untrusted host's report.
+    Returns None for a first measurement, and `AGAIN` if it repeats an untrusted worker's report.
     """
-    last = errand_of(report.job)
+    last = purpose_of(report.job)
     return last if report.kind == "confirm" or last == AGAIN else None
 
 
@@ -199,11 +199,11 @@ def retrace_job(search: SearchRecord, operator: Operator, candidate: CandidateRe
     return job.model_copy(update={"id": retrace_id(candidate.id), "deadline_s": 2 * job.deadline_s})
 
 
-def measure_job(case: EvaluationCase, bundle: Bundle, pacer: Bundle | None, errand: str | None = None) -> MeasureJob:
+def measure_job(case: EvaluationCase, bundle: Bundle, pacer: Bundle | None, purpose: str | None = None) -> MeasureJob:
     """Judge one variant on one device; only `model` devices are sent the source, only those that measure a pacer."""
     # The parts were validated when they were read; validating a bundle again takes as long as all else about a report.
     job = MeasureJob.model_construct(
-        id=case.job(errand),
+        id=case.job(purpose),
         search=case.search.id,
         candidate=case.candidate.id,
         variant=case.variant,
@@ -233,11 +233,11 @@ def confirm_job(case: EvaluationCase, challenger: Bundle, incumbent: Bundle | No
     )
 
 
-def final_trace_job(case: EvaluationCase, random: Sequence[Shape], errand: str = FINAL_TRACE) -> TraceJob:
+def final_trace_job(case: EvaluationCase, random: Sequence[Shape], purpose: str = FINAL_TRACE) -> TraceJob:
     """Trace a finalist again, at its search's shapes and at random ones, and export the reference at all of them."""
     job = trace_job(case.search, case.operator, case.candidate)
     shapes = (*job.shapes, *random)
-    update = {"id": final_id(case, errand), "shapes": shapes, "references": True, "deadline_s": FINAL_TRACE_S}
+    update = {"id": final_id(case, purpose), "shapes": shapes, "references": True, "deadline_s": FINAL_TRACE_S}
     return job.model_copy(update=update)
 
 

@@ -99,7 +99,7 @@ class GridPosition:
 
 
 class Promotion:
-    """Offers correct variants to their cells and announces what was placed."""
+    """Offers correct variants to their cells and publishes the promotions."""
 
     def __init__(self, store: Store, unit_of_work: UnitOfWork) -> None:
         self._store = store

@@ -5,7 +5,7 @@ from typing import TypeVar
 from archive.records import CandidateRecord, CandidateState, SearchRecord
 from archive.store import Store
 from service.evaluation.promotion import times_us
-from service.evaluation.reports import last_words, reports_on
+from service.evaluation.reports import latest_reports, reports_on
 from workers.protocol import Bundle, Outcome, Report
 
 PACERS_KEPT = 64
@@ -69,7 +69,7 @@ class ReferenceSeed:
 
     async def _correct(self, seed: CandidateRecord, device: str) -> Report | None:
         """Return the report on the seed's first correct variant on a device."""
-        reports = last_words(await reports_on(self._store, seed.id))
+        reports = latest_reports(await reports_on(self._store, seed.id))
         correct = (report for report in reports if report.outcome is Outcome.CORRECT)
         return next((report for report in correct if report.device.name == device), None)
 

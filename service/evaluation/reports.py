@@ -15,7 +15,7 @@ async def reports_on(store: Store, candidate: str) -> list[Report]:
 
 
 def is_unverified(report: Report) -> bool:
-    """Return True if a report has trust C or D: its host is untrusted or could guarantee no more."""
+    """Return True if a report has trust C or D: its worker is untrusted or could not guarantee more."""
     return report.trust in (Trust.C, Trust.D)
 
 
@@ -24,26 +24,26 @@ def is_about_source(report: Report) -> bool:
     return report.outcome is Outcome.NOT_INTERPRETABLE
 
 
-def addressed(report: Report, case: EvaluationCase, errand: str | None) -> Report:
+def addressed(report: Report, case: EvaluationCase, purpose: str | None) -> Report:
     """Copy a report to a case with an equal bundle. A copy for another job counts no device time.
 
     Args:
         report: Report on the equal bundle.
         case: The case that gets it.
-        errand: Value that `incumbent_of` will return for it.
+        purpose: Value that `incumbent_of` will return for it.
     """
     return report.model_copy(
         update={
-            "job": case.job(errand),
+            "job": case.job(purpose),
             "search": case.search.id,
             "candidate": case.candidate.id,
             "variant": case.variant,
-            "stages_s": report.stages_s if report.job == case.job(errand) else {},
+            "stages_s": report.stages_s if report.job == case.job(purpose) else {},
         }
     )
 
 
-def last_words(reports: Iterable[Report]) -> list[Report]:
+def latest_reports(reports: Iterable[Report]) -> list[Report]:
     """Return the latest report for each variant and device, ignoring later ones with `worker_lost`.
 
     A finalist's examination is left out: it says nothing about speed, and a failed finalist holds no cell.

@@ -1,7 +1,7 @@
 """Second traces: a would-be winner of a cell is traced once more, and must give the same bundles.
 
 A trusted worker does it, in a fresh sandbox. A source whose trace depends on chance, time or the machine has no plan
-that could be certified. An untrusted host could hand in another candidate's plan under this one's name. One repeat
+that could be certified. An untrusted worker could submit another candidate's plan under this one's name. One repeat
 detects both. It runs beside the confirm, for would-be winners only, and counts for every candidate with the same
 trace key.
 """
@@ -20,8 +20,8 @@ EXHAUSTED = frozenset({Outcome.TRACE_TIMEOUT, Outcome.TRACE_MEMORY, Outcome.WORK
 """Outcomes of a repeat that lacked time, memory or machines: they say nothing about its bundles."""
 DIFFERS = "tracing it twice gave different plans: what it launches must follow from shapes, strides and dtypes alone"
 """Reason for refusing a candidate whose traces by two trusted workers differ."""
-MISTRACED = "a trusted worker could not repeat the trace that an untrusted host had reported"
-"""Reason for refusing a candidate whose bundles only an untrusted host has reported."""
+MISTRACED = "a trusted worker could not repeat the trace that an untrusted worker had reported"
+"""Reason for refusing a candidate whose bundles only an untrusted worker has reported."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Retraces:
         """Apply a repeat. Returns the refusal if the candidate may win no cell, else None.
 
         Kernel texts and readings, which an identity does not cover, are replaced by the trusted worker's if an
-        untrusted host reported them.
+        untrusted worker reported them.
 
         Args:
             candidate: The candidate that was traced again.
@@ -73,7 +73,7 @@ class Retraces:
             reason: Reason of that outcome.
             variants: Variants that the repeat found.
         """
-        exhausted = _exhausted(outcome, reason, await self._told(candidate), variants)
+        exhausted = _exhausted(outcome, reason, await self._first_trace(candidate), variants)
         if exhausted is not None:
             return exhausted
         await self._unit_of_work.keep_retrace(candidate.trace_key, candidate.id, [each.bundle for each in variants])
@@ -103,7 +103,7 @@ class Retraces:
         repeat = await self._unit_of_work.retrace(candidate.trace_key)
         if repeat is None:
             return await self._unrepeatable(candidate)
-        if _agree(await self._told(candidate), repeat.bundles):
+        if _agree(await self._first_trace(candidate), repeat.bundles):
             return True
         if await self._unit_of_work.unverified_trace(candidate.id) is None:
             return RetraceRefused(Outcome.NONDETERMINISTIC, DIFFERS)
@@ -116,27 +116,27 @@ class Retraces:
             return None
         return RetraceRefused(Outcome(now.outcome or Outcome.WORKER_LOST), now.reason)
 
-    async def _told(self, candidate: CandidateRecord) -> list[VariantRecord]:
+    async def _first_trace(self, candidate: CandidateRecord) -> list[VariantRecord]:
         """Return the candidate's variants from the first trace, by index."""
         return await self._unit_of_work.variants(candidate.id)
 
 
-def _agree(told: Sequence[VariantRecord], repeated: Sequence[str | None]) -> bool:
+def _agree(first: Sequence[VariantRecord], repeated: Sequence[str | None]) -> bool:
     """Return True if a repeat gave the same bundles; variants that the first trace had no time for are ignored."""
-    pairs = zip(told, repeated, strict=False)
-    late = {each.index for each in told if each.bundle is None and each.outcome in EXHAUSTED}
-    return len(told) == len(repeated) and all(one.bundle == other or one.index in late for one, other in pairs)
+    pairs = zip(first, repeated, strict=False)
+    late = {each.index for each in first if each.bundle is None and each.outcome in EXHAUSTED}
+    return len(first) == len(repeated) and all(one.bundle == other or one.index in late for one, other in pairs)
 
 
 def _exhausted(
-    outcome: Outcome, reason: str, told: Sequence[VariantRecord], found: Sequence[NewVariant]
+    outcome: Outcome, reason: str, first: Sequence[VariantRecord], found: Sequence[NewVariant]
 ) -> RetraceRefused | None:
     """Return the refusal if the repeat ran out of time, memory or machines; else None."""
     if outcome in EXHAUSTED:
         return RetraceRefused(outcome, f"its trace could not be repeated: {reason}")
     for variant in found:
         stopped = Outcome(variant.outcome) if variant.outcome else None
-        known = variant.index < len(told) and told[variant.index].bundle is not None
+        known = variant.index < len(first) and first[variant.index].bundle is not None
         if stopped in EXHAUSTED and stopped is not None and known:
             return RetraceRefused(stopped, f"its trace could not be repeated: {variant.reason}")
     return None

@@ -84,7 +84,7 @@ class Judge:
         """Prepare without starting an executor.
 
         Args:
-            operator: Operator to judge for.
+            operator: Operator that candidates are judged for.
             device: Device to judge on.
             card: Number of this machine's card, on devices that measure.
             data: Folder for figures of baselines and raw samples; None for the worker's own.

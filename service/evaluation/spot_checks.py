@@ -1,8 +1,8 @@
 """Spot checks of remote workers: which of their reports may count, and how often they disagree with trusted ones.
 
-A remote worker, or host, joined with a token. Until an admin trusts it, its measurements have trust C, which wins no
-cell, and its traces are unverified. Some of its jobs have a known answer, given by a trusted worker. It cannot tell
-them from others; disagreements are counted.
+A remote worker joined with a token. Until an admin trusts it, its measurements have trust C, which wins no
+cell, and its traces are unverified. Some of its jobs have a known answer, given by a trusted worker. It cannot
+distinguish them from others; disagreements are counted.
 """
 
 import random
@@ -37,10 +37,10 @@ from workers.protocol import (
 from workers.queue import Delivery, JobQueue, is_host
 
 SPOT_CHECK_SHARE = 1 / 16
-"""Share of an untrusted host's jobs that are spot checks. A host that lies in one of four jobs is caught three times
-within some 200 jobs, which takes minutes; honest hosts spend six percent on it."""
+"""Share of an untrusted worker's jobs that are spot checks. A worker that lies in one of four jobs is caught three
+times within some 200 jobs, which takes minutes; honest workers spend six percent on it."""
 ANSWERS_KEPT = 256
-"""Maximum number of known answers in memory: enough that a host seldom sees one twice."""
+"""Maximum number of known answers in memory: enough that a worker seldom gets one twice."""
 RECALL_S = 30.0
 """Seconds between two reads of the archive for known answers, while there are none."""
 RECALLED = 16
@@ -73,7 +73,7 @@ class _TrustedJob:
 
 
 class SpotChecks:
-    """Filters the reports of hosts, gives untrusted hosts spot checks, and counts the results."""
+    """Filters the reports of remote workers, gives untrusted ones spot checks, and counts the results."""
 
     def __init__(self, store: Store, events: EventBus) -> None:
         self._store = store
@@ -85,18 +85,18 @@ class SpotChecks:
         self._recall_at = 0.0
         self._random = random.Random(secrets.randbits(64))
 
-    def know(self, hosts: Sequence[RemoteWorker]) -> None:
-        """Set the hosts that may work now."""
-        self._remote_workers = {host.id: host for host in hosts}
+    def know(self, workers: Sequence[RemoteWorker]) -> None:
+        """Set the remote workers that may work now."""
+        self._remote_workers = {worker.id: worker for worker in workers}
 
     def take_tallies(self) -> dict[str, RemoteWorkerCounts]:
-        """Return the counts of hosts since the last call, and reset them."""
+        """Return the counts of remote workers since the last call, and reset them."""
         taken, self._tallies = self._tallies, {}
-        return {host: RemoteWorkerCounts(**counts) for host, counts in taken.items()}
+        return {worker: RemoteWorkerCounts(**counts) for worker, counts in taken.items()}
 
-    def count(self, host: str, **counts: int) -> None:
-        """Add to a host's counts; the names are those of `RemoteWorkerCounts`."""
-        self._tallies.setdefault(host, Counter()).update(counts)
+    def count(self, worker: str, **counts: int) -> None:
+        """Add to a remote worker's counts; the names are those of `RemoteWorkerCounts`."""
+        self._tallies.setdefault(worker, Counter()).update(counts)
 
     async def check(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         """Return the reports that may be applied, with the trust that they deserve.
@@ -114,38 +114,38 @@ class SpotChecks:
                 checked.append(allowed)
         return checked
 
-    async def choose(self, host: RemoteWorker) -> tuple[TraceJob | MeasureJob, str] | None:
-        """Choose, now and then, a spot check for an untrusted host: a job and its known result (JSON)."""
-        if host.trusted or self._random.random() >= SPOT_CHECK_SHARE:
+    async def choose(self, worker: RemoteWorker) -> tuple[TraceJob | MeasureJob, str] | None:
+        """Choose, now and then, a spot check for an untrusted worker: a job and its known result (JSON)."""
+        if worker.trusted or self._random.random() >= SPOT_CHECK_SHARE:
             return None
         try:
-            kinds = self._kinds(host) or await self._recall(host)
+            kinds = self._kinds(worker) or await self._recall(worker)
             if not kinds:
                 return None
             answered = self._random.choice(self._random.choice(kinds))
             job = await self._job_of(answered)
         except ArchiveError as error:
-            log.info("no spot check possible", host=host.id, reason=str(error))
+            log.info("no spot check possible", worker=worker.id, reason=str(error))
             return None
-        fits = not isinstance(job, TraceJob) or JobQueue.of(job).place == host.target
+        fits = not isinstance(job, TraceJob) or JobQueue.of(job).place == worker.target
         return (job, answered.known.model_dump_json()) if fits else None
 
-    def _kinds(self, host: RemoteWorker) -> list[list[_TrustedJob]]:
-        """Return the correct and the failed answers for jobs that this host could get, without empty lists."""
-        return [found for right in (True, False) if (found := self._fitting(host, right))]
+    def _kinds(self, worker: RemoteWorker) -> list[list[_TrustedJob]]:
+        """Return the correct and the failed answers for jobs that this worker could get, without empty lists."""
+        return [found for right in (True, False) if (found := self._fitting(worker, right))]
 
-    async def _recall(self, host: RemoteWorker) -> list[list[_TrustedJob]]:
+    async def _recall(self, worker: RemoteWorker) -> list[list[_TrustedJob]]:
         """Read trusted answers on the seeds of open searches: after a start nothing else is known yet."""
         if time.monotonic() < self._recall_at:
             return []
         self._recall_at = time.monotonic() + RECALL_S
-        for mark in (await self._store.search_leases.marks())[:RECALLED]:
+        for mark in (await self._store.search_leases.fingerprints())[:RECALLED]:
             for seed in (await self._store.candidates.seeds(mark.id))[:1]:
-                for answered in await self._said_of(seed):
+                for answered in await self._known_answers(seed):
                     self._answers[answered.known.correct].append(answered)
-        return self._kinds(host)
+        return self._kinds(worker)
 
-    async def _said_of(self, seed: CandidateRecord) -> list[_TrustedJob]:
+    async def _known_answers(self, seed: CandidateRecord) -> list[_TrustedJob]:
         """Return the known answers on a reference seed, which only trusted workers trace and judge."""
         reports = [report for report in await reports_on(self._store, seed.id) if not is_unverified(report)]
         results = ((report, TrustedResult.of(report)) for report in reports)
@@ -156,45 +156,45 @@ class SpotChecks:
             found.append(_TrustedJob(seed.search, seed.id, 0, "", None, known))
         return found
 
-    def _fitting(self, host: RemoteWorker, right: bool) -> list[_TrustedJob]:
-        """Return the correct or the failed answers for jobs that this host could get."""
-        mine = {None if host.target is None else "trace", host.device} - {None}
+    def _fitting(self, worker: RemoteWorker, right: bool) -> list[_TrustedJob]:
+        """Return the correct or the failed answers for jobs that this worker could get."""
+        mine = {None if worker.target is None else "trace", worker.device} - {None}
         answers = self._answers[right]
         return [found for found in answers if (found.device.name if found.device else "trace") in mine]
 
     async def _admit(self, delivery: Delivery) -> Delivery | None:
-        """Return a host's report with the trust that it deserves; None if it must not be applied."""
+        """Return a remote worker's report with the trust that it deserves; None if it must not be applied."""
         report = delivery.report
-        host = self._remote_workers.get(report.worker) or await self._find(report.worker)
-        if host is None:
+        worker = self._remote_workers.get(report.worker) or await self._find(report.worker)
+        if worker is None:
             return None
-        self.count(host.id, done=1)
+        self.count(worker.id, done=1)
         if delivery.known:
-            self._compare(host.id, report, TrustedResult.model_validate_json(delivery.known))
+            self._compare(worker.id, report, TrustedResult.model_validate_json(delivery.known))
             return None
-        if host.trusted:
+        if worker.trusted:
             await self._learn(report)
             return delivery
         if isinstance(report, TraceReport):
-            return delivery if await self._mark_unverified(report, host.id) else None
+            return delivery if await self._mark_unverified(report, worker.id) else None
         if report.kind != "measure" or incumbent_of(report) is not None:
-            self.count(host.id, refused=1)
+            self.count(worker.id, refused=1)
             return None
         return Delivery(report.model_copy(update=_untrusted(report)), delivery.receipt)
 
-    async def _mark_unverified(self, report: TraceReport, host: str) -> bool:
+    async def _mark_unverified(self, report: TraceReport, worker: str) -> bool:
         """Mark a trace as unverified. Returns False if it must not be applied at all."""
         if report.candidate is None or report.job == retrace_id(report.candidate) or is_final(report.job):
-            self.count(host, refused=1)
+            self.count(worker, refused=1)
             return False
         try:
-            await self._store.remote_workers.mark_unverified(report.candidate, host)
+            await self._store.remote_workers.mark_unverified(report.candidate, worker)
         except RecordConflict:
             return False
         return True
 
     async def _learn(self, report: AnyReport) -> None:
-        """Remember a trusted worker's answer, and compare a host's earlier report with it."""
+        """Remember a trusted worker's answer, and compare a remote worker's earlier report with it."""
         known = TrustedResult.of(report)
         if known is None:
             return
@@ -217,7 +217,7 @@ class SpotChecks:
             self._note(unverified.host, earlier.differs(known), report.job)
 
     async def _check_repeat(self, report: Report, known: TrustedResult) -> None:
-        """Compare a confirm, or a repeated measurement, with the host's report that led to it."""
+        """Compare a confirm, or a repeated measurement, with the remote worker's report that led to it."""
         for earlier in await reports_on(self._store, report.candidate):
             of_it = (earlier.variant, earlier.device) == (report.variant, report.device)
             if of_it and incumbent_of(earlier) is None and is_unverified(earlier) and is_host(earlier.worker):
@@ -225,23 +225,23 @@ class SpotChecks:
                 if result is not None:
                     self._note(earlier.worker, result.differs(known), report.job)
 
-    def _compare(self, host: str, report: AnyReport, known: TrustedResult) -> None:
+    def _compare(self, worker: str, report: AnyReport, known: TrustedResult) -> None:
         result = TrustedResult.of(report)
         if result is not None:
-            self._note(host, result.differs(known), report.job)
+            self._note(worker, result.differs(known), report.job)
 
-    def _note(self, host: str, difference: str, job: str) -> None:
-        self.count(host, checked=1, disagreed=int(bool(difference)))
+    def _note(self, worker: str, difference: str, job: str) -> None:
+        self.count(worker, checked=1, disagreed=int(bool(difference)))
         if difference:
-            log.warning("host disagrees with a trusted worker", host=host, job=job, difference=difference)
-            self._events.publish(WorkerChanged(worker=host, state="disagreed", reason=difference))
+            log.warning("remote worker disagrees with a trusted worker", worker=worker, job=job, difference=difference)
+            self._events.publish(WorkerChanged(worker=worker, state="disagreed", reason=difference))
 
     async def _find(self, worker: str) -> RemoteWorker | None:
         try:
-            host = await self._store.remote_workers.get(worker)
+            found = await self._store.remote_workers.get(worker)
         except RecordNotFound:
             return None
-        return host if host.state.works else None
+        return found if found.state.works else None
 
     async def _job_of(self, answered: _TrustedJob) -> TraceJob | MeasureJob:
         """Make the answered job again."""
@@ -259,7 +259,7 @@ class SpotChecks:
 
 
 def _untrusted(report: Report) -> dict[str, object]:
-    """Return the fields of a report that change if its host is untrusted, whatever it reported of itself."""
+    """Return the fields of a report that change if its worker is untrusted, regardless of its own claims."""
     if report.grounds is None:
         return {"trust": Trust.D if report.trust is Trust.D else Trust.C}
     grounds = report.grounds.model_copy(update={"vouched": False})

@@ -37,7 +37,7 @@ class TraceRequests:
     def claim(self, candidate: CandidateRecord) -> Sequence[JobSubject]:
         """Return the other candidates that wait for this trace, and clear them; each has to call `obtain` again.
 
-        After an untrusted host's trace each of them gets a trace of its own.
+        After an untrusted worker's trace each of them gets a trace of its own.
         """
         return [each for each in self._waiting.claim(candidate.trace_key) if each.candidate.id != candidate.id]
 

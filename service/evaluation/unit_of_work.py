@@ -105,7 +105,7 @@ class UnitOfWork:
         return self._reports[candidate]
 
     async def measures(self, about: ReportKey) -> list[Report]:
-        """Read the first `measure` reports on equal bundles, oldest first, except outcomes in `NO_WORD`."""
+        """Read the first `measure` reports on equal bundles, oldest first, except outcomes in `INCONCLUSIVE`."""
         return [Report.model_validate_json(document) for document in await self._batch.measures(about)]
 
     async def bundle(self, identity: str) -> Bundle:
@@ -162,7 +162,7 @@ class UnitOfWork:
         """Commit, then offer a challenger at once."""
         await self.commit()
         placement = await self._store.elites.offer(offer)
-        self._tell(offer, placement)
+        self._publish(offer, placement)
         return placement
 
     def send(self, job: Job, *, reserved: bool = False) -> None:
@@ -180,7 +180,7 @@ class UnitOfWork:
         self._forget()
         settled = await self._batch.flush()
         for offer, placement in settled.placements:
-            self._tell(offer, placement)
+            self._publish(offer, placement)
         for candidate, event in judged.items():
             if candidate in settled.evaluated:
                 self._events.publish(event)
@@ -199,7 +199,7 @@ class UnitOfWork:
         self._jobs, self._judged = [], {}
         self._reports, self._bundles, self._identities = {}, {}, {}
 
-    def _tell(self, offer: Offer, placement: Placement) -> None:
+    def _publish(self, offer: Offer, placement: Placement) -> None:
         if placement in (Placement.NEW, Placement.IMPROVED):
             self._events.publish(
                 ElitePromoted(

@@ -23,7 +23,7 @@ from service.evaluation.assignments import JobAssignments
 from service.evaluation.jobs import AGAIN, EvaluationCase, JobSubject, incumbent_of, is_reference_seed, retrace_id
 from service.evaluation.promotion import Promotion, benchmark_weights, gain, outdoes
 from service.evaluation.reference_seed import ReferenceSeed
-from service.evaluation.reports import addressed, is_about_source, is_unverified, last_words
+from service.evaluation.reports import addressed, is_about_source, is_unverified, latest_reports
 from service.evaluation.retraces import RetraceRefused, Retraces
 from service.evaluation.traces import TraceRequests
 from service.evaluation.unit_of_work import UnitOfWork
@@ -165,7 +165,7 @@ class Verdicts:
     async def _promote(self, case: EvaluationCase, report: Report, queued: Collection[str]) -> None:
         """Offer a variant to its cell.
 
-        A would-be winner is traced again first, and a trusted worker repeats an untrusted host's report on it.
+        A would-be winner is traced again first, and a trusted worker repeats an untrusted worker's report on it.
         """
         if case.device.measures:
             await self._contest(case, queued)
@@ -243,7 +243,7 @@ class Verdicts:
         reports = await self.unit_of_work.reports(candidate.id)
         measured = {case.job() for case in cases} <= {report.job for report in reports}
         awaited = self._retraces.awaits(candidate.id) or self._assignments.awaits(candidate.id)
-        if cases and measured and not awaited and await self._conclude(search, candidate, last_words(reports)):
+        if cases and measured and not awaited and await self._conclude(search, candidate, latest_reports(reports)):
             for other in await self._store.candidates.unfinished(search.id):
                 if other.state is CandidateState.TRACED:
                     await self.order_verdicts(search, operator, other, queued)

@@ -15,7 +15,7 @@ from workers.protocol import Operator
 POLL_S = 0.2
 """Seconds between two looks for a verdict; judgements take seconds."""
 ELITES = 12
-"""Maximum number of elites in a list: as many as a person takes in quickly."""
+"""Maximum number of elites in a list: as many as a person can survey quickly."""
 
 
 @dataclass(frozen=True)

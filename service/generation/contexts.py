@@ -1,4 +1,4 @@
-"""Contexts for emitters that use language models: the archive's knowledge for a prompt, each fact with its report."""
+"""Contexts for emitters that use language models: facts from the archive for a prompt, each with its report."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from service.emitters.llm.strategies import REPAIR, STRATEGIES
 from service.evaluation.figure_labels import bottleneck
 from service.evaluation.jobs import target_of, trace_id
 from service.evaluation.promotion import benchmark_weights, first_benchmark
-from service.evaluation.reports import last_words, reports_on
+from service.evaluation.reports import latest_reports, reports_on
 from service.generation.proposals import chance
 from service.llm.base import LlmAnswer, LlmClient, LlmPrompt, Purpose
 from service.llm_gateway.strategy_stats import records, standings
@@ -41,7 +41,7 @@ class ResumedLlmClient:
         self._begun = {exchange.step: exchange for exchange in begun}
 
     async def __call__(self, prompt: LlmPrompt, purpose: Purpose, backend: str | None = None) -> LlmAnswer:
-        """Have a prompt answered; a recorded prompt of the same step takes its place."""
+        """Get an answer to a prompt; a recorded prompt of the same step is used instead, if there is one."""
         earlier = self._begun.get(purpose.step)
         if earlier is None:
             return await self._ask(prompt, purpose, backend)
@@ -102,7 +102,7 @@ class ContextBuilder:
 
     async def candidate(self, search: SearchRecord, device: str, candidate: CandidateRecord) -> Parent:
         """Describe any candidate, by its best variant on a device."""
-        reports = last_words(await reports_on(self._store, candidate.id))
+        reports = latest_reports(await reports_on(self._store, candidate.id))
         here = sorted(
             (item for item in reports if item.device.name == device),
             key=lambda item: (item.outcome is not Outcome.CORRECT, item.variant),
@@ -133,11 +133,11 @@ class ContextBuilder:
         asked = await self._store.attempts.asked(search.id)
         failed = [item for item in reversed(attempts) if item.outcome not in (None, Outcome.CORRECT)]
         broken = next((item for item in failed if _is_repairable(item, attempts, asked)), None)
-        landings = await self._store.attempts.landings(search.id, EMITTER)
+        offers = await self._store.attempts.offers(search.id, EMITTER)
         arms = await self._store.exchanges.llm_stats(search.id)
         return parents, replace(
             llm,
-            records=records(standings(arms, asked, attempts, landings)),
+            records=records(standings(arms, asked, attempts, offers)),
             cell=cell,
             place="" if cell is None else in_words(search, cell),
             neighbours=tuple([await self.holder(search, elite) for elite in beside]),

@@ -11,10 +11,10 @@ from service.emitters.base import EmitterTrial
 from service.requests import Selection
 
 WINDOW = 64
-"""Judged proposals of an emitter that count. Our choice: enough for stable rates, and few enough that an emitter that
-no longer pays, or whose rules fail on new parents, is noticed."""
-LANDINGS = 4 * WINDOW
-"""Offers that are read to find theirs: a candidate makes one per variant and device."""
+"""Number of an emitter's newest evaluated proposals that count. Our choice: enough for stable rates, and few enough
+that an emitter that no longer pays, or whose rules fail on new parents, is noticed."""
+OFFERS = 4 * WINDOW
+"""Number of offers that are read to find those of these proposals: a candidate makes one per variant and device."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class EmitterShare:
     Attributes:
         emitter: Name of the emitter.
         share: Share of the turns, 0 to 1.
-        trials: Number of its judged proposals that count.
+        trials: Number of its evaluated proposals that count.
         promotions: Number of these that won a cell.
         gain: Objective that these added to the archive.
-        cost: Cost of the tries, in evaluations.
+        cost: Cost of these trials, in evaluations.
         suspended: Suspended parts of the emitter, each with the reason.
     """
 
@@ -94,9 +94,9 @@ async def read_stats(store: Store, search: SearchRecord) -> EmitterStats:
 
 async def _trials(store: Store, search: SearchRecord, name: str) -> tuple[EmitterTrial, ...]:
     gains: dict[str, float] = {}
-    for landing in await store.attempts.landings(search.id, name, LANDINGS):
-        if landing.gain is not None:
-            gains[landing.candidate] = gains.get(landing.candidate, 0.0) + landing.gain
+    for offer in await store.attempts.offers(search.id, name, OFFERS):
+        if offer.gain is not None:
+            gains[offer.candidate] = gains.get(offer.candidate, 0.0) + offer.gain
     found = await store.candidates.trials(search.id, name, WINDOW)
     return tuple(
         EmitterTrial(item.note, item.outcome, item.objective, item.parents, gains.get(item.candidate), item.ordinal)
@@ -118,7 +118,7 @@ def spent_share(terms: Mapping[str, object], arms: Sequence[StrategyStatsRecord]
 
     Args:
         terms: The limits: `usd`, `tokens` and `calls`.
-        arms: Statistics by backend and strategy, which hold what was spent.
+        arms: Statistics by backend and strategy, which hold the spending.
     """
     used = {name: float(sum(getattr(arm, name) for arm in arms)) for name in ("usd", "tokens", "calls")}
     limits = {name: float(limit) for name in used if isinstance(limit := terms.get(name), int | float)}

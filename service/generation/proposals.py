@@ -1,6 +1,6 @@
 """Proposals: choose emitter and parents for the next candidate, and store what the emitter makes.
 
-Changeable state of a search is read anew for each snapshot. Randomness comes from the search's seed and the proposal's
+Changeable state of a search is read again for each snapshot. Randomness comes from the search's seed and the proposal's
 ordinal, so that a killed search continues exactly as it would have.
 """
 
@@ -175,7 +175,7 @@ class Proposer:
         proposal = await asyncio.to_thread(emitter.apply, fixed, edit)
         lead = digest(proposal.source) if proposal else NOWHERE
         self._leads[key] = lead
-        if lead == NOWHERE or await self._store.candidates.had(search.id, [lead]):
+        if lead == NOWHERE or await self._store.candidates.known_digests(search.id, [lead]):
             self._had[search.id, lead] = None
             return None
         if lead in snapshot.made:

@@ -1,8 +1,8 @@
 """Screening: all edits of the elites are ranked by a surrogate model of this search, and the best is taken.
 
 It decides only which edit is tried; a kernel's report alone decides its objective. An edit is described by its rules
-and numbers, so that hundreds are ranked before one text is written. Some proposals are blind, made without screening:
-the model learns from them where it is wrong, and the others are compared with them to tell what screening saves.
+and numbers, so that hundreds are ranked before any source is written. Some proposals are blind, made without screening:
+from them the model learns where it is wrong, and a comparison with the others shows the effect of screening.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ STARTS = 32
 BLIND_SHARE = 0.2
 """Share of proposals made without screening."""
 SEEN = 192
-"""Number of newest judged candidates that the model learns from: three emitters' windows of the bandit."""
+"""Number of newest evaluated candidates that the model learns from: three emitters' windows of the bandit."""
 NUMBERS = (Tune.name, Cross.name)
 """Emitters that change numbers or join parts of known texts."""
 REMEMBERED = 8192
@@ -45,7 +45,7 @@ class RankedEdit(NamedTuple):
 
 
 class _CandidateFeatures(NamedTuple):
-    """Features of a judged candidate, which never change."""
+    """Features of an evaluated candidate, which never change."""
 
     parameters: Mapping[str, int]
     trail: frozenset[str]
@@ -61,12 +61,12 @@ class Screening:
         self._known: OrderedDict[str, _CandidateFeatures] = OrderedDict()
 
     async def rank(self, search: SearchRecord, target: str, offered: Sequence[RankedEdit]) -> list[RankedEdit]:
-        """Return the untried edits, the most promising first; none while too few candidates are judged.
+        """Return the untried edits, the most promising first; none while too few candidates are evaluated.
 
         Args:
             search: The search.
             target: Target that its candidates are compiled for.
-            offered: Edits of judged candidates.
+            offered: Edits of evaluated candidates.
         """
         latest = await self._store.candidates.latest(search.id, SEEN)
         if len(latest) < FEWEST:
@@ -137,7 +137,7 @@ def screening_report(search: SearchRecord, stats: EmitterStats) -> ScreeningRepo
 
 
 def screened_of(tried: Iterable[tuple[bool, bool]]) -> ScreeningReport:
-    """Count judged proposals, each given as two flags: blind, and won a cell."""
+    """Count evaluated proposals, each given as two flags: blind, and won a cell."""
     told = list(tried)
     chosen, blind = ([won for unseen, won in told if unseen is kind] for kind in (False, True))
     rate = sum(blind) / len(blind) if blind else 0.0

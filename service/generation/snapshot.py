@@ -1,7 +1,7 @@
 """Snapshot of a search, read once for a few proposals in a row.
 
 The proposals themselves change one thing in the archive: how often an elite was a parent. That is counted here as well,
-so that they are the same as if each of them read everything anew.
+so that proposals are the same as if each of them read everything again.
 """
 
 from collections import Counter, OrderedDict

@@ -17,7 +17,7 @@ async def stop_reason(store: Store, search: SearchRecord) -> str:
         return f"it has run for {elapsed_s:.0f} s (stop rule: {rules.seconds:g} s)"
     counts = await store.candidates.count(search.id)
     if rules.device_seconds is not None and counts.device_ms >= 1000 * rules.device_seconds:
-        return f"judging took {counts.device_ms / 1000:.1f} s on devices (stop rule: {rules.device_seconds:g} s)"
+        return f"evaluations took {counts.device_ms / 1000:.1f} s on devices (stop rule: {rules.device_seconds:g} s)"
     if rules.speedup is None and rules.plateau is None:
         return ""
     best, since = await _standing(store, search)

@@ -152,30 +152,30 @@ class CandidateSupply:
         talks.following = max(talks.following, counts.proposals)
         only = bool(asking) and len(asking) == len(active(search))
         places = free + len(talks.tasks) + counts.in_flight
-        room = _Slots(
+        slots = _Slots(
             free=min(free, search.evaluations - counts.candidates - len(talks.tasks)),
             talks=places if only else max(1, places // 2),
             only=only,
         )
-        dry = await self._fill(search, operator, talks, room)
+        dry = await self._fill(search, operator, talks, slots)
         state, reason = await self._ending(search, talks, dry=dry, quick=not only, asking=bool(asking))
-        return Filled(room.added, state, reason)
+        return Filled(slots.added, state, reason)
 
     async def _stop(self, search: SearchRecord, talks: _Conversations, reason: str) -> Filled:
-        """Propose nothing more; the search is done once all its candidates are judged."""
+        """Propose nothing more; the search is done once all its candidates are evaluated."""
         waiting = (await self._store.candidates.count(search.id)).in_flight or talks.tasks or talks.drafts
         return Filled() if waiting else Filled(0, SearchState.DONE, reason)
 
-    async def _fill(self, search: SearchRecord, operator: Operator, talks: _Conversations, room: _Slots) -> bool:
+    async def _fill(self, search: SearchRecord, operator: Operator, talks: _Conversations, slots: _Slots) -> bool:
         """Propose until no slot is free. Returns True if the emitters without a model had nothing to propose."""
-        while room.free > 0 and talks.templates:
-            await self._vary(search, operator, talks, room)
+        while slots.free > 0 and talks.templates:
+            await self._vary(search, operator, talks, slots)
         snapshot, left = self._proposer.look(search), MADE_AT_ONCE
-        while room.free > 0 and left > 0 and _is_fresh(search, talks):
-            made, dry = await self._make(snapshot, operator, talks, room, left)
+        while slots.free > 0 and left > 0 and _is_fresh(search, talks):
+            made, dry = await self._make(snapshot, operator, talks, slots, left)
             for candidate in await self._proposer.keep_all(search, operator, made):
                 if candidate is not None:
-                    room.free, room.added = room.free - 1, room.added + 1
+                    slots.free, slots.added = slots.free - 1, slots.added + 1
                     await self._verdicts.trace(search, operator, candidate)
             if dry or not made:
                 return dry
@@ -183,7 +183,7 @@ class CandidateSupply:
         return False
 
     async def _make(
-        self, snapshot: SearchSnapshot, operator: Operator, talks: _Conversations, room: _Slots, most: int
+        self, snapshot: SearchSnapshot, operator: Operator, talks: _Conversations, slots: _Slots, most: int
     ) -> tuple[list[PendingProposal], bool]:
         """Make proposals for the free slots, and start conversations, which take slots at once.
 
@@ -194,27 +194,27 @@ class CandidateSupply:
         """
         made: list[PendingProposal] = []
         fresh: set[str] = set()
-        while room.free > len(fresh) and len(made) < most and _is_fresh(snapshot.search, talks):
+        while slots.free > len(fresh) and len(made) < most and _is_fresh(snapshot.search, talks):
             await asyncio.sleep(0)  # The event loop serves pages as well.
-            name = await self._turn(snapshot, talks, room)
+            name = await self._turn(snapshot, talks, slots)
             if name is not None:
                 self._start(snapshot.search, operator, talks, talks.allot(), name)
-                room.free -= 1
+                slots.free -= 1
                 continue
-            proposed = None if room.only else await self._proposer.propose(snapshot, operator, talks.allot())
+            proposed = None if slots.only else await self._proposer.propose(snapshot, operator, talks.allot())
             if proposed is None:
-                return made, not room.only
+                return made, not slots.only
             made.append(proposed)
             if not self._proposer.is_known(snapshot.search, proposed):
                 fresh.add(digest(proposed.proposal.source))
         return made, False
 
-    async def _turn(self, snapshot: SearchSnapshot, talks: _Conversations, room: _Slots) -> str | None:
+    async def _turn(self, snapshot: SearchSnapshot, talks: _Conversations, slots: _Slots) -> str | None:
         """Return the emitter that may start a conversation now; None if it is another emitter's turn."""
         if (
             not any(EMITTERS[name].asks for name in active(snapshot.search))
             or talks.silent
-            or len(talks.tasks) >= room.talks
+            or len(talks.tasks) >= slots.talks
         ):
             return None
         name = await self._proposer.turn(snapshot, talks.following)
@@ -296,7 +296,7 @@ class CandidateSupply:
         await self._verdicts.trace(search, operator, first)
         return 1
 
-    async def _vary(self, search: SearchRecord, operator: Operator, talks: _Conversations, room: _Slots) -> None:
+    async def _vary(self, search: SearchRecord, operator: Operator, talks: _Conversations, slots: _Slots) -> None:
         """Give a slot to the next variation of the oldest template; duplicates need none."""
         template = talks.templates[0]
         if not template.left:
@@ -308,7 +308,7 @@ class CandidateSupply:
             variation = replace(variation, parents=(template.first.id,))
         candidate = await self._proposer.keep(search, operator, talks.allot(), template.emitter, variation)
         if candidate is not None:
-            room.free, room.added = room.free - 1, room.added + 1
+            slots.free, slots.added = slots.free - 1, slots.added + 1
             await self._verdicts.trace(search, operator, candidate)
 
     async def _conclude(self, said: Proposal | NoProposal, first: CandidateRecord | None) -> None:

@@ -1,4 +1,4 @@
-"""Surrogate model: predicts how well proposals will do, learned from judged candidates.
+"""Surrogate model: predicts the rank of proposals, learned from evaluated candidates.
 
 It is a Gaussian process over the features that are known before a proposal's text is written: the rules on its whole
 path from a seed, and its parameters. It learns ranks, not times, so that one kernel that fails or is ten times slower
@@ -16,9 +16,9 @@ Features = Mapping[str, float]
 Array = NDArray[np.float64]
 
 FEWEST = 12
-"""Minimum number of judged proposals before anything is ranked: with fewer, the ranking is mostly prior."""
+"""Minimum number of evaluated proposals before anything is ranked: with fewer, the ranking is mostly prior."""
 SCALE = 4.0
-"""Powers of two that count as much as one rule: a parameter from one end of its ladder to the middle."""
+"""Number of powers of two that count as much as one rule: half of a parameter's range."""
 LENGTHS = (0.5, 1.0, 2.0, 4.0)
 """Length scales of the kernel function; the likeliest is taken. A rule is a distance of 1."""
 NOISES = (0.01, 0.1)
@@ -39,7 +39,7 @@ def features(parameters: Mapping[str, int], trail: Sequence[str]) -> Features:
 
 
 class Surrogate:
-    """Gaussian process on judged proposals.
+    """Gaussian process on evaluated proposals.
 
     Args:
         judged: Features and objectives; None for an incorrect one, which ranks below all correct ones.
@@ -64,7 +64,7 @@ class Surrogate:
             offered: Features of proposals.
 
         Returns:
-            Standard normal quantiles: 0 is the median of the judged proposals.
+            Standard normal quantiles: 0 is the median of the evaluated proposals.
         """
         if not offered:
             return []
@@ -74,7 +74,7 @@ class Surrogate:
         return found
 
     def _vectors(self, found: Sequence[Features]) -> Array:
-        """Make one row per proposal; features that no judged proposal has share one further column."""
+        """Make one row per proposal; features that no evaluated proposal has share one further column."""
         rows = np.zeros((len(found), len(self._names) + 1))
         for row, known in zip(rows, found, strict=True):
             for name, value in known.items():

@@ -1,7 +1,6 @@
 """Backpressure: limits on candidates in flight, per search, per owner and in total, and by what the queue can take.
 
-Proposals feed everything behind them. So while workers or the coordinator cannot keep up, nothing more is proposed and
-no language model is asked.
+While workers or the coordinator cannot keep up, nothing more is proposed and no language model is asked.
 """
 
 import time
@@ -16,9 +15,9 @@ from workers.queue import Dispatcher
 LOOK_S = 1.0
 """Seconds between two reads of the queue's depth."""
 DEEP_PER_WORKER = 4
-"""Jobs waiting per worker of a queue beyond which more would only wait."""
+"""Number of waiting jobs per worker of a queue beyond which more would only wait."""
 REPORTS_LAG = 1_000
-"""Reports waiting beyond which the coordinator itself is behind: a few seconds' worth."""
+"""Number of waiting reports beyond which the coordinator itself is too slow: a few seconds of work."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +41,18 @@ class InFlightLimits:
         self._lagging = False
         self._look_at = 0.0
 
-    async def look(self, marks: Iterable[SearchFingerprint]) -> None:
-        """Count what is in flight.
+    async def look(self, fingerprints: Iterable[SearchFingerprint]) -> None:
+        """Count the candidates in flight.
 
         Args:
-            marks: All open searches.
+            fingerprints: All open searches.
 
         Raises:
             QueueUnavailable: If Redis does not answer.
         """
         self._owners.clear()
-        for mark in marks:
-            self._owners[mark.owner] += mark.in_flight
+        for fingerprint in fingerprints:
+            self._owners[fingerprint.owner] += fingerprint.in_flight
         self._total = self._owners.total()
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + LOOK_S

@@ -1,4 +1,4 @@
-"""Event bus between coordinators: a stream in Redis that all of them read, in one order and with the same ids.
+"""Event bus between coordinators: a Redis stream that all of them read, in the same order and with the same ids.
 
 So a watcher may resume at any coordinator and after a restart, as far back as the stream reaches. Events repeat what is
 in the archive already; if some are lost, watchers are told to read the state again.
@@ -22,7 +22,7 @@ from service.tasks import end
 
 STREAM = "reef:events"
 """Key of the stream; fields `at`, `kind` and `event` (JSON)."""
-UNTOLD = 4096
+UNSENT = 4096
 """Maximum number of events kept while Redis is away; older ones are dropped, as watchers read the state again then."""
 BLOCK_MS = 2_000
 """Longest wait in one read, milliseconds."""
@@ -30,8 +30,8 @@ ANSWER_S = 10.0
 """Seconds without an answer after which a connection counts as dead; well above `BLOCK_MS`."""
 PAUSE_S = 0.3
 """Seconds before Redis is tried again."""
-LAST_WORDS_S = 1.0
-"""Seconds that the last events get to be sent at the end."""
+FLUSH_S = 1.0
+"""Seconds for sending the last events at the end."""
 
 _KINDS: dict[str, TypeAdapter[Any]] = {kind.kind: TypeAdapter(kind) for kind in get_args(Event)}
 
@@ -46,60 +46,60 @@ class RedisBus:
             redis_url, decode_responses=True, socket_timeout=ANSWER_S, retry=Retry(NoBackoff(), 0)
         )
         self._events = events
-        self._untold: deque[dict[Any, Any]] = deque(maxlen=UNTOLD)
-        self._something = asyncio.Event()
+        self._unsent: deque[dict[Any, Any]] = deque(maxlen=UNSENT)
+        self._pending = asyncio.Event()
         self._last = "0-0"
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Read recent events, then send and receive until `close`."""
         with contextlib.suppress(RedisError, OSError):
-            told: Any = await self._redis.xrevrange(STREAM, count=HISTORY)
-            for id, fields in reversed(told):
-                self._hear(id, fields)
-        self._events.route(self._tell)
+            recent: Any = await self._redis.xrevrange(STREAM, count=HISTORY)
+            for id, fields in reversed(recent):
+                self._receive(id, fields)
+        self._events.route(self._enqueue)
         self._tasks = [
-            asyncio.create_task(self._keep_telling(), name="events told"),
-            asyncio.create_task(self._keep_hearing(), name="events heard"),
+            asyncio.create_task(self._keep_sending(), name="events sent"),
+            asyncio.create_task(self._keep_receiving(), name="events received"),
         ]
 
     async def close(self) -> None:
         """Send the last events, if Redis takes them, and stop."""
         self._events.route(None)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LAST_WORDS_S):
-                while self._untold:
+            async with asyncio.timeout(FLUSH_S):
+                while self._unsent:
                     await asyncio.sleep(0.01)
         await end(self._tasks)
         await self._redis.aclose()
 
-    def _tell(self, event: Event) -> None:
+    def _enqueue(self, event: Event) -> None:
         document = _KINDS[event.kind].dump_json(event).decode()
-        self._untold.append({"at": datetime.now(UTC).isoformat(), "kind": event.kind, "event": document})
-        self._something.set()
+        self._unsent.append({"at": datetime.now(UTC).isoformat(), "kind": event.kind, "event": document})
+        self._pending.set()
 
-    async def _keep_telling(self) -> None:
+    async def _keep_sending(self) -> None:
         while True:
-            await self._something.wait()
-            self._something.clear()
-            while self._untold:
-                told = list(self._untold)
+            await self._pending.wait()
+            self._pending.clear()
+            while self._unsent:
+                batch = list(self._unsent)
                 try:
-                    await self._add(told)
+                    await self._add(batch)
                 except (RedisError, OSError) as error:
-                    log.warning("events wait for the queue", events=len(told), reason=str(error))
+                    log.warning("events wait for the queue", events=len(batch), reason=str(error))
                     await asyncio.sleep(PAUSE_S)
                     continue
-                for _ in range(min(len(told), len(self._untold))):
-                    self._untold.popleft()
+                for _ in range(min(len(batch), len(self._unsent))):
+                    self._unsent.popleft()
 
-    async def _add(self, told: list[dict[Any, Any]]) -> None:
+    async def _add(self, batch: list[dict[Any, Any]]) -> None:
         async with self._redis.pipeline(transaction=False) as pipeline:
-            for fields in told:
+            for fields in batch:
                 pipeline.xadd(STREAM, fields, maxlen=HISTORY, approximate=True)
             await pipeline.execute()
 
-    async def _keep_hearing(self) -> None:
+    async def _keep_receiving(self) -> None:
         """Receive events as they come; after an interruption, tell watchers to read the state again."""
         while True:
             try:
@@ -110,9 +110,9 @@ class RedisBus:
                 continue
             for _, entries in read:
                 for id, fields in entries:
-                    self._hear(id, fields)
+                    self._receive(id, fields)
 
-    def _hear(self, id: str, fields: dict[str, str]) -> None:
+    def _receive(self, id: str, fields: dict[str, str]) -> None:
         self._last = id
         try:
             event: Event = _KINDS[fields["kind"]].validate_json(fields["event"])

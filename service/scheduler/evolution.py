@@ -2,7 +2,7 @@
 
 There is no generation barrier: a search gets a new candidate as soon as fewer are in flight than its limit. All state
 is in the archive. Several coordinators may run this loop on one archive, each for the searches that it holds. A search
-that changes its holder starts with a sweep that sends lost jobs again.
+with a new holder starts with a sweep, which sends lost jobs again.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class Evolution:
 
     Attributes:
         verdicts: Applies reports.
-        finals: Examines finalists.
+        finals: Requests and applies examinations of finalists.
         search_leases: Leases on the searches.
         spot_checks: Spot checks of remote workers.
     """
@@ -104,7 +104,7 @@ class Evolution:
         self._ingestion = Ingestion(
             dispatcher, self.verdicts, self.finals, self._drafts, self.spot_checks, self._cache, self.search_leases
         )
-        self._heard: dict[str, float] = {}
+        self._reported_at: dict[str, float] = {}
         self._arrived: frozenset[str] = frozenset()
         self._turns: dict[str, float] = {}
         self._turn = 0.0
@@ -135,7 +135,7 @@ class Evolution:
                 await self.tick()
             except (DatabaseUnavailable, QueueUnavailable) as error:
                 log.warning("tick failed", reason=str(error))
-                self._doubt()
+                self._suspect_losses()
                 await asyncio.sleep(PAUSE_S)
             except Exception:
                 log.exception("tick failed")
@@ -145,16 +145,16 @@ class Evolution:
         """Apply reports, then propose candidates."""
         await self.search_leases.refresh()
         # A search with a conversation is not handed over: its paid answer arrives in this process.
-        quiet = [search for search in self._heard if not self._proposing.waiting(search)]
+        quiet = [search for search in self._reported_at if not self._proposing.waiting(search)]
         await self.search_leases.share(self._cache.by_load(quiet))
         inbox = await self._ingestion.collect()
         self._arrived, held = frozenset(report.job for report in inbox.reports), self.search_leases.held
         await self._cache.look()
         await self._take_up(held)
         if inbox.reports:
-            heard, doubtful = await self._ingestion.apply(inbox)
-            self._heard.update(dict.fromkeys(heard & self._heard.keys(), time.monotonic()))
-            self._heard.update(dict.fromkeys(doubtful & self._heard.keys(), 0.0))
+            applied, doubtful = await self._ingestion.apply(inbox)
+            self._reported_at.update(dict.fromkeys(applied & self._reported_at.keys(), time.monotonic()))
+            self._reported_at.update(dict.fromkeys(doubtful & self._reported_at.keys(), 0.0))
             await self._cache.look()
         self._arrived = frozenset()
         await self._sweep_quiet()
@@ -166,20 +166,20 @@ class Evolution:
         Args:
             held: Searches held before the last look: one that is not open since has ended.
         """
-        marks = self._cache.marks
+        fingerprints = self._cache.fingerprints
         until = time.monotonic() + SWEPT_S
-        for search in held - self._heard.keys():
-            if search in marks and time.monotonic() < until:
+        for search in held - self._reported_at.keys():
+            if search in fingerprints and time.monotonic() < until:
                 await self.sweep(await self._cache.get(search))
-        await self._let_go(held - marks.keys())
-        for search in self._heard.keys() - (held & marks.keys()):
-            del self._heard[search]
+        await self._release_ended(held - fingerprints.keys())
+        for search in self._reported_at.keys() - (held & fingerprints.keys()):
+            del self._reported_at[search]
             # Its jobs are gone from the queue, so other searches that waited for one of them need a sweep.
             self.finals.forget(search)
-            for other in self.verdicts.forget(search) & self._heard.keys():
-                self._heard[other] = 0.0
+            for other in self.verdicts.forget(search) & self._reported_at.keys():
+                self._reported_at[other] = 0.0
 
-    async def _let_go(self, ended: Collection[str]) -> None:
+    async def _release_ended(self, ended: Collection[str]) -> None:
         """Cancel the jobs of ended searches and release their leases."""
         for search in ended:
             await self._dispatcher.cancel(search)
@@ -187,9 +187,9 @@ class Evolution:
 
     async def _supply_all(self) -> None:
         """Propose candidates for `SUPPLY_S` seconds; searches take turns in proportion to their priority."""
-        marks, until = self._cache.marks, time.monotonic() + SUPPLY_S
-        await self._limits_in_flight.look(marks.values())
-        mine = await self._cache.those(self._heard, ACTIVE)
+        fingerprints, until = self._cache.fingerprints, time.monotonic() + SUPPLY_S
+        await self._limits_in_flight.look(fingerprints.values())
+        mine = await self._cache.those(self._reported_at, ACTIVE)
         await self._proposing.retain({search.id for search in mine if search.state is SearchState.RUNNING})
         for search, reason in await self._stalled.spent(mine):
             await self._enter(search, SearchState.STOPPED, reason)
@@ -203,7 +203,7 @@ class Evolution:
             self._turn = self._turns[search.id]
             self._turns[search.id] += 1 / search.priority
             try:
-                await self._supply(search, marks[search.id].in_flight)
+                await self._supply(search, fingerprints[search.id].in_flight)
                 await self.verdicts.unit_of_work.commit()
             except ArchiveConflict as error:
                 log.info("search changed meanwhile", search=search.id, detail=str(error))
@@ -263,28 +263,28 @@ class Evolution:
         if time.monotonic() >= self._life_at:
             life, self._life_at = await self._dispatcher.stats.life(), time.monotonic() + LIFE_S
             if self._life not in ("", life):
-                self._doubt()
+                self._suspect_losses()
             self._life = life
         quiet_since = time.monotonic() - IDLE_BEFORE_SWEEP_S
         until = time.monotonic() + SWEPT_S
-        for id in [id for id, heard in self._heard.items() if heard < quiet_since]:
-            mark = self._cache.marks.get(id)
+        for id in [id for id, at in self._reported_at.items() if at < quiet_since]:
+            fingerprint = self._cache.fingerprints.get(id)
             if time.monotonic() > until:
                 return
-            waits = mark is not None and (mark.in_flight or mark.state is SearchState.PREPARING)
-            if mark is not None and (waits or self.finals.awaits(id)):
+            waits = fingerprint is not None and (fingerprint.in_flight or fingerprint.state is SearchState.PREPARING)
+            if fingerprint is not None and (waits or self.finals.awaits(id)):
                 await self.sweep(await self._cache.get(id))
 
-    def _doubt(self) -> None:
+    def _suspect_losses(self) -> None:
         """Have every search swept at the next tick: jobs in flight may have been lost."""
         self.verdicts.unit_of_work.drop()
-        self._heard = dict.fromkeys(self._heard, 0.0)
+        self._reported_at = dict.fromkeys(self._reported_at, 0.0)
 
     async def sweep(self, search: SearchRecord) -> None:
         """Send lost jobs of a search again, if this coordinator holds it or can take it."""
         if not await self.search_leases.take(search.id):
             return
-        self._heard[search.id] = time.monotonic()
+        self._reported_at[search.id] = time.monotonic()
         if self._workers_for is not None:
             await self._workers_for(search)
         operator = await self._cache.operator(search)

@@ -90,7 +90,7 @@ class Ingestion:
         self._poison_reports = PoisonReports()
 
     async def collect(self) -> Inbox:
-        """Take reports, waiting a little if there are none. Reports of hosts pass the spot checks first.
+        """Take reports, waiting a little if there are none. Reports of remote workers pass the spot checks first.
 
         Raises:
             DatabaseUnavailable: If the database does not answer.
@@ -114,12 +114,12 @@ class Ingestion:
             QueueUnavailable: If Redis does not answer; likewise.
         """
         doubtful: set[str] = set()
-        self._poison_reports.retain(self._cache.marks)
+        self._poison_reports.retain(self._cache.fingerprints)
         for handed in _chunks(inbox.handed):
             doubtful |= await self._apply_all([each.report for each in handed])
             await self._dispatcher.forwarding.settle(handed)
         for chunk in _chunks(inbox.collected):
-            away = self._cache.marks.keys() - self._search_leases.held
+            away = self._cache.fingerprints.keys() - self._search_leases.held
             others = [delivery for delivery in chunk if not delivery.known and delivery.report.search in away]
             ours = [delivery for delivery in chunk if delivery.known or delivery.report.search not in away]
             doubtful |= await self._apply_all([delivery.report for delivery in ours if not delivery.unread])
@@ -154,7 +154,7 @@ class Ingestion:
         If even the report of the loss cannot be applied, the search fails.
         """
         log.error("report cannot be applied", job=report.job, search=report.search, reason=reason)
-        if report.search not in self._cache.marks:
+        if report.search not in self._cache.fingerprints:
             return  # The search has ended.
         instead = self._poison_reports.count(report, reason)
         if instead is not None and await self._try_alone(instead):
@@ -178,8 +178,8 @@ class Ingestion:
             raise
         except (ArchiveError, ValueError) as error:
             jobs = [report.job for report in reports]
-            log.error("reports cannot be applied", jobs=jobs[:4], of=len(jobs), reason=_said(error))
-            return _BatchOutcome(broken=_said(error))
+            log.error("reports cannot be applied", jobs=jobs[:4], of=len(jobs), reason=_described(error))
+            return _BatchOutcome(broken=_described(error))
         for report in tried.applied:
             self._poison_reports.settle(report)
             METRICS.reported(report)
@@ -199,7 +199,7 @@ class Ingestion:
         except Exception as error:
             # Raised here, it would fail at each delivery and block all other reports.
             log.exception("report refused", job=report.job, search=report.search)
-            tried.refused.append((report, _said(error)))
+            tried.refused.append((report, _described(error)))
         else:
             tried.applied.append(report)
 
@@ -218,7 +218,7 @@ class Ingestion:
             await self._verdicts.apply_trace(search, operator, report)
 
 
-def _said(error: Exception) -> str:
+def _described(error: Exception) -> str:
     """Describe an error for a person; never empty."""
     said = str(error) if isinstance(error, ArchiveError) else f"{type(error).__name__}: {error}"
     return said[:REFUSAL_CHARS] or type(error).__name__

@@ -59,7 +59,7 @@ class SearchLeases:
 
     def start(self) -> None:
         """Renew in the background, however long other work takes, until `stop`."""
-        self._task = asyncio.create_task(self._keep(), name="tenure")
+        self._task = asyncio.create_task(self._keep(), name="lease")
 
     async def stop(self) -> None:
         """Release everything, so that others go on at once. If the database does not answer, the leases lapse."""
@@ -88,7 +88,7 @@ class SearchLeases:
                 began = time.monotonic()
                 taken = await self._leases.take(self.holder, self._term_s, most=1, search=search, by_force=self.alone)
                 self._until = self._until if self.held else began + self._term_s - MARGIN_S
-                self._held |= {tenure.search for tenure in taken}
+                self._held |= {lease.search for lease in taken}
             return search in self.held
 
     async def share(self, spare: Sequence[str]) -> None:
@@ -113,9 +113,9 @@ class SearchLeases:
         kept = await self._leases.renew(self.holder, self._term_s) if self._held else []
         most = ALL if self.alone else max(0, min(self._share - len(kept), TAKEN_AT_ONCE))
         taken = await self._leases.take(self.holder, self._term_s, most=most, by_force=self.alone)
-        held = frozenset(tenure.search for tenure in (*kept, *taken))
-        for tenure in taken:
-            log.info("search taken", search=tenure.search, fence=tenure.fence)
+        held = frozenset(lease.search for lease in (*kept, *taken))
+        for lease in taken:
+            log.info("search taken", search=lease.search, fence=lease.fence)
         for search in self._held - held:
             log.warning("search lost to another coordinator", search=search)
         self._held = held

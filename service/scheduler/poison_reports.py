@@ -1,7 +1,7 @@
 """Reports that cannot be applied: their job is repeated, and counts as lost after several such reports.
 
 Another worker's report may be fine, so the first failures are retried. A failure that repeats is reported to the
-search, so that no job is dropped silently and none is repeated for ever.
+search, so that no job is dropped silently or repeated for ever.
 """
 
 from collections import Counter

@@ -12,18 +12,20 @@ class SearchCache:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._marks: dict[str, SearchFingerprint] = {}
+        self._fingerprints: dict[str, SearchFingerprint] = {}
         self._known: dict[str, SearchRecord] = {}
         self._operators: dict[str, Operator] = {}
 
     @property
-    def marks(self) -> dict[str, SearchFingerprint]:
+    def fingerprints(self) -> dict[str, SearchFingerprint]:
         """All open searches of the archive at the last look by id, including those of other coordinators."""
-        return self._marks
+        return self._fingerprints
 
     async def look(self) -> None:
         """Read which searches are open, and drop records that have changed."""
-        self._marks = {mark.id: mark for mark in await self._store.search_leases.marks()}
+        self._fingerprints = {
+            fingerprint.id: fingerprint for fingerprint in await self._store.search_leases.fingerprints()
+        }
         self._known = {id: search for id, search in self._known.items() if self._is_fresh(search)}
         used = {search.operator for search in self._known.values()}
         self._operators = {digest: operator for digest, operator in self._operators.items() if digest in used}
@@ -43,12 +45,12 @@ class SearchCache:
 
     async def those(self, ids: Iterable[str], states: Collection[SearchState]) -> list[SearchRecord]:
         """Return the open searches among `ids` in one of `states`; a person may have ended one since the last look."""
-        known = [await self.get(id) for id in ids if id in self._marks]
+        known = [await self.get(id) for id in ids if id in self._fingerprints]
         return [search for search in known if search.state in states]
 
     def by_load(self, ids: Iterable[str]) -> list[str]:
         """Return the open searches among `ids`, fewest candidates in flight first."""
-        return sorted((id for id in ids if id in self._marks), key=lambda id: self._marks[id].in_flight)
+        return sorted((id for id in ids if id in self._fingerprints), key=lambda id: self._fingerprints[id].in_flight)
 
     async def operator(self, search: SearchRecord) -> Operator:
         """Return the operator of a search."""
@@ -59,5 +61,5 @@ class SearchCache:
         return operator
 
     def _is_fresh(self, search: SearchRecord) -> bool:
-        mark = self._marks.get(search.id)
-        return mark is not None and mark.updated_at == search.updated_at
+        fingerprint = self._fingerprints.get(search.id)
+        return fingerprint is not None and fingerprint.updated_at == search.updated_at

@@ -1,6 +1,6 @@
 """Stalled searches: a stop rule is met, but no worker is left that could finish the open jobs.
 
-After a stop rule is met, candidates in flight are still judged and the best elites examined. If the last worker that
+After a stop rule is met, candidates in flight are still evaluated and the best elites examined. If the last worker that
 could do so is gone, that would never end. The search is then stopped, and its reason names the missing workers.
 """
 

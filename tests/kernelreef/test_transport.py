@@ -103,7 +103,7 @@ async def test_no_address_leads_elsewhere_than_below_the_service() -> None:
 
 async def test_an_answer_that_is_none_of_ours_is_said() -> None:
     reef, _ = service(httpx.Response(200, text="<html>"))
-    with pytest.raises(ServiceError, match=r"/api/v1/searches/.* answered what this client cannot read"):
+    with pytest.raises(ServiceError, match=r"/api/v1/searches/.* sent an answer that this client cannot read"):
         await reef.search(SEARCH)
     reef, _ = service(httpx.Response(302, headers={"Location": "https://elsewhere.example.org"}))
     with pytest.raises(RequestRefused, match="302"):

@@ -1,7 +1,7 @@
-"""Baselines: what a user would run instead of a searched kernel, related to the pacer on one card.
+"""Baselines: the alternatives to a searched kernel, timed beside the pacer on one card.
 
-`measure_baselines` is the bench's call; what is not in its cache it asks a `BaselineProcess` for, which is
-`python -m workers.baselines`.
+The executor calls `measure_baselines`. Figures missing from its cache come from a `BaselineProcess`, which runs `python
+-m workers.baselines`.
 """
 
 from workers.baselines.client import BaselineProcess, BaselinesFailed, measure_baselines

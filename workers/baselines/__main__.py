@@ -1,4 +1,4 @@
-"""`python -m workers.baselines`: a request a line on standard input, a reply a line on standard output."""
+"""`python -m workers.baselines`: one request per line on standard input, one reply per line on standard output."""
 
 import argparse
 import os
@@ -11,11 +11,11 @@ from workers.baselines.server import answer
 from workers.sandbox.syscalls import die_with_parent
 
 IDLE_S = 600.0
-"""Seconds without a request after which the process ends: it holds memory of the host and of the card."""
+"""Seconds without a request after which the process ends: it holds memory of the host and the card."""
 
 
 def main() -> int:
-    """Serve requests one after the other; whatever libraries write to standard output goes to standard error."""
+    """Serve requests one at a time; output of libraries to standard output is redirected to standard error."""
     parser = argparse.ArgumentParser(prog="python -m workers.baselines", description="Measure baselines.")
     parser.add_argument("--card", type=int, default=0, help="index of the card to measure on")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Comparison of a contender's outputs with those of eager PyTorch: a wrong function, however fast, is no baseline."""
+"""Comparison of a contender's outputs with those of eager PyTorch: a wrong function is not a baseline."""
 
 from collections.abc import Callable, Sequence
 from math import sqrt
@@ -10,25 +10,25 @@ from workers.protocol import Operator
 
 ROUNDOFFS = 16.0
 """Roundoffs of the output's dtype by which an element may differ, in units of its value plus the root mean square of
-its row. Two honest results round twice each at most, and the worst of millions of elements lies at six deviations."""
+its row. Two correct results round at most twice each, and the worst of millions of elements lies at six deviations."""
 SUM_ROUNDOFFS = 2.0
-"""Roundoffs of float32, times the root of the summands, that another order of summation may lose; four times what the
-checks allow a candidate's root mean square, for the worst element."""
+"""Roundoffs of float32, times the root of the summands, that another order of summation may lose. For the worst element
+it is four times the limit of the checks for a candidate's root mean square."""
 PART_ELEMENTS = 2**26
-"""Elements of rows that are compared at a time: in float64, that takes twelve times their bytes."""
+"""Number of elements compared at a time: in float64, that takes twelve times their bytes."""
 TF32_SHARE = 1e-2
-"""Tolerance where TF32 is allowed: as for the worst element of a candidate (`workers.checks.tolerance`)."""
+"""Tolerance if TF32 is allowed: as for the worst element of a candidate (`workers.checks.tolerance`)."""
 
 
 class Disagrees(Exception):
-    """Two contenders compute different things; the message says how different."""
+    """A contender computes a different result; the message names the difference."""
 
 
 def most_summands(inputs: Sequence[torch.Tensor]) -> int:
-    """Count the most terms of one sum: the longest axis, or the elements of a filter per step of its longest axis.
+    """Return the most terms of a sum: the longest axis, or a filter's elements per step of its longest axis.
 
-    A filter is the smallest of the inputs with the most axes. In a product of two matrices it says no more than the
-    longest axis does.
+    A filter is the smallest of the inputs with the most axes. In a product of two matrices it adds nothing to the
+    longest axis.
     """
     axes = max((tensor.ndim for tensor in inputs), default=0)
     smallest = min((tensor for tensor in inputs if tensor.ndim == axes), key=torch.Tensor.numel, default=None)
@@ -45,19 +45,19 @@ def check(
     summands: int,
     nudged: Callable[[], Sequence[torch.Tensor]],
 ) -> None:
-    """Hold outputs against those of eager PyTorch.
+    """Compare outputs with those of eager PyTorch.
 
     Args:
         operator: The contract.
         got: Outputs of a contender.
         expected: Outputs of the eager reference on equal inputs.
-        summands: Most terms of one sum.
-        nudged: Gives outputs of the eager reference on inputs that are a few roundoffs of float32 off; asked where
-            results differ by more than rounding alone explains: a norm, for instance, makes the small difference of
-            two large sums a large one.
+        summands: Maximum number of terms in a sum.
+        nudged: Returns outputs of the eager reference on inputs that are a few roundoffs of float32 off. Called if
+            results differ by more than rounding alone explains: a norm, for instance, enlarges the small difference of
+            two large sums.
 
     Raises:
-        Disagrees: If they differ in number, form or value.
+        Disagrees: If they differ in number, shape, dtype or value.
     """
     if len(got) != len(expected):
         raise Disagrees(f"it returns {len(got)} results, the reference {len(expected)}")
@@ -86,7 +86,7 @@ def _share(operator: Operator, dtype: torch.dtype, summands: int) -> float:
 
 
 def _most_excess(share: float, got: torch.Tensor, expected: torch.Tensor, nudged: torch.Tensor) -> float:
-    """The worst element, in units of what it may differ by; part by part."""
+    """Return the largest difference in units of the tolerance; computed part by part."""
     columns = expected.shape[-1] if expected.ndim else 1
     rows = max(1, PART_ELEMENTS // columns)
     parts = zip(*(torch.split(tensor.reshape(-1, columns), rows) for tensor in (got, expected, nudged)), strict=True)
@@ -94,7 +94,7 @@ def _most_excess(share: float, got: torch.Tensor, expected: torch.Tensor, nudged
 
 
 def _excess(share: float, got: torch.Tensor, expected: torch.Tensor, nudged: torch.Tensor) -> torch.Tensor:
-    """The worst element of some rows, in the same units: `SENSITIVITY_WORST` moves of the row count as well."""
+    """Return the largest difference in some rows; `SENSITIVITY_WORST` shifts of a row are allowed too."""
     scale = expected.square().mean(1, keepdim=True).sqrt() + expected.abs()
     moved = SENSITIVITY_WORST * (nudged - expected).abs().amax(1, keepdim=True).nan_to_num(0.0, 0.0, 0.0)
     allowed = torch.maximum(share * scale, moved).clamp(min=torch.finfo(torch.float32).tiny)

@@ -1,6 +1,6 @@
-"""Baselines on disk: one JSON file a figure, named by the hash of everything that it depends on.
+"""Baselines on disk: one JSON file per figure, named by the hash of everything that it depends on.
 
-Files are replaced as a whole, so that processes may share a folder; of two that write at once, the later one stays.
+Files are replaced as a whole, so that processes may share a folder. If two write at once, the later file stays.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from workers.protocol.base import WireModel
 from workers.protocol.plan import Digest
 
 MAX_AGE_S = 24 * 3600.0
-"""Seconds after which a figure is measured anew: cards drift with temperature and neighbours; a day is our choice."""
+"""Seconds after which a figure is measured again: cards drift with temperature and neighbours; a day is our choice."""
 
 
 class BaselineKey(WireModel):
@@ -50,14 +50,14 @@ class BaselineCache:
     """A folder of figures.
 
     Args:
-        folder: Where they are; made when the first one is kept.
+        folder: Folder of the files; created when the first one is written.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def find(self, key: BaselineKey) -> Baseline | None:
-        """The figure under a key, unless there is none, it is too old, or its file cannot be read."""
+        """Return the figure of a key; None if it is missing, too old or unreadable."""
         with suppress(OSError, ValidationError):
             entry = _Entry.model_validate_json(self._path(key).read_bytes())
             if entry.key == key and 0 <= time.time() - entry.measured_at < MAX_AGE_S:
@@ -65,7 +65,7 @@ class BaselineCache:
         return None
 
     def keep(self, key: BaselineKey, baseline: Baseline) -> None:
-        """Write a figure down, in place of an older one.
+        """Store a figure, in place of an older one.
 
         Raises:
             OSError: If the folder cannot be written to.

@@ -1,4 +1,4 @@
-"""The bench's side: baselines out of the cache, or from a process that measures them. No CUDA here, and no torch."""
+"""The executor's side: baselines from the cache, or from a process that measures them. No CUDA or torch here."""
 
 import os
 from base64 import b64encode
@@ -20,11 +20,12 @@ from workers.protocol import Bundle, Device, Graph, Operator, Plan
 from workers.safe_python import PYTHON
 
 COMMAND = (*PYTHON, "-m", "workers.baselines")
-"""The process; it takes `--card`, a request a line on standard input, and says a reply a line on standard output."""
+"""Command of the process. It takes `--card` and one request per line on standard input; replies go to standard
+output."""
 START_S = 120.0
-"""Seconds for it to start: importing torch and opening the card takes 6 s on an H200 host that is warm."""
+"""Seconds for it to start: importing torch and opening the card takes 6 s on a warm H200 host."""
 SHAPE_S = 300.0
-"""Seconds for one shape: no more than two contenders use up the 120 s that each is given to get ready."""
+"""Seconds for one shape: at most two contenders use up the time that each has to get ready."""
 LAST_WORDS_CHARS = 600
 """Characters kept of the last line that a failed process wrote."""
 
@@ -42,16 +43,16 @@ def measure_baselines(
     folder: Path | None,
     versions: Mapping[str, str],
 ) -> dict[str, Baseline]:
-    """Relate a pacer to what a user would run instead, at every benchmark shape.
+    """Time the baselines of an operator beside a pacer, at every benchmark shape.
 
     Args:
         operator: The contract.
-        graphs: The reference; at least at the pacer's benchmark shapes.
+        graphs: The reference, at least at the pacer's benchmark shapes.
         pacer: An assembled bundle; plans of other shapes are left out.
-        device: The hardware class that figures are kept for.
-        ask: Has figures measured that are not remembered (`BaselineProcess.ask`).
-        folder: Where figures are remembered, in a folder of their own; None measures every time.
-        versions: What figures depend on besides: of torch, triton, driver and cuda, and the card's name.
+        device: The hardware class of the figures.
+        ask: Measures missing figures (`BaselineProcess.ask`).
+        folder: Folder whose subfolder caches figures; None measures every time.
+        versions: Versions of torch, triton, driver and cuda, and the card's name, which figures depend on.
 
     Returns:
         Baselines by shape key.
@@ -72,7 +73,7 @@ def measure_baselines(
 
 
 def request_for(operator: Operator, graphs: Sequence[Graph], pacer: Bundle, plans: Sequence[Plan]) -> BaselineRequest:
-    """The request about some of a pacer's plans, with their kernels assembled anew."""
+    """Build the request for some of a pacer's plans; their kernels are assembled again."""
     reduced = pacer.restricted(plans)
     by_shape = {graph.shape.key: graph for graph in graphs}
     return BaselineRequest(
@@ -86,10 +87,10 @@ def request_for(operator: Operator, graphs: Sequence[Graph], pacer: Bundle, plan
 
 
 class BaselineProcess:
-    """The process that measures baselines on one card: started by the first request, and kept for those that follow.
+    """The process that measures baselines on one card, started by the first request and kept for later ones.
 
-    Much of a first answer is importing TorchInductor, compiling our own kernels and opening the card. Whoever is not
-    asked for a while ends by itself (`workers.baselines.__main__`); it uses the card when it is asked, and not else.
+    Most of the time of a first answer is importing TorchInductor, compiling our own kernels and opening the card.
+    Without requests the process ends after a while (`workers.baselines.__main__`). It uses the card only for a request.
 
     Args:
         card: Index of the card to measure on.
@@ -102,10 +103,10 @@ class BaselineProcess:
         self._resources = ExitStack()
 
     def ask(self, request: BaselineRequest) -> BaselineReply:
-        """Have baselines measured; the process takes its turns on the card.
+        """Measure baselines; the process takes turns on the card.
 
         Raises:
-            BaselinesFailed: If the process dies, takes too long, or says what is no reply; the next request starts
+            BaselinesFailed: If the process dies, takes too long, or sends an invalid reply; the next request starts
                 another.
         """
         process = self._started()
@@ -114,17 +115,19 @@ class BaselineProcess:
         try:
             answer = process.hear(timeout_s)
             if answer is None:
-                raise BaselinesFailed(f"baselines took more than {timeout_s:g} s: {self._last_words()}")
+                raise BaselinesFailed(f"they took more than {timeout_s:g} s: {self._last_words()}")
             return _read(answer, request)
         except (EOFError, OSError) as error:
             process.kill()
-            raise BaselinesFailed(f"baselines ended with status {process.status}: {self._last_words()}") from error
+            raise BaselinesFailed(
+                f"the baselines process ended with status {process.status}: {self._last_words()}"
+            ) from error
         except BaselinesFailed:
             process.kill()
             raise
 
     def close(self) -> None:
-        """End the process, with what it started. Idempotent."""
+        """End the process and its children. Idempotent."""
         self._resources.close()
         self._process = None
 
@@ -137,13 +140,13 @@ class BaselineProcess:
         return self._process
 
     def _last_words(self) -> str:
-        """The last line that it complained: of a traceback, what went wrong."""
+        """Return the last line of its standard error: for a traceback, the error."""
         self._complaints.seek(0)
         return self._complaints.read().decode(errors="replace").strip().rpartition("\n")[2][:LAST_WORDS_CHARS]
 
 
 def liger_version() -> str:
-    """The version of liger-kernel, or `absent`."""
+    """Return the version of liger-kernel, or `absent`."""
     try:
         return version("liger-kernel")
     except PackageNotFoundError:
@@ -168,14 +171,14 @@ def _keep(cache: BaselineCache, key: BaselineKey, baseline: Baseline) -> None:
     try:
         cache.keep(key, baseline)
     except OSError as error:
-        raise BaselinesFailed(f"a figure cannot be kept: {error}") from error
+        raise BaselinesFailed(f"a baseline cannot be stored: {error}") from error
 
 
 def _read(answer: bytes, request: BaselineRequest) -> BaselineReply:
     try:
         reply = BaselineReply.model_validate_json(answer)
     except ValidationError as error:
-        raise BaselinesFailed(f"baselines said what is no reply: {error}") from error
+        raise BaselinesFailed(f"the baselines process sent an invalid reply: {error}") from error
     if [baseline.shape for baseline in reply.baselines] != [graph.shape.key for graph in request.graphs]:
-        raise BaselinesFailed("baselines answered for other shapes than they were asked for")
+        raise BaselinesFailed("the baselines process replied for other shapes than requested")
     return reply

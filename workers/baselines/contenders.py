@@ -1,4 +1,4 @@
-"""The contenders of one shape besides the pacer: what a user would run instead of a searched kernel."""
+"""The contenders of one shape besides the pacer: the alternatives to a searched kernel."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,10 +15,10 @@ from workers.protocol import Graph, Operator
 
 EAGER, COMPILE, MAX_AUTOTUNE = "eager", "compile", "max_autotune"
 MODES = {COMPILE: "default", MAX_AUTOTUNE: "max-autotune-no-cudagraphs"}
-"""Modes of torch.compile; CUDA graphs are captured here, around every contender alike."""
+"""Modes of torch.compile; CUDA graphs are captured by us, for every contender in the same way."""
 
 Maker = Callable[[], Function]
-"""Makes a contender ready; may fail as its library does."""
+"""Prepares a contender; may raise its library's errors."""
 
 
 def contenders_of(
@@ -29,11 +29,11 @@ def contenders_of(
     Args:
         operator: The contract.
         graph: Its reference for the shape.
-        device: Where.
-        turns: On the card, which compilers take by themselves.
+        device: Device that they run on.
+        turns: Lock of the card, which compilers take themselves.
 
     Returns:
-        Makers by name, and by name why something is left out.
+        Makers by name, and the reasons for missing contenders by name.
 
     Raises:
         ValueError: If the graph names an operation that a reference may not use.

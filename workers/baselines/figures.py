@@ -1,4 +1,4 @@
-"""Samples to figures: medians with their intervals, and ratios to the pacer."""
+"""Figures from samples: medians with their intervals, and ratios to the pacer."""
 
 from collections.abc import Mapping, Sequence
 from math import exp, log, sqrt
@@ -9,12 +9,12 @@ from workers.timing import CONFIDENCE, estimate, student_quantile
 
 
 def summarise(shape: str, samples_us: Mapping[str, Sequence[float]], skipped: Mapping[str, str]) -> Baseline:
-    """Figures of one shape.
+    """Compute the figures of one shape.
 
     Args:
-        shape: Its key.
-        samples_us: Microseconds a call by contender, the pacer among them; equal positions are of one round.
-        skipped: What was not timed, and why.
+        shape: Key of the shape.
+        samples_us: Microseconds per call by contender, including the pacer; equal positions are of one round.
+        skipped: Reasons for contenders that were not timed.
 
     Raises:
         ValueError: If there are fewer rounds than an interval needs.
@@ -32,7 +32,7 @@ def summarise(shape: str, samples_us: Mapping[str, Sequence[float]], skipped: Ma
 
 
 def median_half_width(samples: Sequence[float]) -> float:
-    """Half of the 95 % interval of a median, over the median, by order statistics: no assumption on the distribution.
+    """Return half of the 95 % interval of a median, over the median, from order statistics, for any distribution.
 
     Below six samples the interval is the whole range, which then covers less (David and Nagaraja, 7.1).
     """

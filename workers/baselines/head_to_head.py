@@ -1,7 +1,7 @@
-"""Timing contenders against each other: graph against graph, from a cold cache, in an order that nobody knows.
+"""Head-to-head timing of contenders: graph against graph, from a cold cache, in a random order.
 
 Every contender is captured into CUDA graphs of several calls, each call on another set of inputs. A sample is: flush
-the cache, hold the card while the host queues what follows, start event, one graph, stop event.
+the cache, hold the card while the host queues the rest, start event, one graph, stop event.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,27 +17,28 @@ from workers.device_kernels import DeviceKernels
 SAMPLE_US = 200.0
 """Target length of a sample: events resolve 0.5 us, a quarter of a per cent of it (evaluation protocol 3.3, step 2)."""
 GRAPHS = 4
-"""Graphs of each contender, each over other sets in another order: addresses alone shift times by 0.3 %."""
+"""Number of graphs of each contender, over different sets in a different order: addresses alone shift times by 0.3
+%."""
 ROUNDS = 40
-"""Rounds that count: the interval of a ratio is then 0.3 % wide at a deviation of 1 %."""
+"""Number of rounds that count: the interval of a ratio is then 0.3 % wide at a deviation of 1 %."""
 FLUSHED_CACHES = 2
-"""As much memory is read between samples as this many L2 caches hold (evaluation protocol 3.3, step 3)."""
+"""Memory read between samples, in units of the L2 cache's size (evaluation protocol 3.3, step 3)."""
 HOLD_US = 50.0
-"""Microseconds that the card is held before the start event; the host queues a graph of 100 nodes in less."""
+"""Microseconds that the card is held before the start event; the host needs less to queue a graph of 100 nodes."""
 WARM_ROUNDS, MOST_WARM_ROUNDS = 5, 60
-"""Rounds that must agree before any counts, and how many are waited for at most."""
+"""Number of rounds that must agree before any counts, and maximum number of such rounds."""
 STEADY = 0.02
 """Largest spread of the rounds that must agree (evaluation protocol 3.3, step 5)."""
 
 Call = Callable[[int], object]
-"""Runs a contender on the set of a number, on torch's current stream; what it returns keeps its memory."""
+"""Runs a contender on the set of a number, on torch's current stream; its result keeps the memory alive."""
 
 
 class Interlude:
     """The work between two samples: flush the cache, then hold the card.
 
     Args:
-        support: Our kernels on the card.
+        support: Our own kernels on the card.
         l2_bytes: Size of the card's cache.
         device: The card.
     """
@@ -49,7 +50,7 @@ class Interlude:
     def enqueue(self, stream: torch.cuda.Stream) -> None:
         """Evict everything from the cache, then hold the card.
 
-        Memory is read, not written: lines that were written go back to memory while the sample runs, which cost 2 % of
+        Memory is read, not written: written lines are flushed to memory while the sample runs, which took 2 % of
         samples of 200 us on an H200.
         """
         with torch.cuda.stream(stream):
@@ -61,9 +62,9 @@ class HeadToHead:
     """Contenders of one shape on one card.
 
     Args:
-        interlude: What happens between samples.
-        stream: Where everything runs.
-        sets: How many sets of inputs there are.
+        interlude: The work between samples.
+        stream: Stream that everything runs on.
+        sets: Number of sets of inputs.
     """
 
     def __init__(self, interlude: Interlude, stream: torch.cuda.Stream, sets: int) -> None:
@@ -71,14 +72,14 @@ class HeadToHead:
         self._stream = stream
         self._sets = sets
         self._random = SystemRandom()
-        # What lies between inputs and results may share memory: graphs are replayed one after the other. With memory
-        # of their own, five graphs of an eager attention over 4096 positions would take 86 GB.
+        # Intermediate values may share memory, because graphs are replayed one at a time. With memory of their own,
+        # five graphs of an eager attention over 4096 positions would take 86 GB.
         self._pool = torch.cuda.graph_pool_handle()
         self._graphs: dict[str, list[torch.cuda.CUDAGraph]] = {}
         self._calls: dict[str, int] = {}
 
     def enter(self, name: str, call: Call) -> None:
-        """Take in a contender: run it on every set, then capture it.
+        """Add a contender: run it on every set, then capture it.
 
         Raises:
             RuntimeError: If it cannot be captured, or the card's memory is too small for it.
@@ -95,7 +96,7 @@ class HeadToHead:
             self._calls[name] = calls
 
     def run(self, rounds: int = ROUNDS) -> dict[str, list[float]]:
-        """Time all contenders; microseconds a call by name, equal positions of one round."""
+        """Time all contenders. Returns microseconds per call by name; equal positions are of one round."""
         times: dict[str, list[float]] = {name: [] for name in self._graphs}
         with self._current():
             self._warm_up()
@@ -115,7 +116,7 @@ class HeadToHead:
         return dict(zip(order, self._time(samples), strict=True))
 
     def _time(self, samples: Sequence[tuple[torch.cuda.CUDAGraph, int]]) -> list[float]:
-        """Replay graphs of so many calls, one after the other; microseconds a call."""
+        """Replay graphs, each of a number of calls, one at a time. Returns microseconds per call."""
         events = []
         for graph, calls in samples:
             start, stop = _event(), _event()
@@ -128,7 +129,7 @@ class HeadToHead:
         return [start.elapsed_time(stop) * 1e3 / calls for start, stop, calls in events]
 
     def _capture(self, call: Call, calls: int) -> tuple[torch.cuda.CUDAGraph, list[object]]:
-        """A graph of calls on different sets, and their results: while those are held, nothing shares their memory."""
+        """Capture a graph of calls on different sets, and their results, whose memory is not reused while held."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
             kept = [call(number) for number in self._random.sample(range(self._sets), calls)]
@@ -139,7 +140,7 @@ class HeadToHead:
 
 
 def calls_for(single_us: float, sets: int) -> int:
-    """Calls in a sample, when one takes `single_us` microseconds: no set is used twice."""
+    """Return the number of calls in a sample, if one takes `single_us` microseconds: no set is used twice."""
     return min(sets, max(1, ceil(SAMPLE_US / single_us)))
 
 

@@ -1,7 +1,7 @@
-"""TorchInductor as torch.compile has it, on a card that others use too.
+"""TorchInductor as torch.compile runs it, on a shared card.
 
-Most of what it takes is the host's: meanwhile others have the card. Where it times kernels to choose among them it is
-alone, for whatever ran beside them would decide. It fills the tensors that it times them on beside others.
+Most of its time is the host's: meanwhile other processes use the card. While it times kernels to choose among them it
+has the card alone, because concurrent work would decide the choice. It fills its test tensors beside others.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,17 +16,17 @@ from torch._inductor.runtime import benchmarking
 from workers.gpu_lock import GpuLock
 
 LINGER_S = 0.25
-"""Seconds until the next kernel is timed, at most: it is compiled meanwhile. To hand the card over takes as long where
-others are at work, and a contender's kernels are timed some hundred times."""
+"""Maximum seconds that the card stays reserved until the next kernel is timed; that kernel is compiled meanwhile.
+Passing a busy card on takes as long, and a contender's kernels are timed some hundred times."""
 
 
 def compiled(module: torch.fx.GraphModule, mode: str, gpu_lock: GpuLock) -> Callable[..., Any]:
-    """A module that is compiled when it is called first, for static shapes.
+    """Return a module that is compiled at its first call, for static shapes.
 
     Args:
-        module: What to compile.
-        mode: Of torch.compile, by its name.
-        gpu_lock: On the card; whoever calls the module is among others.
+        module: Module to compile.
+        mode: Name of the mode of torch.compile.
+        gpu_lock: Lock of the card, which the module's caller holds shared.
     """
     options = list_mode_options(mode, dynamic=False)
 
@@ -41,7 +41,7 @@ def compiled(module: torch.fx.GraphModule, mode: str, gpu_lock: GpuLock) -> Call
 
 @contextmanager
 def exclusive_tuning(gpu_lock: GpuLock) -> Iterator[None]:
-    """Have kernels that TorchInductor times be alone on the card, whichever compilation they belong to."""
+    """Lock the card exclusively while TorchInductor times kernels, in any compilation."""
     benchmarker: Any = benchmarking.benchmarker
     benchmark_gpu = benchmarker.benchmark_gpu
 
@@ -50,7 +50,7 @@ def exclusive_tuning(gpu_lock: GpuLock) -> Iterator[None]:
         with gpu_lock.exclusive(LINGER_S):
             return benchmark_gpu(*args, **options)
 
-    # Kernels are timed at their first launch, too, in a call that TorchDynamo looks into.
+    # Kernels are also timed at their first launch, in a call that TorchDynamo traces.
     benchmarker.benchmark_gpu = torch.compiler.disable(exclusive)  # type: ignore[no-untyped-call]
     try:
         yield
@@ -59,6 +59,6 @@ def exclusive_tuning(gpu_lock: GpuLock) -> Iterator[None]:
 
 
 def _finish() -> None:
-    """Wait for what was started on the card, if there is one."""
+    """Wait for work on the card, if there is a card."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()

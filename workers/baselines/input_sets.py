@@ -1,4 +1,4 @@
-"""Rotating sets of inputs: the same content at distinct addresses for all contenders, and more than a cache holds.
+"""Rotating sets of inputs: the same content at distinct addresses for all contenders, larger than a cache.
 
 A set is a slot of the pacer's plan in an arena; the other contenders read the inputs of the same slots.
 """
@@ -17,25 +17,26 @@ from workers.memory_layout import SMALL_ZONE_BYTES, place, slot_bytes
 from workers.protocol import Bundle, Operator, Plan, View
 
 CACHES = 5
-"""All sets together are this many times the L2 cache (evaluation protocol 3.3, step 1)."""
+"""Size of all sets together, in units of the L2 cache (evaluation protocol 3.3, step 1)."""
 SETS_BYTES = 2**30
-"""Least bytes of inputs of all sets: what memory delivers in a sample, so that no set is used twice in one."""
+"""Minimum bytes of inputs of all sets: as much as memory delivers in a sample, so that no set is used twice in one."""
 FEWEST, MOST = 8, 64
-"""Sets, whatever their size; as many calls go into a sample at most (evaluation protocol 3.3, step 1)."""
+"""Minimum and maximum number of sets; a sample has at most as many calls (evaluation protocol 3.3, step 1)."""
 MEMORY_SHARE = 4
-"""Sets take at most this part of the card's free memory: contenders hold their outputs and intermediate values too."""
+"""Divisor of the card's free memory that bounds all sets: contenders need memory for outputs and intermediate values
+too."""
 SEED_BYTES = 16
 
 Look = Callable[[View, int], torch.Tensor]
-"""A view in a buffer, and where that buffer lies in the arena: the tensor."""
+"""Returns the tensor of a view, given the place of its buffer in the arena."""
 
 
 @dataclass(frozen=True)
 class InputSet:
-    """One set.
+    """One set of inputs.
 
     Attributes:
-        slot: Where a run of the pacer has its buffers.
+        slot: The slot with the buffers of one run of the pacer.
         inputs: The inputs there, in the operator's order.
     """
 
@@ -44,14 +45,14 @@ class InputSet:
 
 
 def count_sets(operator: Operator, bundle: Bundle, plan: Plan, l2_bytes: int, free_bytes: int) -> int:
-    """Count the sets that a shape gets; zero if not even one fits.
+    """Return the number of sets for a shape; zero if not even one fits.
 
     Args:
         operator: The contract.
         bundle: The pacer, which holds `plan`.
         plan: Its plan of the shape.
-        l2_bytes: Of the card.
-        free_bytes: Of the card's memory.
+        l2_bytes: Size of the card's L2 cache.
+        free_bytes: Free bytes of the card's memory.
     """
     wanted = ceil(max(CACHES * l2_bytes, SETS_BYTES) / max(1, operator.input_bytes(plan.shape.dims)))
     fitting = free_bytes // MEMORY_SHARE // slot_bytes(bundle, plan, SMALL_ZONE_BYTES)
@@ -59,14 +60,14 @@ def count_sets(operator: Operator, bundle: Bundle, plan: Plan, l2_bytes: int, fr
 
 
 def lay_out(operator: Operator, bundle: Bundle, plan: Plan, count: int, look: Look) -> list[InputSet]:
-    """Place sets in an arena, from its start on, and draw their inputs.
+    """Place sets in an arena, from its start, and draw their inputs.
 
     Args:
         operator: The contract.
         bundle: The pacer, which holds `plan`.
         plan: Its plan of the shape.
-        count: How many; the arena holds `slot_bytes` for each.
-        look: Finds tensors in the arena.
+        count: Number of sets; the arena holds `slot_bytes` for each.
+        look: Returns tensors in the arena.
     """
     limit = count * slot_bytes(bundle, plan, SMALL_ZONE_BYTES)
     slots = place(bundle, plan, count, SystemRandom(), start=0, limit=limit, zone_bytes=SMALL_ZONE_BYTES)

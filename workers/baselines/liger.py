@@ -1,8 +1,7 @@
-"""liger-kernel's version of an operator of the catalogue, where it has one that computes the same.
+"""liger-kernel's version of an operator of the catalogue, if it has one that computes the same.
 
-The package is optional. What it launches for a forward pass is called as a user calls it, with one exception: its
-cross entropy counts the targets on the host, so its kernel is launched here with the count passed in
-(docs/decisions/0009).
+The package is optional. Its forward passes are called as a user calls them, with one exception: its cross entropy
+counts the targets on the host, so its kernel is launched directly, with the count passed in (docs/decisions/0009).
 """
 
 from collections.abc import Callable
@@ -20,18 +19,18 @@ from workers.protocol import Operator
 LIGER = "liger"
 PACKAGE = "liger_kernel"
 CROSS_ENTROPY_WARPS = 32
-"""Warps a program of its cross entropy, on Hopper and before (its ops/cross_entropy.py)."""
+"""Warps per program of its cross entropy, on Hopper and before (its ops/cross_entropy.py)."""
 CROSS_ENTROPY_WARPS_BLACKWELL = 8
 """The same on Blackwell, for narrow dtypes."""
 IGNORED = -100
-"""The target that its cross entropy leaves out; PyTorch's default, and no class index."""
+"""The target that its cross entropy leaves out; PyTorch's default, and not a class index."""
 
 DIFFERS = {
     "gelu": "its GELU is part of a gated product of two inputs",
     "rope": "it turns keys with the queries, in place, and reads one half of each table of angles",
 }
-"""Operators of the catalogue that it has something like, and why that is another function."""
-OVERWRITES = "its forward passes alone are compared: backward, its SwiGLU overwrites the inputs, which calls share here"
+"""Operators of the catalogue with a similar function in the package, and the difference."""
+OVERWRITES = "only its forward passes are compared: its SwiGLU's backward pass overwrites the inputs, which calls share"
 """Reason why it is not compared on operators with gradients."""
 
 
@@ -53,7 +52,7 @@ def liger_of(operator: Operator) -> Function | str:
 
 
 def _rmsnorm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """Gemma's way of casting multiplies the weight in float32, as the catalogue's reference does."""
+    """Call it with Gemma's casting, which multiplies by the weight in float32, as the catalogue's reference does."""
     y: torch.Tensor = _ops("rms_norm").LigerRMSNormFunction.apply(x, weight, 1e-6, 0.0, "gemma", False)
     return y
 
@@ -74,9 +73,9 @@ def _swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
 
 
 def _cross_entropy(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """Its forward pass for logits that need no gradient: losses cleared, one program a row, losses summed.
+    """Run its forward pass for logits without gradients: losses cleared, one program per row, losses summed.
 
-    Every target counts, so the count is the number of rows. Losses are float32, as the contract has the result.
+    Every target counts, so the count is the number of rows. Losses are float32, as the operator's result is.
     """
     rows, columns = logits.shape
     losses = torch.zeros(rows, dtype=torch.float32, device=logits.device)

@@ -8,22 +8,22 @@ from workers.protocol import Bundle, Graph, Operator
 from workers.protocol.base import WireModel
 
 PACER = "pacer"
-"""The contender that all others are related to."""
+"""Name of the contender that all others are relative to."""
 
 Microseconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class BaselineRequest(WireModel):
-    """To the process: relate the pacer to what a user would run instead.
+    """Request to the process: time the baselines beside the pacer.
 
     Everything here is data: the reference arrives as graphs, the pacer as plans with the machine code of its kernels.
     """
 
     operator: Operator
     graphs: tuple[Graph, ...]
-    """One for every plan of the pacer, of the same shape."""
+    """One graph per plan of the pacer, of the same shape."""
     pacer: Bundle
-    """Its plans of benchmark shapes only."""
+    """Bundle of the pacer, with its plans of benchmark shapes only."""
     machine_code: dict[str, str]
     """Machine code of every kernel by its digest, base64."""
 
@@ -32,11 +32,12 @@ class BaselineFigure(WireModel):
     """One contender at one shape."""
 
     time_us: Microseconds
-    """Median over rounds, a call."""
+    """Median over rounds, per call."""
     time_half_width: float
     """Half of the median's 95 % interval over the median."""
     over_pacer: Microseconds
-    """Its time over the pacer's: the mean of the logarithms of ratios inside rounds, 20 % trimmed, as a ratio again."""
+    """Its time over the pacer's: the 20 % trimmed mean of the logarithms of ratios within rounds, converted back to a
+    ratio."""
     half_width: float
     """Half of the 95 % interval of that logarithm: the relative half-width of `over_pacer`."""
 
@@ -46,32 +47,33 @@ class Baseline(WireModel):
 
     shape: str
     pacer_us: Microseconds
-    """Median over rounds, a call."""
+    """Median over rounds, per call."""
     pacer_half_width: float
     """Half of the median's 95 % interval over the median."""
     figures: dict[str, BaselineFigure]
-    """By name of the contender, the pacer left out."""
+    """Figures by name of the contender, without the pacer."""
     pairs: int
-    """Rounds that counted; in each every contender was timed once."""
+    """Number of rounds that counted; each contender was timed once per round."""
     skipped: dict[str, str] = {}
     """Reason why a contender was not timed, by its name."""
     spent_s: dict[str, float] = {}
-    """Seconds until each contender was ready, by name; of the `contest`; and of it all `waited` for turns."""
+    """Seconds until each contender was ready, by name; of the timing (`contest`); and of all waiting for turns
+    (`waited`)."""
 
     @property
     def baselines_us(self) -> dict[str, float]:
-        """Microseconds a call by name of the contender."""
+        """Microseconds per call by name of the contender."""
         return {name: figure.time_us for name, figure in self.figures.items()}
 
     def best(self) -> BaselineFigure | None:
-        """The fastest contender, the pacer left out; None if there is none."""
+        """The fastest contender without the pacer; None if there is none."""
         return min(self.figures.values(), key=lambda figure: figure.over_pacer, default=None)
 
 
 class BaselineReply(WireModel):
-    """From the process."""
+    """Reply of the process."""
 
     baselines: tuple[Baseline, ...]
-    """One for every plan of the request, in its order."""
+    """One baseline per plan of the request, in its order."""
     versions: dict[str, str]
     """Versions of torch, triton, liger, driver and cuda as the process saw them, and the card's name."""

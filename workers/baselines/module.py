@@ -1,4 +1,4 @@
-"""A reference graph as a `torch.fx` module: run as it is, it is the eager baseline; torch.compile takes it too.
+"""Translation of a reference graph to a `torch.fx` module: the eager baseline, and the input of torch.compile.
 
 It computes what `workers.reference.evaluate` computes in the operator's dtypes, but on the inputs themselves, and
 leaves matrix products with NaN and infinities to BLAS: looking for them would make the host wait for the card.
@@ -10,15 +10,14 @@ from typing import TypeAlias
 
 import torch
 from torch import fx
-from torch._ops import OpOverload
 
 from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef
 from workers.protocol.base import NON_FINITE
-from workers.reference import is_allowed
+from workers.reference import call_of
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 Function: TypeAlias = Callable[[Tensors], tuple[torch.Tensor, ...]]
-"""The operator's inputs in, its outputs out, both in order."""
+"""Computes the operator's outputs from its inputs, both in order."""
 
 
 def to_module(graph: Graph, inputs: int, device: torch.device) -> fx.GraphModule:
@@ -26,11 +25,11 @@ def to_module(graph: Graph, inputs: int, device: torch.device) -> fx.GraphModule
 
     Args:
         graph: The reference for one shape.
-        inputs: How many inputs the operator has.
-        device: Where factories of the graph make their tensors.
+        inputs: Number of the operator's inputs.
+        device: Device on which factories of the graph create tensors.
 
     Raises:
-        ValueError: If it names an operation that a reference may not use.
+        ValueError: If it contains an operation that a reference may not use.
     """
     translation = _Translation(inputs, device)
     for node in graph.nodes:
@@ -39,7 +38,7 @@ def to_module(graph: Graph, inputs: int, device: torch.device) -> fx.GraphModule
 
 
 def spread(module: Callable[..., tuple[torch.Tensor, ...]]) -> Function:
-    """A function of all inputs at once from one that takes them one by one."""
+    """Wrap a function with one parameter per input as one that takes all inputs in one sequence."""
 
     def function(inputs: Tensors) -> tuple[torch.Tensor, ...]:
         with torch.no_grad():
@@ -49,7 +48,7 @@ def spread(module: Callable[..., tuple[torch.Tensor, ...]]) -> Function:
 
 
 class _Translation:
-    """The walk over a graph: protocol nodes in, fx nodes out."""
+    """Translation of a graph in progress: from protocol nodes to fx nodes."""
 
     def __init__(self, inputs: int, device: torch.device) -> None:
         self._fx = fx.Graph()
@@ -58,18 +57,12 @@ class _Translation:
         self._inputs = [self._fx.placeholder(f"input_{index}") for index in range(inputs)]
 
     def add(self, node: Node) -> None:
-        """Take over one node."""
-        operation = _operation(node.op)
-        args = tuple(self._value(value) for value in node.args)
-        kwargs = {name: self._value(value) for name, value in node.kwargs.items()}
-        if "memory_format" in kwargs:
-            kwargs["memory_format"] = getattr(torch, str(kwargs["memory_format"]))
-        if _is_factory(operation):
-            kwargs["device"] = self._device
-        self._nodes.append(self._fx.call_function(operation, args, kwargs))
+        """Add one node."""
+        operation, args, kwargs = call_of(node, self._value, self._device)
+        self._nodes.append(self._fx.call_function(operation, tuple(args), kwargs))
 
     def finish(self, outputs: Sequence[NodeRef | InputRef]) -> fx.GraphModule:
-        """The module, once all nodes are added."""
+        """Return the module, once all nodes are added."""
         self._fx.output(tuple(self._value(output) for output in outputs))
         self._fx.lint()
         return fx.GraphModule(torch.nn.Module(), self._fx)
@@ -91,17 +84,3 @@ class _Translation:
             case bool() | int() | float() | None:
                 return value
         raise ValueError(f"a reference graph may not hold a {type(value).__name__}")
-
-
-def _operation(op: str) -> OpOverload:
-    namespace, name, overload = op.split(".")
-    if namespace != "aten" or not is_allowed(name, overload):
-        raise ValueError(f"a reference graph may not contain {op}")
-    found: OpOverload = getattr(getattr(torch.ops.aten, name), overload)
-    return found
-
-
-def _is_factory(operation: OpOverload) -> bool:
-    arguments = operation._schema.arguments
-    takes_tensor = any("Tensor" in str(argument.type) for argument in arguments)
-    return not takes_tensor and any(argument.name == "device" for argument in arguments)

@@ -1,8 +1,8 @@
-"""PyTorch's own single call for an operator of the catalogue: what a user would write.
+"""PyTorch's own single call for an operator of the catalogue, as a user would write it.
 
-The references of the catalogue spell every step out in float32, which is slow when it is run step by step. For
-attention the one call is known as SDPA, and that is the baseline's name; for others it is `native`. The
-gradients of an operator with `backward` are autograd's of that call.
+The references of the catalogue contain every step in float32, which is slow in eager mode. For attention the one call
+is known as SDPA, and that is the baseline's name; for others it is `native`. The gradients of an operator with
+`backward` are autograd's gradients of that call.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,19 +17,19 @@ from workers.protocol import Operator
 
 NATIVE, SDPA = "native", "sdpa"
 ATTENTIONS = {"attention", "decode_attention", "sliding_window_attention"}
-"""Entries whose one call is `scaled_dot_product_attention`."""
+"""Entries whose single call is `scaled_dot_product_attention`."""
 
 Signature: TypeAlias = tuple[str, tuple[str, ...]]
-"""An operator's entry and the names of its arguments: with others, it is another operator of the same name."""
+"""An operator's entry and the names of its arguments: with other arguments it is another operator of the same name."""
 
 
 def signature_of(operator: Operator) -> Signature:
-    """Return the signature of an operator, the same with gradients and without."""
+    """Return the signature of an operator, which is the same with and without gradients."""
     return operator.entry, (*(item.name for item in operator.inputs), *(item.name for item in operator.scalars))
 
 
 def native_of(operator: Operator, dims: Mapping[str, int]) -> tuple[str, Function] | None:
-    """The baseline's name and what it runs at a shape, or None if PyTorch has no such function."""
+    """Return the baseline's name and its function for a shape; None if PyTorch has no such function."""
     name = SDPA if operator.entry in ATTENTIONS else NATIVE
     found = _FUNCTIONS.get(signature_of(operator))
     if found is None:
@@ -49,13 +49,13 @@ def _band(q: torch.Tensor, window: int) -> torch.Tensor:
 
 
 def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """A product of matrices in float32, of halves as they are where PyTorch has that: on cards."""
+    """Multiply matrices with a float32 result; on cards PyTorch takes 16-bit factors without a cast."""
     return torch.mm(a, b, out_dtype=torch.float32) if a.is_cuda else torch.mm(a.float(), b.float())
 
 
 _FUNCTIONS: dict[Signature, Callable[..., torch.Tensor]] = {
     ("rmsnorm", ("x", "weight")): lambda x, weight: functional.rms_norm(x, weight.shape, weight, 1e-6),
-    # In the weights' dtype: PyTorch takes one dtype on a card, and autocast too goes to float32 for this function.
+    # In the weights' dtype: on a card PyTorch takes a single dtype, and autocast uses float32 for this function too.
     ("layernorm", ("x", "weight", "bias")): lambda x, weight, bias: functional.layer_norm(
         x.to(weight.dtype), weight.shape, weight, bias, 1e-5
     ).to(x.dtype),

@@ -1,6 +1,6 @@
-"""Contenders made ready and checked before any is timed.
+"""Preparation and check of contenders, before any is timed.
 
-What fails or computes something else is left out, with a reason.
+A contender that fails or computes something else is left out, with a reason.
 """
 
 import time
@@ -30,13 +30,12 @@ FAILURES = (
     ValueError,
     TritonError,
 )
-"""Exceptions of torch.compile, Triton and liger-kernel when they cannot run something, out of memory included."""
+"""Exceptions of torch.compile, Triton and liger-kernel if they cannot run something, including lack of memory."""
 READY_S = 60.0
-"""Seconds for a contender to get ready, without what it waits for others on the card; torch.compile took 2 to 20 s on a
-host that did nothing else, and minutes where max-autotune tries kernels for float32 products of the whole attention
-matrix."""
+"""Seconds for a contender to get ready, without its waits for the card. torch.compile took 2 to 20 s on an idle host,
+and minutes if max-autotune tries kernels for float32 products of the whole attention matrix."""
 REASON_CHARS = 300
-"""Longest reason kept."""
+"""Maximum length of a stored reason."""
 
 
 class ContenderPreparation:
@@ -44,8 +43,8 @@ class ContenderPreparation:
 
     Args:
         operator: The contract.
-        inputs: Where the set is; contents come back to what they are after every run.
-        turns: On the card where they are.
+        inputs: The set; its contents are restored after every run.
+        turns: Lock of their card.
 
     Attributes:
         spent_s: Seconds until each contender was ready or failed, by name.
@@ -62,13 +61,13 @@ class ContenderPreparation:
         self._nudged: Callable[[], Sequence[torch.Tensor]] = tuple
 
     def admit(self, makers: Mapping[str, Maker]) -> tuple[dict[str, Function], dict[str, str]]:
-        """Make all ready and check them, eager first: the others are compared with it.
+        """Prepare and check all contenders, eager first: the others are compared with it.
 
         Returns:
-            What can be timed, and by name why the others cannot.
+            The contenders that can be timed, and the reasons for the others, by name.
 
         Raises:
-            RuntimeError: If the reference itself does not run here.
+            RuntimeError: If the reference itself does not run on this card.
         """
         eager = makers[EAGER]()
         self._expected = self._outputs(eager)
@@ -79,7 +78,7 @@ class ContenderPreparation:
                 continue
             begun = time.perf_counter()
             try:
-                # A turn that was waited for in vain is given back when nothing interrupts any more.
+                # The lock encloses the time limit, so that no interruption prevents its release.
                 with self._gpu_lock.shared(), at_most(READY_S, lambda: self._gpu_lock.waited_s):
                     function = make()
                     self.compare(function)
@@ -97,7 +96,7 @@ class ContenderPreparation:
         """Run a contender on the set.
 
         Raises:
-            Disagrees: If it computes something else than eager PyTorch, or changes inputs that are not mutable.
+            Disagrees: If its result differs from eager PyTorch's, or it changes inputs that are not mutable.
         """
         check(self._operator, self._outputs(function), self._expected, self._summands, self._nudged)
 
@@ -120,7 +119,7 @@ class ContenderPreparation:
         return outputs
 
     def _restore(self) -> list[str]:
-        """Have inputs as they were; names of those that no function may change and that were changed."""
+        """Restore the inputs. Returns the names of immutable ones that were changed."""
         changed = []
         for item, tensor, before in zip(self._operator.given, self._inputs, self._pristine, strict=True):
             if not item.mutable and not torch.equal(tensor, before):

@@ -1,4 +1,4 @@
-"""The work of the process: a request in, figures out. It holds a CUDA context, and no candidate's code."""
+"""The work of the process: from a request to figures. It holds a CUDA context, and no candidate's code."""
 
 import gc
 import time
@@ -30,18 +30,18 @@ from workers.runner.replay import LoadedKernels, ReplayedPlan
 
 
 def answer(request: BaselineRequest, card: int) -> BaselineReply:
-    """Measure everything that is asked for on a card.
+    """Measure everything in a request on a card.
 
     Raises:
-        Disagrees: If the pacer, which others judged, does not compute what the reference does.
+        Disagrees: If the pacer, although it was judged correct, does not compute the reference's result.
         RuntimeError: If the card or the reference fails.
         CannotRun: If the pacer is not for this card.
-        ToolMissing: If there is no driver here.
+        ToolMissing: If this machine has no driver.
     """
     code = {digest: b64decode(text) for digest, text in request.machine_code.items()}
     baselines = []
     demand_precision(request.operator.precision)
-    _compiled(request.pacer.target)  # It takes seconds of the host alone.
+    _compiled(request.pacer.target)  # Before the card is locked: compiling takes seconds on the host.
     with closing(GpuLock(driver.address_of(card))) as gpu_lock, exclusive_tuning(gpu_lock):
         with gpu_lock.shared():
             opened = driver.open_card(card)
@@ -64,14 +64,14 @@ def _compiled(target: str) -> dict[str, SupportKernel]:
 
 @cache
 def _support(target: str) -> DeviceKernels:
-    """Our kernels on the card; they stay there for whoever asks next."""
+    """Return our kernels on the card; they stay loaded for later requests."""
     return DeviceKernels(_compiled(target))
 
 
 def demand_precision(precision: Precision) -> None:
-    """Hold torch to the contract: TF32 in float32 products where it is allowed, in matrix products and convolutions.
+    """Set torch to the operator's precision: TF32 in float32 matrix products and convolutions only if allowed.
 
-    PyTorch's own default is float32 for the first and TF32 for the second.
+    PyTorch's default is float32 for the former and TF32 for the latter.
     """
     backends: Any = torch.backends
     torch.set_float32_matmul_precision("high" if precision.allow_tf32 else "highest")
@@ -79,7 +79,7 @@ def demand_precision(precision: Precision) -> None:
 
 
 class _Comparison:
-    """One shape: sets of inputs, contenders on them, figures."""
+    """Comparison at one shape: sets of inputs, contenders, figures."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class _Comparison:
         self._replays = [pacer.bind(each.slot) for each in self._sets]
 
     def baseline(self) -> Baseline:
-        """Check everything, then time it."""
+        """Check all contenders, then time them."""
         waited_s = self._gpu_lock.waited_s
         makers, left_out = contenders_of(self._request.operator, self._graph, self._device, self._gpu_lock)
         with torch.cuda.stream(self._stream):
@@ -128,7 +128,7 @@ class _Comparison:
         return found.model_copy(update={"spent_s": rehearsal.spent_s | spent})
 
     def close(self) -> None:
-        """Give the sets' memory back."""
+        """Release the memory of the sets."""
         self._arena.close()
 
     def _enter(self, head_to_head: HeadToHead, admitted: Mapping[str, Function]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""An end to patience: max-autotune may try slow kernels for minutes, and nobody would wait for that."""
+"""Time limit for a block: max-autotune may try slow kernels for minutes, longer than a user would wait."""
 
 import signal
 import sys
@@ -8,23 +8,23 @@ from contextlib import contextmanager
 from types import FrameType
 
 AGAIN_S = 0.5
-"""Seconds until a block is interrupted again: autotuning may take an interruption for a kernel that failed, and try the
-next one."""
+"""Seconds until a block is interrupted again: autotuning may treat an interruption as a failed kernel, and try the next
+one."""
 
 
 @contextmanager
 def at_most(seconds: float, excused_s: Callable[[], float] = lambda: 0.0) -> Iterator[None]:
-    """Interrupt a block that runs longer, at its next Python instruction. For the main thread only.
+    """Interrupt a block that runs too long, at its next Python instruction. For the main thread only.
 
-    An alarm that was set before comes later by what the block took.
+    An earlier alarm is delayed by the block's time.
 
     Args:
-        seconds: How long it may run.
-        excused_s: Seconds so far that do not count, such as those of waiting for others.
+        seconds: Maximum time of the block.
+        excused_s: Returns the seconds so far that do not count, such as waits for the card.
 
     Raises:
-        TimeoutError: In the block, once the time is over, again and again. After the block, if it ended all the same,
-            or in another error: libraries wrap it into some of theirs.
+        TimeoutError: In the block, repeatedly, once the time is over. After the block, if it ended anyway, or with
+            another error: libraries wrap this one in their own.
     """
     state = {"armed": True, "late": False}
     until = time.monotonic() + seconds - excused_s()

@@ -1,7 +1,7 @@
-"""Gradients as training has them: a forward pass that knows nothing of what comes back, then autograd's backward pass.
+"""Gradients as in training: a forward pass without the upstream gradients, then autograd's backward pass.
 
-The graph of an operator with `backward` holds both passes. Compiled as a whole it would read every input once for both,
-which no training loop can: other layers and the loss lie between them.
+The graph of an operator with `backward` holds both passes. Compiled as a whole it would read every input once for both.
+No training loop can do that: other layers and the loss lie in between.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,22 +17,22 @@ _DETACH = torch.ops.aten.detach.default
 
 
 def forward_of(operator: Operator, graph: Graph, device: torch.device) -> fx.GraphModule:
-    """The forward pass alone, open to autograd; it takes the inputs without the gradients that come from above.
+    """Return the forward pass alone, for use with autograd; it takes the inputs without the upstream gradients.
 
     Args:
         operator: The contract, with `backward`.
         graph: Its reference for one shape.
-        device: Where factories of the graph make their tensors.
+        device: Device on which factories of the graph create tensors.
 
     Raises:
-        ValueError: If the graph names an operation that a reference may not use.
+        ValueError: If the graph contains an operation that a reference may not use.
     """
     module = to_module(graph, len(operator.given), device)
     nodes = module.graph
     placeholders = nodes.find_nodes(op="placeholder")
     results = nodes.output_node().args[0]
     assert isinstance(results, Sequence)
-    # Where the reference was traced, inputs came in and results went out detached; what it detaches itself stays so.
+    # The trace detached inputs and results of the reference; values that it detaches itself stay detached.
     forward = tuple(_attached(result) for result in results[: len(operator.outputs)])
     nodes.output_node().args = (forward,)
     detached = nodes.find_nodes(op="call_function", target=_DETACH)
@@ -46,10 +46,10 @@ def forward_of(operator: Operator, graph: Graph, device: torch.device) -> fx.Gra
 
 
 def both_ways(forward: Callable[..., Sequence[torch.Tensor]], operator: Operator) -> Function:
-    """Results of a forward pass and the gradients that autograd finds, from inputs and the gradients from above.
+    """Return a function of inputs and upstream gradients, with the forward pass's results and autograd's gradients.
 
     Args:
-        forward: Takes the operator's inputs one by one.
+        forward: Takes one parameter per input of the operator.
         operator: The contract, with `backward`.
     """
     count = len(operator.inputs)
@@ -59,7 +59,7 @@ def both_ways(forward: Callable[..., Sequence[torch.Tensor]], operator: Operator
             tensor.detach().requires_grad_(index in operator.differentiated)
             for index, tensor in enumerate(given[:count])
         ]
-        # Autograd runs backward passes in threads of its own, where nothing ends a compilation that takes too long.
+        # Autograd runs backward passes in its own threads, where no time limit ends a compilation.
         with torch.enable_grad(), config.patch(force_non_lazy_backward_lowering=True):
             results = forward(*leaves)
         floats = [result for result in results if result.is_floating_point()]

@@ -1,4 +1,4 @@
-"""The base of every wire type: frozen, closed to unknown fields, JSON only."""
+"""Base of every wire type: frozen, without unknown fields, JSON only."""
 
 import json
 from typing import Annotated, Any
@@ -6,11 +6,12 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
 PROTOCOL_VERSION = 3
-"""Raised whenever the meaning of a plan, a check or a figure changes; reports of another version are never reused.
+"""Version that rises whenever the meaning of a plan, check or figure changes; reports of another version are never
+reused.
 
-2: seals, feints, decoys, stand-ins for NaN, tolerances for clamps and outliers, 24 KiB of local memory, three clocks,
-tighter controls, floors by operations, an environment that nothing sways, finalists beyond 2^31.
-3: on `model` what the compiler evaluates twice is evaluated twice, and more kernels are interpretable.
+2: checksums after samples, truncated samples, decoys, substitutes for NaN, tolerances for clamps and outliers, 24 KiB
+of local memory, three clocks, tighter controls, floors by operations, a fixed environment, finalists beyond 2^31. 3:
+`model` devices evaluate an expression twice where the compiler does, and more kernels are interpretable.
 """
 
 NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
@@ -18,7 +19,7 @@ NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float
 
 
 def printable(text: str) -> str:
-    """A text without what could steer a terminal; lines stay lines."""
+    """Remove control characters that a terminal would obey; line breaks stay."""
     return "".join(char if char.isprintable() or char == "\n" else " " for char in text)
 
 
@@ -34,10 +35,10 @@ class WireModel(BaseModel):
 
 
 def check_protocol(version: int) -> int:
-    """A version of the protocol, if it is ours.
+    """Return a protocol version unchanged if it is this checkout's.
 
     Raises:
-        ValueError: If it is another, whose plans, checks and figures mean something else; says which.
+        ValueError: If it is another, whose plans, checks and figures mean something else; names both.
     """
     if version != PROTOCOL_VERSION:
         raise ValueError(f"it follows protocol {version}, and here protocol {PROTOCOL_VERSION} is followed")
@@ -45,7 +46,7 @@ def check_protocol(version: int) -> int:
 
 
 Ours = Annotated[int, AfterValidator(check_protocol)]
-"""The protocol of a job. One of another checkout, left in the queue, cannot be read, and is sent again as ours."""
+"""Protocol version of a job. A queued job from another checkout cannot be read, and is sent again with this version."""
 
 
 def _read_constant(value: object) -> object:

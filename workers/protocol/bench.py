@@ -1,6 +1,6 @@
 """Messages to and from an executor process, one JSON object per line.
 
-It receives jobs and hints at later jobs. It sends that it is ready, a report, or that its machine failed.
+It receives jobs and hints at later jobs. It sends a greeting, reports, and failures of its machine.
 """
 
 from typing import Annotated, Literal
@@ -14,11 +14,11 @@ from workers.protocol.report import Report, TraceReport
 
 
 class ExecutorReady(WireModel):
-    """The first line: the bench is warm and takes jobs.
+    """The first line: the executor is warm and takes jobs.
 
     Attributes:
-        jail: What its jail can provide on this machine, such as `user+mount+pid+net`.
-        versions: Of everything that influences a figure, by name.
+        jail: Layers of its sandbox on this machine, such as `user+mount+pid+net`.
+        versions: Versions of everything that influences a figure, by name.
     """
 
     kind: Literal["ready"] = "ready"
@@ -27,7 +27,7 @@ class ExecutorReady(WireModel):
 
 
 class ExecutorFailure(WireModel):
-    """Our machine failed, not the candidate; `transient` says whether another try may succeed."""
+    """A failure of our machine, not of the candidate; `transient` is True if another attempt may succeed."""
 
     kind: Literal["failure"] = "failure"
     error: str
@@ -35,7 +35,7 @@ class ExecutorFailure(WireModel):
 
 
 class ExecutorForesight(WireModel):
-    """To a bench: this bundle is in the job after the next, so that what it needs can be prepared. Not answered."""
+    """A hint to an executor: this bundle is in the job after the next, so it can be prepared. It gets no answer."""
 
     kind: Literal["foresight"] = "foresight"
     bundle: Bundle

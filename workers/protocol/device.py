@@ -1,4 +1,4 @@
-"""Devices, as specs, the archive and reports name them: a hardware class and how times come about."""
+"""Devices, as named in specs, archive and reports: a hardware class, and the provenance of times."""
 
 import re
 from dataclasses import dataclass
@@ -53,13 +53,13 @@ class Device(WireModel):
         """Read a device's name.
 
         Raises:
-            ValueError: If the name is not a device; the message says what would be.
+            ValueError: If the name is not a device; the message lists valid names.
         """
         return cls.model_validate(cls._split(name))
 
     @property
     def name(self) -> str:
-        """The device as specs, archive and reports write it."""
+        """Name of the device in specs, archive and reports."""
         return self.subject if self.kind == "cuda" else f"{self.kind}:{self.subject}"
 
     @property
@@ -69,7 +69,7 @@ class Device(WireModel):
 
     @property
     def traced_at(self) -> str:
-        """Place where its candidates are traced: its target, or the recording itself, for which nothing compiles."""
+        """Place where its candidates are traced: its target, or the recording itself, which needs no compiler."""
         return self.name if self.kind == "recorded" else self.target
 
     @property
@@ -80,11 +80,11 @@ class Device(WireModel):
 
 @dataclass(frozen=True)
 class CardShare:
-    """A bench's place at a card of this machine: `cuda:0`, or `cuda:0/3` where three benches share the card.
+    """An executor's share of a card of this machine: `cuda:0`, or `cuda:0/3` if three executors share the card.
 
     Attributes:
         card: Number of the card.
-        sharers: How many benches there are at it.
+        sharers: Number of executors that share it.
     """
 
     card: int = 0
@@ -92,10 +92,10 @@ class CardShare:
 
     @classmethod
     def parse(cls, name: str) -> "CardShare":
-        """Read a seat's name.
+        """Read the name of a share.
 
         Raises:
-            ValueError: If it is none; the message says what would be.
+            ValueError: If the name is invalid; the message shows valid ones.
         """
         found = re.fullmatch(r"cuda:(\d{1,4})(?:/([1-9]\d?))?", name, re.ASCII)
         if found is None:
@@ -107,13 +107,14 @@ class CardShare:
 
 
 FIRST_CARD = CardShare()
-"""The first card of a machine, shared with nobody."""
+"""The first card of a machine, not shared."""
 
 
 def device_of_card(name: str) -> Device | None:
-    """The hardware class of a card by its driver's name, or None if it is none we know.
+    """Return the hardware class of a card by its driver's name; None if it is unknown.
 
-    A slice of a card (MIG) is no card of its class, and a name like `GH200` holds another class's as a part only.
+    A slice of a card (MIG) does not count as a card of its class. A name like `GH200` only contains another class's
+    name.
     """
     words = re.split(r"[^a-z0-9]+", name.lower())
     known = [word for word in words if word in DEVICE_TARGETS]

@@ -1,4 +1,4 @@
-"""The reference graph: an operator's reference as data, so that no judge ever runs the submitter's Python."""
+"""The reference graph: an operator's reference as data, so that judging never runs the submitter's Python."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal, Self, TypeAlias
@@ -10,13 +10,13 @@ from workers.protocol.base import Constant, WireModel
 from workers.protocol.operator import DtypeName, Shape
 
 MAX_NODES = 4096
-"""Nodes of a graph; references of the catalogue stay under 160."""
+"""Maximum number of nodes of a graph; references of the catalogue stay under 160."""
 MOST_FLOPS = 1e24
-"""Maximum number of operations of a graph: more than any card does in a year."""
+"""Maximum number of operations of a graph: more than any card computes in a year."""
 
 
 class NodeRef(WireModel):
-    """The value of an earlier node, or of one of its results where it has several."""
+    """The value of an earlier node, or one of its results if it has several."""
 
     kind: Literal["node"] = "node"
     node: int = Field(ge=0, lt=MAX_NODES)
@@ -54,12 +54,12 @@ class Node(WireModel):
 
     @property
     def uses(self) -> tuple[Reference, ...]:
-        """The values that it is given, in order, as often as it is."""
+        """The values that it takes, in order, with repetitions."""
         return tuple(_references((self.args, tuple(self.kwargs.values()))))
 
 
 class Graph(WireModel):
-    """The reference for one shape: nodes in order, and which values are the results (in the operator's order)."""
+    """The reference for one shape: nodes in order, and the values that are its results, in the operator's order."""
 
     shape: Shape
     nodes: tuple[Node, ...] = Field(max_length=MAX_NODES)
@@ -69,7 +69,7 @@ class Graph(WireModel):
     matrix_flops: Annotated[float | None, Field(ge=0, le=MOST_FLOPS)] = None
     """Floating-point operations of its matrix products and convolutions, as the reference is written."""
     other_flops: Annotated[float | None, Field(ge=0, le=MOST_FLOPS)] = None
-    """All others: one for each element that an operation goes through."""
+    """All other operations: one per element that an operation processes."""
 
     @model_validator(mode="after")
     def _references_hold(self) -> Self:

@@ -1,4 +1,4 @@
-"""Jobs: one order to a worker. Payloads are JSON."""
+"""Jobs: one request to a worker each. Payloads are JSON."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -11,21 +11,21 @@ from workers.protocol.operator import Operator, Shape
 from workers.protocol.plan import Bundle, Digest
 
 MAX_SOURCE_BYTES = 256 * 1024
-"""Bytes of a candidate's source; the longest kernel files seen in the field are under 100 KB."""
+"""Maximum bytes of a candidate's source; the longest kernel files seen in practice are under 100 KB."""
 
 PRACTICAL_MARGIN = 0.005
-"""A challenger must be faster than the incumbent by more than this, for sure (evaluation protocol 3.4)."""
+"""Relative margin by which a challenger must certainly be faster than the incumbent (evaluation protocol 3.4)."""
 MEASURED_DEADLINE_S = 900.0
 """Seconds for a job on a card. The first one for an operator also times the baselines, and torch.compile with
 max-autotune may take minutes over all benchmark shapes; all others take seconds."""
 BUSY = 2.0
-"""By the clock a trace may take so many times what it may take of a processor: cores have other work as well."""
+"""Wall-clock limit of a trace in units of its processor time limit: cores have other work as well."""
 
 
 class TraceJob(WireModel):
-    """Turn a candidate into bundles, one a variant. Without `source` and `bundle`, export the operator's reference.
+    """Turn a candidate into bundles, one per variant. Without `source` and `bundle`, export the operator's reference.
 
-    With `drafts` and neither of the two, have TorchInductor write a candidate from the reference.
+    With `drafts` and neither of the two, TorchInductor writes a candidate from the reference.
     """
 
     kind: Literal["trace"] = "trace"
@@ -35,20 +35,21 @@ class TraceJob(WireModel):
     source: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] | None = None
     drafts: bool = False
     bundle: Bundle | None = None
-    """Plans that were traced elsewhere, in place of a source: they are held against the operator and assembled anew."""
+    """Plans that were traced elsewhere, in place of a source: they are checked against the operator and assembled
+    again."""
     operator: Operator
     shapes: tuple[Shape, ...]
     target: str
     device: Device | None = None
-    """A recording that is asked what came of a source; without one it is compiled."""
+    """Recording that gives the result for a source; None to compile it."""
     seed: int = 0
-    """Seeds the sample of autotune configurations; never input values."""
+    """Seed of the sample of autotune configurations; never of input values."""
     deadline_s: float = 20.0
-    """Seconds of a processor for the trace with all its compiling, `BUSY` times as many by the clock, and again so many
-    by the clock for the assembling. Most candidates need one of them."""
+    """Seconds of processor time for the trace with all compilation. The wall-clock limit is `BUSY` times as long, and
+    as long again for assembling. Most candidates need one second."""
     references: bool = False
-    """True to export the operator's reference for the same shapes too, without another mutation testing. A finalist's
-    random shapes need that: they are new."""
+    """True to export the operator's reference for the same shapes too, without repeating mutation testing. A finalist's
+    random shapes need that, because they are new."""
     protocol_version: Ours = PROTOCOL_VERSION
 
 
@@ -67,13 +68,13 @@ class MeasureJob(WireModel):
     source: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] | None = None
     pacer: Bundle | None = None
     """The bundle that the candidate is timed beside, on devices that measure: the first seed's benchmark plans. None if
-    the candidate is that seed, which paces itself."""
+    the candidate is that seed, which is its own pacer."""
     seed: Annotated[str, Field(pattern=r"^([0-9a-f]{2}){16,64}$")] | None = None
-    """Repeats a verdict on the inputs that it rests on: the secret that its report reveals, on devices whose reports
-    do. None draws a new one, as every first verdict does."""
+    """Secret from an earlier report, to repeat its verdict on the same inputs, on devices whose reports reveal it. None
+    draws a new one, as for every first verdict."""
     related: bool = True
-    """True to relate the pacer to the baselines. Otherwise a report has paired times alone and no speedup; timing
-    baselines anew takes a card half a minute per operator."""
+    """True to time the baselines too. Otherwise a report has only paired times and no speedup; timing baselines again
+    takes a card half a minute per operator."""
     deadline_s: float = 120.0
     protocol_version: Ours = PROTOCOL_VERSION
 
@@ -84,7 +85,7 @@ class MeasureJob(WireModel):
 
 
 class ConfirmJob(WireModel):
-    """Check and time a challenger anew before a promotion, interleaved with its cell's incumbent where there is one."""
+    """Check and time a challenger again before a promotion, interleaved with its cell's incumbent if there is one."""
 
     kind: Literal["confirm"] = "confirm"
     id: str
@@ -108,7 +109,7 @@ class ConfirmJob(WireModel):
 
 
 class FinalJob(WireModel):
-    """Examine the holder of a cell as no ordinary candidate is: under the sanitizer, and on many random shapes."""
+    """Examine the holder of a cell more closely: under the sanitizer, and on many random shapes."""
 
     kind: Literal["final"] = "final"
     id: str
@@ -118,7 +119,7 @@ class FinalJob(WireModel):
     finalist: Digest
     """Identity of the bundle that holds the cell."""
     bundle: Bundle
-    """The same candidate traced anew, for the shapes of its search and for random ones."""
+    """The same candidate traced again, for the shapes of its search and for random ones."""
     operator: Operator
     graphs: tuple[Graph, ...]
     """The reference at every shape of the bundle."""
@@ -137,7 +138,7 @@ class FinalJob(WireModel):
 
 
 def patience_s(job: "Job") -> float:
-    """Seconds by the clock after which nothing more is to be expected of a bench, which keeps the deadline itself."""
+    """Return the wall-clock seconds after which an executor has failed; it keeps the deadline itself."""
     if not isinstance(job, TraceJob):
         return 2 * job.deadline_s
     return (BUSY * (2 if job.references else 1) + 1) * job.deadline_s

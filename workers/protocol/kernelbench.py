@@ -1,4 +1,4 @@
-"""Problems of KernelBench: what is asked about a problem file, and what an inspection in the jail says of it."""
+"""Problems of KernelBench: the question about a problem file, and the result of its inspection in the sandbox."""
 
 from typing import Annotated
 
@@ -22,15 +22,15 @@ for _part in {MODULE}.modules():
         _part.track_running_stats = False
         _part.running_mean = _part.running_var = _part.num_batches_tracked = None
 """
-"""Follows the text of a problem, where it is inspected and in the reference that is made of it."""
+"""Code after the text of a problem, both in its inspection and in the reference made from it."""
 
 
 class ProblemQuestion(WireModel):
     """One problem file.
 
     Attributes:
-        source: Its text.
-        published: Whether inputs are drawn as the problem draws them, rather than as widely as any operator's.
+        source: Text of the file.
+        published: True to draw inputs as the problem does; False to draw them as widely as any operator's.
     """
 
     source: Annotated[str, Field(min_length=1, max_length=49152)]
@@ -41,16 +41,16 @@ class ProblemInspection(WireModel):
     """The description of a problem, or the reason why it cannot be evaluated.
 
     Attributes:
-        reason: Why no operator can be made of it; empty if one can.
-        line: The line of the problem that the reason is about.
-        inputs: Tensors that `forward` is given, then the module's parameters and buffers.
-        scalars: Numbers that `forward` is given.
-        outputs: What it returns.
-        arguments: Names of `inputs` and `scalars` in the order in which `forward` takes them.
-        parameters: What the module calls each parameter and buffer, such as `conv.weight`, by the input's name.
-        dims: The published size of every named dimension.
-        ranges: Sizes that the module takes besides, found by trying.
-        notes: What a reader of the operator should know, a sentence each.
+        reason: Reason why no operator can be made from it; empty if one can.
+        line: Line of the problem that the reason is about.
+        inputs: Tensor arguments of `forward`, then the module's parameters and buffers.
+        scalars: Number arguments of `forward`.
+        outputs: Results of `forward`.
+        arguments: Names of `inputs` and `scalars` in the order of `forward`'s parameters.
+        parameters: The module's names of parameters and buffers, such as `conv.weight`, by the input's name.
+        dims: Published size of every named dimension.
+        ranges: Other sizes that the module accepts, found by trying.
+        notes: Notes for readers of the operator, one sentence each.
     """
 
     reason: Reason = ""

@@ -1,4 +1,4 @@
-"""The operator: what to compute and how to judge it.
+"""The operator: the function to compute, and the rules for judging it.
 
 This is the validated form of an operator spec, with sources inline. Files are read by `service.operators.catalogue`.
 """
@@ -16,7 +16,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from workers.protocol.base import WireModel
 
 FAR = 2**31
-"""Elements from which on an index of 32 bits with a sign does not reach."""
+"""Number of elements that a signed 32-bit index cannot address any more."""
 DTYPE_BYTES = {
     "bool": 1,
     "int8": 1,
@@ -31,7 +31,7 @@ DTYPE_BYTES = {
     "float8_e4m3fn": 1,
     "float8_e5m2": 1,
 }
-"""Bytes an element, by torch's name of the dtype. Only these cross the protocol."""
+"""Bytes per element by torch's name of the dtype. Other dtypes are not allowed."""
 
 DtypeName = Literal[
     "bool",
@@ -73,8 +73,8 @@ class Distribution(StrEnum):
 class Input(WireModel):
     """One tensor argument. `shape` names dimensions or gives sizes; `low` and `high` bound uniform and integer draws.
 
-    For the integer distribution `high` may name a dimension, whose size is then the exclusive upper end. `gradient`
-    says whether an operator with `backward` returns its gradient; integers have none.
+    For the integer distribution `high` may name a dimension, whose size is then the exclusive upper end. `gradient` is
+    True if an operator with `backward` returns its gradient; integers have none.
     """
 
     name: Identifier
@@ -101,7 +101,7 @@ class Input(WireModel):
 
 
 class Output(WireModel):
-    """One result. Its shape is the reference's; `shape` says it beforehand, which gradients need."""
+    """One result. Its shape is the reference's; `shape` gives it in advance, which gradients need."""
 
     name: Identifier
     dtype: DtypeName
@@ -129,7 +129,7 @@ class Scalar(WireModel):
 
 
 class Precision(WireModel):
-    """The arithmetic that the contract asks for: the accumulator's dtype, and if TF32 may replace float32."""
+    """The required arithmetic: the accumulator's dtype, and if TF32 may replace float32."""
 
     accumulate: Literal["float32", "float64"] = "float32"
     allow_tf32: bool = False
@@ -177,9 +177,9 @@ class Shape(WireModel):
 class Operator(WireModel):
     """The computation that kernels are searched for, and how they are evaluated.
 
-    `reference` is Python source that defines `entry`. `seeds` are sources of candidates that a search starts from, the
-    first one being what predicted times are compared with. With `backward` a plan goes on to the gradients: it is also
-    given the gradients of the float outputs, and also returns those of the float inputs.
+    `reference` is Python source that defines `entry`. `seeds` are sources of candidates that a search starts from;
+    predicted times are compared with those of the first. With `backward` a plan also computes gradients: it also takes
+    those of the float outputs and returns those of the float inputs.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
@@ -198,7 +198,7 @@ class Operator(WireModel):
         default=None, exclude_if=lambda names: names is None
     )
     """Baselines besides eager PyTorch; None for all. Each takes seconds, and max-autotune up to two minutes, before the
-    first kernel is related to it."""
+    first kernel has a speedup."""
 
     @model_validator(mode="after")
     def _names_hold(self) -> Self:
@@ -259,7 +259,7 @@ class Operator(WireModel):
 
     @property
     def upstream(self) -> tuple[Input, ...]:
-        """Gradients of the float outputs, which a plan with `backward` is given behind the inputs."""
+        """Gradients of the float outputs, which a plan with `backward` takes after the inputs."""
         return tuple(
             Input(name=f"grad_{output.name}", shape=output.shape or (), dtype=output.dtype)
             for output in self.outputs
@@ -274,18 +274,18 @@ class Operator(WireModel):
 
     @property
     def given(self) -> tuple[Input, ...]:
-        """Every tensor that a plan is given, in order."""
+        """All tensors that a plan takes, in order."""
         return (*self.inputs, *self.upstream)
 
     @property
     def results(self) -> tuple[Output, ...]:
-        """Every tensor that a plan returns, in order: the outputs, and with `backward` the inputs' gradients."""
+        """All tensors that a plan returns, in order: the outputs, and with `backward` the inputs' gradients."""
         inputs = (self.inputs[index] for index in self.differentiated)
         return (*self.outputs, *(Output(name=f"grad_{item.name}", dtype=item.dtype) for item in inputs))
 
     @property
     def backward_entry(self) -> str:
-        """The function that a candidate defines for the gradients."""
+        """Name of the function that a candidate defines for the gradients."""
         return f"{self.entry}_backward"
 
     @property
@@ -301,20 +301,20 @@ class Operator(WireModel):
         return tuple(dict.fromkeys((*self.extents, *named)))
 
     def scalar_values(self, dims: Mapping[str, int]) -> list[bool | int | float]:
-        """Return the arguments after the inputs at a point of the space."""
+        """Return the arguments after the inputs, at some dimensions."""
         values = (scalar.value for scalar in self.scalars)
         return [dims[value] if isinstance(value, str) else value for value in values]
 
     def input_shape(self, item: Input, dims: dict[str, int]) -> tuple[int, ...]:
-        """Sizes of an input at a point of the space."""
+        """Return the sizes of an input at some dimensions."""
         return tuple(dims[extent] if isinstance(extent, str) else extent for extent in item.shape)
 
     def is_far(self, dims: dict[str, int]) -> bool:
-        """Return True if an input has more elements at a point of the space than a signed 32-bit index reaches."""
+        """Return True if an input has more elements than a signed 32-bit index can address, at some dimensions."""
         return any(prod(self.input_shape(item, dims)) > FAR for item in self.given)
 
     def input_bytes(self, dims: dict[str, int]) -> int:
-        """Bytes of everything that a plan is given at a point of the space."""
+        """Return the bytes of all tensors that a plan takes, at some dimensions."""
         return sum(prod(self.input_shape(item, dims)) * DTYPE_BYTES[item.dtype] for item in self.given)
 
     @property

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """The verdict on a candidate or a variant. `docs/reference/outcomes.md` tells a person what to do about each."""
+    """The verdict on a candidate or a variant. `docs/reference/outcomes.md` says what to do about each."""
 
     CORRECT = "correct"
     SYNTAX_ERROR = "syntax_error"
@@ -44,10 +44,10 @@ class Stage(StrEnum):
 
 
 class Trust(StrEnum):
-    """The guarantee that the evaluating host could give; A is the most, D never holds a record.
+    """The guarantee that the judging host could give; A is the best, and D never holds a record.
 
-    It says how far a verdict may be believed, not where times come from: that is `Provenance`. `workers.protocol.trust`
-    says what each letter takes.
+    It grades the verdict, not the origin of times, which is `Provenance`. `workers.protocol.trust` lists the conditions
+    of each letter.
     """
 
     A = "A"

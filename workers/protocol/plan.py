@@ -1,7 +1,7 @@
-"""The launch plan: everything a candidate does on a device, as data.
+"""The launch plan: everything that a candidate does on a device, as data.
 
-Whatever leaves the trace jail is hostile, so these types carry the bounds that any honest plan keeps:
-sizes, counts and offsets are limited here, references are checked by `Plan`, and no field is code.
+Everything that leaves the trace's sandbox may be hostile, so these types enforce the bounds of honest plans: sizes,
+counts and offsets are limited here, references are checked by `Plan`, and no field is code.
 """
 
 import hashlib
@@ -17,17 +17,17 @@ from workers.protocol.base import Constant, WireModel
 from workers.protocol.operator import DTYPE_BYTES, DtypeName, Identifier, Shape, ShapeRole
 
 MAX_STEPS = 64
-"""Steps in a plan; the largest honest plan seen has under 20."""
+"""Maximum number of steps in a plan; the largest honest plan seen has under 20."""
 MAX_BUFFER_BYTES = 32 * 2**30
-"""Bytes of one buffer: no operator of the catalogue needs more."""
+"""Maximum bytes of one buffer: no operator of the catalogue needs more."""
 MAX_PLAN_BYTES = 2 * MAX_BUFFER_BYTES
-"""Bytes of all buffers of a plan, and of one launch's scratch: a bound before memory is asked for."""
+"""Maximum bytes of all buffers of a plan, and of one launch's scratch memory, checked before allocation."""
 MAX_KERNELS = 128
-"""Kernels of a bundle; one a plan and specialisation stays far below."""
+"""Maximum number of kernels of a bundle; one per plan and specialisation is far below it."""
 MAX_PLANS = 256
-"""Plans of a bundle: a finalist's 200 random shapes beside those of its search."""
+"""Maximum number of plans of a bundle: a finalist's 200 random shapes and those of its search."""
 MAX_ASSEMBLY_BYTES = 4 * 2**20
-"""Bytes of a kernel's assembly text; Triton's largest attention kernels stay under 1 MiB."""
+"""Maximum bytes of a kernel's assembly text; Triton's largest attention kernels stay under 1 MiB."""
 
 Bytes = Annotated[int, Field(ge=0, le=MAX_BUFFER_BYTES)]
 BufferId = Annotated[int, Field(ge=0, lt=256)]
@@ -85,7 +85,7 @@ class View(WireModel):
 
     @property
     def end_bytes(self) -> int:
-        """First byte after the last element; the offset itself for an empty view."""
+        """Offset of the first byte after the last element; the view's own offset if it is empty."""
         if 0 in self.shape:
             return self.offset_bytes
         last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
@@ -138,7 +138,7 @@ Argument = Annotated[Pointer | Number, Field(discriminator="kind")]
 
 
 class Allocate(WireModel):
-    """Make a buffer; its content is undefined (and poisoned when judged)."""
+    """Allocate a buffer; its content is undefined, and poisoned when a kernel is judged."""
 
     op: Literal["allocate"] = "allocate"
     buffer: BufferId
@@ -169,9 +169,9 @@ class Copy(WireModel):
 class Launch(WireModel):
     """Start a kernel.
 
-    `arguments` are what the kernel's parameters receive, in order, without Triton's two scratch pointers.
-    `function`, `constants` and `parameters` say which jit function was launched and how; they explain the plan
-    and drive the interpreter, but are no part of its identity.
+    `arguments` are the kernel's arguments, in order, without Triton's two scratch pointers. `function`, `constants` and
+    `parameters` describe the launched jit function; they explain the plan and drive the interpreter, but are not part
+    of its identity.
     """
 
     op: Literal["launch"] = "launch"
@@ -188,16 +188,16 @@ Step = Annotated[Allocate | Fill | Copy | Launch, Field(discriminator="op")]
 
 
 def _buffers_of(step: Fill | Copy | Launch) -> set[int]:
-    # Told apart by their tags: asking for the class of a pydantic model takes ten times as long.
+    # By their tags: testing the class of a pydantic model takes ten times as long.
     if step.op == "launch":
         return {argument.buffer for argument in step.arguments if argument.kind == "pointer"}
     return {step.target.buffer} | ({step.source.buffer} if step.op == "copy" else set())
 
 
 _EXPLAINING: dict[str, Any] = {"shape": True, "steps": {"__all__": {"function", "parameters", "constants", "line"}}}
-# Fields of a plan that are no part of its identity.
+# Fields of a plan that are not part of its identity.
 _NOT_LAUNCHED = {"assembly", "num_stages", "max_registers"}
-# Fields of a kernel that its machine code has already answered: no part of a plan's identity.
+# Fields of a kernel that its machine code determines: not part of a plan's identity.
 
 
 class Kernel(WireModel):
@@ -217,7 +217,7 @@ class Kernel(WireModel):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the kernel as traced; the key that launches name it by."""
+        """SHA-256 of the kernel as traced; its key in launches."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
 
@@ -295,7 +295,7 @@ class Bundle(WireModel):
 
     `configuration` holds the autotune choice that made this variant (empty without autotune). `cubins` maps each
     kernel's digest to the SHA-256 of its machine code, filled in by the assembler; with it the bundle has an identity.
-    A bundle out of a recording has neither kernels nor steps: `recorded` is the identity of the one that was recorded.
+    A bundle from a recording has neither kernels nor steps: `recorded` is the identity of the recorded bundle.
     """
 
     target: str
@@ -323,14 +323,14 @@ class Bundle(WireModel):
 
     @property
     def benchmarks(self) -> tuple[Plan, ...]:
-        """The plans whose time counts."""
+        """The plans that are timed."""
         return tuple(plan for plan in self.plans if plan.shape.role is ShapeRole.BENCHMARK)
 
     def restricted(self, plans: Sequence[Plan]) -> "Bundle":
-        """Some of the plans alone, with the kernels that they launch.
+        """Return a bundle of some of the plans, with the kernels that they launch.
 
         Raises:
-            ValueError: If there is none.
+            ValueError: If `plans` is empty.
         """
         launched = {launch.kernel for plan in plans for launch in plan.launches}
         return Bundle(
@@ -343,10 +343,10 @@ class Bundle(WireModel):
         )
 
     def reduced(self) -> "Bundle":
-        """The plans of the benchmark shapes alone: what candidates are paced by.
+        """Return a bundle of the benchmark plans alone, as a pacer has.
 
         Raises:
-            ValueError: If no plan is one of a benchmark shape.
+            ValueError: If no plan is for a benchmark shape.
         """
         return self.restricted(self.benchmarks)
 
@@ -357,7 +357,7 @@ class Bundle(WireModel):
 
     @property
     def identity(self) -> str:
-        """SHA-256 over the plans' steps with machine code in place of kernels.
+        """SHA-256 of the plans' steps with machine code in place of kernels.
 
         Raises:
             ValueError: If a kernel is not assembled yet.
@@ -376,7 +376,7 @@ class Bundle(WireModel):
 
 
 def _plan_identity(plan: Plan, kernels: Mapping[str, object]) -> object:
-    """A plan with machine code in place of its kernels, without what only explains it."""
+    """Return a plan with machine code in place of its kernels, without fields that only explain it."""
     told = plan.model_dump(mode="json", exclude=_EXPLAINING)
     for step in told["steps"]:
         if step["op"] == "launch":

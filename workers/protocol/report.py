@@ -1,4 +1,4 @@
-"""Reports: what came back from a job, with readings, verdicts and where the figures come from."""
+"""Reports: results of jobs, with readings, verdicts and the provenance of figures."""
 
 from typing import Annotated, Literal
 
@@ -13,28 +13,28 @@ from workers.protocol.plan import Bundle
 from workers.protocol.trust import TrustGrounds
 
 REASON_CHARS = 2000
-"""Longest reason kept: enough for a compiler message, short enough for a prompt."""
+"""Maximum length of a reason: enough for a compiler message, short enough for a prompt."""
 
 MAX_SAMPLES = 1024
-"""Most samples of one side at one shape in a report: four times what the longest race takes."""
+"""Maximum number of samples of one side at one shape: four times those of the longest paired timing."""
 
 MOST_COUNTED = 10**60
-"""Largest number that a reading may be: more bytes than any plan can move, and a float still holds it."""
+"""Largest value of a reading: more bytes than any plan can move, and still within a float's range."""
 
 Reason = Annotated[str, Field(max_length=REASON_CHARS), AfterValidator(printable)]
-"""A reason. It may quote a candidate, and people read it in terminals, so it holds printable text alone."""
+"""A reason. It may quote a candidate, and is shown in terminals, so it holds only printable text."""
 Line = Annotated[int, Field(ge=1, le=10**6)]
 """Line number in a candidate's source."""
 Index = Annotated[int, Field(ge=0, lt=2**31)]
 """Position of a variant among those of its candidate."""
 Seconds = Annotated[float, Field(ge=0.0, le=1e6)]
-"""That a stage took; a million is more than any deadline."""
+"""Seconds of a stage; a million is more than any deadline."""
 Count = Annotated[int, Field(ge=0, le=MOST_COUNTED)]
 Rate = Annotated[float, Field(ge=0.0, le=MOST_COUNTED)]
 
 
 class LaunchReadings(WireModel):
-    """Raw facts of one launch of a plan, in the words and units of `Readings`; what a time is predicted from."""
+    """Raw facts of one launch of a plan, with the names and units of `Readings`; times are predicted from them."""
 
     programs: Count
     num_warps: Count
@@ -47,14 +47,14 @@ class LaunchReadings(WireModel):
     looped: dict[str, Count] = {}
     """The instructions in the innermost loops that access global memory."""
     turn_bytes: Count = 0
-    """Bytes that all programs access in one turn of those loops; 0 without any."""
+    """Bytes that all programs access in one iteration of those loops; 0 without loops."""
     operations: dict[str, Count] = {}
     """Operations of all programs on single elements, as the interpreter counts them: `matrix` (in units of the matrix
     unit's bfloat16 rate), `float`, and `special` such as exponentials. Empty if unknown."""
 
 
 class Readings(WireModel):
-    """Raw facts of one plan, compiled or measured. None where it is unknown. DESIGN's list, with units.
+    """Raw facts of one plan, compiled or measured. None where a fact is unknown. DESIGN's list, with units.
 
     Over several launches registers, shared memory and load width are those of the launch with the most programs;
     `launches`, `programs`, spills and `instructions` are sums.
@@ -76,18 +76,19 @@ class Readings(WireModel):
     bytes_required: Count | None = None
     """Inputs read once plus outputs written once, bytes."""
     bytes_moved: Count | None = None
-    """Bytes that launches load and store, masked lanes left out; None where unknown."""
+    """Bytes that launches load and store, without masked lanes; None if unknown."""
     persistent: bool | None = None
     instructions: dict[str, Count] = {}
     """Static instruction counts by class: see `workers.assembler`."""
     by_launch: tuple[LaunchReadings, ...] = ()
-    """The same of each launch, in order."""
+    """The readings of each launch, in order."""
     open_barriers: Count | None = None
-    """Shared-memory barriers that launches initialise and leave open: `docs/explanation/how-kernels-are-judged.md`."""
+    """Number of shared-memory barriers that launches initialise and leave open:
+    `docs/explanation/how-kernels-are-judged.md`."""
 
 
 class TracedVariant(WireModel):
-    """One variant out of a trace: a bundle with readings by plan, or the outcome that stopped it."""
+    """One variant from a trace: a bundle with readings by plan, or the outcome that stopped it."""
 
     index: Index
     outcome: Outcome
@@ -99,24 +100,24 @@ class TracedVariant(WireModel):
 
 
 class MutationEntry(WireModel):
-    """One answer that was held against an operator's checks before anybody searched for kernels.
+    """One answer that an operator's checks were tested with before a search.
 
     A wrong one is `killed` or has `survived`; it is `equivalent` if it equals the reference in float64 everywhere, and
-    `within_rounding` if it differs by less than the output's dtype can tell. Neither counts against the operator. A
-    right one has `passed` or is `rejected`. `untried` are those that the time did not suffice for.
+    `within_rounding` if it differs by less than the output's dtype can represent. Neither counts against the operator.
+    A right one has `passed` or is `rejected`. `untried` means that there was no time left.
     """
 
     name: Annotated[str, Field(max_length=160)]
     kind: Literal["trivial", "mutant", "honest"]
     verdict: Literal["killed", "survived", "equivalent", "within_rounding", "passed", "rejected", "untried"]
     check: str | None = None
-    """The check that failed first, by name."""
+    """Name of the check that failed first."""
     cases: int = 0
-    """Cases (a shape with a draw of inputs) that it was tried in. Mutants are let go at their first failure."""
+    """Number of cases (a shape with a draw of inputs) that it was tested in. A mutant's first failure ends its test."""
     failures: int = 0
-    """Cases in which a check failed."""
+    """Number of cases in which a check failed."""
     reason: Reason = ""
-    """Message of the check that failed an honest answer."""
+    """Message of the check that failed a right answer."""
 
 
 class MutationReport(WireModel):
@@ -154,7 +155,7 @@ class TraceReport(WireModel):
     variants: tuple[TracedVariant, ...] = ()
     graphs: tuple[Graph, ...] = ()
     draft: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] = ""
-    """A candidate that TorchInductor wrote. As hostile as any: the reference that it comes from is a stranger's."""
+    """A candidate that TorchInductor wrote. As untrusted as any: the reference that it comes from is untrusted."""
     gate: MutationReport | None = None
     """Mutation report of the operator; comes with its reference graphs."""
     stages_s: dict[str, Seconds] = {}
@@ -164,16 +165,16 @@ Times = Annotated[tuple[float, ...], Field(max_length=MAX_SAMPLES)]
 
 
 class Samples(WireModel):
-    """One race, sample by sample, in the order of its pairs: microseconds a call."""
+    """Samples of one paired timing, in the order of its pairs: microseconds per call."""
 
     candidate_us: Times
     other_us: Times
-    """Times of the pacer, or of the incumbent."""
+    """Times of the pacer or the incumbent."""
     calls: int
-    """Calls in each sample."""
+    """Number of calls in each sample."""
     clocks_mhz: Annotated[tuple[float, ...], Field(max_length=2 * MAX_SAMPLES)] = ()
     """SM clock before each sample: the candidate's in the order of its pairs, then the other's. Reports of protocol 1
-    have one a round, before its last sample."""
+    have one per round, before its last sample."""
 
 
 class ShapeResult(WireModel):
@@ -183,7 +184,7 @@ class ShapeResult(WireModel):
     readings: Readings | None = None
     pacer_us: float | None = None
     baselines_us: dict[str, float] = {}
-    """By name, such as `eager` or `max_autotune`; the best baseline is the one with the least time."""
+    """Times of baselines by name, such as `eager` or `max_autotune`; the best baseline has the least time."""
     mid_us: float | None = None
     low_us: float | None = None
     high_us: float | None = None
@@ -242,17 +243,17 @@ class Report(WireModel):
     """The grounds that `trust` follows from, by `workers.protocol.trust.label`."""
     seed: Annotated[str, Field(max_length=128)] | None = None
     """The secret that the inputs of checked runs were drawn from, hexadecimal: drawn for this job alone after the
-    bundle was frozen, and worth nothing once it is judged. None where jobs share secrets, as on cards, where expected
-    answers are worked out once for many."""
+    bundle was frozen, and useless once it is judged. None if jobs share secrets, as on cards, which compute expected
+    answers once for many jobs."""
     provenance: Provenance
     shapes: tuple[ShapeResult, ...] = ()
     speedup: Ratio | None = None
-    """Best baseline's time over the candidate's. The interval is joint over shapes, and covers the race against the
-    pacer as well as the baselines' own spread. None where there is no baseline; devices that do not measure leave it
-    out, and the service holds their times against the seed's."""
+    """Best baseline's time over the candidate's. The interval is joint over shapes, and covers the paired timing
+    against the pacer and the spread of the baselines. None without a baseline; devices that do not measure omit it, and
+    the service compares their times with the seed's."""
     rival: Ratio | None = None
-    """Incumbent's time over the challenger's, from a confirm against an incumbent: the two were raced side by side,
-    so that no baseline comes in. The interval is joint over shapes."""
+    """Incumbent's time over the challenger's, from a confirm against an incumbent: both were timed in pairs, without a
+    baseline. The interval is joint over shapes."""
     checks: tuple[CheckResult, ...] = ()
     stages_s: dict[str, Seconds] = {}
     controls: dict[str, float] = {}

@@ -1,24 +1,24 @@
-"""The survey of a machine: its answer to the question what it can do."""
+"""The survey of a machine: its abilities as a worker."""
 
 from workers.protocol.base import WireModel
 
 
 class CardSurvey(WireModel):
-    """One card, and whether what measuring needs works on it.
+    """One card, with tests of everything that measuring needs.
 
     Attributes:
-        number: What `cuda:N` calls it.
-        name: The driver's name of it.
-        device: Its hardware class, None if it is of none that we know.
+        number: Its number N in `cuda:N`.
+        name: Its name by the driver.
+        device: Its hardware class; None if it is unknown.
         capability: Compute capability, such as `9.0`.
-        memory_bytes: Size of its memory; None where the driver's tool does not tell.
+        memory_bytes: Size of its memory; None if the driver's tool does not report it.
         l2_bytes: Size of its L2 cache.
         clock_mhz: Highest clock of its SMs; None as above.
         memory_clock_mhz: Highest clock of its memory; None as above.
         driver: Version of the driver.
-        cuda: The newest CUDA that the driver can run.
-        sharing: Whether one process sees what another wrote to the card's memory: `works`, or what went wrong.
-        graphs: Whether a captured graph runs: `works`, or what went wrong.
+        cuda: Newest version of CUDA that the driver can run.
+        sharing: `works` if a process can read another's writes to the card's memory; else the error.
+        graphs: `works` if a captured graph runs; else the error.
     """
 
     number: int
@@ -44,10 +44,10 @@ class Survey(WireModel):
     """The abilities of one machine.
 
     Attributes:
-        jail: What its jail can provide, or why there is none.
-        versions: Of the tools that decide about verdicts and figures, by name.
+        jail: Layers of its sandbox, or the reason why there is none.
+        versions: Versions of the tools that decide verdicts and figures, by name.
         cards: Its cards.
-        no_card: Why there are none, or why they were not looked for.
+        no_card: Reason why there are none, or why they were not looked for.
     """
 
     jail: str

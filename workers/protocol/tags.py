@@ -1,4 +1,4 @@
-"""Tags: how compile-time values that JSON lacks travel as texts of a plan.
+"""Tags: encoding of compile-time values that JSON lacks as texts of a plan.
 
 A dtype of Triton's is `dtype:fp32`, one of torch's `torch:float32`, a jit function `function:name`. A text that would
 be read as one of these, or as a number, has `text:` in front, so that it comes back as the same text.
@@ -10,16 +10,16 @@ _TAGS = ("dtype", "torch", "function", "text")
 
 
 def tagged(tag: str, name: str) -> str:
-    """The text that stands for a dtype or a function of that name."""
+    """Return the text that encodes a dtype or a function of that name."""
     return f"{tag}:{name}"
 
 
 def escaped(text: str) -> str:
-    """The text that stands for a text."""
+    """Return the text that encodes a text."""
     return tagged("text", text) if text in NON_FINITE or untagged(text)[1] != text else text
 
 
 def untagged(text: str) -> tuple[str, str]:
-    """Split a text of a plan into its tag, `text` if it has none, and the name behind it."""
+    """Split a text of a plan into its tag (`text` if it has none) and the name after it."""
     tag, colon, name = text.partition(":")
     return (tag, name) if colon and tag in _TAGS else ("text", text)

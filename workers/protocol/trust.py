@@ -1,23 +1,23 @@
-"""Trust: what a host could guarantee when it judged, and the letter that this comes to."""
+"""Trust: the guarantees of a host that judged, and the letter that follows from them."""
 
 from workers.protocol.base import WireModel
 from workers.protocol.outcome import Trust
 
 FULL_JAIL = ("user", "mount", "pid", "net", "ipc", "readonly", "tmpfs", "dev", "proc", "seccomp")
-"""Layers of a full sandbox, as `workers.sandbox` names them. The layer `nobody` is for hosts that run as root alone."""
+"""Layers of a full sandbox, as `workers.sandbox` names them. The layer `nobody` is only for hosts that run as root."""
 
 
 class TrustGrounds(WireModel):
     """The grounds of a verdict, as far as its host could provide them. A host does not claim what it does not know.
 
     Attributes:
-        jail: Layers of the jail that plans were assembled in, and on `model` devices executed, such as `user+mount`.
-        replayed: Plans alone were executed: no host code of a candidate ran beside the clock.
-        measured: A card ran them. Without one the rest is not to be had.
-        exclusive: Nobody else used the card.
-        agreed: Independent looks at one time, clocks and planted controls, agreed.
+        jail: Layers of the sandbox that plans were assembled in, and on `model` devices executed, such as `user+mount`.
+        replayed: Only plans were executed: no host code of a candidate ran during timing.
+        measured: A card ran them. The remaining grounds need a card.
+        exclusive: No other process used the card.
+        agreed: Independent measurements of times agreed: clocks and controls.
         sanitised: A memory sanitiser found nothing.
-        seconded: Another card found the same.
+        seconded: Another card gave the same result.
         vouched: An admin trusts the host, or it is the service's own.
     """
 
@@ -32,10 +32,10 @@ class TrustGrounds(WireModel):
 
 
 def label(grounds: TrustGrounds) -> tuple[Trust, tuple[str, ...]]:
-    """The letter, and why it is none better: everything that is missing, in words, what weighs most first.
+    """Return the letter, and the reasons why it is not better, the weightiest first.
 
-    D: something else than plans was executed, or without a jail. C: no more than that, by a host that nobody vouches
-    for. B: vouched for, with something missing of what A takes, be it the card. A: nothing is missing.
+    D: something other than plans was executed, or there was no sandbox. C: an untrusted host. B: a trusted host, with a
+        ground of A missing, such as the card. A: nothing is missing.
     """
     layers = grounds.jail.split("+") if grounds.jail else []
     lacking = [layer for layer in FULL_JAIL if layer not in layers]

@@ -1,4 +1,4 @@
-"""Description of a plan in words: one line per step, for people who want to read before they trust."""
+"""Description of a plan in words: one line per step, for people who check a plan by reading."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -12,12 +12,12 @@ _UNITS = ("B", "KiB", "MiB", "GiB")
 
 
 def describe(bundle: Bundle, plan_index: int = 0, readings: Readings | None = None) -> list[str]:
-    """Say what one plan of a bundle will do.
+    """Describe what one plan of a bundle will do.
 
     Args:
         bundle: The plans and their kernels.
-        plan_index: Which plan.
-        readings: What the assembler found out about that plan, if it has.
+        plan_index: Index of the plan.
+        readings: Readings of that plan, if known.
 
     Raises:
         IndexError: If the bundle has no such plan.
@@ -31,7 +31,7 @@ def describe(bundle: Bundle, plan_index: int = 0, readings: Readings | None = No
 
 
 def describe_plan(plan: Plan, kernels: Mapping[str, Kernel]) -> list[str]:
-    """Say what a plan will do: its shape, its inputs, its steps in order, its outputs.
+    """Describe what a plan will do: its shape, its inputs, its steps in order, its outputs.
 
     Args:
         plan: The plan.
@@ -51,7 +51,7 @@ def describe_plan(plan: Plan, kernels: Mapping[str, Kernel]) -> list[str]:
 
 
 def describe_readings(readings: Readings) -> list[str]:
-    """Say what was read from a plan's machine code, leaving out what is unknown."""
+    """Describe the readings of a plan's machine code, without unknown ones."""
     facts = [
         (readings.registers, "{} registers a thread"),
         (readings.spill_bytes, "{} bytes spilled"),
@@ -139,12 +139,12 @@ def _value(value: bool | int | float | str | None) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text from a candidate without what could steer a terminal, in one line."""
+    """Return text from a candidate in one line, without control characters that a terminal would obey."""
     return printable(text).replace("\n", " ")
 
 
 def _bytes(count: int) -> str:
-    """A size in the largest unit that leaves at least one; exact bytes below 1 KiB."""
+    """Return a size in the largest unit with a value of at least one; exact bytes below 1 KiB."""
     power = 0
     while power + 1 < len(_UNITS) and count >= 1024 ** (power + 1):
         power += 1

@@ -70,7 +70,7 @@ async def test_landings_say_what_each_added(store: Store) -> None:
         await store.elites.offer(offer(search, candidate, objective, emitter=emitter))
     await store.elites.offer(offer(search, candidate, 0.5, emitter="llm", cell=7))
     cell = offer(search, candidate).cell
-    assert await store.attempts.landings(search, "llm") == [
+    assert await store.attempts.offers(search, "llm") == [
         OfferOutcome(candidate, DEVICE, cell, 0.5),
         OfferOutcome(candidate, DEVICE, cell, None),
         OfferOutcome(candidate, DEVICE, cell, 0.5),

@@ -44,7 +44,7 @@ async def test_an_elite_tells_by_which_protocol_it_was_judged(store: Store, subj
     versions = [elite.protocol_version for elite in await store.elites.list(subject[0], DEVICE, 1)]
     assert versions == [7, None]
     best = await store.elites.best(subject[0], DEVICE)
-    mark, _ = await store.views.marks(subject[0], DEVICE, 1, limit=2)
+    mark, _ = await store.views.top_elites(subject[0], DEVICE, 1, limit=2)
     assert best is not None and best.protocol_version == mark.protocol_version == 7
     (place,) = await store.views.places((subject[0], DEVICE, 1), AxisStride(5, 1), AxisStride(1, 1))
     assert place.mark.protocol_version == 7

@@ -40,15 +40,15 @@ async def test_names_come_by_pages(store: Store) -> None:
     assert [record.name for record in await store.operators.list(limit=2, after="rmsnorm")] == ["softmax"]
 
 
-async def test_the_gate_s_last_word_is_kept(store: Store) -> None:
+async def test_the_last_mutation_report_is_kept(store: Store) -> None:
     await store.operators.put("d1", "rmsnorm", "{}")
-    with pytest.raises(RecordNotFound, match="not tried"):
+    with pytest.raises(RecordNotFound, match="no mutation report yet"):
         await store.operators.mutation_report("d1")
     await store.operators.keep_mutation_report("d1", "untested", '{"verdict": "untested"}')
     await store.operators.keep_mutation_report("d1", "passed", '{"verdict": "passed"}')
-    gate = await store.operators.mutation_report("d1")
-    assert (gate.operator, gate.verdict, gate.document) == ("d1", "passed", '{"verdict": "passed"}')
-    assert await store.operators.mutation_reports_of(["d1", "d9"]) == {"d1": gate}
+    report = await store.operators.mutation_report("d1")
+    assert (report.operator, report.verdict, report.document) == ("d1", "passed", '{"verdict": "passed"}')
+    assert await store.operators.mutation_reports_of(["d1", "d9"]) == {"d1": report}
     assert await store.operators.mutation_reports_of([]) == {}
     with pytest.raises(RecordConflict):
         await store.operators.keep_mutation_report("d9", "passed", "{}")

@@ -83,7 +83,7 @@ async def test_history_and_accounts_are_those_of_the_new_grid(store: Store) -> N
     ]
     again = {entry.job: entry.offered_at for entry in await store.elites.history(search, DEVICE)}
     assert again.items() <= {entry.job: entry.offered_at for entry in old}.items()
-    gains = [landing.gain for landing in await store.attempts.landings(search, "tune")]
+    gains = [landing.gain for landing in await store.attempts.offers(search, "tune")]
     assert gains == pytest.approx([1.0, 0.9, 1.2, 0.1])
     assert (await store.elites.progress(search, DEVICE, 20)).emitters == tallied
 

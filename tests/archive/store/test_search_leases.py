@@ -98,12 +98,16 @@ async def test_a_take_over_waits_for_a_write_under_the_old_tenure(store: Store) 
 async def test_marks_tell_what_changed(store: Store) -> None:
     first, second = [await stored_search(store) for _ in range(2)]
     await stored_candidate(store, first.id)
-    marks = {mark.id: mark for mark in await store.search_leases.marks()}
-    assert (marks[first.id].in_flight, marks[second.id].in_flight, marks[first.id].owner) == (1, 0, "")
+    fingerprints = {fingerprint.id: fingerprint for fingerprint in await store.search_leases.fingerprints()}
+    assert (fingerprints[first.id].in_flight, fingerprints[second.id].in_flight, fingerprints[first.id].owner) == (
+        1,
+        0,
+        "",
+    )
     changed = await store.searches.change(second.id, evaluations=7)
     await store.searches.set_state(first.id, SearchState.STOPPED)
-    marks = {mark.id: mark for mark in await store.search_leases.marks()}
-    assert list(marks) == [second.id] and marks[second.id].updated_at == changed.updated_at
+    fingerprints = {fingerprint.id: fingerprint for fingerprint in await store.search_leases.fingerprints()}
+    assert list(fingerprints) == [second.id] and fingerprints[second.id].updated_at == changed.updated_at
 
 
 async def test_a_share_is_fair_among_those_who_live(store: Store) -> None:

@@ -18,10 +18,10 @@ async def test_marks_are_the_present_elites_best_first(store: Store) -> None:
     for cell, objective in ((2, 1.25), (0, 3.0)):
         await store.elites.offer(offer(search, candidate, objective, cell=cell))
     await store.elites.offer(offer(search, candidate, 9.0, cell=1, axes_version=2))
-    marks = await store.views.marks(search, DEVICE, 1, limit=9)
+    marks = await store.views.top_elites(search, DEVICE, 1, limit=9)
     assert [(mark.cell, mark.objective, mark.emitter) for mark in marks] == [(0, 3.0, "tune"), (2, 1.25, "tune")]
-    assert [mark.cell for mark in await store.views.marks(search, DEVICE, 1, limit=1)] == [0]
-    assert await store.views.marks(search, "h200", 1, limit=9) == []
+    assert [mark.cell for mark in await store.views.top_elites(search, DEVICE, 1, limit=1)] == [0]
+    assert await store.views.top_elites(search, "h200", 1, limit=9) == []
 
 
 async def test_places_hold_the_best_of_all_cells_that_fall_on_them(store: Store) -> None:

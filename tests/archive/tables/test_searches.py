@@ -35,7 +35,7 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "candidates.variants": lambda store, search, candidate: store.candidates.variants(candidate),
     "candidates.trials": lambda store, search, candidate: store.candidates.trials(search, "tune"),
     "candidates.latest": lambda store, search, candidate: store.candidates.latest(search, 9),
-    "candidates.had": lambda store, search, candidate: store.candidates.had(search, ["d", "e"]),
+    "candidates.known_digests": lambda store, search, candidate: store.candidates.known_digests(search, ["d", "e"]),
     "candidates.judge": lambda store, search, candidate: store.candidates.judge(candidate, "correct", "", None, 1.0),
     "candidates.save_trace": lambda store, search, candidate: store.candidates.save_trace(
         candidate, traced(new_variant())
@@ -84,7 +84,7 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "search_leases.renew": lambda store, search, candidate: store.search_leases.renew("you", 5.0),
     "search_leases.release": lambda store, search, candidate: store.search_leases.release("me", [search]),
     "search_leases.get": lambda store, search, candidate: store.search_leases.get(search),
-    "search_leases.marks": lambda store, search, candidate: store.search_leases.marks(),
+    "search_leases.fingerprints": lambda store, search, candidate: store.search_leases.fingerprints(),
     "elites.progress": lambda store, search, candidate: store.elites.progress(search, DEVICE, 12),
     **access.QUERIES,
     **prompting.QUERIES,
@@ -95,14 +95,14 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "attempts.equal": lambda store, search, candidate: store.attempts.equal(search, "d"),
     "attempts.pass_over": lambda store, search, candidate: store.attempts.pass_over(search, 3, "llm"),
     "attempts.of": lambda store, search, candidate: store.attempts.of(search, "tune"),
-    "attempts.landings": lambda store, search, candidate: store.attempts.landings(search, "tune"),
+    "attempts.offers": lambda store, search, candidate: store.attempts.offers(search, "tune"),
     "lineage.judged": lambda store, search, candidate: store.lineage.judged(search, after=3),
     "lineage.candidates": lambda store, search, candidate: store.lineage.candidates([candidate, "x"]),
     "lineage.reports": lambda store, search, candidate: store.lineage.reports([candidate, "x"]),
     "lineage.variants": lambda store, search, candidate: store.lineage.variants([candidate, "x"]),
     "lineage.readings": lambda store, search, candidate: store.lineage.readings(["a", "b"]),
     "lineage.exchanges": lambda store, search, candidate: exchanges_of(store, search),
-    "views.marks": lambda store, search, candidate: store.views.marks(search, DEVICE, 1, limit=9),
+    "views.top_elites": lambda store, search, candidate: store.views.top_elites(search, DEVICE, 1, limit=9),
     "views.places": lambda store, search, candidate: store.views.places(
         (search, DEVICE, 1), AxisStride(4, 3), AxisStride(1, 4), [(AxisStride(12, 2), 0)]
     ),

@@ -75,7 +75,7 @@ async def test_the_catalogue_can_be_told_from_the_rest(client: httpx.AsyncClient
 
 async def test_the_gate_s_result_is_shown_once_there_is_one(client: httpx.AsyncClient, service, filled) -> None:
     answer = await client.get("/operators/double/mutation-report")
-    assert (answer.status_code, "not tried" in answer.json()["detail"]) == (404, True)
+    assert (answer.status_code, "no mutation report yet" in answer.json()["detail"]) == (404, True)
     gate = MutationReport(verdict="passed", kill_rate=1.0)
     await service.coordinator.store.operators.keep_mutation_report(
         filled.search.operator, gate.verdict, gate.model_dump_json()

@@ -2,7 +2,7 @@
 
 from archive.records import EMPTY_CELL
 from service.evaluation.jobs import AGAIN, confirm_id, measure_id
-from service.evaluation.reports import addressed, is_unverified, last_words, record
+from service.evaluation.reports import addressed, is_unverified, latest_reports, record
 from tests.service import records
 from tests.service.evaluation.test_jobs import case
 from workers.protocol import Device, Outcome, Report, Trust
@@ -34,11 +34,11 @@ def test_a_report_goes_to_another_case_under_that_ones_job() -> None:
 def test_a_confirm_has_the_last_word_unless_it_got_lost() -> None:
     measured, wrong = report(), report("confirm", outcome=Outcome.WRONG_RESULT)
     lost, other = report("confirm", outcome=Outcome.WORKER_LOST), report(variant=1)
-    assert last_words([measured, other, wrong]) == [wrong, other]
-    assert last_words([measured, other, lost]) == [measured, other]
-    assert last_words([lost]) == [lost]
+    assert latest_reports([measured, other, wrong]) == [wrong, other]
+    assert latest_reports([measured, other, lost]) == [measured, other]
+    assert latest_reports([lost]) == [lost]
     elsewhere = report(device=Device.parse("h100"))
-    assert last_words([measured, elsewhere]) == [measured, elsewhere]
+    assert latest_reports([measured, elsewhere]) == [measured, elsewhere]
 
 
 def test_the_word_of_who_is_not_trusted_is_doubtful() -> None:

@@ -73,7 +73,7 @@ async def test_judging_that_took_long_enough_ends_a_search(bench: Workbench) -> 
     slow = {"stages_s": {"check": 1.5, "time": 0.5}}
     bench.answers.to = lambda job: plain(job) if job.kind == "trace" else plain(job).model_copy(update=slow)
     reason, judged = await ended(bench, {"device_seconds": 6})
-    assert "judging took" in reason and 3 <= judged < 15
+    assert "evaluations took" in reason and 3 <= judged < 15
 
 
 async def test_time_that_is_over_ends_a_search(bench: Workbench) -> None:

@@ -192,7 +192,7 @@ async def test_a_queue_that_lost_everything_costs_only_jobs_sent_again(bench: Wo
     in_flight = (await bench.store.candidates.count(search.id)).in_flight
     with redis.Redis.from_url(bench.redis_url) as client:
         client.flushall()
-    bench.evolution._doubt()  # as after a restart of the server
+    bench.evolution._suspect_losses()  # as after a restart of the server
     ended = await bench.run(search)
     assert in_flight > 0 and ended.state is SearchState.DONE
     candidates = await bench.store.candidates.list(search.id)

@@ -21,7 +21,7 @@ async def test_a_search_is_read_again_once_it_changed(tmp_path: Path, redis_url:
     await bench.store.searches.change(search.id, evaluations=77)
     await cache.look()
     assert (await cache.get(search.id)).evaluations == 77
-    assert cache.marks[search.id].state is SearchState.PREPARING
+    assert cache.fingerprints[search.id].state is SearchState.PREPARING
     await bench.close()
 
 
@@ -30,7 +30,7 @@ async def test_a_search_that_ended_is_still_found_and_an_unknown_one_is_not(tmp_
     search, cache = await bench.begin(), SearchCache(bench.store)
     await bench.store.searches.set_state(search.id, SearchState.STOPPED)
     await cache.look()
-    assert cache.marks == {} and (await cache.get(search.id)).state is SearchState.STOPPED
+    assert cache.fingerprints == {} and (await cache.get(search.id)).state is SearchState.STOPPED
     with pytest.raises(RecordNotFound):
         await cache.get("none")
     await bench.close()

@@ -128,7 +128,7 @@ def test_another_driver_measures_again(process, tmp_path):
     ("order", "reason"),
     [
         ("die", "status 3: CUDA error: no kernel image"),
-        ("babble", "what is no reply"),
+        ("babble", "invalid reply"),
         ("elsewhere", "other shapes"),
     ],
 )
@@ -150,9 +150,9 @@ def test_a_process_that_takes_too_long_is_ended(process, monkeypatch):
     assert time.monotonic() - started < 60
 
 
-def test_a_figure_that_cannot_be_kept_is_transient(process, tmp_path):
+def test_a_figure_that_cannot_be_stored_is_transient(process, tmp_path):
     (tmp_path / "baselines").touch()
-    with pytest.raises(BaselinesFailed, match="cannot be kept"):
+    with pytest.raises(BaselinesFailed, match="cannot be stored"):
         measure(process, pacer(LARGE), tmp_path)
 
 

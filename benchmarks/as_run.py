@@ -1,0 +1,317 @@
+"""Searches as a user runs them: `reef search OPERATOR --device DEVICE` with its defaults, in an empty data folder.
+
+    python -m benchmarks.as_run softmax --seconds 240 --out results
+    python -m benchmarks.as_run --quick --out results
+
+Rows are appended to `as_run.jsonl`, and `as_run.json` is written from all of them. `--quick` runs all five operators
+for 60 s each. `--label` names the state of the code that is measured, such as `before`. Times are read from the archive
+that the search leaves behind, so nothing runs beside it but samples of how busy the card and the cores are.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from sqlalchemy import Connection, create_engine, select
+
+from archive import tables
+from archive.records import Placement
+from benchmarks.figures import FigureRows, LineLog, Row, device_of
+from benchmarks.record import RESULTS
+from benchmarks.throughput import CardUtilisation, processor_ticks
+from service.settings import DATABASE_FILE
+from workers.protocol import Outcome, Report, Samples
+
+OPERATORS = ("softmax", "rmsnorm", "cross_entropy", "matmul", "attention")
+QUICK_S = 60
+MOMENTS_S = (60, 120, 240)
+"""Seconds since the command began at which the best kernel is noted."""
+EVALUATIONS = 1_000_000
+"""Maximum number of evaluations: more than any card judges before the stop rule ends the search."""
+PATIENCE_S = 900
+"""Seconds after the stop rule until a command that has not ended is given up."""
+SAMPLE_S = 0.5
+
+
+@dataclass
+class Utilisation:
+    """Samples of the machine while a command runs: per cent of the card, and ticks of the cores, with their times."""
+
+    card: list[tuple[float, float]] = field(default_factory=list)
+    ticks: list[tuple[float, int, int]] = field(default_factory=list)
+
+    def card_share(self, begin: float, end: float) -> float | None:
+        """Return the mean utilisation of the card between two times; None without samples."""
+        found = [percent for at, percent in self.card if begin <= at <= end]
+        return round(statistics.fmean(found) / 100, 3) if found else None
+
+    def core_share(self, begin: float, end: float) -> float | None:
+        """Return the share of all cores that worked between two times; None without samples."""
+        found = [(busy, total) for at, busy, total in self.ticks if begin <= at <= end]
+        if len(found) < 2 or found[-1][1] == found[0][1]:
+            return None
+        return round((found[-1][0] - found[0][0]) / (found[-1][1] - found[0][1]), 3)
+
+
+@contextmanager
+def sampled(card: int) -> Iterator[Utilisation]:
+    """Sample the machine until the block ends."""
+    found, over = Utilisation(), threading.Event()
+    with closing(CardUtilisation(card)) as gauge:
+
+        def look() -> None:
+            while not over.wait(SAMPLE_S):
+                now = time.time()
+                found.card += [(now, percent) for percent in gauge.taken()]
+                found.ticks.append((now, *processor_ticks()))
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        try:
+            yield found
+        finally:
+            over.set()
+            thread.join()
+
+
+@dataclass(frozen=True)
+class StoredReport:
+    """A report in the archive, with the time when it was stored."""
+
+    at: float
+    report: Report
+
+
+@dataclass(frozen=True)
+class StoredSearch:
+    """One search's rows of the archive; times are seconds since the epoch.
+
+    Attributes:
+        created: When it was submitted.
+        updated: When it ended.
+        state: Final state.
+        reason: Reason of the final state.
+        outcomes: Outcomes of its judged candidates.
+        reports: Its reports, oldest first.
+        bundles: Bundles of all traced variants, in the order of their candidates.
+        stages_s: Seconds by stage of each trace.
+        placements: Winning offers: time, objective and median speedup.
+    """
+
+    created: float
+    updated: float
+    state: str
+    reason: str
+    outcomes: tuple[str, ...]
+    reports: tuple[StoredReport, ...]
+    bundles: tuple[str, ...]
+    stages_s: tuple[Mapping[str, float], ...]
+    placements: tuple[tuple[float, float, float], ...]
+
+
+def read_search(path: Path) -> StoredSearch:
+    """Read the only search of an archive."""
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.connect() as connection:
+        search = connection.execute(select(tables.searches)).one()
+        candidates = connection.execute(select(tables.candidates).order_by(tables.candidates.c.ordinal)).all()
+        stored = select(tables.placements).order_by(tables.placements.c.seq)
+        won = [row for row in connection.execute(stored) if row.placement in (Placement.NEW, Placement.IMPROVED)]
+        found = StoredSearch(
+            created=_epoch(search.created_at),
+            updated=_epoch(search.updated_at),
+            state=search.state.value,
+            reason=search.reason,
+            outcomes=tuple(row.outcome for row in candidates if row.outcome),
+            reports=_reports(connection),
+            bundles=_bundles(connection),
+            stages_s=tuple(row.stages_s for row in candidates),
+            placements=tuple((_epoch(row.offered_at), row.objective, row.mid) for row in won),
+        )
+    engine.dispose()
+    return found
+
+
+def _reports(connection: Connection) -> tuple[StoredReport, ...]:
+    rows = connection.execute(select(tables.reports).order_by(tables.reports.c.seq))
+    return tuple(StoredReport(_epoch(row.created_at), Report.model_validate_json(row.document)) for row in rows)
+
+
+def _bundles(connection: Connection) -> tuple[str, ...]:
+    joined = tables.variants.join(tables.candidates, tables.candidates.c.id == tables.variants.c.candidate)
+    stored = select(tables.variants.c.bundle).select_from(joined)
+    rows = connection.execute(stored.order_by(tables.candidates.c.ordinal, tables.variants.c.index))
+    return tuple(row.bundle for row in rows if row.bundle)
+
+
+def _epoch(at: datetime) -> float:
+    return at.timestamp()
+
+
+def row_of(search: StoredSearch, begun: float, ended: float, use: Utilisation) -> Row:
+    """Compute the figures of one command.
+
+    Args:
+        search: The archive's rows.
+        begun: When the command began, seconds since the epoch.
+        ended: When it exited.
+        use: Samples of the machine.
+    """
+    measured = [each for each in search.reports if each.report.kind == "measure"]
+    if not measured:
+        return {"state": search.state, "reason": search.reason, "first_verdict_s": None, "whole_s": ended - begun}
+    first, last = measured[0].at, max(each.at for each in search.reports if each.report.kind != "final")
+    window = max(last - first, 1.0)
+    firsts = _first_times(measured)
+    related = [each.at for each in search.reports if each.report.speedup is not None]
+    known = len(search.bundles) - len(set(search.bundles))
+    kernels = {
+        kind: sum(_kernel_s(each.report) for each in search.reports if each.report.kind == kind) for kind in KINDS
+    }
+    return {
+        "state": search.state,
+        "reason": search.reason,
+        "first_verdict_s": round(first - begun, 1),
+        "first_elite_s": round(search.placements[0][0] - begun, 1) if search.placements else None,
+        "first_related_s": round(min(related) - begun, 1) if related else None,
+        "judged_per_h": round(len(firsts) / window * 3600),
+        "window_s": round(window, 1),
+        "judged": len(firsts),
+        "repeats": len(measured) - len(firsts),
+        "verdicts": dict(Counter(search.outcomes).most_common()),
+        "known_share": round(known / len(search.bundles), 3) if search.bundles else None,
+        "busy_share": {kind: round(seconds / window, 3) for kind, seconds in kernels.items()},
+        "card_share": use.card_share(first, last),
+        "core_share": use.core_share(first, last),
+        "jobs": dict(Counter(each.report.kind for each in search.reports)),
+        "stages_s": _stages(search),
+        "end_s": round(ended - last, 1),
+        "examined_s": round(
+            sum(sum(each.report.stages_s.values()) for each in search.reports if each.report.kind == "final"), 1
+        ),
+        "whole_s": round(ended - begun, 1),
+        "best": {str(moment): _best(search, begun + moment) for moment in MOMENTS_S} | {"end": _best(search, ended)},
+    }
+
+
+KINDS = ("measure", "confirm", "final")
+
+
+def _first_times(measured: Sequence[StoredReport]) -> dict[str, float]:
+    """Return the time of the first report on each bundle whose checks ran on the device."""
+    firsts: dict[str, float] = {}
+    for each in measured:
+        if each.report.checks or each.report.outcome is Outcome.CORRECT:
+            firsts.setdefault(each.report.bundle, each.at)
+    return firsts
+
+
+def _kernel_s(report: Report) -> float:
+    """Return the seconds that kernels ran in a report's timed samples, warm-ups and checked runs not counted."""
+    raced = [samples for shape in report.shapes for samples in (shape.samples, shape.rival_samples) if samples]
+    return sum(_sampled_us(samples) for samples in raced) / 1e6
+
+
+def _sampled_us(samples: Samples) -> float:
+    return samples.calls * (sum(samples.candidate_us) + sum(samples.other_us))
+
+
+def _stages(search: StoredSearch) -> dict[str, float]:
+    """Return the seconds spent by kind of job and stage, those below a second left out."""
+    spent: defaultdict[str, float] = defaultdict(float)
+    for each in search.reports:
+        for stage, seconds in each.report.stages_s.items():
+            spent[f"{each.report.kind} {stage}"] += seconds
+    for stages in search.stages_s:
+        for stage, seconds in stages.items():
+            spent[f"trace {stage}"] += seconds
+    return {name: round(seconds, 1) for name, seconds in sorted(spent.items()) if seconds >= 1}
+
+
+def _best(search: StoredSearch, until: float) -> float | None:
+    """Return the median speedup of the best elite placed until a time; None if there was none."""
+    placed = [(objective, mid) for at, objective, mid in search.placements if at <= until]
+    return round(max(placed)[1], 4) if placed else None
+
+
+def run(operator: str, options: argparse.Namespace, device: str) -> Row:
+    """Run one command, and return its figures."""
+    with tempfile.TemporaryDirectory() as folder, sampled(options.card) as use:
+        command = [sys.executable, "-m", "kernelreef", "search", operator, "--device", device]
+        command += ["--evaluations", str(EVALUATIONS), "--stop", f"seconds={options.seconds}", "--json"]
+        command += ["--out", f"{folder}/out", *options.extra]
+        environment = os.environ | {"REEF_DATA_DIR": folder}
+        begun = time.time()
+        try:
+            done = subprocess.run(
+                command,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=options.seconds + PATIENCE_S,
+                check=False,
+            )
+            status, said = done.returncode, done.stderr[-2000:]
+        except subprocess.TimeoutExpired as error:
+            status, said = -1, f"not ended after {error.timeout:g} s"
+        ended = time.time()
+        if options.logs is not None:
+            _keep_logs(Path(folder), options.logs / operator, said)
+        row: Row = {"operator": operator, "device": device, "label": options.label, "seconds": options.seconds}
+        path = Path(folder) / DATABASE_FILE
+        figures = row_of(read_search(path), begun, ended, use) if path.exists() else {"state": "none", "reason": said}
+        return {**row, **figures, "status": status}
+
+
+def _keep_logs(folder: Path, to: Path, said: str) -> None:
+    to.mkdir(parents=True, exist_ok=True)
+    (to / "stderr.txt").write_text(said)
+    for log in folder.glob("*.log"):
+        (to / log.name).write_text(log.read_text(errors="replace")[-200_000:])
+
+
+def main() -> None:
+    """Run the commands, and write their rows."""
+    options = _options()
+    device = options.device or device_of(options.card).name
+    figures = FigureRows(options.out, "as_run", options.card)
+    with closing(LineLog(options.out / "as_run.jsonl")) as lines:
+        for row in lines.rows:
+            figures.add(row, f"kept {row['operator']} {row['label']}")
+        for operator in options.operators or OPERATORS:
+            row = run(operator, options, device)
+            lines.add(row)
+            figures.add(row, json.dumps(row))
+
+
+def _options() -> argparse.Namespace:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("operators", nargs="*", help=f"names; all of {', '.join(OPERATORS)} if none")
+    options.add_argument("--seconds", type=int, default=240, help="of the stop rule")
+    options.add_argument("--quick", action="store_true", help=f"all operators, {QUICK_S} s each")
+    options.add_argument("--device", help="instead of the card's class, such as model:sm_90")
+    options.add_argument("--card", type=int, default=0)
+    options.add_argument("--label", default="", help="state of the code that is measured")
+    options.add_argument("--extra", nargs="*", default=[], help="more options of `reef search`, after --")
+    options.add_argument("--logs", type=Path, help="folder for the commands' logs")
+    options.add_argument("--out", type=Path, default=RESULTS, help="a folder")
+    chosen = options.parse_args()
+    if chosen.quick:
+        chosen.operators, chosen.seconds = list(OPERATORS), QUICK_S
+    return chosen
+
+
+if __name__ == "__main__":
+    main()
