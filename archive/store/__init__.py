@@ -21,6 +21,7 @@ from archive.store.engine import Database
 from archive.store.exchanges import ExchangeStore
 from archive.store.hints import HintStore
 from archive.store.idempotency import IdempotencyStore
+from archive.store.ids import IdStore
 from archive.store.lineage import LineageStore
 from archive.store.llm_budgets import BudgetStore
 from archive.store.migration import migrate
@@ -45,6 +46,7 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.ids = IdStore(database)
         self.operators = OperatorStore(database)
         self.searches = SearchStore(database)
         self.candidates = CandidateStore(database)

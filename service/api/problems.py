@@ -42,6 +42,7 @@ TITLES |= {
 }
 ARCHIVE_STATUS: Mapping[type[archive_errors.ArchiveError], int] = {
     archive_errors.RecordNotFound: 404,
+    archive_errors.AmbiguousId: 409,
     archive_errors.RecordConflict: 409,
     archive_errors.Unstorable: 422,
     archive_errors.UnreadableDump: 422,

@@ -13,6 +13,7 @@ import typer
 from rich.table import Table
 
 from archive.descriptors import DESCRIPTORS
+from archive.errors import AmbiguousId
 from archive.errors import RecordConflict as ArchiveConflict
 from archive.errors import RecordNotFound as Gone
 from archive.records import NewAuditRecord
@@ -107,10 +108,10 @@ async def _with_store(use: Callable[[Store], Awaitable[T]]) -> T:
 async def _rebinned(store: Store, search: str, names: Sequence[str]) -> RebinningResult:
     """Re-bin by the descriptors' present edges; a search that cannot be re-binned is an input error."""
     try:
-        known = await store.searches.get(search)
+        known = await store.searches.get(await store.ids.whole("search", search))
         axes = [DESCRIPTORS[name].axis for name in names or [axis.descriptor for axis in known.axes]]
-        return await store.rebinning.rebin(search, axes)
-    except (Gone, ArchiveConflict) as error:
+        return await store.rebinning.rebin(known.id, axes)
+    except (Gone, AmbiguousId, ArchiveConflict) as error:
         raise InvalidInput(str(error), "SEARCH") from error
 
 

@@ -66,7 +66,7 @@ def show(
     if as_json:
         emit_json(operator.model_dump(mode="json"))
         return
-    out.print(f"[bold]{operator.name}[/] {operator.digest[:16]}", highlight=False)
+    out.print(f"[bold]{operator.name}[/] {operator.digest[:12]}", highlight=False)
     for item in operator.given:
         out.print(f"  input  {item.name}: {item.dtype}[{', '.join(map(str, item.shape))}]", markup=False)
     for scalar in operator.scalars:

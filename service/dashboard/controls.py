@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from archive.records import SearchRecord
 from kernelreef.validation import invalid
-from service.api.dependencies import Caller, Id, Named, Running, needs
+from service.api.dependencies import Caller, Id, Named, Running, WholeId, needs
 from service.coordinator import Coordinator
 from service.dashboard.routing import Sent, pages, see_other
 from service.errors import InvalidInput, NotFound
@@ -54,7 +54,7 @@ async def pin(search: Named, running: Running, caller: Caller, sent: Sent) -> Re
 
 
 @router.post("/searches/{id}/pins/{pin}/remove", dependencies=[needs(Scope.STEER)])
-async def unpin(search: Named, pin: Id, running: Running) -> Response:
+async def unpin(search: Named, pin: WholeId, running: Running) -> Response:
     """Remove a pin."""
     await running.store.pins.remove(search.id, pin)
     return _back(search.id)
@@ -72,7 +72,7 @@ async def hint(search: Named, running: Running, caller: Caller, sent: Sent) -> R
 
 
 @router.post("/searches/{id}/hints/{hint}/remove", dependencies=[needs(Scope.STEER)])
-async def forget(search: Named, hint: Id, running: Running) -> Response:
+async def forget(search: Named, hint: WholeId, running: Running) -> Response:
     """Remove a hint."""
     await running.store.hints.remove(search.id, hint)
     return _back(search.id)
