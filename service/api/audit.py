@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from kernelreef.models import AuditEntry
-from service.api.dependencies import Running, needs, whole_id
+from service.api.dependencies import SHORT, Running, needs, whole_id
 from service.api.paging import Cursor, Limit, Page, decode_number, page
 from service.api.problems import PROBLEMS
 from service.security.scopes import Scope
