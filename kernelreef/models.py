@@ -75,7 +75,8 @@ class Axis(Resource):
 class Search(Resource):
     """A search. `operator` is the operator's name, `operator_digest` the exact one that was submitted.
 
-    `evaluations` is the maximum number of evaluations.
+    `evaluations` is the maximum number of evaluations. Only lists show `evaluated`, the number made so far, and `best`,
+    the largest objective per device with an elite.
     """
 
     former: ClassVar[Mapping[str, str]] = {"evaluations": "budget", "selection": "choosing"}
@@ -98,6 +99,8 @@ class Search(Resource):
     reason: str
     created_at: datetime
     updated_at: datetime
+    evaluated: int | None = None
+    best: Mapping[str, float] | None = None
 
 
 class Speedup(Resource):

@@ -16,6 +16,7 @@ from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
 from archive.errors import RecordConflict, RecordNotFound
 from archive.records import NewSearch, SearchRecord, SearchState
 from archive.store import Store
+from kernelreef.validation import nearest
 from service.embedded import EmbeddedServer
 from service.emitters import EMITTERS
 from service.emitters.llm.strategies import STRATEGIES
@@ -252,7 +253,9 @@ class Coordinator:
             return await find_operator(self.store, self._catalogue, request.operator)
         except NotFound as error:
             raise InvalidInput(
-                f"'{request.operator}' was not submitted, and is not one of: {', '.join(self._catalogue)}", "operator"
+                f"'{request.operator}' was not submitted, and is not one of: {', '.join(self._catalogue)}"
+                f"{nearest(request.operator, self._catalogue)}",
+                "operator",
             ) from error
 
     def _terms(self, request: SearchRequest) -> dict[str, Any] | None:
@@ -315,14 +318,17 @@ def _embedded(settings: Settings) -> EmbeddedServer:
 
 def _require_seed(operator: Operator) -> Operator:
     if not operator.seeds:
-        reason = f"'{operator.name}' has no seed kernel to start from; try `reef operators seed` to write one"
+        reason = (
+            f"'{operator.name}' has no seed kernel to start from; write one with `reef operators seed SPEC > seed.py` "
+            'and add seeds = ["seed.py"] to the spec'
+        )
         raise InvalidInput(reason, "operator.seeds")
     return operator
 
 
 def _known(name: str, table: Collection[str], field: str) -> None:
     if name not in table:
-        raise InvalidInput(f"'{name}' is not one of: {', '.join(table)}", field)
+        raise InvalidInput(f"'{name}' is not one of: {', '.join(table)}{nearest(name, table)}", field)
 
 
 def _devices(names: tuple[str, ...]) -> list[Device]:

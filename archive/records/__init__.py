@@ -56,6 +56,7 @@ from archive.records.views import (
     MapCell,
     Milestone,
     Relative,
+    SearchResult,
     SearchVersion,
 )
 from kernelreef.states import CandidateState, SearchState
@@ -115,6 +116,7 @@ __all__ = [
     "SearchFingerprint",
     "SearchLease",
     "SearchRecord",
+    "SearchResult",
     "SearchState",
     "SearchVersion",
     "SelectableElite",

@@ -38,8 +38,8 @@ def axis_of(axis: records.AxisRecord) -> models.Axis:
     )
 
 
-def search_of(search: records.SearchRecord) -> models.Search:
-    """Build a search without its reference graphs, which no client needs."""
+def search_of(search: records.SearchRecord, result: records.SearchResult | None = None) -> models.Search:
+    """Build a search without its reference graphs, which no client needs; in a list with its result so far."""
     return models.Search(
         id=search.id,
         operator=search.operator_name,
@@ -59,6 +59,8 @@ def search_of(search: records.SearchRecord) -> models.Search:
         reason=search.reason,
         created_at=search.created_at,
         updated_at=search.updated_at,
+        evaluated=result.evaluated if result else None,
+        best=result.best if result else None,
     )
 
 

@@ -10,6 +10,7 @@ from uuid6 import uuid7
 
 from archive.records import SearchRecord
 from archive.store.ids import ID_LENGTH, Kind
+from kernelreef.short_ids import SHORT_LENGTH
 from service.api.paging import ID
 from service.coordinator import Coordinator
 from service.errors import Forbidden, NotFound, Unauthenticated
@@ -18,7 +19,7 @@ from service.security.scopes import Scope
 
 GivenId = Annotated[str, Path(max_length=64, description="Id, a UUIDv7; or its last 6 characters or more.")]
 WholeId = Annotated[str, Path(pattern=f"^{ID.pattern}$", description="A UUIDv7.")]
-SHORT = r"^[0-9a-f-]{6,36}$"
+SHORT = rf"^[0-9a-f-]{{{SHORT_LENGTH},{ID_LENGTH}}}$"
 """Pattern of a short id: the end of a UUID, as pages and tables show it."""
 KINDS: Mapping[str, Kind] = {
     "searches": "search",
@@ -61,7 +62,7 @@ async def whole_id(running: Coordinator, kind: Kind, given: str) -> str:
         AmbiguousId: If it fits several.
     """
     if not (ID.fullmatch(given) if len(given) >= ID_LENGTH else re.fullmatch(SHORT, given)):
-        raise NotFound(f"there is no {kind} '{given}'; give its id, or the last 6 characters of it")
+        raise NotFound(f"there is no {kind} '{given}'; give its id, or the last {SHORT_LENGTH} characters of it")
     return await running.store.ids.whole(kind, given)
 
 

@@ -44,7 +44,8 @@ async def find(
     found = await running.store.searches.list(
         limit=limit + 1, before=decode_id(cursor), states=state, operator=operator
     )
-    return page(found, limit, lambda search: (search.id,), builders.search_of)
+    results = await running.store.views.results([search.id for search in found])
+    return page(found, limit, lambda search: (search.id,), lambda each: builders.search_of(each, results.get(each.id)))
 
 
 @router.get("/{id}", name=SHOW, dependencies=[needs(Scope.READ)])

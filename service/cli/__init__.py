@@ -27,6 +27,7 @@ COMMANDS = {
     "submit": CommandLocation(
         "service.cli.watch", "submit", "Start a search for SPEC and leave it to the coordinator."
     ),
+    "searches": CommandLocation("service.cli.searches", "searches", "List the searches."),
     "watch": CommandLocation("service.cli.watch", "watch", "Follow a search until it ends."),
     "pause": CommandLocation("service.cli.control", "pause", "Pause a search; jobs in flight still count."),
     "resume": CommandLocation("service.cli.control", "resume", "Resume a paused search."),

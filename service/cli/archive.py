@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
-from rich.table import Table
 
 from archive.descriptors import DESCRIPTORS
 from archive.errors import AmbiguousId
@@ -19,7 +18,7 @@ from archive.errors import RecordNotFound as Gone
 from archive.records import NewAuditRecord
 from archive.store import RebinningResult, Store
 from service.cli.connection import AsJson
-from service.cli.console import emit_json, err, out
+from service.cli.console import FoldedTable, emit_json, err, out
 from service.errors import InvalidInput
 from service.open_archive import open_archive
 from service.settings import Settings
@@ -127,7 +126,7 @@ def _count(rows: Mapping[str, int], done: str, *, as_json: bool) -> None:
     if as_json:
         emit_json(dict(rows))
         return
-    table = Table("table", f"rows {done}")
+    table = FoldedTable("table", f"rows {done}")
     for name, count in rows.items():
         table.add_row(name, str(count))
     out.print(table)

@@ -5,11 +5,21 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
 from rich.text import Text
 
 out = Console(soft_wrap=True)
 err = Console(stderr=True, soft_wrap=True)
+
+
+class FoldedTable(Table):
+    """Table whose cells continue on the next line where a terminal is narrow; none is cut."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for column in self.columns:
+            column.overflow = "fold"
+        return super().__rich_console__(console, options)
 
 
 def complain(detail: str, field: str | None = None) -> None:

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from kernelreef import AsyncReef
 from service.cli.connection import AsJson, OperatorSpec, Token, Url, reach
-from service.cli.console import emit_json, out
+from service.cli.console import FoldedTable, emit_json, out
 from service.cli.watch import operator_of
 from service.errors import InvalidInput, NotFound
 from service.evaluation.executor_client import LocalExecutor
@@ -44,7 +43,7 @@ def listing(
     if as_json:
         emit_json([operator.model_dump(mode="json") for operator in known])
         return
-    table = Table(title="Operators")
+    table = FoldedTable(title="Operators")
     for heading in ("name", "signature", "benchmark shapes", "seeds"):
         table.add_column(heading)
     for operator in known:
@@ -164,7 +163,7 @@ async def _admission(executor: LocalExecutor, operator: Operator) -> MutationRep
 
 
 def _print(gates: Mapping[str, MutationReport]) -> None:
-    table = Table(title="Mutation testing of the operators' checks")
+    table = FoldedTable(title="Mutation testing of the operators' checks")
     for heading in ("operator", "verdict", "trivial killed", "mutants killed", "right ones passed", "seconds"):
         table.add_column(heading)
     for name, gate in gates.items():

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from archive.store import Store, migrate
 from kernelreef.rooms import namesakes, other_owners
 from service.app import serve as run_service
 from service.cli.connection import AsJson, Token
-from service.cli.console import emit_json, err, out
+from service.cli.console import FoldedTable, emit_json, err, out
 from service.cli.token import show_token
 from service.embedded import EmbeddedServer
 from service.errors import InvalidInput, ServiceError
@@ -92,7 +91,7 @@ def doctor(as_json: AsJson = False) -> None:
     if as_json:
         emit_json(findings)
     else:
-        table = Table(title="Checks of this machine", show_header=False)
+        table = FoldedTable(title="Checks of this machine", show_header=False)
         for name, finding in findings.items():
             table.add_row(name, Text(finding))
         out.print(table)

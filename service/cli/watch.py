@@ -120,12 +120,16 @@ async def _watch(search: str, url: str | None, token: str | None, *, as_json: bo
 def asked_for(spec: str, problem: Path | None, options: SearchOptions) -> str | Operator:
     """Return the operator to submit: from a KernelBench problem, converted on this machine, or from SPEC.
 
+    A SPEC that ends in .py is a problem, too.
+
     Raises:
         InvalidInput: If both are missing, the file is not a spec, or the problem gives no operator with a seed.
         Unavailable: If the conversion failed.
     """
     if problem is not None:
-        return operator_of_file(problem, options["devices"][0])
+        return operator_of_file(problem, options["devices"][0], "--kernelbench")
+    if Path(spec).suffix == ".py":
+        return operator_of_file(Path(spec), options["devices"][0], "SPEC")
     if not spec:
         raise InvalidInput("name an operator: SPEC or --kernelbench FILE", "operator")
     return operator_of(spec)
@@ -138,7 +142,7 @@ def operator_of(spec: str) -> str | Operator:
         InvalidInput: If the file is not a spec.
     """
     here = Path(spec)
-    is_path = here.suffix in (".toml", ".json") or len(here.parts) > 1 or here.is_dir() or spec.startswith(".")
+    is_path = here.suffix in (".toml", ".json", ".py") or len(here.parts) > 1 or here.is_dir() or spec.startswith(".")
     return load_operator(spec) if is_path and spec not in catalogue_names() else spec
 
 

@@ -78,7 +78,9 @@ def _load(path: Path) -> Operator:
             return parse_operator(_mapping(json.loads(text)))
     except (tomllib.TOMLDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise InvalidInput(f"'{path}' is not valid {path.suffix[1:].upper()}: {error}", "spec") from None
-    raise InvalidInput(f"'{path}' is not a spec; give {SPEC_FILE}, or a .json file with the sources inline", "spec")
+    raise InvalidInput(
+        f"'{path}' is not a spec; give {SPEC_FILE}, its folder, or a .json file with the sources inline", "spec"
+    )
 
 
 def _mapping(document: object) -> Mapping[str, Any]:

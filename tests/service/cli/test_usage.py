@@ -34,7 +34,7 @@ def test_every_option_is_one_of_a_command() -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["serch"], "reef: no such command 'serch'; did you mean 'search', 'serve'?"),
+        (["serch"], "reef: no such command 'serch'; did you mean 'search'"),
         (
             ["search", "gelu", "--evaluations", "x"],
             "reef: --evaluations: must be a whole number, not 'x'; see reef search",
