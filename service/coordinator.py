@@ -4,10 +4,11 @@ Without settings everything is embedded: SQLite, a supervised Redis-protocol ser
 addresses given, the same code runs on PostgreSQL and Redis.
 """
 
+import asyncio
 import contextlib
 import functools
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
 
 from uuid6 import uuid7
@@ -23,7 +24,7 @@ from service.emitters.llm.strategies import STRATEGIES
 from service.errors import Conflict, InvalidInput, NotFound
 from service.events import EventBus, SearchChanged
 from service.fleet.capabilities import Capabilities
-from service.fleet.devices import require_judgeable
+from service.fleet.devices import DEVICES, choose_devices, local_cards, may_measure, names_card
 from service.fleet.missing_workers import describe_missing
 from service.fleet.pool import WorkerPool
 from service.fleet.remote_workers import RemoteWorkers, address_for_hosts
@@ -150,7 +151,7 @@ class Coordinator:
             InvalidInput: If a name or the operator is invalid; names the field.
         """
         operator = _require_seed(await self._resolve(request))
-        devices = _devices(request.devices)
+        devices = await _devices(request.devices, self.settings, self.capabilities)
         for name in request.emitters:
             _known(name, EMITTERS, "emitters")
         axes = request.axes or DEFAULT_AXES
@@ -203,8 +204,11 @@ class Coordinator:
         Raises:
             NotFound: If there is no such search.
             Conflict: If it is not paused.
+            InvalidInput: If it needs a card that no worker can have.
         """
-        prepared = await _prepared(self.store, await self._find(search_id))
+        search = await self._find(search_id)
+        await _devices(search.devices, self.settings, self.capabilities)
+        prepared = await _prepared(self.store, search)
         state = SearchState.RUNNING if prepared else SearchState.PREPARING
         return await self._move(search_id, state, (SearchState.PAUSED,))
 
@@ -253,8 +257,8 @@ class Coordinator:
             return await find_operator(self.store, self._catalogue, request.operator)
         except NotFound as error:
             raise InvalidInput(
-                f"'{request.operator}' was not submitted, and is not one of: {', '.join(self._catalogue)}"
-                f"{nearest(request.operator, self._catalogue)}",
+                f"there is no operator '{request.operator}'"
+                f"{nearest(request.operator, self._catalogue) or f'; known: {", ".join(self._catalogue)}'}",
                 "operator",
             ) from error
 
@@ -331,18 +335,18 @@ def _known(name: str, table: Collection[str], field: str) -> None:
         raise InvalidInput(f"'{name}' is not one of: {', '.join(table)}{nearest(name, table)}", field)
 
 
-def _devices(names: tuple[str, ...]) -> list[Device]:
-    """Parse and check a request's devices.
+async def _devices(names: Sequence[str], settings: Settings, capabilities: Capabilities) -> list[Device]:
+    """Read a request's devices.
 
     A search traces each candidate once, so its devices must share one target; a recording stands alone.
     """
-    try:
-        devices = [Device.parse(name) for name in names]
-    except ValueError as error:
-        raise InvalidInput(str(error), "devices") from error
+    own = settings.local_workers > 0
+    closed = own and settings.closed
+    matters = any(map(may_measure if closed else names_card, names))
+    cards = await asyncio.to_thread(local_cards) if own and matters else ()
+    served = await capabilities.devices() if matters else frozenset()
+    devices = choose_devices(names, cards=cards, served=served, closed=closed)
     targets = {device.traced_at for device in devices}
     if len(targets) != 1:
-        raise InvalidInput(f"a search has one target; these devices need {', '.join(sorted(targets))}", "devices")
-    for device in devices:
-        require_judgeable(device, "devices")
+        raise InvalidInput(f"a search has one target; these devices need {', '.join(sorted(targets))}", DEVICES)
     return devices

@@ -95,7 +95,8 @@ class SearchRequest(ReadsFormerNames):
 
     Attributes:
         operator: Name from the catalogue, or an operator spec in its JSON form, with sources inline.
-        devices: Devices to judge on, with an archive each. All share one compile target.
+        devices: Devices to judge on, with an archive each. All share one compile target. `cuda` is the one hardware
+            class of the service's workers.
         emitters: Emitters that propose candidates.
         axes: Descriptors that span the grid, in order; None for the default axes.
         evaluations: Maximum number of evaluations: proposed candidates without duplicates.

@@ -27,7 +27,9 @@ async def find(running: Running, cursor: Cursor = None, limit: Limit = 50) -> Pa
     living = {worker.id: worker for worker in await running.workers()}
     hosts = {host.id: host for host in await running.remote_workers.list()}
     ids = sorted(id for id in living.keys() | hosts.keys() if after is None or id > after[0])
-    return page(ids, limit, lambda id: (id,), lambda id: Worker.of(living.get(id), hosts.get(id)))
+    seen = {*(worker.device for worker in living.values()), *(host.device for host in hosts.values())}
+    unverified = await running.capabilities.unverified(filter(None, seen))
+    return page(ids, limit, lambda id: (id,), lambda id: Worker.of(living.get(id), hosts.get(id), unverified))
 
 
 @router.post("/join", status_code=status.HTTP_201_CREATED, dependencies=[needs(Scope.WORKER)])
@@ -75,4 +77,5 @@ async def trust(id: Id, running: Running, body: TrustRequest | None = None) -> W
 
 async def _shown(running: Running, host: RemoteWorker) -> Worker:
     living = {worker.id: worker for worker in await running.workers()}
-    return Worker.of(living.get(host.id), host)
+    unverified = await running.capabilities.unverified(filter(None, [host.device]))
+    return Worker.of(living.get(host.id), host, unverified)

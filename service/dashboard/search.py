@@ -245,7 +245,7 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
             view=view,
             map=draw(search, view, places, now, pins=[pin for pin in pins if pin.device == view.device]),
             provenance=said,
-            caption=in_words(view.device),
+            caption=in_words(view.device, relative_to(view.device, search)),
         ),
         draw_charts(search, view, milestones, here, spent),
         _emitters(search, view.device, here, await read_stats(running.store, search)),
@@ -300,7 +300,7 @@ def _status(
         best=best,
         progress=progress[view.device],
         provenance=provenance(view.device),
-        relative_to=relative_to(view.device),
+        relative_to=relative_to(view.device, search),
         missing_workers=tuple(missing_workers),
         tabs=tabs,
     )
