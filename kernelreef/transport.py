@@ -152,7 +152,7 @@ class RestTransport:
                     raise raised(answer)
                 yield answer
         except httpx.TransportError as error:
-            raise ServiceUnreachable(_described(self._http.base_url.host, error)) from error
+            raise ServiceUnreachable(_described(self._http.base_url, error)) from error
 
     async def _send(
         self, method: str, path: str, *, query: Mapping[str, object] | None = None, body: object = None
@@ -178,7 +178,7 @@ class RestTransport:
         try:
             answer = await self._http.request(method, path, headers=headers, params=_parameters(query), json=body)
         except httpx.TransportError as error:
-            raise ServiceUnreachable(_described(self._http.base_url.host, error)) from error
+            raise ServiceUnreachable(_described(self._http.base_url, error)) from error
         if answer.status_code >= 300:
             raise raised(answer)
         return answer
@@ -230,8 +230,8 @@ def _name(answer: httpx.Response) -> str:
     return said[1].lstrip(".") if said else "download"
 
 
-def _described(host: str, error: httpx.TransportError) -> str:
-    return f"{host} does not answer: {str(error) or type(error).__name__}"
+def _described(address: httpx.URL, error: httpx.TransportError) -> str:
+    return f"{address.netloc.decode()} does not answer: {str(error) or type(error).__name__}"
 
 
 def _again(error: Exception) -> bool | float:

@@ -256,11 +256,8 @@ class Coordinator:
         try:
             return await find_operator(self.store, self._catalogue, request.operator)
         except NotFound as error:
-            raise InvalidInput(
-                f"there is no operator '{request.operator}'"
-                f"{nearest(request.operator, self._catalogue) or f'; known: {", ".join(self._catalogue)}'}",
-                "operator",
-            ) from error
+            hint = nearest(request.operator, self._catalogue) or f"; known: {', '.join(self._catalogue)}"
+            raise InvalidInput(f"there is no operator '{request.operator}'{hint}", "operator") from error
 
     def _terms(self, request: SearchRequest) -> dict[str, Any] | None:
         """Check the LLM settings of a search, and return them as stored.

@@ -13,12 +13,14 @@ from kernelreef.validation import invalid
 from service.cli.console import complain, out
 from service.cli.lazy import CommandLocation, group_of
 from service.cli.usage import CLICK_ERROR, complain_of_usage, option_of
-from service.errors import ServiceError
+from service.errors import ServiceError, Unauthenticated
 from service.logs import configure
 from service.settings import Settings
 
 OUR_FAILURE = 1
 BAD_INPUT = 2
+TOKEN = "--token"
+"""Option that answers a refusal to an unknown caller."""
 SERVERS = ("serve", "worker")
 """Commands whose log goes to standard error; the others keep it for results and one line per error."""
 
@@ -107,7 +109,8 @@ def main() -> None:
         complain(problem.detail, f"REEF_{problem.field}".upper())
         sys.exit(BAD_INPUT)
     except ServiceError as error:
-        complain(error.detail.removeprefix(f"{error.field}: "), option_of(error.field))
+        field = TOKEN if isinstance(error, Unauthenticated) else option_of(error.field)
+        complain(error.detail.removeprefix(f"{error.field}: "), field)
         sys.exit(BAD_INPUT if error.status < 500 else OUR_FAILURE)
     except (ArchiveError, queue_unavailable()) as error:
         complain(str(error))
