@@ -48,7 +48,7 @@ def listing(
         table.add_column(heading)
     for operator in known:
         arguments = ", ".join([item.name for item in operator.inputs] + [scalar.name for scalar in operator.scalars])
-        shapes = "; ".join(",".join(f"{k}={v}" for k, v in shape.dims.items()) for shape in operator.shapes)
+        shapes = "\n".join(",".join(f"{k}={v}" for k, v in shape.dims.items()) for shape in operator.shapes)
         table.add_row(operator.name, f"{operator.entry}({arguments})", shapes, str(len(operator.seeds)))
     out.print(table)
 
