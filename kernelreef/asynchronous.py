@@ -15,7 +15,7 @@ from kernelreef import models, streams
 from kernelreef.models import Document
 from kernelreef.packages import Package
 from kernelreef.rooms import room
-from kernelreef.states import SearchState
+from kernelreef.states import CandidateState, SearchState
 from kernelreef.transport import TIMEOUT_S, RestTransport, at
 
 Kind = TypeVar("Kind")
@@ -36,17 +36,56 @@ class SearchOptions(TypedDict, total=False):
     llm: Mapping[str, JsonValue]
     stop: Mapping[str, JsonValue]
     selection: Mapping[str, bool]
+    name: str
+    tags: Sequence[str]
+    notes: str
 
 
 class SearchChanges(TypedDict, total=False):
-    """Changes to an open search; missing values stay as they are.
+    """Changes to a search; missing values stay as they are. Name, tags and notes can be changed after its end, too.
 
-    `stop` replaces all earlier rules; an empty mapping removes them.
+    `stop` and `tags` replace all that there were; empty ones remove them.
     """
 
     evaluations: int
     priority: int
     stop: Mapping[str, JsonValue]
+    name: str
+    tags: Sequence[str]
+    notes: str
+
+
+class SearchFilters(TypedDict, total=False):
+    """Conditions that listed searches meet, all of them, and their order.
+
+    `tag` is one tag or several; `owner` is a token's id, empty for the machine's own user; `text` is part of a search's
+    name, notes or operator name. `sort` is created, name, operator or best, with a minus sign for the reverse order.
+    """
+
+    state: Sequence[SearchState | str]
+    operator: str
+    device: str
+    owner: str
+    tag: str | Sequence[str]
+    text: str
+    sort: str
+
+
+class CandidateFilters(TypedDict, total=False):
+    """Conditions that listed candidates meet, all of them, and their order.
+
+    `cell` is a cell of `device` that they were offered to, by default of the first device. Without a cell, `device` is
+    one that they are correct on. `text` is part of the source, the note or the reason. `sort` is created or objective,
+    with a minus sign for the reverse order; sorted by their objective, they are those with one.
+    """
+
+    outcome: str
+    emitter: str
+    state: CandidateState | str
+    device: str
+    cell: int
+    text: str
+    sort: str
 
 
 class Connection(TypedDict, total=False):
@@ -104,11 +143,9 @@ class AsyncReef:
         """Return one search."""
         return await self.wire.read(models.Search, at("/searches/{}", id))
 
-    def searches(
-        self, *, state: Sequence[SearchState | str] = (), operator: str | None = None
-    ) -> AsyncIterator[models.Search]:
-        """Iterate over the searches, newest first."""
-        return self.wire.list(models.Search, "/searches", state=tuple(state), operator=operator)
+    def searches(self, **filters: Unpack[SearchFilters]) -> AsyncIterator[models.Search]:
+        """Iterate over the searches, newest first unless `sort` says otherwise."""
+        return self.wire.list(models.Search, "/searches", **filters)
 
     async def progress(self, search: str) -> models.Progress:
         """Return the progress of a search."""
@@ -127,8 +164,12 @@ class AsyncReef:
         return await self._steer(search, "stop")
 
     async def update(self, search: str, **changes: Unpack[SearchChanges]) -> models.Search:
-        """Change the evaluations, the priority (1 to 9) or the stop rules of an open search."""
+        """Change the evaluations, the priority (1 to 9) or the stop rules of an open search, or the labels of any."""
         return await self.wire.act(models.Search, "PATCH", at("/searches/{}", search), dict(changes))
+
+    async def delete(self, search: str) -> None:
+        """Delete an ended search with its candidates and results, for good."""
+        await self.wire.remove(at("/searches/{}", search))
 
     change = update
 
@@ -214,12 +255,9 @@ class AsyncReef:
         package.write(Path(folder))
         return package
 
-    def candidates(
-        self, search: str, *, outcome: str | None = None, emitter: str | None = None
-    ) -> AsyncIterator[models.CandidateSummary]:
-        """Iterate over the candidates of a search, newest first."""
-        address = at("/searches/{}/candidates", search)
-        return self.wire.list(models.CandidateSummary, address, outcome=outcome, emitter=emitter)
+    def candidates(self, search: str, **filters: Unpack[CandidateFilters]) -> AsyncIterator[models.CandidateSummary]:
+        """Iterate over the candidates of a search, newest first unless `sort` says otherwise."""
+        return self.wire.list(models.CandidateSummary, at("/searches/{}/candidates", search), **filters)
 
     async def candidate(self, id: str) -> models.Candidate:
         """Return one candidate: source, variants with their plans in words, and every report."""

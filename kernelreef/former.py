@@ -32,7 +32,10 @@ class ReadsFormerNames(BaseModel):
         # A serializer that adds fields would hide the schema of the others.
         schema = handler({name: part for name, part in core.items() if name != "serialization"})
         properties = handler.resolve_ref_schema(schema).get("properties", {})
-        properties.update({old: {**properties[new], "deprecated": True} for new, old in cls.former.items()})
+        for new, old in cls.former.items():
+            # A title of its own, because generators of clients name nested types by it; and no default to send.
+            shown = {name: value for name, value in properties[new].items() if name != "default"}
+            properties[old] = {**shown, "title": old.replace("_", " ").title(), "deprecated": True}
         return schema
 
 

@@ -75,8 +75,9 @@ class Axis(Resource):
 class Search(Resource):
     """A search. `operator` is the operator's name, `operator_digest` the exact one that was submitted.
 
-    `evaluations` is the maximum number of evaluations. Only lists show `evaluated`, the number made so far, and `best`,
-    the largest objective per device with an elite.
+    `evaluations` is the maximum number of evaluations. `name`, `tags` and `notes` are for people. `owner` is the id of
+    the token that submitted it; empty for the machine's own user. Only lists show `evaluated`, the number of
+    evaluations so far, and `best`, the largest objective per device with an elite.
     """
 
     former: ClassVar[Mapping[str, str]] = {"evaluations": "budget", "selection": "choosing"}
@@ -99,6 +100,10 @@ class Search(Resource):
     reason: str
     created_at: datetime
     updated_at: datetime
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    notes: str = ""
+    owner: str = ""
     evaluated: int | None = None
     best: Mapping[str, float] | None = None
 

@@ -11,10 +11,16 @@ from anyio.from_thread import start_blocking_portal
 from pydantic import BaseModel, JsonValue
 
 from kernelreef import models
-from kernelreef.asynchronous import AsyncReef, Connection, SearchChanges, SearchOptions
+from kernelreef.asynchronous import (
+    AsyncReef,
+    CandidateFilters,
+    Connection,
+    SearchChanges,
+    SearchFilters,
+    SearchOptions,
+)
 from kernelreef.models import Document
 from kernelreef.packages import Package
-from kernelreef.states import SearchState
 from kernelreef.streams import Event
 
 Taken = ParamSpec("Taken")
@@ -60,11 +66,9 @@ class Reef:
         """Return one search."""
         return self._call(self._reef.search, id)
 
-    def searches(
-        self, *, state: Sequence[SearchState | str] = (), operator: str | None = None
-    ) -> Iterator[models.Search]:
-        """Iterate over the searches, newest first."""
-        return self._each(self._reef.searches(state=state, operator=operator))
+    def searches(self, **filters: Unpack[SearchFilters]) -> Iterator[models.Search]:
+        """Iterate over the searches, newest first unless `sort` says otherwise."""
+        return self._each(self._reef.searches(**filters))
 
     def progress(self, search: str) -> models.Progress:
         """Return the progress of a search."""
@@ -83,8 +87,12 @@ class Reef:
         return self._call(self._reef.stop, search)
 
     def update(self, search: str, **changes: Unpack[SearchChanges]) -> models.Search:
-        """Change the evaluations, the priority (1 to 9) or the stop rules of an open search."""
+        """Change the evaluations, the priority (1 to 9) or the stop rules of an open search, or the labels of any."""
         return self._call(self._reef.update, search, **changes)
+
+    def delete(self, search: str) -> None:
+        """Delete an ended search with its candidates and results, for good."""
+        self._call(self._reef.delete, search)
 
     change = update
 
@@ -146,11 +154,9 @@ class Reef:
         """Write a search's fastest elites as an installable package. Traces them on this machine, which needs torch."""
         return self._call(self._reef.package, search, folder, device=device, backward=backward, name=name)
 
-    def candidates(
-        self, search: str, *, outcome: str | None = None, emitter: str | None = None
-    ) -> Iterator[models.CandidateSummary]:
-        """Iterate over the candidates of a search, newest first."""
-        return self._each(self._reef.candidates(search, outcome=outcome, emitter=emitter))
+    def candidates(self, search: str, **filters: Unpack[CandidateFilters]) -> Iterator[models.CandidateSummary]:
+        """Iterate over the candidates of a search, newest first unless `sort` says otherwise."""
+        return self._each(self._reef.candidates(search, **filters))
 
     def candidate(self, id: str) -> models.Candidate:
         """Return one candidate: source, variants with their plans in words, and every report."""

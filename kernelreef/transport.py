@@ -159,7 +159,9 @@ class RestTransport:
     ) -> httpx.Response:
         # The same key on every attempt, so that a repetition has no second effect.
         headers = {"Idempotency-Key": str(uuid4())} if method == "POST" else {}
-        chosen = {name: value for name, value in (query or {}).items() if value is not None and value != ()}
+        chosen = {
+            name: value for name, value in (query or {}).items() if value is not None and value != () and value != []
+        }
         async for attempt in stamina.retry_context(
             on=_again, attempts=self._attempts, timeout=None, wait_initial=WAIT_INITIAL_S, wait_max=WAIT_MOST_S
         ):

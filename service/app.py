@@ -15,6 +15,7 @@ from starlette.middleware import Middleware
 import service
 from archive.errors import RecordConflict
 from archive.store import Store
+from service.api import SOFTWARE_VERSION
 from service.api.audit_middleware import AuditRecorder
 from service.api.auth import AuthMiddleware
 from service.api.concurrency import ReaderLimit
@@ -22,7 +23,7 @@ from service.api.csrf import CsrfGuard
 from service.api.former_routes import FormerRoutes
 from service.api.idempotency import IdempotencyMiddleware
 from service.api.limits import BodyLimit, HeaderLimit
-from service.api.openapi import describe
+from service.api.openapi import describe, operation_id
 from service.api.problems import install
 from service.api.response_cache import ResponseCache
 from service.api.routing import routes
@@ -85,7 +86,8 @@ def create_app(settings: Settings, doors: AccessPolicy | None = None) -> FastAPI
     app = ReefApp(
         title="Kernelreef",
         description=service.__doc__ or "",
-        version="1",
+        version=SOFTWARE_VERSION,
+        generate_unique_id_function=operation_id,
         lifespan=lambda app: running(app, settings),
         docs_url=None,
         redoc_url=None,

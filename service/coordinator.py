@@ -50,6 +50,8 @@ HELD_OUT_BITS = 63
 """Bits of the seed that held-out shapes are drawn from. It is secret, so that no candidate is made for them."""
 NO_QUEUE = "redis://127.0.0.1:0"
 """Address without a server: the queue of a coordinator that only reads an embedded archive."""
+STORED_UNCHANGED = {"evaluations", "seed", "priority", "name", "tags", "notes"}
+"""Fields of a request that its search has as they are."""
 AXES_VERSION = 1
 """Version of the axes of new searches; raised when edges change."""
 
@@ -169,14 +171,12 @@ class Coordinator:
                 emitters=tuple(request.emitters),
                 axes=tuple(DESCRIPTORS[name].axis for name in axes),
                 axes_version=AXES_VERSION,
-                evaluations=request.evaluations,
-                seed=request.seed,
                 shapes=tuple(shape.model_dump(mode="json") for shape in shapes),
                 llm=terms,
                 stop=request.stop.model_dump(mode="json", exclude_none=True) if request.stop else None,
                 selection=request.selection.model_dump(mode="json"),
                 owner=owner,
-                priority=request.priority,
+                **request.model_dump(include=STORED_UNCHANGED),
             )
         )
         await self._evolution.search_leases.take(search.id)  # The next tick, within 0.1 s, starts it.

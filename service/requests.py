@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Discriminator,
@@ -20,6 +21,12 @@ from kernelreef.former import ReadsFormerNames
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1, max_length=16)]
+Label = Annotated[str, StringConstraints(strip_whitespace=True, max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
+SearchTag = Annotated[str, StringConstraints(min_length=1, max_length=40, pattern=r"^[^\s,\x00-\x1f\x7f]+$")]
+SearchTags = Annotated[
+    tuple[SearchTag, ...], Field(max_length=16), AfterValidator(lambda tags: tuple(dict.fromkeys(tags)))
+]
+Notes = Annotated[str, StringConstraints(strip_whitespace=True, max_length=4000)]
 
 
 def _form(operator: object) -> str | None:
@@ -105,6 +112,9 @@ class SearchRequest(ReadsFormerNames):
         llm: Language models to use and limits on their cost; None if no model may be asked.
         stop: Rules that end the search before its evaluations are used up.
         selection: Options that decide how proposals are chosen.
+        name: Name for people; it need not be unique.
+        tags: Words that the search is found by, without spaces or commas.
+        notes: Text about the search.
     """
 
     model_config = ConfigDict(
@@ -127,21 +137,29 @@ class SearchRequest(ReadsFormerNames):
     llm: LlmSettings | None = None
     stop: StopRules | None = None
     selection: Selection = Selection()
+    name: Label = ""
+    tags: SearchTags = ()
+    notes: Notes = ""
 
 
 class SearchChange(ReadsFormerNames):
-    """Changes to an open search. None keeps a value.
+    """Changes to a search. None keeps a value. Name, tags and notes can be changed after its end, too.
 
     Attributes:
         evaluations: Maximum number of evaluations, those already made included.
         priority: Share of turns and of candidates in flight, relative to its owner's other searches.
         stop: Rules that replace the present ones; an empty object leaves the evaluations as the only limit.
+        name: Name for people; empty for none.
+        tags: Tags that replace the present ones.
+        notes: Text that replaces the present notes.
     """
 
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
-        json_schema_extra={"examples": [{"evaluations": 400}, {"priority": 9}, {"stop": {"plateau": 50}}]},
+        json_schema_extra={
+            "examples": [{"evaluations": 400}, {"priority": 9}, {"stop": {"plateau": 50}}, {"tags": ["paper"]}]
+        },
     )
 
     former: ClassVar[Mapping[str, str]] = {"evaluations": "budget"}
@@ -149,12 +167,25 @@ class SearchChange(ReadsFormerNames):
     evaluations: int | None = Field(default=None, ge=1, le=1_000_000)
     priority: int | None = Field(default=None, ge=1, le=9)
     stop: StopRules | None = None
+    name: Label | None = None
+    tags: SearchTags | None = None
+    notes: Notes | None = None
 
     @model_validator(mode="after")
     def _of_something(self) -> Self:
-        if self.evaluations is None and self.priority is None and self.stop is None:
-            raise ValueError("name at least one change: the evaluations, the priority or the stop rules")
+        if not self.steers and not self.labels:
+            raise ValueError(f"name at least one change: {', '.join(type(self).model_fields)}")
         return self
+
+    @property
+    def steers(self) -> bool:
+        """True if the change concerns how the search goes on."""
+        return self.evaluations is not None or self.priority is not None or self.stop is not None
+
+    @property
+    def labels(self) -> bool:
+        """True if the name, the tags or the notes change."""
+        return self.name is not None or self.tags is not None or self.notes is not None
 
 
 class PinRequest(BaseModel):

@@ -21,7 +21,7 @@ def test_it_needs_neither_torch_nor_a_database_nor_a_framework() -> None:
 
 @pytest.mark.timeout(300)
 def test_the_page_s_examples_run(tmp_path: Path) -> None:
-    assert len(PARTS) == 5
+    assert len(PARTS) == 6
     with Served(tmp_path / "data", workers=1) as service:
         text = "\n".join(part.replace("http://127.0.0.1:8700", service.url) for part in PARTS)
         done = subprocess.run(

@@ -8,6 +8,14 @@ from archive.records.access import AuditRecord, IdempotencyRecord, NewAuditRecor
 from archive.records.attempts import Attempt, CandidateVerdict, OfferOutcome
 from archive.records.cells import EMPTY_CELL, EliteRecord, Offer, Placement, PlacementRecord, SelectableElite
 from archive.records.guidance import HintRecord, MutationReportRecord, NewHint, NewPin, PinRecord
+from archive.records.listings import (
+    CANDIDATE_SORTS,
+    SEARCH_SORTS,
+    CandidateFilter,
+    Listed,
+    SearchFilter,
+    SortKey,
+)
 from archive.records.prompts import (
     BudgetRecord,
     Charge,
@@ -63,8 +71,10 @@ from archive.records.views import (
 from kernelreef.states import CandidateState, SearchState
 
 __all__ = [
+    "CANDIDATE_SORTS",
     "EMPTY_CELL",
     "PRIORITY",
+    "SEARCH_SORTS",
     "SEED_EMITTER",
     "Attempt",
     "AuditRecord",
@@ -72,6 +82,7 @@ __all__ = [
     "AxisStride",
     "BudgetRecord",
     "BundleRecord",
+    "CandidateFilter",
     "CandidateRecord",
     "CandidateRow",
     "CandidateState",
@@ -86,6 +97,7 @@ __all__ = [
     "ExchangeSummary",
     "HintRecord",
     "IdempotencyRecord",
+    "Listed",
     "LlmReply",
     "MapCell",
     "MeasuredBaselines",
@@ -115,6 +127,7 @@ __all__ = [
     "RemoteWorkerState",
     "Retrace",
     "SearchCounts",
+    "SearchFilter",
     "SearchFingerprint",
     "SearchLease",
     "SearchRecord",
@@ -123,6 +136,7 @@ __all__ = [
     "SearchVersion",
     "SelectableElite",
     "SessionRecord",
+    "SortKey",
     "SpendingLimits",
     "StrategyStatsRecord",
     "TokenRecord",

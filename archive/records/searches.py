@@ -72,6 +72,9 @@ class NewSearch:
     llm: Mapping[str, Any] | None = None
     stop: Mapping[str, Any] | None = None
     selection: Mapping[str, Any] | None = None
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    notes: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +89,7 @@ class SearchRecord(NewSearch):
         emitters: Names from the emitter table.
         axes: The grid.
         axes_version: Number that grows when axes or edges change; part of an elite's key.
-        budget: Maximum number of evaluations; duplicates do not count.
+        evaluations: Maximum number of evaluations; duplicates do not count.
         seed: Seed of the proposals, never of input values.
         shapes: Benchmark, boundary and held-out shapes as JSON objects (`workers.protocol.Shape`).
         graphs: Reference graphs as JSON objects; empty until exported.
@@ -99,6 +102,9 @@ class SearchRecord(NewSearch):
         llm: Models it may ask, strategies and limits, as a JSON object; None if it asks none.
         stop: Stop rules, as a JSON object; None if only the budget ends it.
         selection: Selection settings, as a JSON object; None for the defaults.
+        name: Name for people; empty if it has none.
+        tags: Tags that it is found by, in the order given.
+        notes: Notes for people.
         baselines: Measured baselines by device. Objectives of a device that measures are over the pacer before its
             baselines are here, and over the best baseline from then on.
     """

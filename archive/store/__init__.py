@@ -23,6 +23,7 @@ from archive.store.hints import HintStore
 from archive.store.idempotency import IdempotencyStore
 from archive.store.ids import IdStore
 from archive.store.lineage import LineageStore
+from archive.store.listings import ListingStore
 from archive.store.llm_budgets import BudgetStore
 from archive.store.migration import migrate
 from archive.store.operators import OperatorStore
@@ -58,6 +59,7 @@ class Store:
         self.retraces = RetraceStore(database)
         self.retention = Retention(database)
         self.views = ViewStore(database)
+        self.listings = ListingStore(database)
         self.exchanges = ExchangeStore(database)
         self.attempts = AttemptStore(database)
         self.spending = BudgetStore(database)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Update, insert, select, update
+from sqlalchemy import Update, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.column_types import now
@@ -12,7 +12,7 @@ from archive.errors import RecordConflict, RecordNotFound
 from archive.records import MeasuredBaselines, NewSearch, SearchRecord, SearchState
 from archive.store.engine import Database, select_record
 from archive.store.search_leases import require_held
-from archive.tables import candidates, counters, elites, milestones, placements, searches
+from archive.tables import candidates, counters, elites, milestones, placements, search_tags, searches
 
 
 class SearchStore:
@@ -39,6 +39,7 @@ class SearchStore:
         )
         async with self._database.write() as connection:
             await connection.execute(insert(searches).values(vars(search)))
+            await _tag(connection, new.id, new.tags)
             await connection.execute(
                 insert(counters).values(search=new.id, proposals=0, candidates=0, evaluated=0, device_ms=0)
             )
@@ -147,33 +148,40 @@ class SearchStore:
             await _scale(connection, search, device, baselines)
         return True
 
-    # Last, because from here on `list` means this method.
-    async def list(
-        self,
-        *,
-        limit: int = 50,
-        before: str | None = None,
-        states: Collection[SearchState] = (),
-        operator: str | None = None,
-    ) -> list[SearchRecord]:
-        """Return searches, newest first.
+    async def label(
+        self, id: str, *, name: str | None = None, tags: Sequence[str] | None = None, notes: str | None = None
+    ) -> SearchRecord:
+        """Change a search's name, tags or notes, in whatever state it is; None keeps a value.
 
-        Args:
-            limit: Maximum number of searches.
-            before: Only those older than the search of this id.
-            states: Only those in one of these states; all if empty.
-            operator: Only those for operators of this name.
+        Raises:
+            RecordNotFound: If there is no such search.
         """
+        given = {"name": name, "tags": None if tags is None else tuple(dict.fromkeys(tags)), "notes": notes}
+        async with self._database.write() as connection:
+            await connection.execute(
+                _change(id).values({column: value for column, value in given.items() if value is not None})
+            )
+            search = await _get(connection, id)
+            if tags is not None:
+                await connection.execute(delete(search_tags).where(search_tags.c.search == id))
+                await _tag(connection, id, tags)
+        return search
+
+    # Last, because from here on `list` means this method.
+    async def list(self, *, limit: int = 50, states: Collection[SearchState] = ()) -> list[SearchRecord]:
+        """Return the newest searches; only those in one of `states` if any are given."""
         statement = select_record(searches, SearchRecord).order_by(searches.c.id.desc()).limit(limit)
-        if before is not None:
-            statement = statement.where(searches.c.id < before)
         if states:
             statement = statement.where(searches.c.state.in_(states))
-        if operator is not None:
-            statement = statement.where(searches.c.operator_name == operator)
         async with self._database.read() as connection:
             rows = (await connection.execute(statement)).all()
         return [SearchRecord(**row._asdict()) for row in rows]
+
+
+async def _tag(connection: AsyncConnection, id: str, tags: Sequence[str]) -> None:
+    if tags:
+        rows = [{"search": id, "tag": tag} for tag in dict.fromkeys(tags)]
+        await connection.execute(insert(search_tags), rows)
 
 
 async def _scale(connection: AsyncConnection, search: SearchRecord, device: str, by: MeasuredBaselines) -> None:

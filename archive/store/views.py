@@ -9,7 +9,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from archive.progress import PROPOSED
 from archive.records import (
     AxisStride,
-    CandidateRow,
     CandidateState,
     Documents,
     EliteSummary,
@@ -111,39 +110,6 @@ class ViewStore:
             statement = statement.where(milestones.c.evaluations % spacing == 0)
         async with self._database.read() as connection:
             return [Milestone(*row) for row in await connection.execute(statement)]
-
-    async def candidate_rows(
-        self,
-        search: str,
-        *,
-        limit: int = 50,
-        before: int | None = None,
-        outcome: str | None = None,
-        emitter: str | None = None,
-    ) -> list[CandidateRow]:
-        """Return a search's candidates without their sources, newest first.
-
-        Args:
-            search: Id of the search.
-            limit: Maximum number of candidates.
-            before: Only those of a smaller ordinal.
-            outcome: Only those with this outcome.
-            emitter: Only those of this emitter.
-        """
-        statement = (
-            select_record(candidates, CandidateRow)
-            .where(candidates.c.search == search)
-            .order_by(candidates.c.ordinal.desc())
-            .limit(limit)
-        )
-        if before is not None:
-            statement = statement.where(candidates.c.ordinal < before)
-        if outcome is not None:
-            statement = statement.where(candidates.c.outcome == outcome)
-        if emitter is not None:
-            statement = statement.where(candidates.c.emitter == emitter)
-        async with self._database.read() as connection:
-            return [CandidateRow(*row) for row in await connection.execute(statement)]
 
     async def results(self, ids: Collection[str]) -> dict[str, SearchResult]:
         """Return the results of searches, by id; unknown searches are left out."""

@@ -13,6 +13,7 @@ from archive.tables.retraces import retraces
 from archive.tables.schema import metadata
 from archive.tables.search_leases import coordinators, search_leases
 from archive.tables.searches import (
+    RANKED,
     UNFINISHED,
     bundles,
     candidate_parents,
@@ -22,12 +23,14 @@ from archive.tables.searches import (
     operators,
     placements,
     reports,
+    search_tags,
     searches,
     tallies,
     variants,
 )
 
 __all__ = [
+    "RANKED",
     "RESERVED",
     "UNFINISHED",
     "audit",
@@ -54,6 +57,7 @@ __all__ = [
     "reports",
     "retraces",
     "search_leases",
+    "search_tags",
     "searches",
     "sessions",
     "tallies",

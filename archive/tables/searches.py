@@ -21,6 +21,8 @@ from archive.tables.schema import metadata, sequence
 
 UNFINISHED = text("state <> 'judged'")
 """Condition of the partial index on candidates; queries must repeat it word for word for the index to be used."""
+RANKED = text("objective IS NOT NULL")
+"""Condition of the partial indexes by which candidates are sorted by their objective; likewise."""
 
 
 def _axes(parsed: list[dict[str, Any]]) -> tuple[AxisRecord, ...]:
@@ -34,7 +36,7 @@ def _baselines(parsed: dict[str, Any]) -> dict[str, MeasuredBaselines]:
 def _challenger() -> list[Column[Any]]:
     """Columns of an elite and its history about the offered candidate."""
     return [
-        Column("candidate", Text, ForeignKey("candidates.id"), nullable=False),
+        Column("candidate", Text, ForeignKey("candidates.id"), nullable=False, index=True),
         Column("variant", Integer, nullable=False),
         Column("bundle", Text, nullable=False),
         Column("job", Text, nullable=False),
@@ -80,8 +82,22 @@ searches = Table(
     Column("updated_at", TimestampColumn, nullable=False),
     Column("owner", Text, nullable=False, server_default=""),
     Column("priority", Integer, nullable=False, server_default=str(PRIORITY)),
+    Column("name", TextColumn, nullable=False, server_default=""),
+    Column("tags", JsonColumn(tuple), nullable=False, server_default="[]"),
+    Column("notes", TextColumn, nullable=False, server_default=""),
     Index(None, "state", "id"),
     Index(None, "operator_name", "id"),
+    Index(None, "owner", "id"),
+    Index(None, "name", "id"),
+)
+
+# Searches by tag; their own column has the same in their order.
+search_tags = Table(
+    "search_tags",
+    metadata,
+    Column("search", Text, ForeignKey("searches.id"), primary_key=True),
+    Column("tag", Text, primary_key=True),
+    Index(None, "tag", "search"),
 )
 
 # Separate from searches, whose rows are wide: SQLite would write the graphs again with every candidate.
@@ -132,6 +148,16 @@ candidates = Table(
     Index(None, "search", "emitter", "ordinal"),
     Index(None, "search", "outcome", "ordinal"),
     Index("ix_candidates_unfinished", "search", "ordinal", sqlite_where=UNFINISHED, postgresql_where=UNFINISHED),
+    Index("ix_candidates_ranked", "search", "objective", "ordinal", sqlite_where=RANKED, postgresql_where=RANKED),
+    Index(
+        "ix_candidates_ranked_emitter",
+        "search",
+        "emitter",
+        "objective",
+        "ordinal",
+        sqlite_where=RANKED,
+        postgresql_where=RANKED,
+    ),
 )
 
 # Candidates by parent; a candidate's own column has its parents in order. A parent may be unknown to the archive.
@@ -157,7 +183,7 @@ variants = Table(
     Column("candidate", Text, ForeignKey("candidates.id"), primary_key=True),
     Column("index", Integer, primary_key=True, autoincrement=False),
     Column("configuration", JsonColumn(dict), nullable=False),
-    Column("bundle", Text, ForeignKey("bundles.identity")),
+    Column("bundle", Text, ForeignKey("bundles.identity"), index=True),
     Column("outcome", Text),
     Column("reason", TextColumn, nullable=False),
     Column("line", Integer),
@@ -168,7 +194,7 @@ reports = Table(
     metadata,
     sequence(),
     Column("job", Text, nullable=False, unique=True),
-    Column("search", Text, ForeignKey("searches.id"), nullable=False),
+    Column("search", Text, ForeignKey("searches.id"), nullable=False, index=True),
     Column("candidate", Text, ForeignKey("candidates.id"), nullable=False),
     Column("variant", Integer, nullable=False),
     Column("bundle", Text, nullable=False),

@@ -1,15 +1,16 @@
 """Results of a search on one device: the grid with its elites, and the progress."""
 
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Response
 
 from archive.grid import Grid
-from archive.records import SearchRecord
+from archive.records import EliteRecord, SearchRecord, SortKey
 from kernelreef import models
 from service.api import builders
 from service.api.dependencies import Named, Running, needs
-from service.api.paging import Cursor, Limit, Page, decode, page
+from service.api.paging import Cursor, Limit, Page, decode_sorted, page, remaining
 from service.api.problems import PROBLEMS
 from service.errors import InvalidInput
 from service.evaluation.finalists import finalists
@@ -20,6 +21,14 @@ from workers.protocol import PROTOCOL_VERSION
 
 router = APIRouter(prefix="/searches/{id}", tags=["archives"], responses=PROBLEMS)
 
+EliteSort = Literal["-objective", "objective", "-cell", "cell", "-placed", "placed"]
+ELITE_SORTS: Mapping[str, tuple[Callable[[EliteRecord], SortKey], Sequence[type | tuple[type, ...]]]] = {
+    # Of equally good elites the one of the first cell is the best.
+    "objective": (lambda elite: (elite.objective, -elite.cell), ((int, float), int)),
+    "cell": (lambda elite: (elite.cell,), (int,)),
+    "placed": (lambda elite: (elite.placed_at.isoformat(), elite.cell), (str, int)),
+}
+"""Sort keys of elites with the types of their parts, by the names in `EliteSort`."""
 NOT_MODIFIED: dict[str, Any] = {"description": "The archive has not changed since the client read it"}
 
 
@@ -61,23 +70,27 @@ async def archive(
 
 @router.get("/elites", dependencies=[needs(Scope.READ)])
 async def elites(
-    search: Named, device: OnDevice, running: Running, cursor: Cursor = None, limit: Limit = 50
+    search: Named,
+    device: OnDevice,
+    running: Running,
+    sort: Annotated[EliteSort, Query(description="Order; a minus sign reverses it.")] = "-objective",
+    cursor: Cursor = None,
+    limit: Limit = 50,
 ) -> Page[models.Elite]:
-    """List the elites, best first, with the results of finalists."""
+    """List the elites, best first unless `sort` says otherwise, with the results of finalists."""
     grid = Grid(search.axes)
-    after = decode(cursor, (int, float), int)
-    ranked = sorted(
+    key, kinds = ELITE_SORTS[sort.removeprefix("-")]
+    ranked = remaining(
         await running.store.elites.list(search.id, device, search.axes_version),
-        key=lambda elite: (-elite.objective, elite.cell),
+        key,
+        decode_sorted(cursor, sort, kinds),
+        descending=sort.startswith("-"),
     )
-    if after is not None:
-        objective, cell = after
-        ranked = [elite for elite in ranked if (-elite.objective, elite.cell) > (-objective, cell)]
     stamps = await finalists(running.store, ranked[:limit])
     return page(
         ranked,
         limit,
-        lambda elite: (elite.objective, elite.cell),
+        lambda elite: (sort, *key(elite)),
         lambda elite: builders.elite_of(elite, grid, stamps.get(elite.job)),
     )
 

@@ -14,7 +14,7 @@ router = APIRouter(prefix="/audit", tags=["access"], responses=PROBLEMS, depende
 
 
 @router.get("")
-async def find(
+async def log(
     running: Running,
     token: Annotated[str | None, Query(pattern=SHORT, description="Only entries of one token.")] = None,
     cursor: Cursor = None,

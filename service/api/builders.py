@@ -59,6 +59,10 @@ def search_of(search: records.SearchRecord, result: records.SearchResult | None 
         reason=search.reason,
         created_at=search.created_at,
         updated_at=search.updated_at,
+        name=search.name,
+        tags=search.tags,
+        notes=search.notes,
+        owner=search.owner,
         evaluated=result.evaluated if result else None,
         best=result.best if result else None,
     )

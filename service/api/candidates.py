@@ -1,17 +1,18 @@
 """Candidates of a search, and one candidate in full."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 
+from archive import records
 from kernelreef import models
 from service.api import builders
 from service.api.dependencies import Id, Named, Running, needs
-from service.api.paging import Cursor, Limit, Page, decode_number, page
+from service.api.paging import Cursor, Limit, Page, decode_sorted, listed
 from service.api.problems import PROBLEMS
 from service.certificates.certifier import Certifier
 from service.certificates.document import Certificate
-from service.errors import NotFound
+from service.errors import InvalidInput, NotFound
 from service.evaluation.speedups import completed
 from service.security.scopes import Scope
 from workers.protocol import Bundle, Outcome, Report
@@ -22,20 +23,49 @@ EMITTER = r"^[a-z][a-z0-9_]{0,63}$"
 """Pattern of emitters' names."""
 
 
+CandidateSort = Literal["-created", "created", "-objective", "objective"]
+"""Orders of the list of candidates: by `CANDIDATE_SORTS`."""
+
+
+def filter_of(
+    search: Named,
+    outcome: Annotated[Outcome | None, Query(description="Only candidates with this outcome.")] = None,
+    emitter: Annotated[str | None, Query(pattern=EMITTER, description="Only candidates of this emitter.")] = None,
+    state: Annotated[records.CandidateState | None, Query(description="Only candidates in this state.")] = None,
+    device: Annotated[
+        str | None,
+        Query(max_length=64, description="Only with a correct variant on it; with `cell`, the device of the cell."),
+    ] = None,
+    cell: Annotated[int | None, Query(ge=0, lt=2**31, description="Only candidates offered to this cell.")] = None,
+    text: Annotated[
+        str | None, Query(min_length=1, max_length=200, description="Only with this text in source, note or reason.")
+    ] = None,
+) -> records.CandidateFilter:
+    """Read the filters of the list of candidates.
+
+    Raises:
+        InvalidInput: If the search does not use the device.
+    """
+    if device is not None and device not in search.devices:
+        raise InvalidInput(f"the devices of this search are: {', '.join(search.devices)}", "device")
+    if cell is not None:
+        device = device or search.devices[0]
+    return records.CandidateFilter(emitter, outcome, state, device, cell, text)
+
+
 @router.get("/searches/{id}/candidates", dependencies=[needs(Scope.READ)])
 async def find(
     search: Named,
     running: Running,
-    outcome: Annotated[Outcome | None, Query(description="Only candidates with this outcome.")] = None,
-    emitter: Annotated[str | None, Query(pattern=EMITTER, description="Only candidates of this emitter.")] = None,
+    where: Annotated[records.CandidateFilter, Depends(filter_of)],
+    sort: Annotated[CandidateSort, Query(description="Order; `objective`: only candidates with one.")] = "-created",
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[models.CandidateSummary]:
-    """List the candidates of a search, newest first."""
-    found = await running.store.views.candidate_rows(
-        search.id, limit=limit + 1, before=decode_number(cursor), outcome=outcome, emitter=emitter
-    )
-    return page(found, limit, lambda candidate: (candidate.ordinal,), models.CandidateSummary.model_validate)
+    """List candidates of a search, newest first unless `sort` says otherwise. A filtered page may hold few items."""
+    after = decode_sorted(cursor, sort, records.CANDIDATE_SORTS[sort.removeprefix("-")])
+    found = await running.store.listings.candidates(search.id, where, sort=sort, after=after, limit=limit)
+    return listed(found, sort, models.CandidateSummary.model_validate)
 
 
 @router.get("/candidates/{id}", dependencies=[needs(Scope.READ)])

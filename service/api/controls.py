@@ -5,7 +5,7 @@ from fastapi import APIRouter, status
 from kernelreef import models
 from service.api import builders
 from service.api.dependencies import Caller, Named, NewId, Running, WholeId, needs
-from service.api.paging import Cursor, Limit, Page, decode_id, page
+from service.api.paging import Cursor, Limit, Page, whole
 from service.api.problems import PROBLEMS
 from service.requests import HintRequest, PinRequest, SearchChange
 from service.scheduler import changes
@@ -16,16 +16,14 @@ router = APIRouter(prefix="/searches/{id}", tags=["steering"], responses=PROBLEM
 
 @router.patch("", dependencies=[needs(Scope.STEER)])
 async def change(body: SearchChange, search: Named, running: Running) -> models.Search:
-    """Change the number of evaluations, the priority or the stop rules of a search that has not ended."""
+    """Change the evaluations, the priority or the stop rules of an open search; name, tags and notes of any search."""
     return builders.search_of(await changes.change(running.store, running.events, search, body))
 
 
 @router.get("/pins", dependencies=[needs(Scope.READ)])
 async def pins(search: Named, running: Running, cursor: Cursor = None, limit: Limit = 50) -> Page[models.Pin]:
     """List the pins, oldest first."""
-    after = decode_id(cursor) or ""
-    found = [pin for pin in await running.store.pins.list(search.id) if pin.id > after]
-    return page(found, limit, lambda pin: (pin.id,), models.Pin.model_validate)
+    return whole(await running.store.pins.list(search.id), cursor, limit, lambda pin: pin.id, models.Pin.model_validate)
 
 
 @router.post("/pins", status_code=status.HTTP_201_CREATED, dependencies=[needs(Scope.STEER)])
@@ -43,9 +41,9 @@ async def unpin(search: Named, pin: WholeId, running: Running) -> None:
 @router.get("/hints", dependencies=[needs(Scope.READ)])
 async def hints(search: Named, running: Running, cursor: Cursor = None, limit: Limit = 50) -> Page[models.Hint]:
     """List the hints for the LLMs that write candidates, oldest first."""
-    after = decode_id(cursor) or ""
-    found = [hint for hint in await running.store.hints.list(search.id) if hint.id > after]
-    return page(found, limit, lambda hint: (hint.id,), models.Hint.model_validate)
+    return whole(
+        await running.store.hints.list(search.id), cursor, limit, lambda hint: hint.id, models.Hint.model_validate
+    )
 
 
 @router.post("/hints", status_code=status.HTTP_201_CREATED, dependencies=[needs(Scope.STEER)])

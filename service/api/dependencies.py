@@ -1,11 +1,14 @@
-"""Dependencies of routes: the coordinator, the caller, validated ids and required scopes."""
+"""Dependencies of routes: the coordinator, the caller, validated ids, known parameters and required scopes."""
 
+import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Path, Request, params
+from fastapi.dependencies.models import Dependant
+from fastapi.exceptions import RequestValidationError
 from uuid6 import uuid7
 
 from archive.records import SearchRecord
@@ -126,3 +129,34 @@ class RequireScope:
 def needs(scope: Scope) -> params.Depends:
     """Require a scope for a route: `dependencies=[needs(Scope.READ)]`."""
     return params.Depends(RequireScope(scope))
+
+
+async def require_known_parameters(request: Request) -> None:
+    """Refuse query parameters that a route does not have: a misspelt filter would be ignored without a word.
+
+    Raises:
+        RequestValidationError: If there are such parameters; it names the most similar one that the route has.
+    """
+    known = sorted(_query_parameters(request.scope["route"].dependant))
+    unknown = [name for name in dict.fromkeys(request.query_params) if name not in known]
+    if unknown:
+        told = ((name, _unknown(name, known)) for name in unknown)
+        raise RequestValidationError(
+            [{"type": "unknown_parameter", "loc": ("query", name), "msg": said} for name, said in told]
+        )
+
+
+def _query_parameters(dependant: Dependant) -> Iterator[str]:
+    """Yield the names of a route's query parameters, those of its dependencies included."""
+    for field in dependant.query_params:
+        yield field.alias
+    for each in dependant.dependencies:
+        yield from _query_parameters(each)
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    if not known:
+        return "this address takes no parameters"
+    similar = difflib.get_close_matches(name, known, n=1)
+    help = f"did you mean '{similar[0]}'?" if similar else f"this address takes {', '.join(known)}"
+    return f"there is no such parameter; {help}"

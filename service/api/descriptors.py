@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from archive.descriptors import DESCRIPTORS, Descriptor
 from service.api.dependencies import needs
+from service.api.paging import Cursor, Limit, Page, whole
 from service.api.problems import PROBLEMS
 from service.security.scopes import Scope
 
@@ -35,6 +36,6 @@ class AxisDescription(BaseModel):
 
 
 @router.get("/descriptors", dependencies=[needs(Scope.READ)])
-async def find() -> list[AxisDescription]:
-    """List the descriptors that can be axes of a grid."""
-    return [AxisDescription.of(descriptor) for descriptor in DESCRIPTORS.values()]
+async def find(cursor: Cursor = None, limit: Limit = 50) -> Page[AxisDescription]:
+    """List the descriptors that can be axes of a grid, by name."""
+    return whole(DESCRIPTORS.values(), cursor, limit, lambda descriptor: descriptor.name, AxisDescription.of)

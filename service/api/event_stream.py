@@ -1,7 +1,7 @@
 """Server-sent events of a search, resumable as far back as this process remembers."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header
 from fastapi.sse import EventSourceResponse, ServerSentEvent
@@ -14,7 +14,12 @@ from service.security.scopes import Scope
 
 router = APIRouter(prefix="/searches/{id}", tags=["searches"], responses=PROBLEMS)
 
-
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Server-sent events, each with a JSON object as its data: see docs/reference/rest.md.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    }
+}
 _DOCUMENT = TypeAdapter(PublishedEvent)
 
 
@@ -24,7 +29,7 @@ def _sent(announcement: PublishedEvent) -> ServerSentEvent:
     return ServerSentEvent(id=announcement.id, event=announcement.event.kind, data=data)
 
 
-@router.get("/events", response_class=EventSourceResponse, dependencies=[needs(Scope.READ)])
+@router.get("/events", response_class=EventSourceResponse, responses=STREAM, dependencies=[needs(Scope.READ)])
 async def events(
     search: Named, running: Running, last_event_id: Annotated[str | None, Header(max_length=64)] = None
 ) -> AsyncIterator[ServerSentEvent]:

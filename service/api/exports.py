@@ -27,7 +27,7 @@ Cell = Annotated[int, Path(ge=0, lt=2**31, description="Number of a cell.")]
 
 
 @router.get("/export", response_class=Response, responses=ZIP, dependencies=[needs(Scope.READ)])
-async def archive(search: Named, running: Running) -> StreamingResponse:
+async def download(search: Named, running: Running) -> StreamingResponse:
     """Stream a zip file: all elites with source, configuration, report and plans, the operator's spec, a manifest."""
     parts: AsyncIterator[bytes] = export(running.store, search)
     name = f"{search.operator_name}_{search.id}.zip"

@@ -1,17 +1,19 @@
-"""Liveness, readiness and metrics."""
+"""Liveness, readiness, version and metrics."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
 from pydantic import BaseModel
 
 from archive.records import SearchState
+from service.api import SOFTWARE_VERSION, VERSION_PREFIX
 from service.api.dependencies import Running, needs
 from service.api.problems import PROBLEMS
 from service.coordinator import Coordinator
 from service.metrics import METRICS
 from service.security.scopes import Scope
+from workers.protocol import PROTOCOL_VERSION
 
 router = APIRouter(tags=["health"], responses=PROBLEMS)
 
@@ -19,6 +21,8 @@ OPEN = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
 """States of counted searches; there are only a few open searches, while ended ones grow without bound."""
 MOST_OPEN = 1000
 """Maximum number of open searches read for a scrape."""
+
+EXPOSITION: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 
 
 class Health(BaseModel):
@@ -41,7 +45,21 @@ async def ready(running: Running) -> Health:
     return Health()
 
 
-@router.get("/metrics", response_class=Response, dependencies=[needs(Scope.READ)])
+class ServiceVersion(BaseModel):
+    """Versions of the software, of the interface (the prefix of its paths), and of the jobs that workers exchange."""
+
+    version: str = SOFTWARE_VERSION
+    api: str = VERSION_PREFIX.rpartition("/")[2]
+    protocol_version: int = PROTOCOL_VERSION
+
+
+@router.get("/version", dependencies=[needs(Scope.READ)])
+async def version() -> ServiceVersion:
+    """Return the versions of software, interface and worker protocol."""
+    return ServiceVersion()
+
+
+@router.get("/metrics", response_class=Response, responses=EXPOSITION, dependencies=[needs(Scope.READ)])
 async def metrics(running: Running) -> Response:
     """Return present gauges, and counters since the start, in the Prometheus text format."""
     scraped = generate_latest(await _gauges(running)) + generate_latest(METRICS.registry)

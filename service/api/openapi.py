@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastapi.dependencies.models import Dependant
-from fastapi.routing import iter_route_contexts
+from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.routing import BaseRoute
 
 from service.api.auth import OPEN
@@ -45,6 +45,11 @@ def stated(routes: Sequence[BaseRoute]) -> Iterator[RouteRequirements]:
             yield RouteRequirements(method, route.path_format or "", scopes[0] if scopes else None)
 
 
+def operation_id(route: APIRoute) -> str:
+    """Name a route for the document: generators of clients name functions by it, such as `searches_submit`."""
+    return "_".join([*map(str, route.tags[:1]), route.name])
+
+
 def describe(document: dict[str, Any], routes: Sequence[BaseRoute]) -> None:
     """Add examples, the problem schema, the ways to authenticate, and the scope that each route requires."""
     components = document["components"]
@@ -56,6 +61,8 @@ def describe(document: dict[str, Any], routes: Sequence[BaseRoute]) -> None:
     for route in stated(routes):
         operation = document["paths"].get(route.path, {}).get(route.method.lower())
         if operation is not None:
+            for content in operation["responses"].get("200", {}).get("content", {}).values():
+                content.pop("itemSchema", None)  # A field of OpenAPI 3.2.
             scopes = [route.scope.value] if route.scope else []
             operation["security"] = [] if route.path in OPEN else [{name: scopes} for name in SCHEMES]
 

@@ -72,7 +72,7 @@ async def show(name: Name, running: Running) -> Operator:
 
 
 @router.get("/{name}/mutation-report", dependencies=[needs(Scope.READ)])
-async def gate(name: Name, running: Running) -> builders.MutationResult:
+async def mutation_report(name: Name, running: Running) -> builders.MutationResult:
     """Return the mutation report of the last search: results for trivial answers, mutants and right answers."""
     operator = await find_operator(running.store, running.operators(), name)
     try:

@@ -7,12 +7,13 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, Generic, TypeVar
 
 from fastapi import Query
 from pydantic import BaseModel
 
+from archive.records import Listed, SortKey
 from service.errors import InvalidInput
 from service.security.storable_text import UNKEPT
 
@@ -79,6 +80,59 @@ def page(
     shown = items[:limit]
     more = len(items) > limit
     return Page(items=[show(item) for item in shown], next=encode(key(shown[-1])) if more else None)
+
+
+def decode_sorted(cursor: str | None, sort: str, kinds: Sequence[type | tuple[type, ...]]) -> SortKey | None:
+    """Return the sort key in a cursor of a list that can be sorted; None without a cursor.
+
+    Args:
+        cursor: Cursor from a client.
+        sort: Order of the list.
+        kinds: Types of the sort key's parts.
+
+    Raises:
+        InvalidInput: If the cursor is not one of ours, or belongs to another order.
+    """
+    key = decode(cursor, str, *kinds)
+    if key is None:
+        return None
+    if key[0] != sort:
+        raise InvalidInput(f"the cursor belongs to the list sorted by '{key[0]}'; keep `sort` on all pages", "cursor")
+    return tuple(key[1:])
+
+
+def listed(found: Listed[Item], sort: str, show: Callable[[Item], Shown]) -> Page[Shown]:
+    """Make a page of a list that can be sorted."""
+    following = None if found.after is None else encode((sort, *found.after))
+    return Page(items=[show(item) for item in found.items], next=following)
+
+
+def remaining(
+    items: Iterable[Item], key: Callable[[Item], SortKey], after: Sequence[Any] | None, *, descending: bool = False
+) -> list[Item]:
+    """Sort all items of a list, and return those behind a sort key."""
+    ordered = sorted(items, key=key, reverse=descending)
+    if after is None:
+        return ordered
+    last = tuple(after)
+    return [item for item in ordered if (key(item) < last if descending else key(item) > last)]
+
+
+def whole(
+    items: Iterable[Item],
+    cursor: str | None,
+    limit: int,
+    name: Callable[[Item], str],
+    show: Callable[[Item], Shown],
+) -> Page[Shown]:
+    """Make a page of a short list, which is read as a whole: its items by name.
+
+    Raises:
+        InvalidInput: If the cursor is not one of ours.
+    """
+    return page(
+        remaining(items, lambda item: (name(item),), decode(cursor, str)), limit, lambda item: (name(item),), show
+    )
 
 
 def decode_number(cursor: str | None) -> int | None:

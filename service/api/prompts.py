@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Query
 
 from archive.records import ExchangeState, LlmReply
 from service.api.dependencies import SHORT, Caller, Id, Named, Running, needs, whole_id
-from service.api.paging import Cursor, Limit, Page, decode_id, page
+from service.api.paging import Cursor, Limit, Page, decode_id, page, whole
 from service.api.problems import PROBLEMS
 from service.llm.configuration import NAME
 from service.llm_gateway import schemas
@@ -83,9 +83,10 @@ async def answer(body: schemas.AnswerRequest, id: Id, running: Running, caller: 
 
 
 @router.get("/backends", dependencies=[needs(Scope.READ)])
-async def backends(running: Running) -> schemas.BackendList:
+async def backends(running: Running, cursor: Cursor = None, limit: Limit = 50) -> Page[schemas.BackendStatus]:
     """List the LLM backends by name."""
-    return schemas.BackendList.model_validate({"items": running.llm_gateway.backends.statuses()})
+    found = running.llm_gateway.backends.statuses()
+    return whole(found, cursor, limit, lambda backend: backend.name, schemas.BackendStatus.model_validate)
 
 
 @router.post("/backends/{name}/enable", dependencies=[needs(Scope.STEER)])

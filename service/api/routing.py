@@ -1,6 +1,6 @@
 """Registration of all routes. A resource is a file beside this one with a `router`, and a line here."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 
 from service.api import (
     VERSION_PREFIX,
@@ -21,11 +21,12 @@ from service.api import (
     trajectories,
     workers,
 )
+from service.api.dependencies import require_known_parameters
 
 
 def routes() -> APIRouter:
     """Collect all routes of the service."""
-    everything = APIRouter()
+    everything = APIRouter(dependencies=[Depends(require_known_parameters)])
     for resource in (
         searches,
         controls,

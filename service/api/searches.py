@@ -1,17 +1,17 @@
-"""Searches: submit, list, show, pause, resume, stop."""
+"""Searches: submit, list, show, pause, resume, stop, delete."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request, Response, status
+from fastapi import APIRouter, Depends, Query, Request, Response, status
 
 from archive import records
 from kernelreef import models
 from service.api import builders
 from service.api.dependencies import Caller, Id, Named, NewId, Running, needs
-from service.api.paging import Cursor, Limit, Page, decode_id, page
+from service.api.paging import ID, Cursor, Limit, Page, decode_sorted, listed
 from service.api.problems import PROBLEMS
-from service.requests import SearchRequest
+from service.requests import SearchRequest, SearchTag
 from service.security.scopes import Scope
 
 router = APIRouter(prefix="/searches", tags=["searches"], responses=PROBLEMS)
@@ -20,6 +20,28 @@ NAME = r"^[a-z][a-z0-9_]{0,63}$"
 """Pattern of operators' names."""
 SHOW = "search"
 """Name of the route that shows one search."""
+
+
+SearchSort = Literal["-created", "created", "-name", "name", "-operator", "operator", "-best", "best"]
+"""Orders of the list of searches: by `SEARCH_SORTS`."""
+
+
+def filter_of(
+    state: Annotated[Sequence[records.SearchState], Query(description="Only searches in these states.")] = (),
+    operator: Annotated[str | None, Query(pattern=NAME, description="Only for operators of this name.")] = None,
+    device: Annotated[str | None, Query(max_length=64, description="Only searches on this device.")] = None,
+    owner: Annotated[
+        str | None,
+        Query(pattern=f"^({ID.pattern})?$", description="Only searches of this token; empty: of the machine's user."),
+    ] = None,
+    tag: Annotated[Sequence[SearchTag], Query(description="Only searches with all of these tags.")] = (),
+    text: Annotated[
+        str | None,
+        Query(min_length=1, max_length=100, description="Only with this text in name, notes or operator name."),
+    ] = None,
+) -> records.SearchFilter:
+    """Read the filters of the list of searches."""
+    return records.SearchFilter(tuple(state), operator, device, owner, tuple(tag), text)
 
 
 @router.post("", status_code=status.HTTP_202_ACCEPTED, dependencies=[needs(Scope.SUBMIT)])
@@ -35,17 +57,16 @@ async def submit(
 @router.get("", dependencies=[needs(Scope.READ)])
 async def find(
     running: Running,
-    state: Annotated[Sequence[records.SearchState], Query(description="Only searches in these states.")] = (),
-    operator: Annotated[str | None, Query(pattern=NAME, description="Only for operators of this name.")] = None,
+    where: Annotated[records.SearchFilter, Depends(filter_of)],
+    sort: Annotated[SearchSort, Query(description="Order; a minus sign reverses it.")] = "-created",
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[models.Search]:
-    """List searches, newest first."""
-    found = await running.store.searches.list(
-        limit=limit + 1, before=decode_id(cursor), states=state, operator=operator
-    )
-    results = await running.store.views.results([search.id for search in found])
-    return page(found, limit, lambda search: (search.id,), lambda each: builders.search_of(each, results.get(each.id)))
+    """List searches, newest first unless `sort` says otherwise."""
+    after = decode_sorted(cursor, sort, records.SEARCH_SORTS[sort.removeprefix("-")])
+    found = await running.store.listings.searches(where, sort=sort, after=after, limit=limit)
+    results = await running.store.views.results([search.id for search in found.items])
+    return listed(found, sort, lambda each: builders.search_of(each, results.get(each.id)))
 
 
 @router.get("/{id}", name=SHOW, dependencies=[needs(Scope.READ)])
@@ -70,3 +91,9 @@ async def resume(id: Id, running: Running) -> models.Search:
 async def stop(id: Id, running: Running) -> models.Search:
     """End a search for good; its results stay."""
     return builders.search_of(await running.stop(id))
+
+
+@router.delete("/{id}", status_code=status.HTTP_204_NO_CONTENT, dependencies=[needs(Scope.ADMIN)])
+async def delete(id: Id, running: Running) -> None:
+    """Delete an ended search with its candidates and results. Operators and bundles that others share stay."""
+    await running.store.retention.delete(id)

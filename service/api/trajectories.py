@@ -23,7 +23,10 @@ NDJSON = "application/x-ndjson"
     dependencies=[needs(Scope.READ)],
     response_class=StreamingResponse,
     responses={
-        200: {"content": {NDJSON: {}}, "description": "One JSON object per line: see docs/reference/trajectories.md."}
+        200: {
+            "content": {NDJSON: {"schema": {"type": "string"}}},
+            "description": "One JSON object per line: see docs/reference/trajectories.md.",
+        }
     },
 )
 async def steps(

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Response, status
 
 from archive.records import RemoteWorker
 from service.api.dependencies import Caller, Id, Running, needs
-from service.api.paging import Cursor, Limit, Page, decode, page
+from service.api.paging import Cursor, Limit, Page, whole
 from service.api.problems import PROBLEMS
 from service.api.worker_schemas import (
     JoinRequest,
@@ -23,13 +23,17 @@ router = APIRouter(prefix="/workers", tags=["workers"], responses=PROBLEMS)
 @router.get("", dependencies=[needs(Scope.READ)])
 async def find(running: Running, cursor: Cursor = None, limit: Limit = 50) -> Page[Worker]:
     """List workers with a recent heartbeat, and remote workers that are admitted or suspended, by id."""
-    after = decode(cursor, str)
     living = {worker.id: worker for worker in await running.workers()}
     hosts = {host.id: host for host in await running.remote_workers.list()}
-    ids = sorted(id for id in living.keys() | hosts.keys() if after is None or id > after[0])
     seen = {*(worker.device for worker in living.values()), *(host.device for host in hosts.values())}
     unverified = await running.capabilities.unverified(filter(None, seen))
-    return page(ids, limit, lambda id: (id,), lambda id: Worker.of(living.get(id), hosts.get(id), unverified))
+    return whole(
+        living.keys() | hosts.keys(),
+        cursor,
+        limit,
+        str,
+        lambda id: Worker.of(living.get(id), hosts.get(id), unverified),
+    )
 
 
 @router.post("/join", status_code=status.HTTP_201_CREATED, dependencies=[needs(Scope.WORKER)])

@@ -35,7 +35,10 @@ COMMANDS = {
     "resume": CommandLocation("service.cli.control", "resume", "Resume a paused search."),
     "stop": CommandLocation("service.cli.control", "stop", "End a search for good; its results stay."),
     "update": CommandLocation(
-        "service.cli.control", "update", "Change a search's number of evaluations, priority or stop rules."
+        "service.cli.control", "update", "Change a search's evaluations, priority, stop rules, name, tags or notes."
+    ),
+    "delete": CommandLocation(
+        "service.cli.control", "delete", "Delete an ended search with its candidates and results, for good."
     ),
     "judge": CommandLocation("service.cli.judge", "judge", "Judge one CANDIDATE against SPEC."),
     "certificate": CommandLocation(

@@ -1,4 +1,4 @@
-"""`reef pause`, `resume`, `stop` and `update`: control a search."""
+"""`reef pause`, `resume`, `stop`, `update` and `delete`: control a search."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ from service.cli.watch import rules_of
 from service.requests import SearchChange
 
 NO_RULES = "none"
-"""Value of `--stop` that removes all rules."""
+"""Value of `--stop` that removes all rules, and of `--tag` that removes all tags."""
 
 
 def pause(search: SearchId, as_json: AsJson = False, url: Url = None, token: Token = None) -> None:
@@ -35,6 +35,26 @@ def stop(search: SearchId, as_json: AsJson = False, url: Url = None, token: Toke
     _act(lambda reef: reef.stop(search), url, token, as_json=as_json)
 
 
+def delete(
+    search: SearchId,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Delete an ended search with its candidates and results, for good."""
+
+    async def remove() -> None:
+        async with reach(url, token) as reef:
+            found = await reef.search(search)
+            said = f"{found.name or found.operator}, {found.state.value}, up to {found.evaluations} evaluations"
+            if not yes and not await asyncio.to_thread(typer.confirm, f"Delete the search {search} ({said})?"):
+                raise typer.Abort
+            await reef.delete(search)
+
+    asyncio.run(remove())
+    out.print(f"{search}: deleted", highlight=False)
+
+
 def update(
     search: SearchId,
     evaluations: Annotated[int | None, typer.Option(help="Maximum number of evaluations in all.")] = None,
@@ -45,16 +65,30 @@ def update(
             help="New stop rules: seconds=N, device_seconds=N, plateau=N or speedup=X; they replace all others."
         ),
     ] = None,
+    name: Annotated[str | None, typer.Option(help="Name for people; empty for none.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Tag; those given replace all others.")] = None,
+    notes: Annotated[str | None, typer.Option(help="Notes; they replace the present ones.")] = None,
     as_json: AsJson = False,
     url: Url = None,
     token: Token = None,
 ) -> None:
-    """Change a search's number of evaluations, priority or stop rules. `--stop none` removes its rules."""
-    changes = changes_of(evaluations, priority, stop)
+    """Change a search's evaluations, priority, stop rules, name, tags or notes.
+
+    `--stop none` removes all stop rules, `--tag none` all tags.
+    """
+    changes = changes_of(evaluations, priority, stop, name=name, tags=tag, notes=notes)
     _act(lambda reef: reef.update(search, **changes), url, token, as_json=as_json)
 
 
-def changes_of(evaluations: int | None, priority: int | None, stop: list[str] | None) -> SearchChanges:
+def changes_of(
+    evaluations: int | None,
+    priority: int | None,
+    stop: list[str] | None,
+    *,
+    name: str | None = None,
+    tags: list[str] | None = None,
+    notes: str | None = None,
+) -> SearchChanges:
     """Read the changes from the options of `update`.
 
     Raises:
@@ -67,6 +101,12 @@ def changes_of(evaluations: int | None, priority: int | None, stop: list[str] | 
         changes["priority"] = priority
     if stop:
         changes["stop"] = {} if stop == [NO_RULES] else rules_of(stop)
+    if name is not None:
+        changes["name"] = name
+    if tags:
+        changes["tags"] = [] if tags == [NO_RULES] else tags
+    if notes is not None:
+        changes["notes"] = notes
     try:
         SearchChange.model_validate(changes)
     except ValidationError as error:

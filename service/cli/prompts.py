@@ -17,7 +17,7 @@ from service.cli.connection import AsJson, SearchId, Token, Url, reach
 from service.cli.console import FoldedTable, emit_json, err, out
 from service.errors import InvalidInput
 from service.llm.replay import Replay
-from service.llm_gateway.schemas import LEASE_S, BackendList, BackendStatus, Prompt, PromptSummary, Spending
+from service.llm_gateway.schemas import LEASE_S, BackendStatus, Prompt, PromptSummary, Spending
 
 prompts = typer.Typer(help="Show prompts to language models; claim and answer manual ones.", no_args_is_help=True)
 backends = typer.Typer(help="Manage the configured language-model backends.", no_args_is_help=True)
@@ -203,16 +203,16 @@ def models(
 def configured(as_json: AsJson = False, url: Url = None, token: Token = None) -> None:
     """List the backends with their state, and the reason if one is disabled."""
 
-    async def found() -> BackendList:
+    async def found() -> list[BackendStatus]:
         async with reach(url, token) as reef:
-            return await reef.wire.read(BackendList, "/backends")
+            return [item async for item in reef.wire.list(BackendStatus, "/backends")]
 
     known = asyncio.run(found())
     if as_json:
-        emit_json(known.model_dump(mode="json")["items"])
+        emit_json([item.model_dump(mode="json") for item in known])
         return
     table = FoldedTable("backend", "kind", "model", "USD per million tokens", "state", title="Backends")
-    for item in known.items:
+    for item in known:
         price = f"{item.price.input_usd_per_mtok} in, {item.price.output_usd_per_mtok} out" if item.price else "unknown"
         state = (
             f"disabled: {item.disabled_reason}"

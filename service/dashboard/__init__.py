@@ -11,11 +11,22 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from service.dashboard import candidates, compare, controls, operators, prompts, searches, shapes, tokens, workers
+from service.dashboard import (
+    candidates,
+    compare,
+    controls,
+    interface,
+    operators,
+    prompts,
+    searches,
+    shapes,
+    tokens,
+    workers,
+)
 from service.dashboard.rendering import STATIC_DIR, STATIC_PATH
 from service.dashboard.routing import with_error_pages
 
-PARTS = (searches, shapes, controls, candidates, compare, operators, workers, prompts, tokens)
+PARTS = (searches, shapes, controls, candidates, compare, operators, workers, prompts, tokens, interface)
 """Modules with pages, each with a `router`."""
 
 

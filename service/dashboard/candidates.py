@@ -1,12 +1,11 @@
 """Routes of candidates: one candidate, its parts on demand, its certificate, and the candidates of a search."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Query, Response
 
-from archive.records import CandidateRow, SearchRecord
+from archive.records import CandidateFilter, CandidateRow, SearchRecord
 from kernelreef.short_ids import brief
 from service.api.dependencies import Id, Named, Running, needs
 from service.api.paging import ID, MOST_NUMBER
@@ -127,13 +126,15 @@ async def find(
     before: Annotated[int | None, Query(ge=0, lt=MOST_NUMBER)] = None,
 ) -> Response:
     """List the candidates of a search, optionally with one outcome only."""
-    found = await running.store.views.candidate_rows(search.id, limit=SHOWN + 1, before=before, outcome=outcome)
+    after = None if before is None else (before,)
+    where = CandidateFilter(outcome=outcome)
+    found = await running.store.listings.candidates(search.id, where, after=after, limit=SHOWN)
     page = CandidateList(
         search=search,
-        candidates=tuple(found[:SHOWN]),
+        candidates=found.items,
         outcomes=tuple(each.value for each in Outcome),
         outcome=outcome.value if outcome else None,
-        older=_last(found),
+        older=None if found.after is None else int(found.after[0]),
         newest=before is None,
     )
     return respond(page, frame)
@@ -192,8 +193,3 @@ async def kernel(
     text = await load_kernel(running.store, id, device, variant or 0)
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="kernel_{brief(id)}.py"'}
     return Response(text, media_type="text/x-python", headers=headers)
-
-
-def _last(found: Sequence[CandidateRow]) -> int | None:
-    """Return the ordinal below which the next page begins; None at the end."""
-    return found[SHOWN - 1].ordinal if len(found) > SHOWN else None

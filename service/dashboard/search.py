@@ -226,7 +226,7 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
         load_cells(running.store, search, view),
         views.top_elites(search.id, view.device, search.axes_version, limit=1),
         views.milestones(search.id, view.device, spacing=spacing_for(counts.evaluated, POINTS)),
-        views.candidate_rows(search.id, limit=RECENT),
+        running.store.listings.candidates(search.id, limit=RECENT),
     )
     found = await asyncio.gather(
         *(running.store.elites.progress(search.id, device, cells) for device in search.devices)
@@ -250,7 +250,7 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
         draw_charts(search, view, milestones, here, spent),
         _emitters(search, view.device, here, await read_stats(running.store, search)),
         OutcomeTable(search.id, _shares(here)),
-        RecentCandidates(search.id, view.device, said, tuple(recent)),
+        RecentCandidates(search.id, view.device, said, recent.items),
         GuidancePanel(search.id, view.device, tuple(pins), tuple(hints), bool(actions_in(search.state))),
         spending,
     )

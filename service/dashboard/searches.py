@@ -112,8 +112,8 @@ class Overview(HtmlPage):
 
 async def load_overview_parts(running: Coordinator, before: str | None) -> tuple[PoolStatus, SearchList]:
     """Load the live parts of the first page."""
-    found = await running.store.searches.list(limit=SHOWN + 1, before=before)
-    shown = found[:SHOWN]
+    found = await running.store.listings.searches(after=(before,) if before else None, limit=SHOWN)
+    shown = found.items
     entries = await asyncio.gather(*(_entry(running, search) for search in shown))
     workers, depth = await running.workers(), await running.queue_depth()
     active = (SearchState.RUNNING, SearchState.PREPARING)
@@ -123,7 +123,7 @@ async def load_overview_parts(running: Coordinator, before: str | None) -> tuple
         jobs=sum(depth.values()),
         running=sum(search.state in active for search in shown),
     )
-    older = f"/?before={shown[-1].id}" if len(found) > SHOWN else None
+    older = f"/?before={shown[-1].id}" if found.after else None
     return pool, SearchList(tuple(entries), older, before is None)
 
 

@@ -12,7 +12,6 @@ from archive.records import (
     CandidateRecord,
     CandidateState,
     CandidateVerdict,
-    MeasuredBaselines,
     NewVariant,
     SearchRecord,
     SearchState,
@@ -21,6 +20,7 @@ from archive.records import (
 )
 from archive.store import Store
 from service.evaluation.assignments import JobAssignments
+from service.evaluation.baselines import SearchBaselines
 from service.evaluation.jobs import (
     AGAIN,
     BASELINES,
@@ -34,7 +34,6 @@ from service.evaluation.promotion import Promotion, outdoes
 from service.evaluation.reference_seed import ReferenceSeed
 from service.evaluation.reports import addressed, is_about_source, is_unverified, latest_reports
 from service.evaluation.retraces import RetraceRefused, Retraces
-from service.evaluation.speedups import baselines_of
 from service.evaluation.traces import TraceRequests
 from service.evaluation.unit_of_work import UnitOfWork
 from service.events import EventBus, SearchChanged
@@ -53,18 +52,18 @@ class Verdicts:
     Attributes:
         unit_of_work: Collects all writes; the caller commits it.
         reference_seed: Reference seeds that candidates are compared with.
+        baselines: Baselines of the searches.
     """
 
     def __init__(self, store: Store, dispatcher: Dispatcher, events: EventBus) -> None:
         self._store = store
-        self._dispatcher = dispatcher
         self._events = events
         self.unit_of_work = UnitOfWork(store, dispatcher, events)
         self.reference_seed = ReferenceSeed(store)
         self._promotion = Promotion(store, self.unit_of_work, self.reference_seed)
         self._assignments = JobAssignments(store, self.unit_of_work, self.reference_seed)
+        self.baselines = SearchBaselines(store, dispatcher, self.unit_of_work, self.reference_seed, self._assignments)
         self._traces = TraceRequests(store, self.unit_of_work)
-        self._unrelated: set[str] = set()
         self._retraces = Retraces(store, self.unit_of_work)
 
     async def trace(self, search: SearchRecord, operator: Operator, candidate: CandidateRecord) -> None:
@@ -118,7 +117,7 @@ class Verdicts:
         asked = EvaluationCase(search, operator, candidate, report.variant, report.bundle, report.device)
         if incumbent_of(report) == BASELINES:
             self._assignments.claim(report, asked)
-            await self._relate(asked, report, final=True)
+            await self.baselines.relate(asked, report, final=True)
             return
         for case in self._assignments.claim(report, asked):
             # A reference seed needs a trusted worker's report, which `_advance` requests.
@@ -139,37 +138,9 @@ class Verdicts:
                 await self._promote(case, mine[-1], queued)
         await self._advance(search, operator, candidate, queued)
 
-    async def complete(self, search: SearchRecord, operator: Operator) -> bool:
-        """Return True if the search has its baselines; request the missing ones once."""
-        lacking = [
-            name
-            for name in search.devices
-            if Device.parse(name).measures and self.reference_seed.baselines(search, name) is None
-        ]
-        for name in lacking:
-            found = await self.reference_seed.report(search, name)
-            if found is None:
-                continue
-            case = EvaluationCase(
-                search,
-                operator,
-                await self.unit_of_work.candidate(found.candidate),
-                found.variant,
-                found.bundle,
-                found.device,
-            )
-            await self._assignments.obtain(case, BASELINES, await self._dispatcher.outstanding(search.id))
-            await self.unit_of_work.commit()
-            self._unrelated.add(search.id)
-        return not lacking
-
-    def awaits_baselines(self, search: str) -> bool:
-        """Return True if a search that would end waits for its baselines."""
-        return search in self._unrelated
-
     def forget(self, search: str) -> set[str]:
         """Forget a search's jobs in flight. Returns the other searches that waited for one of them."""
-        self._unrelated.discard(search)
+        self.baselines.forget(search)
         return self._traces.forget(search) | self._assignments.forget(search) | self._retraces.forget(search)
 
     async def fail(self, search: SearchRecord, reason: str) -> None:
@@ -213,7 +184,7 @@ class Verdicts:
         A would-be winner is traced again first, and a trusted worker repeats an untrusted worker's report on it.
         """
         if case.device.measures:
-            await self._relate(case, report)
+            await self.baselines.relate(case, report)
             await self._contest(case, queued)
             return
         speedup = await self.reference_seed.speedup(case.search, report)
@@ -232,36 +203,13 @@ class Verdicts:
             return
         self._promotion.consider(case, place, report, speedup)
 
-    async def _relate(self, case: EvaluationCase, report: Report, *, final: bool = False) -> None:
-        """Take the baselines of a search from a trusted worker's report, unless it has some.
-
-        Args:
-            case: The case that the report is about.
-            report: The report.
-            final: True if it waited for the baselines: without any, their reason is kept.
-        """
-        device = case.device.name
-        baselines = None if is_unverified(report) else baselines_of(report)
-        if baselines is None and final:
-            baselines = MeasuredBaselines(reason=report.reason or "no baseline runs this operator")
-        if baselines is None or self.reference_seed.baselines(case.search, device) is not None:
-            return
-        await self.unit_of_work.commit()  # Objectives over the pacer are written before all of them are turned.
-        if await self.reference_seed.relate(case.search, device, baselines):
-            self._events.publish(SearchChanged(search=case.search.id, state=case.search.state.value))
-
     async def _may_win(self, case: EvaluationCase, queued: Collection[str]) -> bool | None:
         """Return True if a second trace gave the same plans, False if it did not, None while it is pending."""
         found = await self._retraces.look(case, queued)
         if isinstance(found, RetraceRefused):
-            await self._refuse(case.search, case.candidate, found)
+            await self._judge(case.search, case.candidate, found.verdict(case.candidate.id))
             return False
         return True if found else None
-
-    async def _refuse(self, search: SearchRecord, candidate: CandidateRecord, refused: RetraceRefused) -> None:
-        await self._judge(
-            search, candidate, CandidateVerdict(candidate.id, refused.outcome.value, refused.reason, None, None)
-        )
 
     async def _settle_retrace(
         self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, report: TraceReport
@@ -274,7 +222,7 @@ class Verdicts:
         if refused is None:
             await self.order_verdicts(search, operator, candidate, set())
         else:
-            await self._refuse(search, candidate, refused)
+            await self._judge(search, candidate, refused.verdict(candidate.id))
         for other in others:
             await self.order_verdicts(other.search, other.operator, other.candidate, set())
 

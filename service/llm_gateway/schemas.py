@@ -129,12 +129,6 @@ class BackendStatus(LlmResource):
     price: Price | None
 
 
-class BackendList(LlmResource):
-    """All configured backends, sorted by name."""
-
-    items: tuple[BackendStatus, ...]
-
-
 class Budget(LlmResource):
     """Spending at one backend, with reservations for calls under way; `backend` is empty for the total.
 

@@ -20,6 +20,19 @@ MOST_HINTS = 32
 
 
 async def change(store: Store, events: EventBus, search: SearchRecord, asked: SearchChange) -> SearchRecord:
+    """Change how a search goes on, if it has not ended, and its name, tags and notes at any time.
+
+    Raises:
+        Conflict: If the search has ended, or has more candidates than the new budget.
+    """
+    changed = await _steer(store, search, asked) if asked.steers else search
+    if asked.labels:
+        changed = await store.searches.label(search.id, name=asked.name, tags=asked.tags, notes=asked.notes)
+    events.publish(SearchChanged(search=changed.id, state=changed.state.value, reason=changed.reason))
+    return changed
+
+
+async def _steer(store: Store, search: SearchRecord, asked: SearchChange) -> SearchRecord:
     """Give a search another budget, priority or stop rules. Waiting jobs keep their place in the queue.
 
     Raises:
@@ -34,13 +47,11 @@ async def change(store: Store, events: EventBus, search: SearchRecord, asked: Se
         )
     stop = None if asked.stop is None else asked.stop.model_dump(mode="json", exclude_none=True)
     try:
-        changed = await store.searches.change(
+        return await store.searches.change(
             search.id, evaluations=asked.evaluations, priority=asked.priority, stop=stop, only_in=STEERABLE
         )
     except ArchiveConflict as error:
         raise Conflict(str(error)) from error
-    events.publish(SearchChanged(search=changed.id, state=changed.state.value, reason=changed.reason))
-    return changed
 
 
 async def pin(store: Store, search: SearchRecord, asked: PinRequest, author: str) -> PinRecord:

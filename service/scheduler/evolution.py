@@ -242,7 +242,7 @@ class Evolution:
         supplied = await self._proposing.supply(search, operator, free)
         self._limits_in_flight.add(search, supplied.added)
         if supplied.state is SearchState.DONE:
-            related = await self.verdicts.complete(search, operator)
+            related = await self.verdicts.baselines.complete(search, operator)
             if not await self.finals.complete(search, operator) or not related:
                 return  # Nothing more is proposed; the search is done once finalists and baselines are known.
         if supplied.state is not None:
@@ -276,7 +276,7 @@ class Evolution:
             if fingerprint is None:
                 continue
             waits = fingerprint.in_flight or fingerprint.state is SearchState.PREPARING
-            if waits or self.finals.awaits(id) or self.verdicts.awaits_baselines(id):
+            if waits or self.finals.awaits(id) or self.verdicts.baselines.awaits(id):
                 await self.sweep(await self._cache.get(id))
 
     def _suspect_losses(self) -> None:

@@ -16,7 +16,7 @@ class Scope(StrEnum):
     WORKER = "worker"
     """Join as a remote worker."""
     ADMIN = "admin"
-    """Manage tokens, the trust in workers and the audit log; includes `read`."""
+    """Manage tokens, the trust in workers and the audit log, delete searches; includes `read`."""
 
 
 INCLUDED: Mapping[Scope, frozenset[Scope]] = {Scope.ADMIN: frozenset({Scope.READ})}

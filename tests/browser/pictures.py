@@ -36,6 +36,7 @@ def pages(page: Page, address: str) -> dict[str, str]:
         "workers": "/workers",
         "prompts": "/prompts",
         "tokens": "/tokens",
+        "interface": "/docs",
         "login": "/login?refused=1",
         "error": "/searches/nothing",
     }

@@ -59,7 +59,7 @@ def paths(search: str, hostile: Hostile, page: "Page") -> list[str]:
         "/", search, f"{search}?along=dollars&colour=age", f"{search}/shapes", f"{search}/candidates", str(candidate),
         "/operators", "/operators/rmsnorm", "/workers", "/prompts", f"/prompts/{hostile.prompt}", "/tokens", "/audit",
         "/login", "/compare", f"/compare?left={side}&right={hostile.search.id}@model:sm_90", bad, f"{bad}/candidates",
-        f"/candidates/{hostile.candidates[3]}", f"{candidate}/certificate", "/prompts?state=answered",
+        f"/candidates/{hostile.candidates[3]}", f"{candidate}/certificate", "/prompts?state=answered", "/docs",
         "/searches/nothing",
     ]  # fmt: skip
 

@@ -49,6 +49,6 @@ def test_an_answer_has_both_names_wherever_it_is_nested() -> None:
 
 def test_the_schema_marks_former_names_as_deprecated_and_does_not_require_them() -> None:
     shown = Whole.model_json_schema(mode="serialization")["$defs"]["Part"]
-    assert shown["properties"]["tries"] == {**shown["properties"]["trials"], "deprecated": True}
+    assert shown["properties"]["tries"] == {**shown["properties"]["trials"], "title": "Tries", "deprecated": True}
     assert shown["required"] == ["trials"]
     assert Asked.model_json_schema()["properties"]["budget"]["deprecated"] is True

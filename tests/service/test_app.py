@@ -194,8 +194,7 @@ async def test_the_document_describes_every_error(client: httpx.AsyncClient) -> 
 
 
 async def test_nothing_is_loaded_from_elsewhere(client: httpx.AsyncClient) -> None:
-    for page in ("/docs", "/redoc"):
-        assert (await client.get(page)).status_code == 404
+    assert (await client.get("/redoc")).status_code == 404
 
 
 @contextlib.contextmanager
@@ -266,9 +265,9 @@ def test_what_stays_is_no_business_of_the_garbage_collector() -> None:
 
 
 def test_a_port_that_is_taken_is_said() -> None:
-    with listen("127.0.0.1", 0) as taken, pytest.raises(InvalidInput, match="cannot listen on localhost") as caught:
+    with listen("127.0.0.1", 0) as taken, pytest.raises(InvalidInput, match="is taken; choose another port") as caught:
         listen("localhost", taken.getsockname()[1])
-    assert caught.value.field == "host"
+    assert caught.value.field == "port"
 
 
 def test_no_answer_waits_until_its_head_is_acknowledged() -> None:

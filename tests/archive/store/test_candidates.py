@@ -143,7 +143,7 @@ async def test_a_verdict_keeps_an_objective_for_each_device(store: Store, search
     await store.candidates.judge(id, "correct", "", None, 1.25, found)
     candidate = await store.candidates.get(id)
     assert (candidate.objective, candidate.objectives) == (1.25, found)
-    (seen,) = await store.views.candidate_rows(search)
+    (seen,) = (await store.listings.candidates(search)).items
     assert seen.objectives == found
     other = await stored_candidate(store, search, 1)
     with pytest.raises(ValueError, match="finite"):

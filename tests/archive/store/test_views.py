@@ -65,18 +65,6 @@ async def test_children_come_in_the_order_they_were_proposed(store: Store) -> No
     assert await store.views.children(grandchild, 9) == []
 
 
-async def test_sightings_are_newest_first_and_leave_the_source_out(store: Store) -> None:
-    search = (await stored_search(store)).id
-    ids = [await stored_candidate(store, search, ordinal) for ordinal in range(4)]
-    await store.candidates.judge(ids[1], "precision", "too far off", 3, None)
-    seen = await store.views.candidate_rows(search, limit=2)
-    assert [each.id for each in seen] == [ids[3], ids[2]]
-    assert not hasattr(seen[0], "source")
-    assert [each.id for each in await store.views.candidate_rows(search, before=2)] == [ids[1], ids[0]]
-    (judged,) = await store.views.candidate_rows(search, outcome="precision")
-    assert (judged.reason, judged.line, judged.state) == ("too far off", 3, "judged")
-
-
 async def test_a_lineage_goes_back_generation_by_generation(store: Store) -> None:
     search = (await stored_search(store)).id
     seed = await stored_candidate(store, search)

@@ -11,15 +11,16 @@ from archive import records, tables
 from archive.records import AxisStride, CandidateVerdict, NewHint, NewPin, RemoteWorkerState, SearchState
 from archive.store import ReportKey, Store
 from archive.store.engine import Database
-from tests.archive import access, prompting
+from tests.archive import access, listing, prompting
 from tests.archive.samples import AXES, DEVICE, new_report, new_variant, offer, stored_candidate, stored_search, traced
 
 QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "operators.get": lambda store, search, candidate: store.operators.get("0" * 64),
     "operators.latest": lambda store, search, candidate: store.operators.latest("rmsnorm"),
     "searches.get": lambda store, search, candidate: store.searches.get(search),
-    "searches.list": lambda store, search, candidate: store.searches.list(states=[SearchState.RUNNING], before="x"),
-    "searches.list of an operator": lambda store, search, candidate: store.searches.list(operator="x", before="x"),
+    "searches.list": lambda store, search, candidate: store.searches.list(states=[SearchState.RUNNING]),
+    "searches.label": lambda store, search, candidate: store.searches.label(search, name="x", tags=["y"]),
+    **listing.QUERIES,
     "searches.change": lambda store, search, candidate: store.searches.change(search, evaluations=7, priority=2),
     "operators.mutation_report": lambda store, search, candidate: store.operators.mutation_report("0" * 64),
     "operators.gates": lambda store, search, candidate: store.operators.mutation_reports_of(["0" * 64, "1" * 64]),
@@ -108,13 +109,6 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     ),
     "views.shared": lambda store, search, candidate: store.views.shared((search, DEVICE, 1), (search, "h200", 1)),
     "views.milestones": lambda store, search, candidate: store.views.milestones(search, DEVICE),
-    "views.sightings": lambda store, search, candidate: store.views.candidate_rows(search, before=9),
-    "views.sightings of one outcome": lambda store, search, candidate: store.views.candidate_rows(
-        search, outcome="hang"
-    ),
-    "views.sightings of one emitter": lambda store, search, candidate: store.views.candidate_rows(
-        search, emitter="tune"
-    ),
     "views.versions": lambda store, search, candidate: store.views.versions([search, "x"]),
     "views.lineage": lambda store, search, candidate: store.views.lineage(candidate, 2),
     "views.children": lambda store, search, candidate: store.views.children(candidate, 9),

@@ -1,9 +1,12 @@
 """What was found, over HTTP: the map, the elites in order, and the figures of progress."""
 
+from typing import get_args
+
 import httpx
 import pytest
 
 from archive.descriptors import DESCRIPTORS
+from service.api.archives import ELITE_SORTS, EliteSort
 from tests.service import records
 from workers.protocol import PROTOCOL_VERSION
 
@@ -102,3 +105,22 @@ async def test_an_archive_that_is_as_it_was_is_not_sent_again(client: httpx.Asyn
     assert (head.status_code, head.content, head.headers["etag"]) == (200, b"", tag)
     other = await client.get(address, params={"device": "model:sm_80"}, headers={"If-None-Match": tag})
     assert other.status_code == 200
+
+
+async def test_elites_are_sorted_and_paged(client: httpx.AsyncClient, filled) -> None:
+    address = f"/searches/{filled.search.id}/elites"
+    for sort, cells in (
+        ("-objective", [1, 0]),
+        ("objective", [0, 1]),
+        ("cell", [0, 1]),
+        ("-cell", [1, 0]),
+        ("placed", [0, 1]),
+    ):
+        first = (await client.get(address, params={"sort": sort, "limit": 1})).json()
+        rest = (await client.get(address, params={"sort": sort, "cursor": first["next"]})).json()
+        assert [elite["cell"] for elite in first["items"] + rest["items"]] == cells, sort
+        assert rest["next"] is None
+
+
+async def test_every_order_of_elites_can_be_asked_for() -> None:
+    assert set(get_args(EliteSort)) == {sign + name for name in ELITE_SORTS for sign in ("", "-")}

@@ -1,8 +1,12 @@
 """Candidates over HTTP: a list by pages and by outcome, and one with everything that is known of it."""
 
+from typing import get_args
+
 import httpx
 import pytest
 
+from archive.records import CANDIDATE_SORTS
+from service.api.candidates import CandidateSort
 from service.certificates.document import read
 from tests.service import records
 from workers.protocol import Bundle
@@ -79,3 +83,27 @@ async def test_a_certificate_is_to_be_had_of_what_is_correct(client: httpx.Async
     assert bare["source"] is None and found.certificate.source == f"{records.SEED}# 1\n"
     for address in (f"{filled.failed}/certificate", f"{filled.best}/certificate?device=h200"):
         assert (await client.get(f"/candidates/{address}")).status_code == 404
+
+
+async def test_candidates_are_filtered_and_sorted(client: httpx.AsyncClient, filled) -> None:
+    address = f"/searches/{filled.search.id}/candidates"
+    for query, found in (
+        ({"sort": "created"}, [filled.first, filled.best, filled.failed, filled.queued]),
+        ({"sort": "-objective"}, [filled.best, filled.first]),
+        ({"state": "queued"}, [filled.queued]),
+        ({"cell": 1}, [filled.best]),
+        ({"cell": 1, "device": "model:sm_80"}, []),
+        ({"device": records.DEVICE, "emitter": "tune"}, [filled.best]),
+        ({"text": "NO SUCH"}, [filled.failed]),
+        ({"text": "# 3", "state": "queued"}, [filled.queued]),
+        ({"text": "num_warps", "outcome": "correct"}, [filled.best]),
+    ):
+        listed = (await client.get(address, params=query)).json()
+        assert [each["id"] for each in listed["items"]] == found, query
+        assert listed["next"] is None
+    unknown = await client.get(address, params={"device": "h200"})
+    assert (unknown.status_code, unknown.json()["errors"][0]["field"]) == (422, "query.device")
+
+
+async def test_every_order_can_be_asked_for() -> None:
+    assert set(get_args(CandidateSort)) == {sign + name for name in CANDIDATE_SORTS for sign in ("", "-")}

@@ -15,6 +15,8 @@ from service.errors import Forbidden, Unauthenticated
 from service.security.identity import LOCAL, Identity
 from service.security.scopes import Scope
 
+NOBODY = "0190a000-0000-7000-8000-000000000000"
+
 
 def request(**state: Any) -> Request:
     return Request({"type": "http", "state": state})
@@ -101,3 +103,32 @@ async def test_an_end_that_several_ids_have_is_refused_with_their_names(service,
     answer = await service.client.get("/candidates/0ddba11")
     assert answer.status_code == 409
     assert all(id in answer.json()["detail"] for id in ids)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(
+    ("method", "address", "field", "said"),
+    [
+        ("GET", "/searches?stat=done", "query.stat", "did you mean 'state'?"),
+        ("GET", "/searches?limit=1&zzz=1", "query.zzz", "this address takes cursor, device,"),
+        ("GET", f"/searches/{NOBODY}/archive?devise=x", "query.devise", "did you mean 'device'?"),
+        ("GET", "/descriptors?axis=x", "query.axis", "this address takes cursor, limit"),
+        ("POST", f"/searches/{NOBODY}/stop?force=1", "query.force", "this address takes no parameters"),
+        ("GET", "http://127.0.0.1/healthz?deep=1", "query.deep", "this address takes no parameters"),
+    ],
+)
+async def test_unknown_parameters_are_refused(service, method: str, address: str, field: str, said: str) -> None:
+    answer = await service.client.request(method, address)
+    (error,) = answer.json()["errors"]
+    assert (answer.status_code, error["field"]) == (422, field)
+    assert said in error["detail"]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_all_parameters_of_the_document_are_known(service) -> None:
+    for path, item in service.app.openapi()["paths"].items():
+        names = [each["name"] for each in item.get("get", {}).get("parameters", ()) if each["in"] == "query"]
+        if names and "{name}" not in path:
+            where = path.replace("{id}", NOBODY).replace("{cell}", "0")
+            answer = await service.client.get(f"http://127.0.0.1{where}", params=dict.fromkeys(names, "0"))
+            assert "no such parameter" not in answer.text, path

@@ -6,6 +6,9 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from service.api import SOFTWARE_VERSION
+from workers.protocol import PROTOCOL_VERSION
+
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ROOT = "http://127.0.0.1"
@@ -63,3 +66,9 @@ async def test_without_a_database_the_service_is_alive_but_not_ready(service, cl
     assert (await client.get(f"{ROOT}/healthz")).status_code == 200
     answer = await client.get(f"{ROOT}/readyz")
     assert (answer.status_code, answer.json()["title"]) == (503, "Unavailable")
+
+
+async def test_the_versions_are_told(client: httpx.AsyncClient, service) -> None:
+    told = (await client.get(f"{ROOT}/version")).json()
+    assert told == {"version": SOFTWARE_VERSION, "api": "v1", "protocol_version": PROTOCOL_VERSION}
+    assert service.app.openapi()["info"]["version"] == SOFTWARE_VERSION

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.api.paging import decode, decode_id, decode_number, encode, page
+from archive.records import Listed
+from service.api.paging import decode, decode_id, decode_number, decode_sorted, encode, listed, page, remaining, whole
 from service.errors import InvalidInput
 
 ID = "0190a000-0000-7000-8000-000000000000"
@@ -80,3 +81,21 @@ def test_a_number_comes_back_as_it_went_unless_no_database_counts_that_far() -> 
 def test_what_no_database_can_be_asked_for_is_refused(key: list[int | float | str], kinds: tuple[type, ...]) -> None:
     with pytest.raises(InvalidInput, match="the cursor is invalid"):
         decode(encode(key), *kinds)
+
+
+def test_a_cursor_of_a_sorted_list_names_its_order() -> None:
+    first = listed(Listed(("a",), (1.5, "x")), "-best", str.upper)
+    assert first.items == ["A"] and first.next is not None
+    assert decode_sorted(first.next, "-best", ((int, float), str)) == (1.5, "x")
+    assert decode_sorted(None, "-best", (str,)) is None
+    assert listed(Listed((), None), "-best", str).next is None
+    with pytest.raises(InvalidInput, match="sorted by '-best'"):
+        decode_sorted(first.next, "best", ((int, float), str))
+
+
+def test_a_list_that_is_read_whole_is_paged_by_name() -> None:
+    names = ["c", "a", "b"]
+    first = whole(names, None, 2, str, str.upper)
+    assert first.items == ["A", "B"]
+    assert whole(names, first.next, 2, str, str.upper).model_dump() == {"items": ["C"], "next": None}
+    assert remaining(names, lambda name: (name,), ("c",), descending=True) == ["b", "a"]

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from service.api import VERSION_PREFIX
 from service.api.routing import routes
 
-OUTSIDE = {"/healthz", "/readyz", "/metrics", "/login", "/logout"}
+OUTSIDE = {"/healthz", "/readyz", "/version", "/metrics", "/login", "/logout"}
 
 
 def test_all_but_health_and_the_login_is_below_the_version() -> None:

@@ -1,8 +1,12 @@
 """Searches over HTTP: submit, list by pages, show, steer; and what is said of a request that cannot be right."""
 
+from typing import get_args
+
 import httpx
 import pytest
 
+from archive.records import SEARCH_SORTS
+from service.api.searches import SearchSort
 from service.app import MAX_BODY_BYTES
 from service.requests import SearchRequest
 from tests.service import records
@@ -133,3 +137,75 @@ async def test_searches_can_be_asked_for_by_operator(client: httpx.AsyncClient) 
     found = (await client.get("/searches", params={"operator": "double", "limit": 200})).json()["items"]
     assert found and {each["operator"] for each in found} == {"double"}
     assert (await client.get("/searches", params={"operator": "%00"})).status_code == 422
+
+
+async def test_searches_have_names_tags_and_notes_at_any_time(client: httpx.AsyncClient) -> None:
+    search = await submit(client, name=" first run ", tags=["paper", "h100", "paper"], notes="as in table 2")
+    assert (search["name"], search["tags"], search["notes"]) == ("first run", ["paper", "h100"], "as in table 2")
+    address = f"/searches/{search['id']}"
+    await client.post(f"{address}/stop")
+    changed = (await client.patch(address, json={"name": "second", "tags": []})).json()
+    assert (changed["name"], changed["tags"], changed["notes"]) == ("second", [], "as in table 2")
+    assert (await client.get(address)).json() == changed
+    for wrong in (
+        {"tags": ["two words"]},
+        {"tags": ["a,b"]},
+        {"tags": [""]},
+        {"name": "a\nb"},
+        {"notes": "x" * 4001},
+        {},
+    ):
+        assert (await client.patch(address, json=wrong)).status_code == 422, wrong
+
+
+async def test_a_change_that_is_refused_changes_no_label(client: httpx.AsyncClient) -> None:
+    search = await submit(client, name="kept")
+    address = f"/searches/{search['id']}"
+    await client.post(f"{address}/stop")
+    assert (await client.patch(address, json={"name": "lost", "priority": 9})).status_code == 409
+    assert (await client.get(address)).json()["name"] == "kept"
+
+
+async def test_searches_are_found_by_what_they_are_called(client: httpx.AsyncClient) -> None:
+    first = await submit(client, name="Alpha 1", tags=["t1", "t2"], devices=["model:sm_80"])
+    second = await submit(client, name="beta", notes="after alpha", tags=["t1"], devices=["model:sm_80"])
+    for query, found in (
+        ({"text": "ALPHA"}, [second, first]),
+        ({"tag": "t1"}, [second, first]),
+        ({"tag": ["t1", "t2"]}, [first]),
+        ({"tag": "t1", "device": "model:sm_90"}, []),
+        ({"tag": "t1", "owner": ""}, [second, first]),
+        ({"tag": "t1", "owner": "0190a000-0000-7000-8000-000000000000"}, []),
+        ({"tag": "t1", "sort": "name"}, [first, second]),
+        ({"tag": "t1", "sort": "created"}, [first, second]),
+        ({"tag": "t1", "sort": "-best"}, [second, first]),
+    ):
+        listed = (await client.get("/searches", params=query)).json()
+        assert [each["id"] for each in listed["items"]] == [each["id"] for each in found], query
+
+
+async def test_a_cursor_belongs_to_one_order(client: httpx.AsyncClient) -> None:
+    for _ in range(3):
+        await submit(client)
+    first = (await client.get("/searches", params={"sort": "name", "limit": 1})).json()
+    second = await client.get("/searches", params={"sort": "name", "limit": 1, "cursor": first["next"]})
+    assert second.json()["items"][0]["id"] != first["items"][0]["id"]
+    other = await client.get("/searches", params={"sort": "-name", "cursor": first["next"]})
+    assert (other.status_code, other.json()["errors"][0]["field"]) == (422, "query.cursor")
+    assert "sorted by 'name'" in other.json()["detail"]
+    assert (await client.get("/searches", params={"sort": "age"})).status_code == 422
+
+
+async def test_every_order_can_be_asked_for() -> None:
+    assert set(get_args(SearchSort)) == {sign + name for name in SEARCH_SORTS for sign in ("", "-")}
+
+
+async def test_an_ended_search_is_deleted(client: httpx.AsyncClient) -> None:
+    address = f"/searches/{(await submit(client))['id']}"
+    refused = await client.delete(address)
+    assert (refused.status_code, "stop it" in refused.json()["detail"]) == (409, True)
+    await client.post(f"{address}/stop")
+    assert (await client.delete(address)).status_code == 204
+    assert (await client.get(address)).status_code == (await client.delete(address)).status_code == 404
+    entries = (await client.get("/audit", params={"limit": 5})).json()["items"]
+    assert ["DELETE", 204] in [[entry["action"].split()[0], entry["status"]] for entry in entries]
