@@ -1,6 +1,7 @@
 """The ASGI app: REST and pages over one coordinator. Wiring only."""
 
 import contextlib
+import errno
 import gc
 import signal
 import socket
@@ -211,7 +212,10 @@ def listen(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.create_server(address[:2], family=family)
     except OSError as error:
-        raise InvalidInput(f"cannot listen on {host}, port {port}: {error.strerror}", "host") from error
+        if error.errno == errno.EADDRINUSE:
+            raise InvalidInput(f"{host}:{port} is taken; choose another port, or 0 for any", "port") from error
+        detail = f"cannot listen on {host}, port {port}: {error.strerror}; name an address of this machine"
+        raise InvalidInput(detail, "host") from error
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
