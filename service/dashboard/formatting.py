@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Protocol
 
 UNKNOWN = "\u2013"
 """Dash in place of an unknown figure."""
@@ -12,6 +13,23 @@ TIMES = "\u00d7"
 MARKS = {"measured": "", "predicted": "\u2248", "recorded": "rec. "}
 """Sign before a figure by its provenance, so that a figure copied from a page keeps it."""
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+
+class Bill(Protocol):
+    """LLM calls and their cost. `unpriced` calls have no known price, and are not part of the cost."""
+
+    @property
+    def calls(self) -> int:
+        """Number of calls."""
+
+    @property
+    def usd(self) -> float:
+        """Known cost, US dollars."""
+
+    @property
+    def unpriced(self) -> int:
+        """Number of calls whose price is unknown."""
 
 
 def sign(provenance: str) -> str:
@@ -104,6 +122,13 @@ def usd(value: float | None) -> str:
     return f"${value:,.2f}" if value == 0 or value >= 1 else f"${value:.4f}"
 
 
+def spending(bill: Bill) -> str:
+    """Format the cost of LLM calls: "unknown" if no call has a known price, and "at least" if some have none."""
+    if bill.unpriced and bill.unpriced >= bill.calls:
+        return "unknown"
+    return f"at least {usd(bill.usd)}" if bill.unpriced else usd(bill.usd)
+
+
 def brief(identity: str) -> str:
     """Return the last characters of an id; a UUIDv7 begins with its time, so the end tells ids apart."""
     return identity[-6:]
@@ -133,6 +158,7 @@ FILTERS = {
         duration_s,
         moment,
         usd,
+        spending,
         brief,
         settings,
     )

@@ -234,7 +234,8 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     progress = dict(zip(search.devices, found, strict=True))
     pins, hints = await asyncio.gather(running.store.pins.list(search.id), running.store.hints.list(search.id))
     spending = await _spending(running.store, search)
-    spent = spending.budgets[0].usd if spending.budgets else None
+    bill = next(iter(spending.budgets), None)
+    spent = bill.usd if bill and bill.unpriced < max(bill.calls, 1) else None
     here, now = progress[view.device], datetime.now(UTC)
     said = provenance(view.device)
     return (
