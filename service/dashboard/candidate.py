@@ -115,7 +115,7 @@ async def load_candidate(store: Store, id: str, variant: int | None, against: st
     reports = await reports_on(store, id)
     chosen = _choose(variants, reports, variant)
     stored = await store.bundles.get(chosen.bundle) if chosen and chosen.bundle else None
-    kin = await store.views.lineage(id, GENERATIONS)
+    kin = await store.views.lineage((id,), GENERATIONS)
     children = await store.views.children(id, CHILDREN)
     against = against or next(iter(candidate.parents), None)
     other = await store.candidates.get(against) if against else None

@@ -1,10 +1,11 @@
 """The request of a stored search, to fill in the form with it or to start it again."""
 
+import json
+
 from archive.records import SearchRecord
 from service.coordinator import Coordinator
-from service.dashboard.new_search import PASTED
-from service.dashboard.routing import SubmittedForm
-from service.requests import LlmSettings, SearchRequest, Selection, StopRules
+from service.generation.emitter_stats import selection_of
+from service.requests import LlmSettings, SearchRequest, StopRules
 
 
 async def request_of(running: Coordinator, search: SearchRecord) -> SearchRequest:
@@ -20,9 +21,9 @@ async def request_of(running: Coordinator, search: SearchRecord) -> SearchReques
         evaluations=search.evaluations,
         seed=search.seed,
         priority=search.priority,
-        llm=None if search.llm is None else LlmSettings.model_validate(_given(LlmSettings, search.llm)),
+        llm=None if search.llm is None else LlmSettings.model_validate(search.llm),
         stop=None if search.stop is None else StopRules.model_validate(search.stop),
-        selection=Selection.model_validate(search.selection or {}),
+        selection=selection_of(search),
         name=search.name,
         tags=search.tags,
         notes=search.notes,

@@ -1,5 +1,6 @@
-"""Actions of the forms on a search's page: pause, resume, stop, evaluations, pins and hints."""
+"""Actions of the forms on a search's page: pause, resume, stop, again, delete, evaluations, labels, pins, hints."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 
 from fastapi import Response
@@ -8,6 +9,7 @@ from pydantic import ValidationError
 from archive.records import SearchRecord
 from service.api.dependencies import Caller, Id, Named, Running, needs
 from service.coordinator import Coordinator
+from service.dashboard.clones import request_of
 from service.dashboard.routing import Sent, pages, see_other
 from service.errors import InvalidInput, NotFound
 from service.requests import HintRequest, PinRequest, SearchChange
@@ -75,6 +77,35 @@ async def forget(search: Named, hint: Id, running: Running) -> Response:
     """Remove a hint."""
     await running.store.hints.remove(search.id, hint)
     return _back(search.id)
+
+
+@router.post("/searches/{id}/again", dependencies=[needs(Scope.SUBMIT)])
+async def again(search: Named, running: Running, caller: Caller) -> Response:
+    """Start an equal search."""
+    return _back((await running.submit(await request_of(running, search), owner=caller.token or "")).id)
+
+
+@router.post("/searches/{id}/labels", dependencies=[needs(Scope.STEER)])
+async def labels(search: Named, running: Running, sent: Sent) -> Response:
+    """Change the search's name, tags and notes."""
+    try:
+        change = SearchChange(
+            name=sent.text("name"),
+            tags=tuple(tag for tag in re.split(r"[,\s]+", sent.text("tags")) if tag),
+            notes=sent.whole("notes"),
+        )
+    except ValidationError as error:
+        found = error.errors()[0]
+        raise InvalidInput(found["msg"], str(found["loc"][0])) from error
+    await changes.change(running.store, running.events, search, change)
+    return _back(search.id)
+
+
+@router.post("/searches/{id}/delete", dependencies=[needs(Scope.ADMIN)])
+async def delete(id: Id, running: Running) -> Response:
+    """Delete an ended search with its results."""
+    await running.store.retention.delete(id)
+    return see_other("/")
 
 
 # Registered last, because its address would match the others' as well.

@@ -17,7 +17,7 @@ from service.emitters import EMITTERS
 from service.errors import InvalidInput
 from service.fleet.kernelbench import searchable
 from service.operators.kernelbench import is_problem, name_of_text
-from service.requests import SearchRequest
+from service.requests import LlmSettings, SearchRequest
 from workers.targets import TARGETS
 
 NO_CARD = (
@@ -31,6 +31,8 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _CONVERTING = asyncio.Lock()
 FIELDS = ("operator", "problem_name", "spec", "evaluations", "seed", "devices", "emitters", "axes", "models", "calls", "usd")
 """Fields of the form; any other error is an error in the spec."""
+KEPT = ("priority", "stop", "selection")
+"""Settings that the form does not show; a form filled in from a search keeps those of the search."""
 FOLDED = ("seed", "emitters", "axes", "models", "calls", "usd")
 """Rarely changed fields, folded until opened by the user or by an error in one of them."""
 
@@ -133,8 +135,12 @@ def is_pasted(sent: SubmittedForm) -> bool:
     return bool(sent.text("spec")) or sent.text("operator") in ("", PASTED)
 
 
-def read_request(sent: SubmittedForm) -> SearchRequest:
+def read_request(sent: SubmittedForm, origin: SearchRequest | None = None) -> SearchRequest:
     """Read the request that a form describes.
+
+    Args:
+        sent: Submitted form.
+        origin: Request that the form was filled in from; it gives what the form does not show.
 
     Raises:
         InvalidInput: If a field is invalid; `wrong_fields` tells which.
@@ -149,9 +155,33 @@ def read_request(sent: SubmittedForm) -> SearchRequest:
             "axes": sent.several("axes") or None,
             "evaluations": sent.number("evaluations"),
             "seed": sent.number("seed"),
-            "llm": _models(sent),
+            "llm": _models(sent, origin.llm if origin else None),
+            **({name: getattr(origin, name) for name in KEPT} if origin else {}),
         }
     )
+
+
+def filled_in(request: SearchRequest, origin: str) -> SubmittedForm:
+    """Make the form that describes a request.
+
+    Args:
+        request: The request.
+        origin: Id of the search that it started.
+    """
+    is_spec = isinstance(request.operator, dict)
+    llm = request.llm
+    fields = {
+        "origin": origin,
+        "operator": PASTED if is_spec else str(request.operator),
+        "spec": json.dumps(request.operator, indent=1) if is_spec else "",
+        "evaluations": str(request.evaluations),
+        "seed": str(request.seed),
+        "models": ", ".join(llm.backends) if llm else "",
+        "calls": str(llm.calls) if llm and llm.calls is not None else "",
+        "usd": f"{llm.usd:g}" if llm and llm.usd is not None else "",
+    }
+    several = {"devices": request.devices, "emitters": request.emitters, "axes": request.axes or ()}
+    return SubmittedForm({**{name: [text] for name, text in fields.items()}, **several})
 
 
 def has_problem(sent: SubmittedForm) -> bool:
@@ -212,13 +242,14 @@ def _field(path: Sequence[str]) -> str:
     return path[0] if path else "operator"
 
 
-def _models(sent: SubmittedForm) -> dict[str, object] | None:
-    """Read the LLM backends and their limits; None if no backend is named."""
+def _models(sent: SubmittedForm, origin: LlmSettings | None) -> dict[str, object] | None:
+    """Read the LLM backends and their limits; None if no backend is named. `origin` gives what the form lacks."""
     names = [name for name in re.split(r"[,\s]+", sent.text("models")) if name]
     if not names:
         return None
     limits = {name: sent.text(name) or None for name in ("calls", "usd")}
-    return {"backends": names, **limits}
+    kept = {"strategies": origin.strategies, "tokens": origin.tokens} if origin else {}
+    return {"backends": names, **kept, **limits}
 
 
 def _said(message: str) -> str:

@@ -23,7 +23,7 @@ from archive.store import Store
 from kernelreef.models import ScreeningReport
 from service.coordinator import Coordinator
 from service.dashboard import formatting
-from service.dashboard.charts import draw_charts, spacing_for
+from service.dashboard.charts import ENDED, draw_charts, spacing_for
 from service.dashboard.maps import ArchiveMap, MapView, Tile, draw, load_cells
 from service.dashboard.rendering import Fragment, HtmlPage
 from service.evaluation.figure_labels import in_words, provenance, relative_to
@@ -72,14 +72,29 @@ class SearchStatus(Fragment):
 
 @dataclass(frozen=True)
 class SearchControls(Fragment):
-    """Actions that the search's present state allows."""
+    """Actions that the search's present state allows. `ended` is True if it can be deleted, `failed` if it failed."""
 
     template = "parts/controls.html"
     name = "controls"
 
     search: str
     actions: tuple[tuple[str, str], ...]
-    evaluations: int
+    ended: bool
+    failed: bool
+
+
+@dataclass(frozen=True)
+class UseIt(Fragment):
+    """Ways to use the result of an ended search: its best kernel, exports and the certificate; empty before the end."""
+
+    template = "parts/use.html"
+    name = "use"
+
+    search: SearchRecord
+    device: str
+    provenance: str
+    best: EliteSummary | None
+    ended: bool
 
 
 @dataclass(frozen=True)
@@ -240,7 +255,10 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     said = provenance(view.device)
     return (
         _status(search, view, counts, next(iter(best), None), progress, missing_workers),
-        SearchControls(search.id, actions_in(search.state), search.evaluations),
+        SearchControls(
+            search.id, actions_in(search.state), search.state in ENDED, search.state is SearchState.FAILED
+        ),
+        UseIt(search, view.device, said, next(iter(best), None), search.state in ENDED),
         MapPart(
             search=search.id,
             view=view,

@@ -16,6 +16,7 @@ from service.api.dependencies import Caller, Named, Running, needs
 from service.api.paging import ID
 from service.coordinator import Coordinator
 from service.dashboard.charts import ProgressLine, progress_line, spacing_for
+from service.dashboard.clones import request_of
 from service.dashboard.formatting import evaluations, share
 from service.dashboard.live import stream
 from service.dashboard.maps import MapView
@@ -23,6 +24,7 @@ from service.dashboard.imports import respond_step_by_step
 from service.dashboard.new_search import (
     NewSearchForm,
     convert_problem,
+    filled_in,
     has_problem,
     problem_name,
     read_request,
@@ -34,6 +36,7 @@ from service.dashboard.routing import Framed, Sent, SubmittedForm, pages, see_ot
 from service.dashboard.search import load_parts, load_search
 from service.errors import InvalidInput, ServiceError
 from service.evaluation.figure_labels import provenance, relative_to
+from service.requests import SearchRequest
 from service.security.identity import Identity
 from service.security.scopes import Scope
 from workers.queue import QueueUnavailable
@@ -181,9 +184,12 @@ Before = Annotated[str | None, Query(pattern=f"^{ID.pattern}$")]
 
 
 @router.get("/", dependencies=[needs(Scope.READ)])
-async def overview(running: Running, frame: Framed, before: Before = None) -> Response:
-    """Show all searches, newest first, and the form for a new one."""
-    return respond(await _overview(running, await _form(running), before), frame)
+async def overview(running: Running, frame: Framed, before: Before = None, origin: Before = None) -> Response:
+    """Show all searches, newest first, and the form for a new one, filled in from the search `origin` if given."""
+    filled = None
+    if origin is not None:
+        filled = filled_in(await request_of(running, await running.store.searches.get(origin)), origin)
+    return respond(await _overview(running, await _form(running, filled), before), frame)
 
 
 @router.post("/searches", dependencies=[needs(Scope.SUBMIT)])
@@ -195,7 +201,7 @@ async def start(running: Running, frame: Framed, sent: Sent, caller: Caller) -> 
     if has_problem(sent):
         return await _start_from_problem(running, frame, sent, caller)
     try:
-        search = await running.submit(read_request(sent), owner=caller.token or "")
+        search = await running.submit(read_request(sent, await _origin(running, sent)), owner=caller.token or "")
     except (InvalidInput, ValidationError) as error:
         form = await _form(running, sent, error)
         return respond(await _overview(running, form, None), frame, 422)
@@ -214,7 +220,8 @@ async def _start_from_problem(running: Coordinator, frame: PageFrame, sent: Subm
         try:
             spec = await convert_problem(sent, tell)
             tell("Starting the search")
-            return f"/searches/{(await running.submit(read_request(spec), owner=caller.token or '')).id}"
+            request = read_request(spec, await _origin(running, sent))
+            return f"/searches/{(await running.submit(request, owner=caller.token or '')).id}"
         except (InvalidInput, ValidationError) as error:
             return render_fragment(await _form(running, sent, error), frame)
         except (ServiceError, ArchiveError, QueueUnavailable) as error:
@@ -253,6 +260,14 @@ async def search_live(
 async def _overview(running: Coordinator, form: NewSearchForm, before: str | None) -> Overview:
     pool, searches = await load_overview_parts(running, before)
     return Overview(pool, searches, form, before)
+
+
+async def _origin(running: Coordinator, sent: SubmittedForm) -> SearchRequest | None:
+    """Read the request of the search that a form was filled in from; None if there is none."""
+    id = sent.text("origin")
+    if not ID.fullmatch(id):
+        return None
+    return await request_of(running, await running.store.searches.get(id))
 
 
 async def _form(
