@@ -205,7 +205,8 @@ class Progress(Resource):
 
     `devices_without_worker` are devices that no worker judges on at present. `missing_workers` describes the workers
     that the search waits for, such as `a trusted worker that traces for sm_90`; it is empty if none is missing.
-    `screening` is None if the search screens nothing.
+    `screening` is None if the search screens nothing. `elapsed_s` counts from its submission to now or to its end.
+    `activity` says what it does now, such as `evaluating 5, tracing 2`; it is empty if it is paused or has ended.
     """
 
     former: ClassVar[Mapping[str, str]] = {
@@ -229,6 +230,8 @@ class Progress(Resource):
     devices: tuple[DeviceProgress, ...]
     emitters: tuple[EmitterStatus, ...]
     screening: ScreeningReport | None = None
+    activity: str = ""
+    elapsed_s: float = 0.0
 
 
 class CandidateSummary(Resource):

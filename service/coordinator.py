@@ -20,6 +20,7 @@ from service.embedded import EmbeddedServer
 from service.emitters import EMITTERS
 from service.emitters.llm.strategies import STRATEGIES
 from service.errors import Conflict, InvalidInput, NotFound
+from service.evaluation.activity import describe_activity
 from service.events import EventBus, SearchChanged
 from service.fleet.capabilities import Capabilities
 from service.fleet.devices import require_judgeable
@@ -67,6 +68,7 @@ class Coordinator:
         self.versions = SingleFlight(store.views.versions)
         self.capabilities = Capabilities(store, dispatcher)
         self.describe_missing = functools.partial(describe_missing, self.capabilities, dispatcher, pool=pool)
+        self.describe_activity = functools.partial(describe_activity, store, dispatcher)
         limits = CandidateLimits(settings.in_flight_per_search, settings.in_flight_per_owner, settings.in_flight)
         self._evolution = Evolution(
             store,

@@ -13,6 +13,7 @@ from service.api.dependencies import Named, Running, needs
 from service.api.paging import Cursor, Limit, Page, decode_sorted, page, remaining
 from service.api.problems import PROBLEMS
 from service.errors import InvalidInput
+from service.evaluation.activity import elapsed_s
 from service.evaluation.finalists import finalists
 from service.generation.emitter_stats import emitter_shares, read_stats, selection_of
 from service.generation.screening import screening_report
@@ -113,6 +114,8 @@ async def progress(search: Named, running: Running) -> models.Progress:
         devices=tuple([await _on(device, search, running) for device in search.devices]),
         emitters=tuple(models.EmitterStatus(**vars(share)) for share in emitter_shares(stats)),
         screening=screening_report(search, stats) if selection_of(search).screening else None,
+        activity=await running.describe_activity(search),
+        elapsed_s=elapsed_s(search),
     )
 
 

@@ -121,6 +121,8 @@ EXAMPLES: Mapping[str, dict[str, JsonValue]] = {
                 "suspended": {"block_pointers": "4 of 4 trials ended in compile_error"},
             }
         ],
+        "activity": "tracing 2, evaluating 6",
+        "elapsed_s": 41.5,
     },
     "CandidateSummary": _SUMMARY,
     "Candidate": {

@@ -31,7 +31,6 @@ class ProgressView:
     def __init__(self, search: Search) -> None:
         self._search = search
         self.recent: deque[Text] = deque(maxlen=RECENT)
-        self._started = time.monotonic()
         self._last_line = 0.0
         self._alone_since: float | None = None
         self._live = Live(console=err, refresh_per_second=4, transient=True) if err.is_terminal else None
@@ -85,7 +84,7 @@ class ProgressView:
         emitters = ", ".join(f"{name} {counts.get('judged', 0)}" for name, counts in progress.emitters.items())
         failed = ", ".join(f"{reason} {count}" for reason, count in progress.outcomes.items() if reason != "correct")
         return (
-            f"[{time.monotonic() - self._started:5.0f} s] {whole.state.value}: "
+            f"[{whole.elapsed_s:5.0f} s] {whole.activity or whole.state.value}: "
             f"{progress.evaluated}/{whole.evaluations} evaluations, {progress.correct} correct, "
             f"{progress.elites} of {progress.cells} cells, best {best}; {emitters or 'no emitter yet'}"
             f"{'; failed: ' + failed if failed else ''}"

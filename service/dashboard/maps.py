@@ -10,10 +10,13 @@ from urllib.parse import urlencode
 from archive.descriptors import DESCRIPTORS
 from archive.records import SEED_EMITTER, AxisRecord, AxisStride, EliteSummary, MapCell, PinRecord, SearchRecord
 from archive.store import Store
+from service.dashboard.feasibility import is_impossible
 from service.dashboard.formatting import TIMES, speedup
 from service.dashboard.rendering import Fragment
 from service.errors import InvalidInput
 from service.evaluation.figure_labels import outdated, provenance
+from workers.protocol import Device
+from workers.targets import TARGETS, Target
 
 Colour = Literal["objective", "age", "emitter"]
 Along = Literal["evaluations", "time", "dollars"]
@@ -152,6 +155,11 @@ class ArchiveMap:
     pinned: bool
 
     @property
+    def impossible(self) -> bool:
+        """True if any tile cannot be filled."""
+        return any(tile.look == "impossible" for tile in self.tiles)
+
+    @property
     def tiles(self) -> tuple[Tile, ...]:
         """All tiles."""
         return tuple(tile for row in self.rows for tile in row.tiles)
@@ -197,7 +205,8 @@ def draw(
     sliced = dict(view.slices)
     free = [axis for axis in search.axes if axis.descriptor not in (view.x, view.y)]
     depth = prod(axis.bins for axis in free if axis.descriptor not in sliced)
-    tiles = _TileContext(name, view, looks, depth, _pinned(search.axes, view, pins), {pin.candidate for pin in pins})
+    target = TARGETS.get(Device.parse(view.device).target)
+    tiles = _TileContext(name, view, looks, depth, _pinned(search.axes, view, pins), {pin.candidate for pin in pins}, target)
     width, height = axes[view.x].bins, (axes[view.y].bins if view.y != view.x else 1)
     rows = tuple(
         MapRow(
@@ -222,7 +231,10 @@ def draw(
 
 @dataclass(frozen=True)
 class _TileContext:
-    """Data that all tiles of a map share; `places` and `candidates` are the pinned ones."""
+    """Data that all tiles of a map share; `places` and `candidates` are the pinned ones.
+
+    `target` is the sheet of the device; None if it has none.
+    """
 
     name: str
     view: MapView
@@ -230,6 +242,7 @@ class _TileContext:
     depth: int
     places: Collection[tuple[int, int]]
     candidates: Collection[str | None]
+    target: Target | None
 
     def tile(self, x: int, y: int, found: MapCell | None) -> Tile:
         """Make the tile of two bins."""
@@ -237,7 +250,7 @@ class _TileContext:
         return Tile(
             name=f"{self.name}-{x}-{y}",
             where=_where(self.view, x, y),
-            look=self.looks.of(mark) if mark else "empty",
+            look=self.looks.of(mark) if mark else "impossible" if self._impossible(x, y) else "empty",
             mark=mark,
             held=found.held if found else 0,
             depth=self.depth,
@@ -245,6 +258,15 @@ class _TileContext:
             by_emitter=self.view.colour == "emitter",
             pinned=(x, y) in self.places or (mark is not None and mark.candidate in self.candidates),
         )
+
+    def _impossible(self, x: int, y: int) -> bool:
+        """Return True if no kernel can lie in a tile; False for devices without a sheet."""
+        if self.target is None:
+            return False
+        return is_impossible({**dict(self.view.slices), self.view.x: x, **self._up(y)}, self.target)
+
+    def _up(self, y: int) -> dict[str, int]:
+        return {} if self.view.y == self.view.x else {self.view.y: y}
 
 
 def _spans(axes: Sequence[AxisRecord]) -> dict[str, AxisStride]:

@@ -26,6 +26,7 @@ from service.dashboard import formatting
 from service.dashboard.charts import ENDED, draw_charts, spacing_for
 from service.dashboard.maps import ArchiveMap, MapView, Tile, draw, load_cells
 from service.dashboard.rendering import Fragment, HtmlPage
+from service.evaluation.activity import elapsed_s
 from service.evaluation.figure_labels import in_words, provenance, relative_to
 from service.generation.emitter_stats import EmitterStats, emitter_shares, read_stats, selection_of
 from service.generation.screening import screening_report
@@ -50,7 +51,7 @@ class DeviceTab:
 
 @dataclass(frozen=True)
 class SearchStatus(Fragment):
-    """State of the search, its best result and its devices."""
+    """State of the search, its best result and its devices; `activity` is what it does now, empty if nothing."""
 
     template = "parts/status.html"
     name = "status"
@@ -63,6 +64,13 @@ class SearchStatus(Fragment):
     relative_to: str
     missing_workers: tuple[str, ...]
     tabs: tuple[DeviceTab, ...]
+    activity: str
+    elapsed_s: float
+
+    @property
+    def open(self) -> bool:
+        """True until the search has ended."""
+        return self.search.state not in ENDED
 
     @property
     def done(self) -> float:
@@ -234,8 +242,8 @@ async def load_search(running: Coordinator, search: SearchRecord, view: MapView)
 async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) -> tuple[Fragment, ...]:
     """Load the live parts of a search's page."""
     views, cells = running.store.views, Grid(search.axes).cells
-    counts, missing_workers = await asyncio.gather(
-        running.store.candidates.count(search.id), running.describe_missing(search)
+    counts, missing_workers, activity = await asyncio.gather(
+        running.store.candidates.count(search.id), running.describe_missing(search), running.describe_activity(search)
     )
     places, best, milestones, recent = await asyncio.gather(
         load_cells(running.store, search, view),
@@ -254,7 +262,7 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     here, now = progress[view.device], datetime.now(UTC)
     said = provenance(view.device)
     return (
-        _status(search, view, counts, next(iter(best), None), progress, missing_workers),
+        _status(search, view, counts, next(iter(best), None), progress, missing_workers, activity),
         SearchControls(
             search.id, actions_in(search.state), search.state in ENDED, search.state is SearchState.FAILED
         ),
@@ -301,6 +309,7 @@ def _status(
     best: EliteSummary | None,
     progress: Mapping[str, ProgressRecord],
     missing_workers: Sequence[str],
+    activity: str,
 ) -> SearchStatus:
     tabs = tuple(
         DeviceTab(
@@ -322,6 +331,8 @@ def _status(
         relative_to=relative_to(view.device),
         missing_workers=tuple(missing_workers),
         tabs=tabs,
+        activity=activity,
+        elapsed_s=elapsed_s(search),
     )
 
 

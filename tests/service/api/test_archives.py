@@ -80,6 +80,7 @@ async def test_progress_counts_candidates_and_shows_each_device(client: httpx.As
     }
     assert progress["devices_without_worker"] == [records.DEVICE, "model:sm_80"], "no worker runs here"
     assert progress["missing_workers"] == [], "it has ended"
+    assert progress["activity"] == "" and 0 < progress["elapsed_s"] < 60, "the time stands still at its end"
     measured, other = progress["devices"]
     assert (measured["device"], measured["provenance"]) == (records.DEVICE, "predicted")
     assert (measured["elites"], measured["cells"], measured["best"], measured["qd_score"]) == (2, 6, 1.5, 2.5)

@@ -35,7 +35,15 @@ def test_a_line_says_where_the_search_stands(capsys: pytest.CaptureFixture[str])
     with ProgressView(SEARCH) as view:
         view.show(PROGRESS)
     line = capsys.readouterr().err
-    for fact in ("running", "7/10 evaluations", "5 correct", "3 of 12 cells", "1.400x", "compile_error 2", "tune"):
+    assert "42 s] tracing 2, evaluating 6:" in line
+    for fact in (
+        "7/10 evaluations",
+        "5 correct",
+        "3 of 12 cells",
+        "1.400x",
+        "compile_error 2",
+        "tune",
+    ):
         assert fact in line
 
 
