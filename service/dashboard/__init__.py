@@ -28,7 +28,20 @@ from service.dashboard import (
 from service.dashboard.rendering import STATIC_DIR, STATIC_PATH
 from service.dashboard.routing import with_error_pages
 
-PARTS = (searches, shapes, search_log, ancestry, controls, candidates, compare, operators, workers, prompts, tokens, interface)
+PARTS = (
+    searches,
+    shapes,
+    search_log,
+    ancestry,
+    controls,
+    candidates,
+    compare,
+    operators,
+    workers,
+    prompts,
+    tokens,
+    interface,
+)
 """Modules with pages, each with a `router`."""
 
 

@@ -101,5 +101,7 @@ def _facts(page: CandidatePage) -> dict[str, str]:
     for place in page.places:
         facts[formatting.title(place.axis)] = place.bin if place.value is None else formatting.decimal(place.value)
     if page.plans:
-        facts |= {f"{name} at {page.plans[0].shape}": value for name, value in page.plans[0].readings if name not in facts}
+        facts |= {
+            f"{name} at {page.plans[0].shape}": value for name, value in page.plans[0].readings if name not in facts
+        }
     return facts

@@ -1,9 +1,15 @@
 """Cells of a grid that no kernel can reach, because an SM of the target has too few registers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import product
+from math import prod
 
 from archive.descriptors import DESCRIPTORS
+from archive.records import AxisRecord
 from workers.targets import Target
+
+LIMITED = ("registers", "num_warps", "occupancy")
+"""Axes that limit one another."""
 
 
 def is_impossible(bins: Mapping[str, int], target: Target) -> bool:
@@ -25,6 +31,17 @@ def is_impossible(bins: Mapping[str, int], target: Target) -> bool:
         _least("occupancy", bins) * target.threads_sm if "occupancy" in bins else 0.0,
     )
     return registers * threads > target.registers_sm
+
+
+def count_impossible(axes: Iterable[AxisRecord], target: Target) -> int:
+    """Return the number of cells of a grid that no kernel can reach."""
+    bins = {axis.descriptor: axis.bins for axis in axes}
+    ruled = [name for name in LIMITED if name in bins]
+    found = sum(
+        is_impossible(dict(zip(ruled, at, strict=True)), target)
+        for at in product(*(range(bins[name]) for name in ruled))
+    )
+    return found * prod(count for name, count in bins.items() if name not in ruled)
 
 
 def _least(name: str, bins: Mapping[str, int]) -> float:

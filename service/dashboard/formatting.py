@@ -15,7 +15,6 @@ MARKS = {"measured": "", "predicted": "\u2248", "recorded": "rec. "}
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-
 class Bill(Protocol):
     """LLM calls and their cost. `unpriced` calls have no known price, and are not part of the cost."""
 

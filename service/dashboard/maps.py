@@ -206,7 +206,9 @@ def draw(
     free = [axis for axis in search.axes if axis.descriptor not in (view.x, view.y)]
     depth = prod(axis.bins for axis in free if axis.descriptor not in sliced)
     target = TARGETS.get(Device.parse(view.device).target)
-    tiles = _TileContext(name, view, looks, depth, _pinned(search.axes, view, pins), {pin.candidate for pin in pins}, target)
+    tiles = _TileContext(
+        name, view, looks, depth, _pinned(search.axes, view, pins), {pin.candidate for pin in pins}, target
+    )
     width, height = axes[view.x].bins, (axes[view.y].bins if view.y != view.x else 1)
     rows = tuple(
         MapRow(

@@ -29,7 +29,19 @@ PASTED = "pasted"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """Pattern of an operator's name."""
 _CONVERTING = asyncio.Lock()
-FIELDS = ("operator", "problem_name", "spec", "evaluations", "seed", "devices", "emitters", "axes", "models", "calls", "usd")
+FIELDS = (
+    "operator",
+    "problem_name",
+    "spec",
+    "evaluations",
+    "seed",
+    "devices",
+    "emitters",
+    "axes",
+    "models",
+    "calls",
+    "usd",
+)
 """Fields of the form; any other error is an error in the spec."""
 KEPT = ("priority", "stop", "selection")
 """Settings that the form does not show; a form filled in from a search keeps those of the search."""

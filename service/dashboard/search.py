@@ -24,12 +24,15 @@ from kernelreef.models import ScreeningReport
 from service.coordinator import Coordinator
 from service.dashboard import formatting
 from service.dashboard.charts import ENDED, draw_charts, spacing_for
+from service.dashboard.feasibility import count_impossible
 from service.dashboard.maps import ArchiveMap, MapView, Tile, draw, load_cells
 from service.dashboard.rendering import Fragment, HtmlPage
 from service.evaluation.activity import elapsed_s
 from service.evaluation.figure_labels import in_words, provenance, relative_to
 from service.generation.emitter_stats import EmitterStats, emitter_shares, read_stats, selection_of
 from service.generation.screening import screening_report
+from workers.protocol import Device
+from workers.targets import TARGETS
 
 POINTS = 250
 """Approximate number of points in a chart: one per pixel or two."""
@@ -51,7 +54,10 @@ class DeviceTab:
 
 @dataclass(frozen=True)
 class SearchStatus(Fragment):
-    """State of the search, its best result and its devices; `activity` is what it does now, empty if nothing."""
+    """State of the search, its best result and its devices; `activity` is what it does now, empty if nothing.
+
+    `impossible` is the number of cells that no kernel can reach.
+    """
 
     template = "parts/status.html"
     name = "status"
@@ -66,6 +72,7 @@ class SearchStatus(Fragment):
     tabs: tuple[DeviceTab, ...]
     activity: str
     elapsed_s: float
+    impossible: int
 
     @property
     def open(self) -> bool:
@@ -263,9 +270,7 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     said = provenance(view.device)
     return (
         _status(search, view, counts, next(iter(best), None), progress, missing_workers, activity),
-        SearchControls(
-            search.id, actions_in(search.state), search.state in ENDED, search.state is SearchState.FAILED
-        ),
+        SearchControls(search.id, actions_in(search.state), search.state in ENDED, search.state is SearchState.FAILED),
         UseIt(search, view.device, said, next(iter(best), None), search.state in ENDED),
         MapPart(
             search=search.id,
@@ -311,6 +316,7 @@ def _status(
     missing_workers: Sequence[str],
     activity: str,
 ) -> SearchStatus:
+    sheet = TARGETS.get(Device.parse(view.device).target)
     tabs = tuple(
         DeviceTab(
             device=device,
@@ -333,6 +339,7 @@ def _status(
         tabs=tabs,
         activity=activity,
         elapsed_s=elapsed_s(search),
+        impossible=count_impossible(search.axes, sheet) if sheet else 0,
     )
 
 

@@ -18,9 +18,9 @@ from service.coordinator import Coordinator
 from service.dashboard.charts import ProgressLine, progress_line, spacing_for
 from service.dashboard.clones import request_of
 from service.dashboard.formatting import evaluations, share
+from service.dashboard.imports import respond_step_by_step
 from service.dashboard.live import stream
 from service.dashboard.maps import MapView
-from service.dashboard.imports import respond_step_by_step
 from service.dashboard.new_search import (
     NewSearchForm,
     convert_problem,
@@ -208,7 +208,9 @@ async def start(running: Running, frame: Framed, sent: Sent, caller: Caller) -> 
     return see_other(f"/searches/{search.id}")
 
 
-async def _start_from_problem(running: Coordinator, frame: PageFrame, sent: SubmittedForm, caller: Identity) -> Response:
+async def _start_from_problem(
+    running: Coordinator, frame: PageFrame, sent: SubmittedForm, caller: Identity
+) -> Response:
     """Import a pasted problem and start its search, on a page that shows the steps; check the rest of the form first."""
     try:
         name = problem_name(sent)

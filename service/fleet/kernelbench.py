@@ -155,9 +155,7 @@ class KernelbenchImporter:
         return await self._executor.run(job, TraceReport)
 
 
-async def searchable(
-    name: str, source: str, device: str, tell: Callable[[str], None] = lambda step: None
-) -> Operator:
+async def searchable(name: str, source: str, device: str, tell: Callable[[str], None] = lambda step: None) -> Operator:
     """Import a problem as an operator with a seed kernel.
 
     Args:

@@ -102,7 +102,9 @@ async def test_a_problem_of_kernelbench_becomes_a_spec() -> None:
 
 def test_a_pasted_problem_has_a_name_that_people_know() -> None:
     assert problem_name(sent(spec=[PROBLEM])).startswith("problem_")
-    titled = PROBLEM.replace("(nn.Module):\n", '(nn.Module):\n    """Simple model that performs a ReLU activation."""\n')
+    titled = PROBLEM.replace(
+        "(nn.Module):\n", '(nn.Module):\n    """Simple model that performs a ReLU activation."""\n'
+    )
     assert problem_name(sent(spec=[titled])) == "relu_activation"
     with pytest.raises(InvalidInput, match="begin with a letter") as caught:
         problem_name(sent(problem_name=["Not a name"]))
