@@ -37,7 +37,8 @@ class AxisValue:
 class PlanText:
     """A launch plan in words, with the readings of its machine code.
 
-    `by_launch` are readings per launch: the name of each, and its value for every launch in order.
+    `by_launch` are readings per launch: the name of each, and its value for every launch in order. It is empty for a
+    single launch, whose readings are the plan's.
     """
 
     shape: str
@@ -188,16 +189,21 @@ def _places(search: SearchRecord, stored: BundleRecord) -> tuple[AxisValue, ...]
 
 def _plans(stored: BundleRecord) -> tuple[PlanText, ...]:
     bundle = Bundle.model_validate_json(stored.document)
-    plans = (
-        PlanText(
-            shape=plan.shape.key,
-            role=plan.shape.role.value,
-            lines=tuple(describe_plan(plan, bundle.kernels)[1:]),
-            readings=known_facts({name: value for name, value in readings.items() if name != "by_launch"}),
-            by_launch=facts_by_launch(readings.get("by_launch") or ()),
+    plans = []
+    for plan, readings in zip(bundle.plans, stored.readings, strict=True):
+        launches: Sequence[Mapping[str, Any]] = readings.get("by_launch") or ()
+        whole = {name: value for name, value in readings.items() if name != "by_launch"}
+        # The facts of a single launch are the plan's.
+        facts = {**launches[0], **whole} if len(launches) == 1 else whole
+        plans.append(
+            PlanText(
+                shape=plan.shape.key,
+                role=plan.shape.role.value,
+                lines=tuple(describe_plan(plan, bundle.kernels)[1:]),
+                readings=known_facts(facts),
+                by_launch=facts_by_launch(launches) if len(launches) > 1 else (),
+            )
         )
-        for plan, readings in zip(bundle.plans, stored.readings, strict=True)
-    )
     return tuple(sorted(plans, key=lambda plan: plan.role != ShapeRole.BENCHMARK))
 
 

@@ -101,7 +101,7 @@ def _facts(page: CandidatePage) -> dict[str, str]:
     for place in page.places:
         facts[formatting.title(place.axis)] = place.bin if place.value is None else formatting.decimal(place.value)
     if page.plans:
-        facts |= {
-            f"{name} at {page.plans[0].shape}": value for name, value in page.plans[0].readings if name not in facts
-        }
+        known = {name.removesuffix(" bytes") for name in facts}
+        plan = page.plans[0]
+        facts |= {f"{name} at {plan.shape}": value for name, value in plan.readings if name not in known}
     return facts

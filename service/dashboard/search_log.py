@@ -22,9 +22,9 @@ router = pages()
 SHOWN = 200
 """Maximum number of lines; of each kind of event, so many of the newest are read."""
 PLACED = {
-    Placement.NEW: "fills cell {cell}",
-    Placement.IMPROVED: "takes cell {cell} from its elite",
-    Placement.WITHDRAWN: "loses cell {cell}: an examination found a fault",
+    Placement.NEW: "fills cell {cell} on {device} with {figure}.",
+    Placement.IMPROVED: "takes cell {cell} on {device} from its elite, with {figure}.",
+    Placement.WITHDRAWN: "loses cell {cell} on {device}, with {figure}: an examination found a fault.",
 }
 """Words for offers that changed a cell; the others changed nothing."""
 
@@ -108,16 +108,17 @@ def _of_search(search: SearchRecord) -> Iterator[LogLine]:
 def _of_offers(offers: Iterable[PlacementRecord]) -> Iterator[LogLine]:
     for offer in offers:
         if offer.placement in PLACED:
-            what = PLACED[offer.placement].format(cell=offer.cell)
             figure = speedup(offer.objective, provenance(offer.device))
-            text = f"by {offer.emitter} {what} on {offer.device} with {figure}."
-            yield LogLine(offer.offered_at, text, offer.candidate, offer.placement is Placement.WITHDRAWN)
+            what = PLACED[offer.placement].format(cell=offer.cell, device=offer.device, figure=figure)
+            yield LogLine(
+                offer.offered_at, f"by {offer.emitter} {what}", offer.candidate, offer.placement is Placement.WITHDRAWN
+            )
 
 
 def _of_candidates(candidates: Iterable[CandidateRow]) -> Iterator[LogLine]:
     for each in candidates:
-        outcome = f", judged later as {title(each.outcome)}" if each.outcome else ""
-        yield LogLine(each.created_at, f"is proposed by {each.emitter}{outcome}.", each.id)
+        verdict = f"; its verdict: {title(each.outcome)}" if each.outcome else ""
+        yield LogLine(each.created_at, f"is proposed by {each.emitter}{verdict}.", each.id)
 
 
 def _of_people(pins: Iterable[PinRecord], hints: Iterable[HintRecord]) -> Iterator[LogLine]:

@@ -51,8 +51,8 @@ SPARK_POINTS = 48
 class BestResult:
     """Best result of a search on one device.
 
-    `best` is the objective of its best elite, the lower bound of a speedup, by which the archive ranks. `low` and `high`
-    are the bounds of that speedup.
+    `best` is the objective of its best elite, by which the archive ranks: the lower bound of its speedup. `low` and
+    `high` are the bounds of that speedup.
     """
 
     device: str
@@ -211,7 +211,7 @@ async def start(running: Running, frame: Framed, sent: Sent, caller: Caller) -> 
 async def _start_from_problem(
     running: Coordinator, frame: PageFrame, sent: SubmittedForm, caller: Identity
 ) -> Response:
-    """Import a pasted problem and start its search, on a page that shows the steps; check the rest of the form first."""
+    """Import a pasted problem and start its search, on a page that shows the steps."""
     try:
         name = problem_name(sent)
         read_request(SubmittedForm({**sent.fields, "spec": ["{}"]}))
