@@ -212,8 +212,7 @@ def draw(
     width, height = axes[view.x].bins, (axes[view.y].bins if view.y != view.x else 1)
     rows = tuple(
         MapRow(
-            _label(view.y, y) if height > 1 else "",
-            tuple(tiles.tile(x, y, shown.get((x, y))) for x in range(width)),
+            _label(view.y, y) if height > 1 else "", tuple(tiles.tile(x, y, shown.get((x, y))) for x in range(width))
         )
         for y in reversed(range(height))
     )

@@ -39,7 +39,7 @@ async def test_what_does_not_exist_is_not_found(service: Service, filled: Filled
         await load_kernel(store, filled.best, "h200", 0)
 
 
-def test_facts_by_launch_are_rows_with_a_value_for_every_launch() -> None:
+async def test_facts_by_launch_are_rows_with_a_value_for_every_launch() -> None:
     first = {"programs": 4, "occupancy": 0.5, "bytes_moved": None, "instructions": {"load_global": 2, "matrix": 0}}
     second = {"programs": 8, "spill_bytes": 2048, "looped": {}, "persistent": False}
     assert facts_by_launch([first, second]) == (
