@@ -39,7 +39,7 @@ test-all: $(STAMP) ## Also the long suites
 	$(BIN)/python -m pytest -n $(PROCESSES) tests/browser
 
 # A hundred packages that must not mix with ours.
-peers: $(VENV)/peers/.installed ## Install servers of other makers that the long suites talk to
+peers: $(VENV)/peers/.installed ## Install programs of other makers that the long suites use
 $(VENV)/peers/.installed: tests/journeys/peers.txt | $(STAMP)
 	$(BIN)/python -m venv $(VENV)/peers
 	$(VENV)/peers/bin/python -m pip install --quiet --disable-pip-version-check -r tests/journeys/peers.txt

@@ -4,10 +4,11 @@ Without settings everything is embedded: SQLite, a supervised Redis-protocol ser
 addresses given, the same code runs on PostgreSQL and Redis.
 """
 
+import asyncio
 import contextlib
 import functools
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
 
 from uuid6 import uuid7
@@ -23,7 +24,7 @@ from service.errors import Conflict, InvalidInput, NotFound
 from service.evaluation.activity import describe_activity
 from service.events import EventBus, SearchChanged
 from service.fleet.capabilities import Capabilities
-from service.fleet.devices import require_judgeable
+from service.fleet.devices import DEVICES, choose_devices, local_cards, may_measure, names_card
 from service.fleet.missing_workers import describe_missing
 from service.fleet.pool import WorkerPool
 from service.fleet.remote_workers import RemoteWorkers, address_for_hosts
@@ -49,6 +50,8 @@ HELD_OUT_BITS = 63
 """Bits of the seed that held-out shapes are drawn from. It is secret, so that no candidate is made for them."""
 NO_QUEUE = "redis://127.0.0.1:0"
 """Address without a server: the queue of a coordinator that only reads an embedded archive."""
+STORED_UNCHANGED = {"evaluations", "seed", "priority", "name", "tags", "notes"}
+"""Fields of a request that its search has as they are."""
 AXES_VERSION = 1
 """Version of the axes of new searches; raised when edges change."""
 
@@ -69,12 +72,11 @@ class Coordinator:
         self.capabilities = Capabilities(store, dispatcher)
         self.describe_missing = functools.partial(describe_missing, self.capabilities, dispatcher, pool=pool)
         self.describe_activity = functools.partial(describe_activity, store, dispatcher)
-        limits = CandidateLimits(settings.in_flight_per_search, settings.in_flight_per_owner, settings.in_flight)
         self._evolution = Evolution(
             store,
             dispatcher,
             self.events,
-            limits=limits,
+            limits=CandidateLimits(settings.in_flight_per_search, settings.in_flight_per_owner, settings.in_flight),
             search_leases=SearchLeases(store, alone=settings.alone),
             workers_for=self._require_workers,
             ask=self.llm_gateway,
@@ -151,7 +153,7 @@ class Coordinator:
             InvalidInput: If a name or the operator is invalid; names the field.
         """
         operator = _require_seed(await self._resolve(request))
-        devices = _devices(request.devices)
+        devices = await _devices(request.devices, self.settings, self.capabilities)
         for name in request.emitters:
             _known(name, EMITTERS, "emitters")
         axes = request.axes or DEFAULT_AXES
@@ -169,17 +171,12 @@ class Coordinator:
                 emitters=tuple(request.emitters),
                 axes=tuple(DESCRIPTORS[name].axis for name in axes),
                 axes_version=AXES_VERSION,
-                evaluations=request.evaluations,
-                seed=request.seed,
                 shapes=tuple(shape.model_dump(mode="json") for shape in shapes),
                 llm=terms,
                 stop=request.stop.model_dump(mode="json", exclude_none=True) if request.stop else None,
                 selection=request.selection.model_dump(mode="json"),
                 owner=owner,
-                priority=request.priority,
-                name=request.name,
-                tags=tuple(dict.fromkeys(request.tags)),
-                notes=request.notes,
+                **request.model_dump(include=STORED_UNCHANGED),
             )
         )
         await self._evolution.search_leases.take(search.id)  # The next tick, within 0.1 s, starts it.
@@ -207,8 +204,11 @@ class Coordinator:
         Raises:
             NotFound: If there is no such search.
             Conflict: If it is not paused.
+            InvalidInput: If it needs a card that no worker can have.
         """
-        prepared = await _prepared(self.store, await self._find(search_id))
+        search = await self._find(search_id)
+        await _devices(search.devices, self.settings, self.capabilities)
+        prepared = await _prepared(self.store, search)
         state = SearchState.RUNNING if prepared else SearchState.PREPARING
         return await self._move(search_id, state, (SearchState.PAUSED,))
 
@@ -330,18 +330,18 @@ def _known(name: str, table: Collection[str], field: str) -> None:
         raise InvalidInput(f"'{name}' is not one of: {', '.join(table)}", field)
 
 
-def _devices(names: tuple[str, ...]) -> list[Device]:
-    """Parse and check a request's devices.
+async def _devices(names: Sequence[str], settings: Settings, capabilities: Capabilities) -> list[Device]:
+    """Read a request's devices.
 
     A search traces each candidate once, so its devices must share one target; a recording stands alone.
     """
-    try:
-        devices = [Device.parse(name) for name in names]
-    except ValueError as error:
-        raise InvalidInput(str(error), "devices") from error
+    own = settings.local_workers > 0
+    closed = own and settings.closed
+    matters = any(map(may_measure if closed else names_card, names))
+    cards = await asyncio.to_thread(local_cards) if own and matters else ()
+    served = await capabilities.devices() if matters else frozenset()
+    devices = choose_devices(names, cards=cards, served=served, closed=closed)
     targets = {device.traced_at for device in devices}
     if len(targets) != 1:
-        raise InvalidInput(f"a search has one target; these devices need {', '.join(sorted(targets))}", "devices")
-    for device in devices:
-        require_judgeable(device, "devices")
+        raise InvalidInput(f"a search has one target; these devices need {', '.join(sorted(targets))}", DEVICES)
     return devices

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Discriminator,
@@ -22,7 +23,9 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1, max_length=16)]
 Label = Annotated[str, StringConstraints(strip_whitespace=True, max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
 SearchTag = Annotated[str, StringConstraints(min_length=1, max_length=40, pattern=r"^[^\s,\x00-\x1f\x7f]+$")]
-SearchTags = Annotated[tuple[SearchTag, ...], Field(max_length=16)]
+SearchTags = Annotated[
+    tuple[SearchTag, ...], Field(max_length=16), AfterValidator(lambda tags: tuple(dict.fromkeys(tags)))
+]
 Notes = Annotated[str, StringConstraints(strip_whitespace=True, max_length=4000)]
 
 
@@ -99,7 +102,8 @@ class SearchRequest(ReadsFormerNames):
 
     Attributes:
         operator: Name from the catalogue, or an operator spec in its JSON form, with sources inline.
-        devices: Devices to judge on, with an archive each. All share one compile target.
+        devices: Devices to judge on, with an archive each. All share one compile target. `cuda` is the one hardware
+            class of the service's workers.
         emitters: Emitters that propose candidates.
         axes: Descriptors that span the grid, in order; None for the default axes.
         evaluations: Maximum number of evaluations: proposed candidates without duplicates.

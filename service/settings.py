@@ -130,6 +130,11 @@ class Settings(BaseSettings):
         return self.redis_url is None and (self.database_url is None or self.database_url.startswith("sqlite"))
 
     @property
+    def closed(self) -> bool:
+        """True if workers of other machines cannot reach the queue, because it is embedded and not published."""
+        return self.redis_url is None and self.worker_redis_url is None
+
+    @property
     def database(self) -> str:
         """Address of the archive: the setting, or SQLite in the data folder."""
         return self.database_url or f"sqlite+aiosqlite:///{self.data_dir / DATABASE_FILE}"

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from workers.protocol import Bundle, CheckResult, Graph, Operator, Outcome, Plan
+from workers.protocol import Bundle, CardSheet, CheckResult, Graph, Operator, Outcome, Plan
 from workers.protocol.base import WireModel
 
 TIMED = "timed"
@@ -271,8 +271,8 @@ class ChildReady(WireModel):
     """The driver's name of the card."""
     address: str = ""
     """The card's address on the bus."""
-    memory_bytes: int = 0
-    """From a runner: size of the card's memory."""
+    sheet: CardSheet | None = None
+    """From a runner: facts of the card, without the highest clock of its SMs."""
     versions: dict[str, str] = {}
     """Versions that influence figures: driver, cuda, torch, card."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from workers.errors import ToolMissing
+from workers.protocol import CardSheet
 
 try:
     from cuda.bindings import driver as _bindings
@@ -62,9 +63,7 @@ class DriverCard:
         name: The driver's name of it.
         address: Its address on the bus, such as `0000:1B:00.0`: the same whichever cards a process may see.
         capability: Compute capability.
-        memory_bytes: Size of its memory.
-        l2_bytes: Size of its L2 cache.
-        shared_block_bytes: Maximum shared memory of a program.
+        sheet: Facts of it, without the highest clock of its SMs: the driver knows the rated one.
         grid: Maximum number of programs along x, y and z.
         versions: Of `driver` (the kernel module) and `cuda` (the newest CUDA that the driver can run).
     """
@@ -73,11 +72,19 @@ class DriverCard:
     name: str
     address: str
     capability: tuple[int, int]
-    memory_bytes: int
-    l2_bytes: int
-    shared_block_bytes: int
+    sheet: CardSheet
     grid: tuple[int, int, int]
     versions: dict[str, str]
+
+    @property
+    def memory_bytes(self) -> int:
+        """Size of its memory."""
+        return self.sheet.memory_bytes
+
+    @property
+    def l2_bytes(self) -> int:
+        """Size of its L2 cache."""
+        return self.sheet.l2_bytes
 
 
 @dataclass(frozen=True)
@@ -122,9 +129,18 @@ def open_card(index: int) -> DriverCard:
     return current_card()
 
 
-def _found(index: int) -> Handle:
+def require_bindings() -> None:
+    """Require the driver's interface for Python.
+
+    Raises:
+        ToolMissing: If it is not installed; says how to install it.
+    """
     if _cuda is None:
-        raise ToolMissing("cards need the package cuda-bindings: install kernelreef[gpu]")
+        raise ToolMissing("a card needs the package cuda-bindings: pip install 'kernelreef[gpu]'")
+
+
+def _found(index: int) -> Handle:
+    require_bindings()
     try:
         _done(_cuda.cuInit(0))
     except DriverError:
@@ -154,14 +170,27 @@ def current_card() -> DriverCard:
         which = getattr(_cuda.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(_done(_cuda.cuDeviceGetAttribute(which, device)))
 
-    return DriverCard(
-        index=int(device),
-        name=_text(_done(_cuda.cuDeviceGetName(128, device))),
-        address=_address(device),
-        capability=(attribute("COMPUTE_CAPABILITY_MAJOR"), attribute("COMPUTE_CAPABILITY_MINOR")),
+    name = _text(_done(_cuda.cuDeviceGetName(128, device)))
+    capability = (attribute("COMPUTE_CAPABILITY_MAJOR"), attribute("COMPUTE_CAPABILITY_MINOR"))
+    sheet = CardSheet(
+        name=name,
+        capability=".".join(map(str, capability)),
+        sms=attribute("MULTIPROCESSOR_COUNT"),
+        memory_clock_mhz=attribute("MEMORY_CLOCK_RATE") // 1000 or None,
+        bus_bits=attribute("GLOBAL_MEMORY_BUS_WIDTH") or None,
         memory_bytes=int(_done(_cuda.cuDeviceTotalMem(device))),
         l2_bytes=attribute("L2_CACHE_SIZE"),
         shared_block_bytes=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        shared_sm_bytes=attribute("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
+        registers_sm=attribute("MAX_REGISTERS_PER_MULTIPROCESSOR"),
+        threads_sm=attribute("MAX_THREADS_PER_MULTIPROCESSOR"),
+    )
+    return DriverCard(
+        index=int(device),
+        name=name,
+        address=_address(device),
+        capability=capability,
+        sheet=sheet,
         grid=(attribute("MAX_GRID_DIM_X"), attribute("MAX_GRID_DIM_Y"), attribute("MAX_GRID_DIM_Z")),
         versions={"driver": _module_version() or cuda, "cuda": cuda},
     )

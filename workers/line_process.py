@@ -88,9 +88,13 @@ class LineProcess:
     def kill(self) -> None:
         """End the process at once, with everything in its session. Idempotent."""
         self._link.close()
+        self.interrupt()
+        self._process.wait()
+
+    def interrupt(self) -> None:
+        """Kill the process from another thread than the one in `hear`, which then raises EOFError. Idempotent."""
         if self.alive:
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
 
     def _exchange(self, timeout_s: float) -> bool:
         """Read or write once, as soon as the process is ready for either. Returns False if it was not in time."""

@@ -16,8 +16,8 @@ from itertools import count
 from triton.backends.nvidia.compiler import get_ptxas
 
 from workers import driver, sandbox
+from workers.driver_tool import maximum_clocks
 from workers.errors import ToolMissing, WorkerError
-from workers.protocol import device_of_card
 from workers.protocol.survey import CardSurvey, Survey
 from workers.safe_python import PYTHON
 from workers.sanitizer import find_sanitizer
@@ -94,38 +94,16 @@ def _cards() -> tuple[tuple[CardSurvey, ...], str]:
 
 def _card(number: int) -> CardSurvey:
     card = driver.open_card(number)
-    device = device_of_card(card.name)
-    memory_mib, clock_mhz, memory_clock_mhz = _told(number)
+    sheet = maximum_clocks(card.address).added_to(card.sheet)
     return CardSurvey(
         number=number,
-        name=card.name,
-        device=None if device is None else device.name,
-        capability=".".join(map(str, card.capability)),
-        memory_bytes=None if memory_mib is None else memory_mib * 2**20,
-        l2_bytes=card.l2_bytes,
-        clock_mhz=clock_mhz,
-        memory_clock_mhz=memory_clock_mhz,
+        device=sheet.device_class,
+        sheet=sheet,
         driver=card.versions["driver"],
         cuda=card.versions["cuda"],
         sharing=_try_sharing(number),
         graphs=_try_graph(),
     )
-
-
-def _told(number: int) -> tuple[int | None, int | None, int | None]:
-    """Memory in MiB, SM clock and memory clock in MHz, by the driver's tool; None for what it does not tell."""
-    query = "--query-gpu=memory.total,clocks.max.sm,clocks.max.memory"
-    command = ("nvidia-smi", query, "--format=csv,noheader,nounits", "-i", str(number))
-    try:
-        told = subprocess.run(command, capture_output=True, text=True, timeout=ASK_S, check=True).stdout.split(",")
-    except (OSError, subprocess.SubprocessError):
-        told = []
-    memory, clock, memory_clock = (part.strip() for part in (told if len(told) == 3 else ["", "", ""]))
-    return _whole(memory), _whole(clock), _whole(memory_clock)
-
-
-def _whole(text: str) -> int | None:
-    return int(text) if text.isdecimal() else None
 
 
 def _try_sharing(number: int) -> str:

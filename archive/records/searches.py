@@ -33,6 +33,27 @@ class OperatorRecord:
 
 
 @dataclass(frozen=True)
+class MeasuredBaselines:
+    """Baselines of a search on a device that measures.
+
+    Attributes:
+        low: Lower bound of the pacer's speedup over the best baseline of each shape, a geometric mean over the shapes.
+        mid: Its median.
+        high: Its upper bound.
+        pacer_us: Time of the pacer beside the baselines, microseconds by shape key.
+        times_us: Times of the baselines, microseconds by shape key and name.
+        reason: Reason why there are none; empty if there are. The bounds are then 1.0.
+    """
+
+    low: float = 1.0
+    mid: float = 1.0
+    high: float = 1.0
+    pacer_us: Mapping[str, float] = field(default_factory=dict)
+    times_us: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class NewSearch:
     """Part of a `SearchRecord` that the service sets; the archive adds state and timestamps."""
 
@@ -84,6 +105,8 @@ class SearchRecord(NewSearch):
         name: Name for people; empty if it has none.
         tags: Tags that it is found by, in the order given.
         notes: Notes for people.
+        baselines: Measured baselines by device. Objectives of a device that measures are over the pacer before its
+            baselines are here, and over the best baseline from then on.
     """
 
     graphs: tuple[Mapping[str, Any], ...]
@@ -91,6 +114,7 @@ class SearchRecord(NewSearch):
     reason: str
     created_at: datetime
     updated_at: datetime
+    baselines: Mapping[str, MeasuredBaselines] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

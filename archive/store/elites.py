@@ -111,6 +111,12 @@ class EliteStore:
             row = (await connection.execute(statement)).one_or_none()
         return None if row is None else EliteRecord(**row._asdict())
 
+    async def any_on(self, device: str) -> bool:
+        """Return True if any search has an elite on a device."""
+        statement = select(elites.c.cell).where(elites.c.device == device).limit(1)
+        async with self._database.read() as connection:
+            return await connection.scalar(statement) is not None
+
     async def visits(self, search: str, device: str, axes_version: int) -> dict[int, int]:
         """Return how often the candidate of each cell's holder was a parent, by cell; curious selection needs it."""
         statement = (

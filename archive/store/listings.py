@@ -19,7 +19,7 @@ from archive.records import CandidateFilter, CandidateRow, CandidateState, Liste
 from archive.store.engine import Database, select_record
 from archive.tables import RANKED, UNFINISHED, candidates, elites, placements, search_tags, searches
 
-READ_PER_PAGE = 10_000
+READ_PER_PAGE = 5_000
 """Maximum number of candidates that a page of a filtered list reads."""
 
 ANY_SEARCH, ANY_CANDIDATE = SearchFilter(), CandidateFilter()

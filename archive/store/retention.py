@@ -14,7 +14,7 @@ from archive.column_types import now
 from archive.errors import RecordConflict, RecordNotFound
 from archive.records import SearchState
 from archive.store.engine import Database
-from archive.tables import bundles, candidates, metadata, searches, variants
+from archive.tables import bundles, candidates, counters, metadata, searches, variants
 
 ENDED = (SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
 ROWS_AT_ONCE = 2000
@@ -63,7 +63,10 @@ class Retention:
         for table in _OF_SEARCHES:
             await self._delete_all(table, table.c.search == search, removed)
         await self._delete_all(candidates, candidates.c.search == search, removed)
-        await self._delete_all(searches, searches.c.id == search, removed)
+        async with self._database.write() as connection:  # Lists show a search with its counters to the end.
+            await connection.execute(delete(counters).where(counters.c.search == search))
+            await connection.execute(delete(searches).where(searches.c.id == search))
+        removed.update({counters.name: 1, searches.name: 1})
         return dict(removed)
 
     async def _delete_all(self, table: Table, condition: ColumnElement[bool], removed: Counter[str]) -> None:
@@ -103,13 +106,14 @@ def _children(parent: Table) -> list[Table]:
     ]
 
 
-_OF_SEARCHES = [table for table in _children(searches) if table is not candidates]
+_OF_SEARCHES = [table for table in _children(searches) if table is not candidates and table is not counters]
 _OF_CANDIDATES = [table for table in _children(candidates) if table not in _OF_SEARCHES]
 """Tables whose rows name a candidate only; the others name its search as well."""
 
 
 def _none_removed() -> Counter[str]:
-    return Counter({table.name: 0 for table in (*_OF_SEARCHES, *_OF_CANDIDATES, candidates, bundles, searches)})
+    tables = (*_OF_SEARCHES, *_OF_CANDIDATES, candidates, bundles, counters, searches)
+    return Counter({table.name: 0 for table in tables})
 
 
 async def _delete_children(connection: AsyncConnection, ids: list[str], removed: Counter[str]) -> None:

@@ -4,15 +4,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Update, delete, insert, update
+from sqlalchemy import Update, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.column_types import now
 from archive.errors import RecordConflict, RecordNotFound
-from archive.records import NewSearch, SearchRecord, SearchState
+from archive.records import MeasuredBaselines, NewSearch, SearchRecord, SearchState
 from archive.store.engine import Database, select_record
 from archive.store.search_leases import require_held
-from archive.tables import counters, search_tags, searches
+from archive.tables import candidates, counters, elites, milestones, placements, search_tags, searches
 
 
 class SearchStore:
@@ -130,6 +130,24 @@ class SearchStore:
             raise RecordConflict(f"search {id} is {search.state.value}; it cannot be changed")
         return search
 
+    async def relate(self, id: str, device: str, baselines: MeasuredBaselines) -> bool:
+        """Keep the baselines of a device, and turn its objectives from those over the pacer into those over them.
+
+        Returns False, and changes nothing, if the device has baselines. All in one transaction.
+
+        Raises:
+            RecordNotFound: If there is no such search.
+        """
+        async with self._database.write() as connection:
+            await connection.execute(_change(id))  # Locks the row.
+            search = await _get(connection, id)
+            if device in search.baselines:
+                return False
+            known = {**search.baselines, device: baselines}
+            await connection.execute(update(searches).where(searches.c.id == id).values(baselines=known))
+            await _scale(connection, search, device, baselines)
+        return True
+
     async def label(
         self, id: str, *, name: str | None = None, tags: Sequence[str] | None = None, notes: str | None = None
     ) -> SearchRecord:
@@ -164,6 +182,31 @@ async def _tag(connection: AsyncConnection, id: str, tags: Sequence[str]) -> Non
     if tags:
         rows = [{"search": id, "tag": tag} for tag in dict.fromkeys(tags)]
         await connection.execute(insert(search_tags), rows)
+
+
+async def _scale(connection: AsyncConnection, search: SearchRecord, device: str, by: MeasuredBaselines) -> None:
+    """Multiply all objectives of a device, with their bounds."""
+    for table in (elites, placements):
+        scaled = {
+            "objective": table.c.objective * by.low,
+            "low": table.c.low * by.low,
+            "mid": table.c.mid * by.mid,
+            "high": table.c.high * by.high,
+        }
+        here = table.c.search == search.id, table.c.device == device
+        await connection.execute(update(table).where(*here).values(scaled))
+    here = milestones.c.search == search.id, milestones.c.device == device
+    scaled = {"best": milestones.c.best * by.low, "qd_score": milestones.c.qd_score * by.low}
+    await connection.execute(update(milestones).where(*here).values(scaled))
+    judged = select(candidates.c.id, candidates.c.objectives).where(
+        candidates.c.search == search.id, candidates.c.outcome.is_not(None)
+    )
+    for row in (await connection.execute(judged)).all():
+        if device in row.objectives:
+            values = {"objectives": {**row.objectives, device: row.objectives[device] * by.low}}
+            if device == search.devices[0]:
+                values["objective"] = values["objectives"][device]
+            await connection.execute(update(candidates).where(candidates.c.id == row.id).values(values))
 
 
 def _change(id: str) -> Update:

@@ -16,7 +16,7 @@ from sqlalchemy import (
 )
 
 from archive.column_types import CompressedColumn, EnumColumn, JsonColumn, TextColumn, TimestampColumn
-from archive.records import PRIORITY, AxisRecord, CandidateState, Placement, SearchState
+from archive.records import PRIORITY, AxisRecord, CandidateState, MeasuredBaselines, Placement, SearchState
 from archive.tables.schema import metadata, sequence
 
 UNFINISHED = text("state <> 'judged'")
@@ -27,6 +27,10 @@ RANKED = text("objective IS NOT NULL")
 
 def _axes(parsed: list[dict[str, Any]]) -> tuple[AxisRecord, ...]:
     return tuple(AxisRecord(**axis) for axis in parsed)
+
+
+def _baselines(parsed: dict[str, Any]) -> dict[str, MeasuredBaselines]:
+    return {device: MeasuredBaselines(**figures) for device, figures in parsed.items()}
 
 
 def _challenger() -> list[Column[Any]]:
@@ -71,6 +75,7 @@ searches = Table(
     Column("llm", JsonColumn(dict)),
     Column("stop", JsonColumn(dict)),
     Column("selection", JsonColumn(dict)),
+    Column("baselines", JsonColumn(_baselines), nullable=False, server_default="{}"),
     Column("state", EnumColumn(SearchState), nullable=False),
     Column("reason", TextColumn, nullable=False),
     Column("created_at", TimestampColumn, nullable=False),

@@ -36,7 +36,7 @@ async def read_kernel(store: Store, search: SearchRecord, operator: Operator, el
     candidate = await store.candidates.get(elite.candidate)
     variants = await store.candidates.variants(elite.candidate)
     variant = next(item for item in variants if item.index == elite.variant)
-    report = next((item for item in await reports_on(store, candidate.id) if item.job == elite.job), None)
+    report = next((item for item in await reports_on(store, candidate.id, search) if item.job == elite.job), None)
     text = kernel_file(search, operator, candidate, variant, elite, report)
     return KernelFile(f"{operator.name}_{candidate.id}.py", text, candidate, variant, report)
 
@@ -57,7 +57,7 @@ def kernel_file(
         entry=operator.entry,
         search=search.id,
         device=elite.device,
-        relative_to=relative_to(elite.device),
+        relative_to=relative_to(elite.device, search),
         low=f"{elite.low:.3f}x",
         high=f"{elite.high:.3f}x",
         provenance=_provenance(elite.device, report),

@@ -12,9 +12,10 @@ from typing import Any, Self
 from archive.records import CandidateRecord, Exchange, SearchRecord
 from archive.store import Store
 from service.evaluation.jobs import incumbent_of
-from service.evaluation.promotion import benchmark_weights, first_benchmark, gain, speedup, times_us
+from service.evaluation.promotion import first_benchmark
 from service.evaluation.reference_seed import ReferenceSeed
 from service.evaluation.reports import latest_reports
+from service.evaluation.speedups import benchmark_weights, completed, gain, over_pacer, speedup, times_us
 from workers.protocol import Outcome, Ratio, Report
 
 PAGE = 100
@@ -109,7 +110,7 @@ class Lineage:
         """Return the parent's time divided by the child's, with bounds; None unless both are correct and timed there.
 
         If the two were measured in a paired timing, that counts. Otherwise the bounds combine the worst cases of two
-        speedups over the same baselines.
+        speedups over the same pacer.
         """
         here, there = child.standings.get(device), parent.standings.get(device)
         if here is None or there is None:
@@ -121,13 +122,10 @@ class Lineage:
             return speedup(mine, times_us(theirs), self._weights)
         if mine.rival is not None and incumbent_of(mine) == theirs.bundle:
             return mine.rival
-        if mine.speedup is None or theirs.speedup is None:
+        own, other = over_pacer(mine, self._weights), over_pacer(theirs, self._weights)
+        if own is None or other is None:
             return None
-        return Ratio(
-            low=mine.speedup.low / theirs.speedup.high,
-            mid=mine.speedup.mid / theirs.speedup.mid,
-            high=mine.speedup.high / theirs.speedup.low,
-        )
+        return Ratio(low=own.low / other.high, mid=own.mid / other.mid, high=own.high / other.low)
 
     async def _ancestors(self, ids: Collection[str]) -> dict[str, JudgedCandidate]:
         missing = await self.judged([id for id in ids if id not in self._parents])
@@ -149,7 +147,9 @@ class Lineage:
         lineage, ids = self._store.lineage, list(candidates)
         documents = await lineage.reports(ids)
         best = {
-            id: self._best([Report.model_validate_json(document) for document in documents[id].values()])
+            id: self._best(
+                [completed(Report.model_validate_json(text), self.search) for text in documents[id].values()]
+            )
             for id in candidates
         }
         variants = await lineage.variants(ids)
@@ -177,5 +177,6 @@ class Lineage:
         return [max(found, key=self._rank) for found in by_device.values()]
 
     def _rank(self, report: Report) -> tuple[bool, float]:
-        found = gain(report, self._baseline_us.get(report.device.name, {}), self._weights)
+        seed_us = self._baseline_us.get(report.device.name, {})
+        found = gain(report, seed_us, self._weights) or over_pacer(report, self._weights)
         return report.outcome is Outcome.CORRECT, 0.0 if found is None else found.low

@@ -170,7 +170,7 @@ def _records(lineage: Lineage, operator: Operator, step: LineageStep) -> Iterato
             source=child.source,
             gain_over_parent=_gain(over[0] if over else None),
             gain_over_seed=_gain(lineage.over_seed(step.child, device)),
-            speedup_relative_to=relative_to(device),
+            speedup_relative_to=relative_to(device, search),
             readings_before=dict(before.readings) if before else {},
             provenance=provenance(device),
             **_verdict(step.child, standing),

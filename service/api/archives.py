@@ -121,4 +121,4 @@ async def progress(search: Named, running: Running) -> models.Progress:
 
 async def _on(device: str, search: SearchRecord, running: Running) -> models.DeviceProgress:
     found = await running.store.elites.progress(search.id, device, Grid(search.axes).cells)
-    return builders.device_progress_of(device, found)
+    return builders.device_progress_of(search, device, found)

@@ -95,7 +95,7 @@ def archive_of(search: records.SearchRecord, device: str, elites: Sequence[recor
         search=search.id,
         device=device,
         provenance=provenance(device),
-        relative_to=relative_to(device),
+        relative_to=relative_to(device, search),
         axes_version=search.axes_version,
         axes=tuple(axis_of(axis) for axis in search.axes),
         cells=grid.cells,
@@ -103,11 +103,12 @@ def archive_of(search: records.SearchRecord, device: str, elites: Sequence[recor
     )
 
 
-def device_progress_of(device: str, progress: records.ProgressRecord) -> models.DeviceProgress:
+def device_progress_of(
+    search: records.SearchRecord, device: str, progress: records.ProgressRecord
+) -> models.DeviceProgress:
     """Build the archive's figures under the device they belong to."""
-    return models.DeviceProgress(
-        device=device, provenance=provenance(device), relative_to=relative_to(device), **vars(progress)
-    )
+    base = relative_to(device, search)
+    return models.DeviceProgress(device=device, provenance=provenance(device), relative_to=base, **vars(progress))
 
 
 def variant_of(variant: records.VariantRecord, stored: records.BundleRecord | None) -> models.Variant:

@@ -13,8 +13,9 @@ from service.api.problems import PROBLEMS
 from service.certificates.certifier import Certifier
 from service.certificates.document import Certificate
 from service.errors import InvalidInput, NotFound
+from service.evaluation.speedups import completed
 from service.security.scopes import Scope
-from workers.protocol import Bundle, Outcome
+from workers.protocol import Bundle, Outcome, Report
 
 router = APIRouter(tags=["candidates"], responses=PROBLEMS)
 
@@ -76,7 +77,10 @@ async def show(id: Id, running: Running) -> models.Candidate:
     for variant in await store.candidates.variants(id):
         stored = await store.bundles.get(variant.bundle) if variant.bundle else None
         variants.append(builders.variant_of(variant, stored))
-    return builders.candidate_of(candidate, variants, await store.reports.of_candidate(id))
+    search, reports = await store.searches.get(candidate.search), await store.reports.of_candidate(id)
+    if search.baselines:
+        reports = [completed(Report.model_validate_json(text), search).model_dump_json() for text in reports]
+    return builders.candidate_of(candidate, variants, reports)
 
 
 @router.get("/candidates/{id}/bundle", dependencies=[needs(Scope.READ)])

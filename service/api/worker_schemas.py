@@ -1,6 +1,6 @@
 """Documents of workers and of joining, without the web framework."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Self
 
@@ -32,6 +32,7 @@ class Worker(Resource):
     busy: str | None = None
     seen: datetime
     trusted: bool = True
+    unverified: bool = Field(default=False, description="True if no controls have passed on this class of card yet.")
     name: str | None = None
     state: str | None = None
     reason: str | None = None
@@ -46,16 +47,26 @@ class Worker(Resource):
     seen_at: datetime | None = None
 
     @classmethod
-    def of(cls, status: WorkerStatus | None, host: RemoteWorker | None) -> Self:
-        """Combine the last heartbeat and the archive's record; at least one of them is given."""
+    def of(
+        cls, status: WorkerStatus | None, host: RemoteWorker | None, unverified: Collection[str] = frozenset()
+    ) -> Self:
+        """Combine the last heartbeat and the archive's record; at least one of them is given.
+
+        Args:
+            status: Last heartbeat.
+            host: Record of a remote worker.
+            unverified: Hardware classes on which no controls have passed yet.
+        """
         if host is None:
-            return cls.model_validate(status)
+            shown = cls.model_validate(status)
+            return shown.model_copy(update={"unverified": shown.device in unverified})
         kinds = (*(("measure",) if host.device else ()), *(("trace",) if host.target else ()))
         known = {name: value for name, value in vars(host).items() if name in cls.model_fields}
         known |= {"kinds": (*(("confirm",) if host.trusted and host.device else ()), *kinds), "state": host.state.value}
         living = status or WorkerStatus(id=host.id, seen=host.seen_at)
         known |= {"busy": living.busy, "seen": living.seen, "jail": living.jail or host.jail}
-        return cls(**{**known, "versions": {**host.versions, **living.versions}})
+        known |= {"versions": {**host.versions, **living.versions}, "unverified": host.device in unverified}
+        return cls(**known)
 
 
 class JoinRequest(BaseModel):

@@ -25,7 +25,15 @@ async def find(running: Running, cursor: Cursor = None, limit: Limit = 50) -> Pa
     """List workers with a recent heartbeat, and remote workers that are admitted or suspended, by id."""
     living = {worker.id: worker for worker in await running.workers()}
     hosts = {host.id: host for host in await running.remote_workers.list()}
-    return whole(living.keys() | hosts.keys(), cursor, limit, str, lambda id: Worker.of(living.get(id), hosts.get(id)))
+    seen = {*(worker.device for worker in living.values()), *(host.device for host in hosts.values())}
+    unverified = await running.capabilities.unverified(filter(None, seen))
+    return whole(
+        living.keys() | hosts.keys(),
+        cursor,
+        limit,
+        str,
+        lambda id: Worker.of(living.get(id), hosts.get(id), unverified),
+    )
 
 
 @router.post("/join", status_code=status.HTTP_201_CREATED, dependencies=[needs(Scope.WORKER)])
@@ -73,4 +81,5 @@ async def trust(id: Id, running: Running, body: TrustRequest | None = None) -> W
 
 async def _shown(running: Running, host: RemoteWorker) -> Worker:
     living = {worker.id: worker for worker in await running.workers()}
-    return Worker.of(living.get(host.id), host)
+    unverified = await running.capabilities.unverified(filter(None, [host.device]))
+    return Worker.of(living.get(host.id), host, unverified)

@@ -115,8 +115,8 @@ def _device(search: SearchRecord, device: str, elites: list[dict[str, Any]]) -> 
     return {
         "device": device,
         "provenance": provenance(device),
-        "relative_to": relative_to(device),
-        "figures": in_words(device),
+        "relative_to": relative_to(device, search),
+        "figures": in_words(device, relative_to(device, search)),
         "cells": Grid(search.axes).cells,
         "elites": elites,
     }

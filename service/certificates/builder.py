@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from archive.records import BundleRecord, CandidateRecord, EliteRecord, SearchRecord, VariantRecord
 from service.certificates.document import Certificate, CertifiedCell, CertifiedOrigin, sealed
 from service.evaluation.figure_labels import in_words, provenance, relative_to
-from service.evaluation.promotion import gain, speedup, weights_of
+from service.evaluation.speedups import gain, speedup, weights_of
 from workers.protocol import Bundle, Graph, Operator, Outcome, Ratio, Readings, Report, Shape, Trust, label
 from workers.protocol.words import describe
 

@@ -38,7 +38,7 @@ class Certifier:
         """
         candidate = await self._store.candidates.get(id)
         search = await self._store.searches.get(candidate.search)
-        reports = await reports_on(self._store, id)
+        reports = await reports_on(self._store, id, search)
         found = [
             report
             for report in latest_reports(reports)
@@ -56,7 +56,7 @@ class Certifier:
     async def of_elite(self, search: SearchRecord, elite: EliteRecord) -> Certificate | None:
         """Certify an elite; returns None if the archive has lost its report."""
         candidate = await self._store.candidates.get(elite.candidate)
-        reports = await reports_on(self._store, elite.candidate)
+        reports = await reports_on(self._store, elite.candidate, search)
         report = next((each for each in reports if each.job == elite.job), None)
         return None if report is None else certify(await self._claim(search, candidate, report, reports))
 

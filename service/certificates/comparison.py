@@ -9,7 +9,7 @@ from math import isclose
 from service.certificates.builder import speedup_of, speedup_shown, title_of, trust_of, words_of
 from service.certificates.document import Certificate, LoadedCertificate
 from service.evaluation.figure_labels import in_words, outdated, provenance, relative_to
-from service.evaluation.promotion import times_us
+from service.evaluation.speedups import times_us
 from service.operators.shapes import all_shapes
 from workers.protocol import (
     PROTOCOL_VERSION,

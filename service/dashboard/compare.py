@@ -115,7 +115,7 @@ async def _side(running: Coordinator, search: SearchRecord, view: MapView, drawn
         progress=await running.store.elites.progress(search.id, view.device, Grid(search.axes).cells),
         best=next(iter(best), None),
         provenance=provenance(view.device),
-        relative_to=relative_to(view.device),
+        relative_to=relative_to(view.device, search),
     )
 
 

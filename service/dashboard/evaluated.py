@@ -12,10 +12,11 @@ from service.dashboard.charts import TimeBar, bar
 from service.dashboard.formatting import time_us
 from service.dashboard.roofline import Bound, Roofline, ShapeWork, TimeFloors, floors, roofline, works
 from service.evaluation.figure_labels import provenance, relative_to
-from service.evaluation.promotion import benchmark_weights, first_benchmark, gain, times_us
+from service.evaluation.promotion import first_benchmark
 from service.evaluation.reports import latest_reports, reports_on
+from service.evaluation.speedups import benchmark_weights, completed, gain, over_pacer, times_us
 from workers.protocol import Device, Operator, Outcome, Ratio, Report, ShapeResult
-from workers.targets import TARGETS
+from workers.targets import shown_figures
 
 NEAR_FLOOR = 1.5
 """Maximum ratio of time to floor at which the floor is called the limit; above it, other costs prevail."""
@@ -69,7 +70,7 @@ def compare(
         rivals: Other kernels with times at the same shapes.
         provenance: Source of the report's times: measured, predicted or recorded.
     """
-    target = TARGETS[report.device.target]
+    target = shown_figures(report.device.target, report.card)
     return tuple(
         _shape(result, floors(works.get(result.shape, ShapeWork()), target), rivals, provenance)
         for result in report.shapes
@@ -177,29 +178,29 @@ async def _judged(
     seed_us = {} if measures else await seed_times(store, search, device)
     rivals = [BaselineTimes("seed kernel", "baseline", seed_us)] if seed_us else []
     if holder and report and holder.candidate != report.candidate:
-        rivals.insert(0, BaselineTimes("cell's holder", "incumbent", await _times_of(store, holder.job)))
+        rivals.insert(0, BaselineTimes("cell's holder", "incumbent", await _times_of(store, search, holder.job)))
     said = provenance(device)
     judged = EvaluatedVariant(
         device=device,
         provenance=said,
-        relative_to=relative_to(device),
+        relative_to=relative_to(device, search),
         report=report,
         others=tuple(each for each in here if each is not report),
         speedup=None,
         times=(),
         cell=cell,
         holder=holder,
-        card=TARGETS[Device.parse(device).target].card,
+        card=shown_figures(Device.parse(device).target, report.card if report else None).card,
     )
     if report is None:
         return judged
     weights = benchmark_weights(search)
     todo = _works(search, stored, operator) if stored else {}
-    target = TARGETS[report.device.target]
+    target = shown_figures(report.device.target, report.card)
     timed = [(each.shape, todo.get(each.shape, ShapeWork()), each.mid_us or 0.0) for each in report.shapes]
     return replace(
         judged,
-        speedup=gain(report, seed_us, weights),
+        speedup=gain(report, seed_us, weights) or over_pacer(report, weights),
         times=compare(report, todo, rivals, said),
         roofline=roofline(timed, target),
     )
@@ -223,9 +224,9 @@ async def seed_times(store: Store, search: SearchRecord, device: str) -> dict[st
     return times_us(report) if report else {}
 
 
-async def _times_of(store: Store, job: str) -> dict[str, float]:
+async def _times_of(store: Store, search: SearchRecord, job: str) -> dict[str, float]:
     documents = await store.views.documents([job])
-    return times_us(Report.model_validate_json(documents[job])) if job in documents else {}
+    return times_us(completed(Report.model_validate_json(documents[job]), search)) if job in documents else {}
 
 
 def _works(search: SearchRecord, stored: BundleRecord, operator: Operator) -> dict[str, ShapeWork]:

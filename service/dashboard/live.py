@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 from fastapi.sse import ServerSentEvent
 
+from archive.errors import RecordNotFound
 from service.dashboard.rendering import Fragment, PageFrame, RenderedFragment, render
 from service.events import EventBus
 from service.tasks import end
@@ -106,7 +107,7 @@ _ROUNDS: "WeakKeyDictionary[EventBus, PageReadings]" = WeakKeyDictionary()
 async def stream(
     events: EventBus, page: str, load: Load, frame: PageFrame, search: str | None = None
 ) -> AsyncIterator[ServerSentEvent]:
-    """Send all fragments of a page, then each one that changes, until the reader disconnects.
+    """Send all fragments of a page, then each one that changes, until the reader disconnects or its search is deleted.
 
     Args:
         events: Bus that announces changes.
@@ -125,7 +126,10 @@ async def stream(
     sent: dict[str, _Sent] = {}
     try:
         while await news.wait(BEAT_S):
-            read_at, parts = await rounds.parts(page, news.wanted_since(), load, frame)
+            try:
+                read_at, parts = await rounds.parts(page, news.wanted_since(), load, frame)
+            except RecordNotFound:
+                return
             news.shown(read_at)
             for rendered in parts:
                 update = sent.setdefault(rendered.name, _Sent()).update(rendered)

@@ -16,7 +16,7 @@ from service.dashboard.rendering import Fragment
 from service.errors import InvalidInput
 from service.evaluation.figure_labels import outdated, provenance
 from workers.protocol import Device
-from workers.targets import TARGETS, Target
+from workers.targets import TARGETS
 
 Colour = Literal["objective", "age", "emitter"]
 Along = Literal["evaluations", "time", "dollars"]
@@ -205,10 +205,8 @@ def draw(
     sliced = dict(view.slices)
     free = [axis for axis in search.axes if axis.descriptor not in (view.x, view.y)]
     depth = prod(axis.bins for axis in free if axis.descriptor not in sliced)
-    target = TARGETS.get(Device.parse(view.device).target)
-    tiles = _TileContext(
-        name, view, looks, depth, _pinned(search.axes, view, pins), {pin.candidate for pin in pins}, target
-    )
+    candidates = {pin.candidate for pin in pins}
+    tiles = _TileContext(name, view, looks, depth, _pinned(search.axes, view, pins), candidates)
     width, height = axes[view.x].bins, (axes[view.y].bins if view.y != view.x else 1)
     rows = tuple(
         MapRow(
@@ -232,10 +230,7 @@ def draw(
 
 @dataclass(frozen=True)
 class _TileContext:
-    """Data that all tiles of a map share; `places` and `candidates` are the pinned ones.
-
-    `target` is the sheet of the device; None if it has none.
-    """
+    """Data that all tiles of a map share; `places` and `candidates` are the pinned ones."""
 
     name: str
     view: MapView
@@ -243,7 +238,6 @@ class _TileContext:
     depth: int
     places: Collection[tuple[int, int]]
     candidates: Collection[str | None]
-    target: Target | None
 
     def tile(self, x: int, y: int, found: MapCell | None) -> Tile:
         """Make the tile of two bins."""
@@ -262,12 +256,9 @@ class _TileContext:
 
     def _impossible(self, x: int, y: int) -> bool:
         """Return True if no kernel can lie in a tile; False for devices without a sheet."""
-        if self.target is None:
-            return False
-        return is_impossible({**dict(self.view.slices), self.view.x: x, **self._up(y)}, self.target)
-
-    def _up(self, y: int) -> dict[str, int]:
-        return {} if self.view.y == self.view.x else {self.view.y: y}
+        target = TARGETS.get(Device.parse(self.view.device).target)
+        up = {} if self.view.y == self.view.x else {self.view.y: y}
+        return target is not None and is_impossible({**dict(self.view.slices), self.view.x: x, **up}, target)
 
 
 def _spans(axes: Sequence[AxisRecord]) -> dict[str, AxisStride]:

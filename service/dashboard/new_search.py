@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from service.operators.kernelbench import is_problem, name_of_text
 from service.requests import LlmSettings, SearchRequest
 from workers.targets import TARGETS
 
+UNVERIFIED = "; unverified: no controls have passed on this card yet"
 NO_CARD = (
     "No worker with a GPU is connected, so times can only be predicted. A GPU appears in this list once its worker "
     "has joined."
@@ -102,6 +103,7 @@ def start_form(
     served: Iterable[str],
     sent: SubmittedForm | None = None,
     wrong: Mapping[str, str] | None = None,
+    unverified: Collection[str] = frozenset(),
 ) -> NewSearchForm:
     """Make the form, empty or as it was submitted.
 
@@ -110,10 +112,13 @@ def start_form(
         served: Devices that a worker judges on now.
         sent: Submitted values.
         wrong: Errors by field.
+        unverified: Devices on which no controls have passed yet.
     """
     models = [FormChoice(f"model:{name}", f"times predicted for {sheet.card}") for name, sheet in TARGETS.items()]
     cards = [
-        FormChoice(name, "times measured by a connected worker") for name in sorted(set(served)) if ":" not in name
+        FormChoice(name, f"times measured by a connected worker{UNVERIFIED if name in unverified else ''}")
+        for name in sorted(set(served))
+        if ":" not in name
     ]
     known = NewSearchForm(
         operators=tuple(sorted(operators)),

@@ -162,7 +162,7 @@ async def _find(running: Coordinator, search: SearchRecord, device: str, counts:
     return BestResult(
         device=device,
         provenance=provenance(device),
-        relative_to=relative_to(device),
+        relative_to=relative_to(device, search),
         best=best.objective if best else None,
         low=best.low if best else None,
         high=best.high if best else None,
@@ -276,4 +276,5 @@ async def _form(
     running: Coordinator, sent: SubmittedForm | None = None, error: InvalidInput | ValidationError | None = None
 ) -> NewSearchForm:
     served = [worker.device for worker in await running.workers() if worker.device]
-    return start_form(running.operators(), served, sent, wrong_fields(error) if error else None)
+    unverified = await running.capabilities.unverified(served)
+    return start_form(running.operators(), served, sent, wrong_fields(error) if error else None, unverified)

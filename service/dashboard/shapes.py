@@ -15,7 +15,7 @@ from service.dashboard.maps import MapView
 from service.dashboard.rendering import HEADERS, Fragment, HtmlPage, render_fragment, respond
 from service.dashboard.routing import Framed, pages
 from service.evaluation.figure_labels import provenance, relative_to
-from service.evaluation.promotion import benchmark_weights
+from service.evaluation.speedups import benchmark_weights, completed
 from service.security.scopes import Scope
 from workers.protocol import Report, ShapeResult
 
@@ -88,7 +88,7 @@ async def load_winners(store: Store, search: SearchRecord, device: str) -> Shape
     documents = await store.views.documents([elite.job for elite in elites])
     seed_us = await seed_times(store, search, device) if provenance(device) != "measured" else {}
     speedups = {
-        elite.cell: _speedups(Report.model_validate_json(documents[elite.job]), seed_us)
+        elite.cell: _speedups(completed(Report.model_validate_json(documents[elite.job]), search), seed_us)
         for elite in elites
         if elite.job in documents
     }
@@ -97,7 +97,7 @@ async def load_winners(store: Store, search: SearchRecord, device: str) -> Shape
     first = tuple(found for shape in weights if (found := _winner(shape, weights[shape], known, speedups)))
     return ShapeWinners(
         provenance=provenance(device),
-        relative_to=relative_to(device),
+        relative_to=relative_to(device, search),
         winners=first,
         best=known[0] if known else None,
         gain=_gain(first) if len(first) == len(weights) else None,
@@ -106,7 +106,7 @@ async def load_winners(store: Store, search: SearchRecord, device: str) -> Shape
 
 
 def _speedups(report: Report, seed_us: Mapping[str, float]) -> dict[str, float]:
-    """Compute the speedup at each shape over its best baseline, or over the reference seed if times are predicted."""
+    """Compute the speedup at each shape over its best baseline, or over the reference seed before or without any."""
     found = {}
     for result in report.shapes:
         base = _base(result, seed_us)
@@ -116,7 +116,7 @@ def _speedups(report: Report, seed_us: Mapping[str, float]) -> dict[str, float]:
 
 
 def _base(result: ShapeResult, seed_us: Mapping[str, float]) -> float | None:
-    return min(result.baselines_us.values()) if result.baselines_us else seed_us.get(result.shape)
+    return min(result.baselines_us.values()) if result.baselines_us else seed_us.get(result.shape, result.pacer_us)
 
 
 def _winner(

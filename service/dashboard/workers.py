@@ -21,7 +21,14 @@ router = pages()
 
 @dataclass(frozen=True)
 class WorkerList(Fragment):
-    """Workers with a recent heartbeat, and remote workers. `queues` are numbers of waiting jobs by kind of queue."""
+    """Workers with a recent heartbeat, and remote workers.
+
+    Attributes:
+        workers: Workers with a recent heartbeat.
+        hosts: Remote workers.
+        queues: Numbers of waiting jobs by kind of queue.
+        unverified: Hardware classes among them on which no controls have passed yet.
+    """
 
     template = "parts/workers.html"
     name = "workers"
@@ -29,6 +36,7 @@ class WorkerList(Fragment):
     workers: tuple[WorkerStatus, ...]
     hosts: tuple[RemoteWorker, ...]
     queues: tuple[tuple[str, int], ...]
+    unverified: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -88,8 +96,12 @@ async def load_workers(running: Coordinator) -> WorkerList:
     queues: Counter[str] = Counter()
     for queue, depth in (await running.queue_depth()).items():
         queues[queue.rpartition(":")[0].removeprefix("reef:jobs:")] += depth
+    workers = sorted(await running.workers(), key=lambda worker: worker.id)
+    hosts = await running.remote_workers.list()
+    devices = filter(None, (*(worker.device for worker in workers), *(host.device for host in hosts)))
     return WorkerList(
-        workers=tuple(sorted(await running.workers(), key=lambda worker: worker.id)),
-        hosts=tuple(await running.remote_workers.list()),
+        workers=tuple(workers),
+        hosts=tuple(hosts),
         queues=tuple(sorted(queues.items())),
+        unverified=await running.capabilities.unverified(devices),
     )

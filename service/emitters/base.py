@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from service.llm.base import LlmAnswer, LlmPrompt, Purpose
+from workers.protocol import CardSheet
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Parent:
         job: Id of the job whose report holds all this; empty if there is none.
         traced: Id of the job whose report gave the readings.
         ordinal: Number of its proposal. Conversations use it as the name: it is the same if a search is repeated.
+        card: Sheet of the card that measured it; None if none did.
     """
 
     candidate: str
@@ -74,6 +76,7 @@ class Parent:
     job: str = ""
     traced: str = ""
     ordinal: int | None = None
+    card: CardSheet | None = None
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from archive.records import EMPTY_CELL
 from archive.store import ReportKey, Store
-from service.evaluation.jobs import AGAIN, EvaluationCase, confirm_job, incumbent_of, measure_job
+from service.evaluation.jobs import AGAIN, BASELINES, EvaluationCase, confirm_job, incumbent_of, measure_job
 from service.evaluation.pending import Pending
 from service.evaluation.reference_seed import ReferenceSeed
 from service.evaluation.reports import addressed, is_unverified
@@ -29,8 +29,8 @@ class JobAssignments:
 
         Args:
             case: The case to judge.
-            incumbent: None to measure it, `AGAIN` to have a trusted worker repeat that; else the bundle to confirm it
-                against, or `EMPTY_CELL`.
+            incumbent: None to measure it, `AGAIN` to have a trusted worker repeat that, `BASELINES` to have it wait for
+                the baselines; else the bundle to confirm it against, or `EMPTY_CELL`.
             queued: Ids of jobs that are in the queue already.
         """
         work = _work(case, incumbent)
@@ -60,6 +60,8 @@ class JobAssignments:
 
     async def _find(self, case: EvaluationCase, incumbent: str | None) -> Report | None:
         about = ReportKey(case.search.operator, case.bundle, case.device.name, PROTOCOL_VERSION)
+        if incumbent == BASELINES:
+            return None
         if incumbent is None or incumbent == AGAIN:
             known = await self._unit_of_work.measures(about)
             sure = next((report for report in known if not is_unverified(report)), None)
@@ -72,7 +74,7 @@ class JobAssignments:
     async def _job(self, case: EvaluationCase, incumbent: str | None) -> MeasureJob | ConfirmJob:
         bundle = await self._unit_of_work.bundle(case.bundle)
         pacer = await self._reference_seed.pacer(case.search, case.device.name) if case.device.measures else None
-        if incumbent is None or incumbent == AGAIN:
+        if incumbent in (None, AGAIN, BASELINES):
             return measure_job(case, bundle, pacer, incumbent)
         rival = None if incumbent == EMPTY_CELL else await self._unit_of_work.bundle(incumbent)
         return confirm_job(case, bundle, rival, pacer)

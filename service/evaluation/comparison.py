@@ -5,7 +5,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict
 
 from service.evaluation.jobs import is_final
-from service.evaluation.promotion import times_us
+from service.evaluation.speedups import times_us
 from workers.protocol import AnyReport, Outcome, TraceReport
 
 SPEED_TOLERANCE = 1.25
@@ -23,8 +23,9 @@ class TrustedResult(BaseModel):
         kind: Kind of the report.
         correct: True if the candidate, or its variant, was correct.
         bundles: Identities of a trace's bundles by variant; empty for a variant without one.
-        speedup: Median speedup of a measured variant; None if it has none.
+        speedup: Median speedup of a measured variant over the pacer; None if it has none.
         times_us: Times of a predicted variant, microseconds by shape.
+        card: Facts of the card that measured, which all cards of its class share; empty if none did.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -35,6 +36,7 @@ class TrustedResult(BaseModel):
     bundles: tuple[str, ...] = ()
     speedup: float | None = None
     times_us: dict[str, float] = {}
+    card: str = ""
 
     @classmethod
     def of(cls, report: AnyReport) -> Self | None:
@@ -53,14 +55,17 @@ class TrustedResult(BaseModel):
             worker=report.worker,
             kind=report.kind,
             correct=correct,
-            speedup=report.speedup.mid if report.speedup else None,
+            speedup=report.over_pacer.mid if report.over_pacer else None,
             times_us={} if report.device.measures else times_us(report),
+            card=report.card.product if report.card else "",
         )
 
     def differs(self, other: "TrustedResult") -> str:
         """Describe the difference to another result for a person; empty if they agree."""
         if self.correct != other.correct:
             return f"correct is {self.correct} for one and {other.correct} for the other"
+        if self.card and other.card and self.card != other.card:
+            return f"the cards are two products: one has {self.card}, the other {other.card}"
         if self.bundles != other.bundles:
             return "the traces are not the same"
         if not self.correct:

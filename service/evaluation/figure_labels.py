@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 
+from archive.records import MeasuredBaselines, SearchRecord
 from kernelreef.models import FinalistResult, Provenance
 from workers.protocol import PROTOCOL_VERSION, Device, Outcome, Readings, Report
 from workers.targets import Target
 
 _PROVENANCE: Mapping[str, Provenance] = {"cuda": "measured", "model": "predicted", "recorded": "recorded"}
 
+BEST_BASELINE, SEED_KERNEL = "best baseline", "seed kernel"
+"""Denominators of speedups."""
 LAUNCH_US = 2.5
 """Microseconds that one kernel of a graph costs by itself, from the fit of the prediction."""
 BOUND_SHARE = 0.5
@@ -36,18 +39,34 @@ def outdated(protocol_version: int | None) -> bool:
     return protocol_version not in (None, PROTOCOL_VERSION)
 
 
-def relative_to(device: str) -> str:
-    """Name the denominator of speedups on a device."""
-    return "best baseline" if Device.parse(device).measures else "seed kernel"
+def relative_to(device: str, search: SearchRecord | None = None) -> str:
+    """Name the denominator of speedups on a device.
+
+    Args:
+        device: The device.
+        search: Search whose figures they are: before its baselines are measured, they are over the seed kernel. None
+            for figures that are never shown without baselines.
+    """
+    if not Device.parse(device).measures:
+        return SEED_KERNEL
+    found = None if search is None else search.baselines.get(device, MeasuredBaselines(reason="not measured yet"))
+    return SEED_KERNEL if found is not None and found.reason else BEST_BASELINE
 
 
-def in_words(device: str) -> str:
-    """Describe the figures of a device for a caption."""
+def in_words(device: str, base: str = "") -> str:
+    """Describe the figures of a device for a caption.
+
+    Args:
+        device: The device.
+        base: Result of `relative_to` for the search; empty for figures that are never shown without baselines.
+    """
     known = Device.parse(device)
     if known.kind == "model":
         return f"PREDICTED for {known.subject}, relative to the seed kernel; nothing was measured"
     if known.kind == "recorded":
         return f"RECORDED on {known.subject}, relative to the seed kernel"
+    if base == SEED_KERNEL:
+        return f"MEASURED on {known.name}, relative to the seed kernel; no baseline is measured yet"
     return f"MEASURED on {known.name}, relative to the best baseline of each shape"
 
 

@@ -26,7 +26,9 @@ DRAFT_S = 60.0
 """Seconds for a draft: importing TorchInductor takes 3 s and more on a busy machine, its writing 1 to 3 s."""
 
 AGAIN = "again"
-"""Placeholder for a confirm's incumbent, in a measure job that repeats an untrusted worker's report."""
+"""Placeholder for a confirm's incumbent, in a measure job that repeats an untrusted host's report."""
+BASELINES = "baselines"
+"""Placeholder for a confirm's incumbent, in a measure job of the reference seed that waits for the baselines."""
 
 PARSED_KEPT = 64
 """Maximum number of searches whose parsed reference graphs are in memory, each some tens of kilobytes."""
@@ -70,10 +72,10 @@ class EvaluationCase(JobSubject):
         return is_reference_seed(self.candidate)
 
     def job(self, incumbent: str | None = None) -> str:
-        """Return the id of the job that measures it, measures it `AGAIN`, or confirms it against an incumbent."""
-        if incumbent is None or incumbent == AGAIN:
+        """Return the id of the job that measures it, for whatever purpose, or confirms it against an incumbent."""
+        if incumbent in (None, AGAIN, BASELINES):
             id = measure_id(self.candidate.id, self.variant, self.device.name)
-            return id if incumbent is None else f"{id}:{AGAIN}"
+            return id if incumbent is None else f"{id}:{incumbent}"
         return confirm_id(self.candidate.id, self.variant, self.device.name, incumbent)
 
 
@@ -140,10 +142,10 @@ def finalist_of(job: str) -> tuple[str, int, Device]:
 def incumbent_of(report: Report) -> str | None:
     """Return the bundle that a report confirms its challenger against, `EMPTY_CELL` if there was no holder.
 
-    Returns None for a first measurement, and `AGAIN` if it repeats an untrusted worker's report.
+    Returns None for a first measurement, and its purpose for another one: `AGAIN` or `BASELINES`.
     """
     last = purpose_of(report.job)
-    return last if report.kind == "confirm" or last == AGAIN else None
+    return last if report.kind == "confirm" or last in (AGAIN, BASELINES) else None
 
 
 def target_of(search: SearchRecord) -> str:
@@ -213,6 +215,7 @@ def measure_job(case: EvaluationCase, bundle: Bundle, pacer: Bundle | None, purp
         device=case.device,
         source=case.candidate.source if case.device.kind == "model" else None,
         pacer=pacer,
+        waits_for_baselines=purpose == BASELINES,
     )
     return job.model_copy(update={"deadline_s": MEASURED_DEADLINE_S}) if case.device.measures else job
 

@@ -4,8 +4,7 @@ On `model` and `recorded` devices figures do not change between runs, so a stric
 without a confirm. On devices that measure, a would-be winner is judged a second time first.
 """
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,49 +16,12 @@ from archive.grid import Grid
 from archive.records import EMPTY_CELL, EliteRecord, Offer, Placement, SearchRecord
 from archive.store import Store
 from service.evaluation.jobs import EvaluationCase, incumbent_of
+from service.evaluation.reference_seed import ReferenceSeed
 from service.evaluation.reports import is_unverified
 from service.evaluation.unit_of_work import UnitOfWork
-from workers.protocol import PRACTICAL_MARGIN, Outcome, Ratio, Report, Shape, ShapeRole, Trust
+from workers.protocol import PRACTICAL_MARGIN, Outcome, Ratio, Report, ShapeRole, Trust
 
 log = structlog.get_logger(__name__)
-
-
-def times_us(report: Report) -> dict[str, float]:
-    """Return the median time of each benchmark shape in a report, microseconds by shape key."""
-    return {result.shape: result.mid_us for result in report.shapes if result.mid_us is not None}
-
-
-def speedup(report: Report, baseline_us: Mapping[str, float], weights: Mapping[str, float]) -> Ratio | None:
-    """Compute the speedup on a device that does not measure: the weighted geometric mean over the benchmark shapes.
-
-    The bounds combine the bounds of all shapes. Returns None if a benchmark shape has no time.
-
-    Args:
-        report: Report on a correct variant.
-        baseline_us: Best baseline time by shape key, microseconds.
-        weights: Weight by shape key; its keys are the benchmark shapes.
-    """
-    results = {result.shape: result for result in report.shapes}
-    low = mid = high = 0.0
-    for shape, weight in weights.items():
-        result, base = results.get(shape), baseline_us.get(shape)
-        if base is None or result is None or not (result.mid_us and result.low_us and result.high_us):
-            return None
-        low += weight * math.log(base / result.high_us)
-        mid += weight * math.log(base / result.mid_us)
-        high += weight * math.log(base / result.low_us)
-    total = sum(weights.values())
-    return Ratio(low=math.exp(low / total), mid=math.exp(mid / total), high=math.exp(high / total))
-
-
-def gain(report: Report, baseline_us: Mapping[str, float], weights: Mapping[str, float]) -> Ratio | None:
-    """Return the speedup of a report; None if the variant is not correct or the speedup is unknown.
-
-    Devices that measure report it themselves, over the best baseline of each shape; elsewhere it is computed here.
-    """
-    if report.outcome is not Outcome.CORRECT:
-        return None
-    return report.speedup if report.device.measures else speedup(report, baseline_us, weights)
 
 
 def outdoes(confirm: Report) -> bool:
@@ -68,21 +30,11 @@ def outdoes(confirm: Report) -> bool:
     In an empty cell the challenger only has to be correct again. An incumbent has to be beaten by more than the
     practical margin. Only a trusted worker's confirm counts, even if an untrusted one measured the challenger.
     """
-    if _known(confirm) is None or is_unverified(confirm):
+    if not _counts(confirm) or is_unverified(confirm):
         return False
     if incumbent_of(confirm) == EMPTY_CELL:
         return True
     return confirm.rival is not None and confirm.rival.low > 1 + PRACTICAL_MARGIN
-
-
-def benchmark_weights(search: SearchRecord) -> dict[str, float]:
-    """Return the weight of each benchmark shape of a search, by shape key."""
-    return weights_of(Shape.model_validate(shape) for shape in search.shapes)
-
-
-def weights_of(shapes: Iterable[Shape]) -> dict[str, float]:
-    """Return the weight of each benchmark shape, by shape key."""
-    return {shape.key: shape.weight for shape in shapes if shape.role is ShapeRole.BENCHMARK}
 
 
 def first_benchmark(search: SearchRecord) -> int:
@@ -101,9 +53,10 @@ class GridPosition:
 class Promotion:
     """Offers correct variants to their cells and publishes the promotions."""
 
-    def __init__(self, store: Store, unit_of_work: UnitOfWork) -> None:
+    def __init__(self, store: Store, unit_of_work: UnitOfWork, reference_seed: ReferenceSeed) -> None:
         self._store = store
         self._unit_of_work = unit_of_work
+        self._reference_seed = reference_seed
 
     async def place(self, case: EvaluationCase) -> GridPosition | None:
         """Return the position of a case; None if an axis has no value."""
@@ -135,7 +88,7 @@ class Promotion:
             The bundle to confirm it against next, or `EMPTY_CELL`. None if no confirm is needed, because the variant
             holds its cell or cannot win it.
         """
-        known = _known(measured)
+        known = await self._known(case, measured)
         place = None if known is None else await self.place(case)
         if known is None or place is None:
             return None
@@ -143,7 +96,7 @@ class Promotion:
         for confirm in confirms:
             if not outdoes(confirm) or not await self._is_stale(case, place, confirm):
                 return None
-            known = _known(confirm) or known
+            known = await self._known(case, confirm) or known
             met.add(incumbent_of(confirm) or EMPTY_CELL)
         holder = await self._holder(case, place)
         incumbent = EMPTY_CELL if holder is None else holder.bundle
@@ -158,12 +111,16 @@ class Promotion:
         except RecordNotFound:
             return None
 
+    async def _known(self, case: EvaluationCase, report: Report) -> Ratio | None:
+        """Return the speedup of a measured report that counts, in the unit of the search's objectives."""
+        return await self._reference_seed.speedup(case.search, report) if _counts(report) else None
+
     async def _is_stale(self, case: EvaluationCase, place: GridPosition, confirm: Report) -> bool:
         """Offer the result of a confirm, unless it holds the cell already. Returns True if the holder has changed."""
-        holder = await self._holder(case, place)
-        if confirm.speedup is None or (holder is not None and holder.job == confirm.job):
+        holder, speedup = await self._holder(case, place), await self._known(case, confirm)
+        if speedup is None or (holder is not None and holder.job == confirm.job):
             return False
-        offer = _offer(case, place, confirm, confirm.speedup, incumbent_of(confirm))
+        offer = _offer(case, place, confirm, speedup, incumbent_of(confirm))
         return await self._unit_of_work.decide(offer) is Placement.STALE
 
 
@@ -187,11 +144,10 @@ def _offer(case: EvaluationCase, place: GridPosition, report: Report, speedup: R
     )
 
 
-def _known(report: Report) -> Ratio | None:
-    """Return the measured speedup; None unless the variant is correct, was compared and has a trust above D."""
+def _counts(report: Report) -> bool:
+    """Return True if a measured report may lead to an offer: the variant is correct, and its trust is above D."""
     if report.outcome is not Outcome.CORRECT:
-        return None
-    reason = "no baseline was timed" if report.speedup is None else "trust D" if report.trust is Trust.D else ""
-    if reason:
-        log.warning("not offered", reason=reason, job=report.job, search=report.search)
-    return None if reason else report.speedup
+        return False
+    if report.trust is Trust.D:
+        log.warning("not offered", reason="trust D", job=report.job, search=report.search)
+    return report.trust is not Trust.D

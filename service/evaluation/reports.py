@@ -2,16 +2,24 @@
 
 from collections.abc import Iterable
 
-from archive.records import NewReport
+from archive.records import NewReport, SearchRecord
 from archive.store import Store
 from service.evaluation.jobs import FINAL, EvaluationCase
+from service.evaluation.speedups import completed
 from workers.protocol import Outcome, Report, Trust
 
 
-async def reports_on(store: Store, candidate: str) -> list[Report]:
-    """Return all reports on a candidate, oldest first, except its finalist examinations."""
+async def reports_on(store: Store, candidate: str, search: SearchRecord | None = None) -> list[Report]:
+    """Return all reports on a candidate, oldest first, except its finalist examinations.
+
+    Args:
+        store: The archive.
+        candidate: Id of the candidate.
+        search: Its search, to add the baselines to reports that came before them; None for the reports as they came.
+    """
     reports = (Report.model_validate_json(document) for document in await store.reports.of_candidate(candidate))
-    return [report for report in reports if report.kind != FINAL]
+    found = [report for report in reports if report.kind != FINAL]
+    return found if search is None else [completed(report, search) for report in found]
 
 
 def is_unverified(report: Report) -> bool:

@@ -9,7 +9,14 @@ trace key.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from archive.records import BundleRecord, CandidateRecord, CandidateState, NewVariant, VariantRecord
+from archive.records import (
+    BundleRecord,
+    CandidateRecord,
+    CandidateState,
+    CandidateVerdict,
+    NewVariant,
+    VariantRecord,
+)
 from archive.store import Store
 from service.evaluation.jobs import EvaluationCase, JobSubject, retrace_job
 from service.evaluation.pending import Pending
@@ -30,6 +37,10 @@ class RetraceRefused:
 
     outcome: Outcome
     reason: str
+
+    def verdict(self, candidate: str) -> CandidateVerdict:
+        """Return the verdict on the candidate."""
+        return CandidateVerdict(candidate, self.outcome.value, self.reason, None, None)
 
 
 class Retraces:

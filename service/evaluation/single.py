@@ -14,7 +14,7 @@ from typing import Any
 from archive.descriptors import coordinates
 from service.errors import InvalidInput, ServiceError
 from service.evaluation.executor_client import COMMAND, LocalExecutor
-from service.evaluation.promotion import gain, times_us, weights_of
+from service.evaluation.speedups import gain, times_us, weights_of
 from service.operators.shapes import all_shapes
 from workers.protocol import (
     MEASURED_DEADLINE_S,
@@ -189,6 +189,7 @@ class Judge:
             device=self._device,
             source=source if self._device.kind == "model" else None,
             pacer=self._pacer,
+            waits_for_baselines=True,
         )
         return job.model_copy(update={"deadline_s": MEASURED_DEADLINE_S}) if self._device.measures else job
 

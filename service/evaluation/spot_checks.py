@@ -82,6 +82,8 @@ class SpotChecks:
         self._remote_workers: dict[str, RemoteWorker] = {}
         self._answers: dict[bool, deque[_TrustedJob]] = {right: deque(maxlen=ANSWERS_KEPT) for right in (True, False)}
         self._tallies: dict[str, Counter[str]] = {}
+        self._products: dict[str, str] = {}
+        self._warned: set[str] = set()
         self._recall_at = 0.0
         self._random = random.Random(secrets.randbits(64))
 
@@ -109,6 +111,7 @@ class SpotChecks:
             if not is_host(delivery.report.worker):
                 if self._remote_workers:
                     await self._learn(delivery.report)
+                self._compare_product(delivery.report)
                 checked.append(delivery)
             elif (allowed := await self._admit(delivery)) is not None:
                 checked.append(allowed)
@@ -174,6 +177,7 @@ class SpotChecks:
             return None
         if worker.trusted:
             await self._learn(report)
+            self._compare_product(report)
             return delivery
         if isinstance(report, TraceReport):
             return delivery if await self._mark_unverified(report, worker.id) else None
@@ -181,6 +185,21 @@ class SpotChecks:
             self.count(worker.id, refused=1)
             return None
         return Delivery(report.model_copy(update=_untrusted(report)), delivery.receipt)
+
+    def _compare_product(self, report: AnyReport) -> None:
+        """Warn about a trusted worker whose card is not the product that the first one of its class was.
+
+        Its figures count, since candidate and rival ran on the same card; a person has to separate the two.
+        """
+        if not isinstance(report, Report) or report.card is None:
+            return
+        device, product = report.device.name, report.card.product
+        known = self._products.setdefault(device, product)
+        if known != product and report.worker not in self._warned:
+            self._warned.add(report.worker)
+            reason = f"two products are called {device}: its card has {product}, the first one {known}"
+            log.warning("cards of one class differ", worker=report.worker, reason=reason)
+            self._events.publish(WorkerChanged(worker=report.worker, state="disagreed", reason=reason))
 
     async def _mark_unverified(self, report: TraceReport, worker: str) -> bool:
         """Mark a trace as unverified. Returns False if it must not be applied at all."""

@@ -31,12 +31,15 @@ log = structlog.get_logger(__name__)
 
 
 class UnitOfWork:
-    """Pending writes, jobs and events of one coordinator. All of them are dropped if a commit fails."""
+    """Pending writes, jobs and events of one coordinator. All of them are dropped if a commit fails.
+
+    `events` is the bus, for what is published at once.
+    """
 
     def __init__(self, store: Store, dispatcher: Dispatcher, events: EventBus) -> None:
         self._store = store
         self._dispatcher = dispatcher
-        self._events = events
+        self.events = events
         self._batch = store.batch()
         self._reports: dict[str, list[Report]] = {}
         self._bundles: dict[str, Bundle] = {}
@@ -183,7 +186,7 @@ class UnitOfWork:
             self._publish(offer, placement)
         for candidate, event in judged.items():
             if candidate in settled.evaluated:
-                self._events.publish(event)
+                self.events.publish(event)
         if jobs:
             await self._dispatcher.submit_all(jobs)
         for job, _ in jobs:
@@ -201,7 +204,7 @@ class UnitOfWork:
 
     def _publish(self, offer: Offer, placement: Placement) -> None:
         if placement in (Placement.NEW, Placement.IMPROVED):
-            self._events.publish(
+            self.events.publish(
                 ElitePromoted(
                     search=offer.search,
                     device=offer.device,

@@ -20,8 +20,17 @@ from archive.records import (
 )
 from archive.store import Store
 from service.evaluation.assignments import JobAssignments
-from service.evaluation.jobs import AGAIN, EvaluationCase, JobSubject, incumbent_of, is_reference_seed, retrace_id
-from service.evaluation.promotion import Promotion, benchmark_weights, gain, outdoes
+from service.evaluation.baselines import SearchBaselines
+from service.evaluation.jobs import (
+    AGAIN,
+    BASELINES,
+    EvaluationCase,
+    JobSubject,
+    incumbent_of,
+    is_reference_seed,
+    retrace_id,
+)
+from service.evaluation.promotion import Promotion, outdoes
 from service.evaluation.reference_seed import ReferenceSeed
 from service.evaluation.reports import addressed, is_about_source, is_unverified, latest_reports
 from service.evaluation.retraces import RetraceRefused, Retraces
@@ -43,15 +52,17 @@ class Verdicts:
     Attributes:
         unit_of_work: Collects all writes; the caller commits it.
         reference_seed: Reference seeds that candidates are compared with.
+        baselines: Baselines of the searches.
     """
 
     def __init__(self, store: Store, dispatcher: Dispatcher, events: EventBus) -> None:
         self._store = store
         self._events = events
         self.unit_of_work = UnitOfWork(store, dispatcher, events)
-        self._promotion = Promotion(store, self.unit_of_work)
         self.reference_seed = ReferenceSeed(store)
+        self._promotion = Promotion(store, self.unit_of_work, self.reference_seed)
         self._assignments = JobAssignments(store, self.unit_of_work, self.reference_seed)
+        self.baselines = SearchBaselines(store, dispatcher, self.unit_of_work, self.reference_seed, self._assignments)
         self._traces = TraceRequests(store, self.unit_of_work)
         self._retraces = Retraces(store, self.unit_of_work)
 
@@ -104,6 +115,10 @@ class Verdicts:
         """Give a verdict to every variant that waits for it."""
         candidate = await self.unit_of_work.candidate(report.candidate)
         asked = EvaluationCase(search, operator, candidate, report.variant, report.bundle, report.device)
+        if incumbent_of(report) == BASELINES:
+            self._assignments.claim(report, asked)
+            await self.baselines.relate(asked, report, final=True)
+            return
         for case in self._assignments.claim(report, asked):
             # A reference seed needs a trusted worker's report, which `_advance` requests.
             # A report about the source says nothing about other sources with an equal bundle: each needs its own job.
@@ -125,6 +140,7 @@ class Verdicts:
 
     def forget(self, search: str) -> set[str]:
         """Forget a search's jobs in flight. Returns the other searches that waited for one of them."""
+        self.baselines.forget(search)
         return self._traces.forget(search) | self._assignments.forget(search) | self._retraces.forget(search)
 
     async def fail(self, search: SearchRecord, reason: str) -> None:
@@ -168,10 +184,10 @@ class Verdicts:
         A would-be winner is traced again first, and a trusted worker repeats an untrusted worker's report on it.
         """
         if case.device.measures:
+            await self.baselines.relate(case, report)
             await self._contest(case, queued)
             return
-        baseline_us = await self.reference_seed.baseline_us(case.search, case.device.name)
-        speedup = gain(report, baseline_us, benchmark_weights(case.search))
+        speedup = await self.reference_seed.speedup(case.search, report)
         place = None if speedup is None else await self._promotion.place(case)
         if speedup is None or place is None:
             return
@@ -191,14 +207,9 @@ class Verdicts:
         """Return True if a second trace gave the same plans, False if it did not, None while it is pending."""
         found = await self._retraces.look(case, queued)
         if isinstance(found, RetraceRefused):
-            await self._refuse(case.search, case.candidate, found)
+            await self._judge(case.search, case.candidate, found.verdict(case.candidate.id))
             return False
         return True if found else None
-
-    async def _refuse(self, search: SearchRecord, candidate: CandidateRecord, refused: RetraceRefused) -> None:
-        await self._judge(
-            search, candidate, CandidateVerdict(candidate.id, refused.outcome.value, refused.reason, None, None)
-        )
 
     async def _settle_retrace(
         self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, report: TraceReport
@@ -211,7 +222,7 @@ class Verdicts:
         if refused is None:
             await self.order_verdicts(search, operator, candidate, set())
         else:
-            await self._refuse(search, candidate, refused)
+            await self._judge(search, candidate, refused.verdict(candidate.id))
         for other in others:
             await self.order_verdicts(other.search, other.operator, other.candidate, set())
 
@@ -311,12 +322,10 @@ async def _objectives(
     reference_seed: ReferenceSeed, search: SearchRecord, reports: Sequence[Report]
 ) -> dict[str, float]:
     """Return the best objective among the correct variants by device: devices never mix."""
-    weights = benchmark_weights(search)
     best: dict[str, float] = {}
     for report in reports:
-        device = report.device.name
-        found = gain(report, await reference_seed.baseline_us(search, device), weights)
-        if report.outcome is Outcome.CORRECT and found is not None:
+        device, found = report.device.name, await reference_seed.speedup(search, report)
+        if found is not None:
             best[device] = max(found.low, best.get(device, found.low))
     return best
 

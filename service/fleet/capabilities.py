@@ -1,12 +1,13 @@
 """Capabilities of the fleet: the devices that living workers judge on, and the queues that they serve."""
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from archive.records import RemoteWorkerState, SearchRecord
 from archive.store import Store
 from service.single_flight import SingleFlight
+from workers.protocol import Device
 from workers.queue import Dispatcher, JobQueue, WorkerStatus, is_host, queues_of
 
 LOOK_AGAIN_S = 1.0
@@ -30,6 +31,7 @@ class Capabilities:
         self._dispatcher = dispatcher
         self._single_flight = SingleFlight[None, frozenset[str]](self._look)
         self._devices: frozenset[str] = frozenset()
+        self._verified: set[str] = set()
         self._queues = ServedQueues()
         self._until = 0.0
 
@@ -51,6 +53,18 @@ class Capabilities:
         """
         served = await self.devices()
         return [device for device in search.devices if device not in served]
+
+    async def unverified(self, names: Iterable[str]) -> frozenset[str]:
+        """Return the hardware classes among devices on which no controls have passed yet.
+
+        An elite is the evidence: it takes a confirm by a trusted worker, and each confirm runs its controls first.
+
+        Raises:
+            ArchiveError: If the database does not answer.
+        """
+        untested = {name for name in names if not Device.parse(name).is_tested} - self._verified
+        self._verified |= {name for name in untested if await self._store.elites.any_on(name)}
+        return frozenset(untested - self._verified)
 
     async def queues(self) -> ServedQueues:
         """Return the served queues, at most `LOOK_AGAIN_S` old.

@@ -5,17 +5,42 @@ Cards are found without torch and CUDA, by their names from the driver's own too
 
 import re
 import subprocess
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from service.errors import InvalidInput
 from workers.protocol import Device, device_of_card
 from workers.targets import TARGETS
 
-LIST_CARDS = ("nvidia-smi", "-L")
+LIST_CARDS = (
+    "nvidia-smi",
+    "--query-gpu=name,compute_cap,memory.total,mig.mode.current",
+    "--format=csv,noheader,nounits",
+)
 LIST_S = 20.0
 """Seconds for the list; it takes one, and more if the driver is not kept loaded."""
 DRIVER_FILES = Path("/proc/driver/nvidia/gpus")
 """Folder with the driver's description of each card, in a folder named by its bus id."""
+
+CARD_NAME = re.compile(r"cuda(:\d{1,4})?", re.ASCII)
+DEVICES = "devices"
+"""Field of a request that names devices."""
+NO_CARD = "no NVIDIA card on this machine, or no driver (nvidia-smi)"
+CLASSLESS = "measuring takes a whole card of compute capability 8.0 or more that its driver knows by name"
+WITHOUT_CARD = "--device model:sm_90"
+
+
+@dataclass(frozen=True)
+class LocalCard:
+    """A card of this machine: its number, the driver's name, and its hardware class if it has one."""
+
+    number: int
+    name: str
+    device: Device | None
+
+    def __str__(self) -> str:
+        return f"cuda:{self.number} is {self.device.name if self.device else f'{self.name!r}, without a class'}"
 
 
 def require_judgeable(device: Device, field: str) -> None:
@@ -25,7 +50,7 @@ def require_judgeable(device: Device, field: str) -> None:
         InvalidInput: If it cannot; names the devices that it can judge on.
     """
     if device.target not in TARGETS:
-        raise InvalidInput(f"'{device.target}' is not a known target; known: {', '.join(TARGETS)}", field)
+        raise InvalidInput(f"this release compiles nothing for '{device.target}'; known: {', '.join(TARGETS)}", field)
     if device.kind != "model" and TARGETS[device.target].vendor != "nvidia":
         raise InvalidInput(
             f"this release cannot judge on {device.name}; it measures on NVIDIA cards, such as h200, reads recordings "
@@ -34,16 +59,118 @@ def require_judgeable(device: Device, field: str) -> None:
         )
 
 
-def local_cards(driver_files: Path = DRIVER_FILES) -> tuple[str, ...]:
-    """Return the names of this machine's cards by bus id, the order in which `cuda:N` counts them."""
+def local_cards(driver_files: Path = DRIVER_FILES) -> tuple[LocalCard, ...]:
+    """Return this machine's cards by bus id, the order in which `cuda:N` counts them."""
     try:
         listed = subprocess.run(LIST_CARDS, capture_output=True, text=True, timeout=LIST_S, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         described = [path.read_text() for path in sorted(driver_files.glob("*/information"))]
-        return tuple(name for text in described for name in re.findall(r"^Model:\s*(.+?)\s*$", text, re.MULTILINE))
-    return tuple(re.findall(r"^GPU \d+: (.+?) \(UUID: ", listed, re.MULTILINE))
+        names = [name for text in described for name in re.findall(r"^Model:\s*(.+?)\s*$", text, re.MULTILINE)]
+        return tuple(LocalCard(number, name, device_of_card(name)) for number, name in enumerate(names))
+    rows = [[part.strip() for part in line.rsplit(",", 3)] for line in listed.splitlines()]
+    return tuple(_card(number, *row) for number, row in enumerate(row for row in rows if len(row) == 4))
 
 
 def find_card(device: Device) -> int | None:
     """Return the number of this machine's first card of a hardware class; None without one."""
-    return next((number for number, name in enumerate(local_cards()) if device_of_card(name) == device), None)
+    return next((card.number for card in local_cards() if card.device == device), None)
+
+
+def describe_cards(cards: Sequence[LocalCard]) -> str:
+    """List cards with their classes, such as `here: cuda:0 is h100`."""
+    return f"here: {', '.join(map(str, cards))}" if cards else NO_CARD
+
+
+def card_named(name: str, cards: Sequence[LocalCard], field: str) -> Device:
+    """Return the hardware class of `cuda`, the first of some cards, or of `cuda:N`.
+
+    Raises:
+        InvalidInput: If there is no such card, or it has no class; names the cards.
+    """
+    number = int(name.partition(":")[2] or 0)
+    if not cards:
+        raise InvalidInput(f"{name}: {NO_CARD}; without a card use {WITHOUT_CARD}", field)
+    if number >= len(cards):
+        raise InvalidInput(f"{name}: there is no such card; {describe_cards(cards)}", field)
+    device = cards[number].device
+    if device is None:
+        raise InvalidInput(f"{cards[number]}; {CLASSLESS}", field)
+    return device
+
+
+def choose_devices(
+    names: Sequence[str], *, cards: Sequence[LocalCard], served: Collection[str], closed: bool
+) -> list[Device]:
+    """Return the devices that a search names; `cuda` is the one hardware class that can be measured on.
+
+    Args:
+        names: Names as somebody wrote them.
+        cards: Cards of this machine that its own workers use.
+        served: Names of devices that a living worker judges on.
+        closed: True if no other machine's workers can join, so that a card which is not here never comes.
+
+    Raises:
+        InvalidInput: If a name is no device, means several, or nothing here can judge on it.
+    """
+    return list(dict.fromkeys(_chosen(name, cards, served, closed=closed) for name in names))
+
+
+def _chosen(name: str, cards: Sequence[LocalCard], served: Collection[str], *, closed: bool) -> Device:
+    if not names_card(name):
+        device = read_device(name, DEVICES)
+        here = {card.device for card in cards}
+        if closed and device.measures and device not in here and device.name not in served:
+            raise InvalidInput(f"{name}: no worker has this card; {describe_cards(cards)}", DEVICES)
+        return device
+    if closed or ":" in name:
+        return card_named(name, cards, DEVICES)
+    return class_served(name, {*served, *(card.device.name for card in cards if card.device)}, DEVICES)
+
+
+def class_served(name: str, served: Collection[str], field: str) -> Device:
+    """Return the one hardware class among devices that workers judge on.
+
+    Raises:
+        InvalidInput: If there is none, or several; names them.
+    """
+    classes = [device for device in map(Device.parse, sorted(served)) if device.measures]
+    if not classes:
+        raise InvalidInput(f"{name}: no worker of this service has a card; without a card use {WITHOUT_CARD}", field)
+    if len(classes) > 1:
+        found = ", ".join(device.name for device in classes)
+        raise InvalidInput(f"{name}: the workers of this service have several cards; name one: {found}", field)
+    return classes[0]
+
+
+def names_card(name: str) -> bool:
+    """Return True if a device's name is that of a card of this machine: `cuda` or `cuda:N`."""
+    return CARD_NAME.fullmatch(name) is not None
+
+
+def may_measure(name: str) -> bool:
+    """Return True if a name may be a hardware class or a card: it has no kind such as `model:` before it."""
+    return ":" not in name or names_card(name)
+
+
+def read_device(name: str, field: str) -> Device:
+    """Return a device by its name, or by the name of a card of this machine.
+
+    Raises:
+        InvalidInput: If it is none, or nothing can judge on it.
+    """
+    if names_card(name):
+        return card_named(name, local_cards(), field)
+    try:
+        device = Device.parse(name)
+    except ValueError as error:
+        raise InvalidInput(str(error), field) from error
+    require_judgeable(device, field)
+    return device
+
+
+def _card(number: int, name: str, capability: str, memory_mib: str, mig: str) -> LocalCard:
+    """Read a card from the tool's words; one that is divided (MIG) has no class."""
+    parts = re.fullmatch(r"(\d+)\.(\d+)", capability)
+    known = None if parts is None else (int(parts[1]), int(parts[2]))
+    memory = int(memory_mib) * 2**20 if memory_mib.isdecimal() else None
+    return LocalCard(number, name, None if mig == "Enabled" else device_of_card(name, known, memory))

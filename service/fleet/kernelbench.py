@@ -12,10 +12,11 @@ from pydantic import ValidationError
 from service.errors import InvalidInput, Unavailable
 from service.evaluation.executor_client import LocalExecutor
 from service.evaluation.jobs import DRAFT_S
+from service.fleet.devices import DEVICES, read_device
 from service.fleet.tf32x3_seed import on_matrix_units
 from service.operators.kernelbench import operator_of_problem
 from service.operators.shapes import all_shapes
-from workers.protocol import Device, Operator, TraceJob, TraceReport
+from workers.protocol import Operator, TraceJob, TraceReport
 from workers.protocol.kernelbench import ProblemInspection, ProblemQuestion
 from workers.safe_python import PYTHON, safe_environment
 from workers.targets import TARGETS
@@ -169,10 +170,7 @@ async def searchable(name: str, source: str, device: str, tell: Callable[[str], 
             unknown.
         Unavailable: If a worker process failed.
     """
-    try:
-        target = Device.parse(device).target
-    except ValueError as error:
-        raise InvalidInput(str(error), "devices") from None
+    target = read_device(device, DEVICES).target
     async with KernelbenchImporter(target=target) as importer:
         imported = await importer.operator(name, source, tell=tell)
     if imported.no_seed:

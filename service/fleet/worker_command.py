@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.errors import InvalidInput
-from service.fleet.devices import local_cards, require_judgeable
+from service.fleet.devices import card_named, local_cards, require_judgeable
 from service.fleet.pool import COMMAND, JoinInvitation, WorkerPool
 from service.tasks import end
-from workers.protocol import CardShare, Device, device_of_card
+from workers.protocol import CardShare, Device
 from workers.targets import TARGETS
 
 
@@ -92,14 +92,7 @@ def _card(name: str) -> tuple[Device, CardShare]:
         seat = CardShare.parse(name)
     except ValueError as error:
         raise InvalidInput(str(error), "--measure") from error
-    here = local_cards()
-    if seat.card >= len(here):
-        raise InvalidInput(
-            f"this machine has no cuda:{seat.card}; cards here: {', '.join(here) or 'none'}", "--measure"
-        )
-    device = device_of_card(here[seat.card])
-    if device is None:
-        raise InvalidInput(f"{name} is '{here[seat.card]}', which belongs to no known hardware class", "--measure")
+    device = card_named(f"cuda:{seat.card}", local_cards(), "--measure")
     require_judgeable(device, "--measure")
     return device, seat
 

@@ -15,13 +15,14 @@ from service.emitters.base import EmitterTools, LlmContext, Parent, ProposalCont
 from service.emitters.llm.strategies import REPAIR, STRATEGIES
 from service.evaluation.figure_labels import bottleneck
 from service.evaluation.jobs import target_of, trace_id
-from service.evaluation.promotion import benchmark_weights, first_benchmark
+from service.evaluation.promotion import first_benchmark
 from service.evaluation.reports import latest_reports, reports_on
+from service.evaluation.speedups import benchmark_weights
 from service.generation.proposals import chance
 from service.llm.base import LlmAnswer, LlmClient, LlmPrompt, Purpose
 from service.llm_gateway.strategy_stats import records, standings
 from workers.protocol import Operator, Outcome, Readings, Report, Shape
-from workers.targets import TARGETS
+from workers.targets import shown_figures
 
 EMITTER = "llm"
 """Emitter whose candidates count as attempts of language models."""
@@ -96,13 +97,13 @@ class ContextBuilder:
     async def holder(self, search: SearchRecord, elite: EliteRecord) -> Parent:
         """Describe the holder of a cell."""
         candidate = await self._store.candidates.get(elite.candidate)
-        reports = await reports_on(self._store, elite.candidate)
+        reports = await reports_on(self._store, elite.candidate, search)
         report = next((item for item in reports if item.job == elite.job), None)
         return await self._described(search, candidate, report, elite)
 
     async def candidate(self, search: SearchRecord, device: str, candidate: CandidateRecord) -> Parent:
         """Describe any candidate, by its best variant on a device."""
-        reports = latest_reports(await reports_on(self._store, candidate.id))
+        reports = latest_reports(await reports_on(self._store, candidate.id, search))
         here = sorted(
             (item for item in reports if item.device.name == device),
             key=lambda item: (item.outcome is not Outcome.CORRECT, item.variant),
@@ -174,6 +175,7 @@ class ContextBuilder:
             line=candidate.line,
             times=_times(search, report, readings),
             job=report.job if report else "",
+            card=report.card if report else None,
             traced=trace_id(candidate.id),
             ordinal=candidate.ordinal,
         )
@@ -199,7 +201,8 @@ def _target(search: SearchRecord, elites: Sequence[EliteRecord], rng: random.Ran
 def _times(
     search: SearchRecord, report: Report | None, readings: Sequence[Mapping[str, Any]]
 ) -> tuple[ShapeTiming, ...]:
-    target, weights = TARGETS[target_of(search)], benchmark_weights(search)
+    target = shown_figures(target_of(search), report.card if report else None)
+    weights = benchmark_weights(search)
     results = {item.shape: item for item in report.shapes} if report else {}
     found = []
     for shape, read in zip(search.shapes, readings, strict=False):

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from archive.records import SearchRecord
 from archive.store import Store
+from service.evaluation.figure_labels import relative_to
 from service.requests import StopRules
 
 
@@ -29,12 +30,15 @@ async def stop_reason(store: Store, search: SearchRecord) -> str:
 
 
 async def _standing(store: Store, search: SearchRecord) -> tuple[float, int]:
-    """Return the best objective on any device, and the latest evaluation that improved a device's best."""
+    """Return the best objective on any device, and the latest evaluation that improved a device's best.
+
+    Objectives over the pacer are left out: they are no speedup before the baselines are measured.
+    """
     best, since = 0.0, 0
     for device in search.devices:
         course = [point for point in await store.views.milestones(search.id, device) if point.best is not None]
         if course:
             most = max(point.best or 0.0 for point in course)
-            best = max(best, most)
+            best = max(best, most if relative_to(device, search) == relative_to(device) else 0.0)
             since = max(since, next(point.evaluations for point in course if point.best == most))
     return best, since

@@ -241,8 +241,10 @@ class Evolution:
     async def _propose(self, search: SearchRecord, operator: Operator, free: int) -> None:
         supplied = await self._proposing.supply(search, operator, free)
         self._limits_in_flight.add(search, supplied.added)
-        if supplied.state is SearchState.DONE and not await self.finals.complete(search, operator):
-            return  # Nothing more is proposed; the search is done once its finalists have been examined.
+        if supplied.state is SearchState.DONE:
+            related = await self.verdicts.baselines.complete(search, operator)
+            if not await self.finals.complete(search, operator) or not related:
+                return  # Nothing more is proposed; the search is done once finalists and baselines are known.
         if supplied.state is not None:
             await self._enter(search, supplied.state, supplied.reason)
 
@@ -271,8 +273,10 @@ class Evolution:
             fingerprint = self._cache.fingerprints.get(id)
             if time.monotonic() > until:
                 return
-            waits = fingerprint is not None and (fingerprint.in_flight or fingerprint.state is SearchState.PREPARING)
-            if fingerprint is not None and (waits or self.finals.awaits(id)):
+            if fingerprint is None:
+                continue
+            waits = fingerprint.in_flight or fingerprint.state is SearchState.PREPARING
+            if waits or self.finals.awaits(id) or self.verdicts.baselines.awaits(id):
                 await self.sweep(await self._cache.get(id))
 
     def _suspect_losses(self) -> None:

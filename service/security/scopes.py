@@ -15,7 +15,7 @@ class Scope(StrEnum):
     WORKER = "worker"
     """Join as a remote worker."""
     ADMIN = "admin"
-    """Manage tokens, the trust in workers and the audit log."""
+    """Manage tokens, the trust in workers and the audit log; delete searches."""
 
 
 EVERY_SCOPE = frozenset(Scope)

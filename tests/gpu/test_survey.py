@@ -12,4 +12,4 @@ def test_what_measuring_needs_works_here():
     assert found.cards and found.no_card == ""
     for card in found.cards:
         assert (card.sharing, card.graphs) == ("works", "works")
-        assert card.l2_bytes > 2**20 and card.driver and card.cuda
+        assert card.sheet.l2_bytes > 2**20 and card.driver and card.cuda

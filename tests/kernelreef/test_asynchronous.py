@@ -57,6 +57,29 @@ async def test_lists_are_read_to_their_end(reef: AsyncReef) -> None:
     assert ids[0] in [search.id async for search in reef.searches(state=[SearchState.STOPPED, "failed"])]
 
 
+async def test_searches_are_labelled_found_again_and_deleted(reef: AsyncReef) -> None:
+    first = await reef.submit("rmsnorm", name="b", tags=["labels", "x"], notes="the first")
+    second = await reef.submit("rmsnorm", name="a", tags=["labels"])
+    assert (first.name, first.tags, first.notes) == ("b", ("labels", "x"), "the first")
+    for filters, ids in (
+        ({"tag": "labels"}, [second.id, first.id]),
+        ({"tag": ["labels", "x"]}, [first.id]),
+        ({"tag": "labels", "sort": "name"}, [second.id, first.id]),
+        ({"tag": "labels", "text": "FIRST", "owner": "", "device": "model:sm_90"}, [first.id]),
+        ({"tag": "labels", "state": []}, [second.id, first.id]),
+    ):
+        assert [search.id async for search in reef.searches(**filters)] == ids, filters
+    with pytest.raises(Conflict, match="stop it"):
+        await reef.delete(first.id)
+    await reef.stop(first.id)
+    assert (await reef.update(first.id, name="c", tags=[])).tags == ()
+    await reef.delete(first.id)
+    with pytest.raises(NotFound):
+        await reef.search(first.id)
+    await reef.stop(second.id)
+    await reef.delete(second.id)
+
+
 async def test_what_was_found_comes_as_it_is(reef: AsyncReef, filled) -> None:
     search = filled.search.id
     archive = await reef.archive(search)
@@ -67,6 +90,8 @@ async def test_what_was_found_comes_as_it_is(reef: AsyncReef, filled) -> None:
     assert (await reef.progress(search)).devices[0].elites == 2
     summaries = [summary async for summary in reef.candidates(search, emitter="tune", outcome="correct")]
     assert [summary.id for summary in summaries] == [filled.best]
+    ranked = [summary.id async for summary in reef.candidates(search, sort="-objective", device="model:sm_90")]
+    assert ranked == [filled.best, filled.first]
     candidate = await reef.candidate(filled.best)
     assert candidate.reports[0]["candidate"] == filled.best
     assert Bundle.model_validate(await reef.bundle(filled.best)).plans

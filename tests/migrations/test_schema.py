@@ -1,6 +1,7 @@
 """Migrations and tables are the same schema, on both databases, and the way back works."""
 
 import json
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,18 @@ def test_rows_and_stop_rules_follow_the_names_of_the_glossary(config: Config, ur
             assert after[plain_names.TABLES.get(name, name)] == kept
     command.downgrade(config, "0016")
     assert rows_by_table(url) == before
+
+
+def test_baselines_of_stored_searches_come_from_the_reports_that_elites_rest_on() -> None:
+    baselines_of = import_module("migrations.versions.0018_baselines").baselines_of
+    shapes = [{"role": "boundary"}, {"role": "benchmark", "weight": 1.0}, {"role": "benchmark", "weight": 3.0}]
+    results = [
+        {"shape": "N=1", "pacer_us": 20.0, "baselines_us": {"eager": 10.0, "compile": 11.0}},
+        {"shape": "N=2", "pacer_us": 40.0, "baselines_us": {"eager": 40.0}},
+    ]
+    found = baselines_of(shapes, results)
+    assert found["low"] == found["mid"] == found["high"] == pytest.approx(0.5**0.25)
+    assert found["pacer_us"] == {"N=1": 20.0, "N=2": 40.0}
+    assert found["times_us"] == {"N=1": {"eager": 10.0, "compile": 11.0}, "N=2": {"eager": 40.0}}
+    assert baselines_of(shapes, [*results[:1], {**results[1], "baselines_us": {}}]) is None
+    assert baselines_of(shapes, results[:1]) is None

@@ -26,7 +26,7 @@ SEEDS = [
 YARDSTICKS = [each for each in SEEDS if OPERATORS[each.values[0]].seeds[0] == each.values[1]]
 """The first seed of each operator, which all others are held against: it must run wherever we compile for. Later ones
 may ask for more shared memory than older cards have."""
-BEFORE_FLOAT8 = {"sm_80", "sm_86"}
+BEFORE_FLOAT8 = {"sm_80", "sm_86", "sm_87"}
 """Targets that Triton has no such conversions for, and says so."""
 JUDGED = {"quantize_fp8", "gate_up_swiglu", "lm_head_sparse", "w4a16_matmul", "ternary_matmul", "linear_cross_entropy"}
 JUDGED |= {"qk_norm_rope", "sigmoid_attention", "sliding_window_attention", "decode_attention", "paged_decode"}

@@ -14,6 +14,7 @@ from service.embedded import EmbeddedServer
 from service.errors import Conflict, InvalidInput, NotFound
 from service.requests import SearchRequest
 from service.settings import Settings
+from tests.service.listing import list_cards
 from workers.queue import LeaseClient
 
 
@@ -97,6 +98,36 @@ async def test_a_search_on_a_card_says_that_nobody_serves_it(
     assert await coordinator.describe_missing(search) == [judges[1], "a worker that traces for sm_90"]
     worker.depart()
     assert await coordinator.capabilities.lacking(search) == ["h200", "model:sm_90"]
+
+
+async def test_cuda_is_the_card_of_the_workers(
+    coordinator: Coordinator, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.fleet.capabilities.LOOK_AGAIN_S", 0.0)
+    request = SearchRequest(operator="softmax", devices=("cuda", "h200"))
+    with pytest.raises(InvalidInput, match="cuda: no worker of this service has a card"):
+        await coordinator.submit(request)
+    worker = LeaseClient(redis_url, "w", device="h200")
+    worker.announce()
+    assert (await coordinator.submit(request)).devices == ("h200",)
+    worker.depart()
+
+
+async def test_a_service_that_nobody_can_join_refuses_a_card_that_is_not_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(data_dir=tmp_path, local_workers=1)
+    coordinator = await Coordinator.open(settings)
+    try:
+        with pytest.raises(InvalidInput, match="h100: no worker has this card; no NVIDIA card on this machine"):
+            list_cards(tmp_path, monkeypatch)
+            await coordinator.submit(SearchRequest(operator="softmax", devices=("h100",)))
+        list_cards(tmp_path, monkeypatch, "NVIDIA A10")
+        with pytest.raises(InvalidInput, match="h100: no worker has this card; here: cuda:0 is a10"):
+            await coordinator.submit(SearchRequest(operator="softmax", devices=("h100",)))
+        assert await coordinator.store.searches.list() == []
+    finally:
+        await coordinator.close()
 
 
 async def test_a_search_that_was_paused_before_its_seeds_were_judged_goes_on_with_them(

@@ -102,5 +102,11 @@ def test_addresses_never_show_in_text_or_errors(monkeypatch: pytest.MonkeyPatch)
     assert "hunter2" not in str(caught.value)
 
 
+def test_a_queue_is_closed_unless_others_can_reach_it() -> None:
+    assert Settings().closed
+    assert not Settings(redis_url="redis://queue:6379").closed
+    assert not Settings(worker_redis_url="rediss://reef.example:6379").closed
+
+
 def test_usable_cores_are_those_of_this_process() -> None:
     assert 1 <= usable_cores() <= (os.cpu_count() or 1)

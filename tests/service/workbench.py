@@ -39,6 +39,11 @@ Judging = MeasureJob | ConfirmJob
 Kind = TypeVar("Kind", TraceJob, MeasureJob, ConfirmJob)
 
 
+def ratio(middle: float) -> Ratio:
+    """A speedup with bounds of 2 %."""
+    return Ratio(low=0.98 * middle, mid=middle, high=1.02 * middle)
+
+
 @dataclass
 class Answers:
     """What the worker says.
@@ -48,7 +53,8 @@ class Answers:
         bundle: What a source becomes.
         further: Bundles of its other variants.
         outcome: What becomes of a variant.
-        speedup: On cards, the middle of the speedup over the best baseline; None where there is no baseline.
+        speedup: On cards, the middle of the speedup over the pacer; None if it is unknown.
+        baselines: On cards, the pacer's speedup over the best baseline; None while the baselines are not measured.
         rival: On cards, the lower bound of the incumbent's time over the challenger's.
         draft: What a reference is drafted as; empty where it is not.
         final: What becomes of a finalist.
@@ -62,6 +68,7 @@ class Answers:
     further: Callable[[str], tuple[Bundle, ...]] = lambda source: ()
     outcome: Callable[[Judging], Outcome] = lambda job: Outcome.CORRECT
     speedup: Callable[[Judging], float | None] = lambda job: 1.0
+    baselines: Callable[[Judging], float | None] = lambda job: 1.0
     rival: Callable[[ConfirmJob], float] = lambda job: 1.0
     draft: str = ""
     final: Callable[[FinalJob], Outcome] = lambda job: Outcome.CORRECT
@@ -95,11 +102,14 @@ class Answers:
     def _measured(self, job: Judging) -> dict[str, object]:
         """What a report of a card says besides."""
         middle = self.speedup(job) if self.outcome(job) is Outcome.CORRECT else None
+        worth = None if middle is None else self.baselines(job)
         low = self.rival(job) if isinstance(job, ConfirmJob) and job.incumbent else None
         return {
             "provenance": Provenance.MEASURED,
             "trust": Trust.B,
-            "speedup": None if middle is None else Ratio(low=0.98 * middle, mid=middle, high=1.02 * middle),
+            "over_pacer": None if middle is None else ratio(middle),
+            "pacer_speedup": None if worth is None else Ratio(low=worth, mid=worth, high=worth),
+            "speedup": None if worth is None or middle is None else ratio(middle * worth),
             "rival": None if low is None else Ratio(low=low, mid=low + 0.01, high=low + 0.02),
         }
 

@@ -1,11 +1,16 @@
 """The floor counts what every kernel has to read, and nothing that an honest one may leave out."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tests.gpu.contracts import operators
 from tests.workers.baselines.catalogue import graph_of
-from workers.floors import floor_bytes, floor_flops
+from tests.workers.sheets import H100
+from workers.floors import floor_bytes, floor_flops, floor_us
 from workers.protocol import Operator, Shape
+from workers.targets import TARGETS
 
 
 def counted(name: str) -> float:
@@ -111,3 +116,28 @@ def test_products_that_every_kernel_does_count(name: str) -> None:
 def test_products_that_a_kernel_may_spare_do_not_count(name: str) -> None:
     operator = operators()[name]
     assert floor_flops(operator, graph_of(operator, Shape(dims=operator.shapes[0].dims))) == 0
+
+
+MEASURED = Path(__file__).parents[2] / "benchmarks" / "results" / "card_judgements_honest.json"
+"""Times of honest kernels on an H100 80GB HBM3."""
+
+
+@pytest.mark.parametrize("name", ["cross_entropy", "gate_up_swiglu", "matmul", "softmax"])
+def test_no_honest_kernel_was_ever_below_its_floor(name: str) -> None:
+    operator, figures = operators()[name], TARGETS["sm_90"].of_card(H100)
+    document = json.loads(MEASURED.read_text())
+    assert document["machine"]["gpu"] == H100.name
+    rows = [row for row in document["rows"] if row["operator"] == name and row["outcome"] == "correct"]
+    times = {shape["shape"]: 0.0 for row in rows for shape in row["shapes"]}
+    for key in times:
+        dims = {dim: int(size) for dim, size in (part.split("=") for part in key.split(","))}
+        times[key] = floor_us(operator, graph_of(operator, Shape(dims=dims)), figures)
+    found = [(shape["mid_us"], times[shape["shape"]]) for row in rows for shape in row["shapes"]]
+    assert len(found) > 5 and all(mid_us > floor > 0 for mid_us, floor in found)
+
+
+def test_a_peak_that_is_not_known_refuses_nothing() -> None:
+    silent = H100.model_copy(update={"clock_mhz": None, "memory_clock_mhz": None})
+    operator = operators()["matmul"]
+    graph = graph_of(operator, Shape(dims=operator.shapes[0].dims))
+    assert floor_us(operator, graph, TARGETS["sm_90"].of_card(silent)) == 0

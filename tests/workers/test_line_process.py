@@ -2,6 +2,7 @@
 
 import select
 import sys
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -69,3 +70,14 @@ def test_who_is_hung_up_on_may_end_by_itself(launch: Launch) -> None:
     slow = launch("import time\ntime.sleep(600)")
     slow.close(0.05)
     assert slow.status == -9
+
+
+def test_a_process_that_is_interrupted_by_another_thread_hangs_up(launch: Launch) -> None:
+    process = launch(SPLIT)
+    assert process.hear(LONG_S) == b"a"
+    process.hear(LONG_S)
+    timer = threading.Timer(0.2, process.interrupt)
+    timer.start()
+    with pytest.raises(EOFError):
+        process.hear(LONG_S)
+    timer.join()

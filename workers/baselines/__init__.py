@@ -4,10 +4,11 @@ The executor calls `measure_baselines`. Figures missing from its cache come from
 -m workers.baselines`.
 """
 
-from workers.baselines.client import BaselineProcess, BaselinesFailed, measure_baselines
+from workers.baselines.client import BackgroundBaselines, BaselineProcess, BaselinesFailed, measure_baselines
 from workers.baselines.messages import Baseline, BaselineFigure, BaselineReply, BaselineRequest
 
 __all__ = [
+    "BackgroundBaselines",
     "Baseline",
     "BaselineFigure",
     "BaselineProcess",

@@ -3,6 +3,7 @@
 import os
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
@@ -25,7 +26,11 @@ output."""
 START_S = 120.0
 """Seconds for it to start: importing torch and opening the card takes 6 s on a warm H200 host."""
 SHAPE_S = 300.0
-"""Seconds for one shape: at most two contenders use up the time that each has to get ready."""
+"""Seconds for one shape: no more than two contenders use up the 120 s that each is given to get ready."""
+REQUESTS_KEPT = 64
+"""Maximum number of pacers whose baselines are in memory, each a few numbers."""
+CLOSING_S = 0.1
+"""Seconds between two attempts to end the process."""
 LAST_WORDS_CHARS = 600
 """Characters kept of the last line that a failed process wrote."""
 
@@ -126,6 +131,11 @@ class BaselineProcess:
             process.kill()
             raise
 
+    def interrupt(self) -> None:
+        """End the process from another thread than the one that asks, which then fails. Idempotent."""
+        if self._process is not None:
+            self._process.interrupt()
+
     def close(self) -> None:
         """End the process and its children. Idempotent."""
         self._resources.close()
@@ -143,6 +153,74 @@ class BaselineProcess:
         """Return the last line of its standard error: for a traceback, the error."""
         self._complaints.seek(0)
         return self._complaints.read().decode(errors="replace").strip().rpartition("\n")[2][:LAST_WORDS_CHARS]
+
+
+class BackgroundBaselines:
+    """Baselines of one card, measured by a process of their own while the executor judges, one request at a time.
+
+    A request that failed is made again only for a caller that waits, which then learns the reason.
+    """
+
+    def __init__(self, process: BaselineProcess, device: Device, folder: Path | None) -> None:
+        """Prepare; figures are kept in `folder`, None keeps them in memory alone."""
+        self._device = device
+        self._folder = folder
+        self._process = process
+        self._thread = ThreadPoolExecutor(1)
+        self._tasks: dict[tuple[str, str], Future[dict[str, Baseline]]] = {}
+
+    def begin(
+        self,
+        operator: Operator,
+        graphs: tuple[Graph, ...],
+        pacer: Bundle,
+        versions: Mapping[str, str],
+        *,
+        again: bool = False,
+    ) -> bool:
+        """Begin to measure, unless that was begun. Returns True if it begins now.
+
+        Args:
+            operator: The contract.
+            graphs: The reference; at least at the pacer's benchmark shapes.
+            pacer: The bundle that baselines are related to.
+            versions: Versions that figures depend on.
+            again: True to repeat a request that failed.
+        """
+        key = operator.digest, pacer.identity
+        known = self._tasks.get(key)
+        if known is not None and not (again and known.done() and known.exception() is not None):
+            return False
+        while len(self._tasks) >= REQUESTS_KEPT:
+            del self._tasks[next(iter(self._tasks))]
+        ask, folder = self._process.ask, self._folder
+        task = self._thread.submit(measure_baselines, operator, graphs, pacer, self._device, ask, folder, versions)
+        self._tasks[key] = task
+        return True
+
+    def find(self, operator: Operator, pacer: Bundle, *, wait: bool = False) -> dict[str, Baseline]:
+        """Return the baselines of a pacer by shape key; empty while they are being measured, or if that failed.
+
+        Raises:
+            BaselinesFailed: If the caller waits, and they could not be measured.
+        """
+        task = self._tasks.get((operator.digest, pacer.identity))
+        if task is None or not (wait or task.done()):
+            return {}
+        try:
+            return task.result()
+        except BaselinesFailed:
+            if wait:
+                raise
+            return {}
+
+    def close(self) -> None:
+        """End the process. Idempotent."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._process.interrupt()
+        while wait(self._tasks.values(), CLOSING_S).not_done:
+            self._process.interrupt()  # The thread was just starting it.
+        self._process.close()
 
 
 def liger_version() -> str:

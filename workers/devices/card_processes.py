@@ -38,7 +38,7 @@ from workers.gpu_lock import FOLDER, GpuLock
 from workers.oracle import Oracle, compile_oracle
 from workers.oracle import open_card as open_to_look
 from workers.oracle import serve as serve_oracle
-from workers.protocol import CardShare, Outcome, Stage
+from workers.protocol import CardShare, CardSheet, Outcome, Stage
 from workers.runner import open_card
 from workers.runner import serve as serve_runner
 from workers.runner.arena import ALIGNMENT
@@ -75,20 +75,21 @@ class CardProcesses:
 
     Attributes:
         opened: Properties of the card, from the present runner.
+        sheet: Facts of the card, from the first runner.
         memory_bytes: This share of the card's memory.
         gpu_lock: Lock of the card, shared with all its users.
         spent_s: Seconds of waiting for the lock and for answers, by kind of command.
     """
 
     def __init__(
-        self, run: Serve, start_oracle: Callable[[], ChildConnection], memory_bytes: int, sharers: int = 1
+        self, run: Serve, start_oracle: Callable[[], ChildConnection], memory_bytes: int | None = None, sharers: int = 1
     ) -> None:
         """Start a runner, a spare and an oracle; `at` does so on a card.
 
         Args:
             run: Main function of a runner.
             start_oracle: Starts an oracle, or connects to a shared one.
-            memory_bytes: Memory of a card of this kind; the card's own if that is less.
+            memory_bytes: Maximum memory of the card to share; all of it if None.
             sharers: Number of executors that share the card.
 
         Raises:
@@ -104,7 +105,8 @@ class CardProcesses:
             stack.callback(self._end_children)
             _greeting(self._oracle)
             self.opened = _greeting(self._runner)
-            self.memory_bytes = min(memory_bytes, self.opened.memory_bytes) // sharers
+            self.sheet = _sheet(self.opened)
+            self.memory_bytes = min(memory_bytes or self.sheet.memory_bytes, self.sheet.memory_bytes) // sharers
             self.gpu_lock = GpuLock(self.opened.address)
             stack.callback(self.gpu_lock.close)
             self._claim(self._usual_bytes)
@@ -128,7 +130,7 @@ class CardProcesses:
                 return SharedConnection(_folder_of(seat, checks), oracle.receive)
             return ForkedChild(functools.partial(serve_oracle, oracle=oracle))
 
-        return cls(run, start_oracle, target.memory_bytes, seat.sharers)
+        return cls(run, start_oracle, sharers=seat.sharers)
 
     @property
     def arena_bytes(self) -> int:
@@ -302,6 +304,13 @@ def _greeting(child: ChildConnection) -> ChildReady:
     if not isinstance(reply, ChildReady):
         raise CardFailed(f"a process could not open the card: {_said(reply)}")
     return reply
+
+
+def _sheet(greeting: ChildReady) -> CardSheet:
+    """Return the card's facts out of a runner's greeting."""
+    if greeting.sheet is None:
+        raise CardFailed("a runner said nothing about its card")
+    return greeting.sheet
 
 
 def _failure(what: str, reply: Reply) -> CardFailed:

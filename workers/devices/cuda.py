@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-from workers import sandbox
-from workers.baselines import Baseline, BaselineProcess, BaselineReply, BaselineRequest, measure_baselines
+import torch
+
+from workers import driver, sandbox
+from workers.baselines import BackgroundBaselines, Baseline, BaselineProcess
 from workers.checks import CHECKS, Check
 from workers.devices.assembling import Assemblers
 from workers.devices.base import DeviceBench
@@ -18,6 +20,7 @@ from workers.devices.ending import JudgementEnded
 from workers.devices.examination import Examination
 from workers.devices.measurement import Measurement, MeasurementContext
 from workers.devices.trial import CheckDepth
+from workers.driver_tool import maximum_clocks
 from workers.errors import BadMessage, ToolMissing
 from workers.protocol import (
     FIRST_CARD,
@@ -32,7 +35,6 @@ from workers.protocol import (
     Provenance,
     Report,
     TrustGrounds,
-    device_of_card,
     label,
 )
 from workers.sanitizer import find_sanitizer
@@ -67,20 +69,24 @@ class CudaDevice(DeviceBench):
         """Start the card processes. Baselines are kept in `folder`.
 
         Raises:
-            ToolMissing: If the card is of another class.
+            ToolMissing: If the card is of another class, or a package that measuring needs is not here.
             CardFailed: If it cannot be opened.
         """
         super().__init__(device, worker, seat, folder, checks)
-        self._target = TARGETS[device.target]
+        require_packages(torch.version.cuda)
+        self._target = device.target
         self._batches = ControlBatches()
         self._assemblers = Assemblers()
         self._versions = {name: version(name) for name in ("torch", "triton", "kernelreef")}
-        self._processes = CardProcesses.at(seat, self._target, checks)
-        self._baseline_process = BaselineProcess(seat.card)
-        self._setting = MeasurementContext(self._processes, self._assemblers, self._target, self._baselines)
-        if device_of_card(self._processes.opened.card) != device:
+        self._processes = CardProcesses.at(seat, TARGETS[self._target], checks)
+        self._beside = BackgroundBaselines(BaselineProcess(seat.card), device, folder)
+        sheet = self._processes.sheet
+        if sheet.device_class != device.name:
             self._processes.close()
-            raise ToolMissing(f"card {seat.card} is '{self._processes.opened.card}', not {device.name}")
+            raise ToolMissing(f"card {seat.card} is '{sheet.name}', not {device.name}")
+        self._sheet = maximum_clocks(self._processes.opened.address).added_to(sheet)
+        figures = TARGETS[self._target].of_card(self._sheet)
+        self._setting = MeasurementContext(self._processes, self._assemblers, figures, self._baselines)
 
     @property
     def spent_s(self) -> dict[str, float]:
@@ -145,7 +151,7 @@ class CudaDevice(DeviceBench):
     def close(self) -> None:
         """End the card processes, the assemblers and the process that measures baselines."""
         self._processes.close()
-        self._baseline_process.close()
+        self._beside.close()
         self._assemblers.close()
 
     def _measured(self, job: MeasureJob, pairs: int, scrutiny: CheckDepth, *, related: bool) -> Report:
@@ -156,6 +162,7 @@ class CudaDevice(DeviceBench):
             job.pacer,
             self._setting,
             related=related,
+            waits=job.waits_for_baselines,
             scrutiny=scrutiny,
             controls=self._batches.controls(job.operator.digest),
         )
@@ -177,14 +184,28 @@ class CudaDevice(DeviceBench):
 
     def _report(self, job: Job, bundle: Bundle) -> Report:
         """Return a report without findings."""
-        if bundle.target != self._target.name:
-            raise BadMessage(f"{self.device.name} runs {self._target.name}; job {job.id} is for {bundle.target}")
+        if bundle.target != self._target:
+            raise BadMessage(f"{self.device.name} runs {self._target}; job {job.id} is for {bundle.target}")
         grounds = TrustGrounds(jail=sandbox.probe(), replayed=True, measured=True, agreed=False)
-        return self._blank(job, grounds)
+        return self._blank(job, grounds).model_copy(update={"card": self._sheet})
 
-    def _baselines(self, operator: Operator, graphs: tuple[Graph, ...], pacer: Bundle) -> dict[str, Baseline]:
-        return measure_baselines(operator, graphs, pacer, self.device, self._ask, self.folder, self.versions())
+    def _baselines(
+        self, operator: Operator, graphs: tuple[Graph, ...], pacer: Bundle, wait: bool
+    ) -> dict[str, Baseline]:
+        if self._beside.begin(operator, graphs, pacer, self.versions(), again=wait):
+            self._processes.make_room()
+        return self._beside.find(operator, pacer, wait=wait)
 
-    def _ask(self, request: BaselineRequest) -> BaselineReply:
-        self._processes.make_room()
-        return self._baseline_process.ask(request)
+
+def require_packages(torch_cuda: str | None) -> None:
+    """Require the packages that card processes need: their own errors would name a library, and no remedy.
+
+    Args:
+        torch_cuda: Version of CUDA that torch was built with; None for a build without CUDA.
+
+    Raises:
+        ToolMissing: If one is not here; says how to install it.
+    """
+    driver.require_bindings()
+    if torch_cuda is None:
+        raise ToolMissing(f"torch {version('torch')} is a build without CUDA: install one from https://pytorch.org")

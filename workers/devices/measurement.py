@@ -58,14 +58,15 @@ class MeasurementContext:
         processes: The processes that use the card.
         assemblers: The processes that assemble kernels.
         target: Specification of the card.
-        baselines: Times of the baselines for a pacer, by shape key; may take minutes the first time.
+        baselines: Times of the baselines for a pacer, by shape key. They are empty while being measured, unless
+            asked to wait, which may take minutes.
         call_times: Call times of pacers, by the pacer's identity and the shape's key.
     """
 
     processes: CardProcesses
     assemblers: Assemblers
     target: Target
-    baselines: Callable[[Operator, tuple[Graph, ...], Bundle], dict[str, Baseline]]
+    baselines: Callable[[Operator, tuple[Graph, ...], Bundle, bool], dict[str, Baseline]]
     call_times: defaultdict[tuple[str, str], CallTime] = field(default_factory=lambda: defaultdict(CallTime))
 
 
@@ -79,7 +80,8 @@ class Measurement:
         bundle: The bundle to judge.
         pacer: The bundle of benchmark plans it is paired with; None if it paces itself.
         setting: Context of all measurements.
-        related: True to relate the pacer to the baselines.
+        related: True to relate the pacer to the baselines, as soon as they are measured.
+        waits: True to wait for the baselines.
         fresh: True if the candidate gets content that is used once; the controls, whose plans are trusted, get their
             usual content.
         scrutiny: Depth of the candidate's checks.
@@ -94,6 +96,7 @@ class Measurement:
     pacer: Bundle | None
     setting: MeasurementContext
     related: bool = True
+    waits: bool = False
     fresh: bool = False
     scrutiny: CheckDepth = CheckDepth.USUAL
     controls: dict[str, float] | None = None
@@ -121,11 +124,14 @@ class Measurement:
         if self.controls is None:
             with timed(self.stages_s, "controls"):
                 self.controls = self._control(pacer)
+        if self.related:
+            # The compilers of the baselines start now, on cores of their own.
+            self.setting.baselines(self.operator, self.graphs, pacer, False)
         timings = self._timings(pacer, pairs)
         with timed(self.stages_s, "baselines"):
-            baselines = self.setting.baselines(self.operator, self.graphs, pacer) if self.related else {}
+            baselines = self.setting.baselines(self.operator, self.graphs, pacer, self.waits) if self.related else {}
         shapes = tuple(_shape(timing, baselines.get(timing.shape), readings[timing.shape]) for timing in timings)
-        found: dict[str, object] = {"shapes": shapes, "speedup": joint_speedup(timings, baselines, self._weights())}
+        found: dict[str, object] = {"shapes": shapes, **speedups_of(timings, baselines, self._weights())}
         if incumbent is not None:
             self._assemble_judged(incumbent)
             rivals = self._timings(incumbent.reduced(), RIVAL_PAIRS, head_to_head=True)
@@ -234,26 +240,38 @@ def assemble_again(bundle: Bundle, operator: Operator, assemblers: Assemblers) -
     return assembled
 
 
-def joint_speedup(
+def speedups_of(
     timings: Sequence[PairedTimes], baselines: Mapping[str, Baseline], weights: Sequence[float]
-) -> Ratio | None:
-    """Return the joint speedup over the best baselines, a weighted geometric mean; None without baselines.
+) -> dict[str, Ratio | None]:
+    """Return a report's fields `over_pacer`, `pacer_speedup` and `speedup`: weighted geometric means over the shapes.
+
+    The last two are None if a shape has no baseline.
 
     Args:
         timings: One per benchmark shape.
         baselines: Baselines by shape key.
         weights: Weights of the shapes, in the order of the timings.
     """
-    parts = []
-    for timing in timings:
-        baseline = baselines.get(timing.shape)
-        best = None if baseline is None else baseline.best()
-        if best is None:
-            return None
-        gain = inverse(timing.slowdown)
-        error = hypot(gain.error, best.half_width / _NORMAL)
-        parts.append(Estimate(gain.mean + log(best.over_pacer), error, gain.freedom))
-    return _ratio(weighted(parts, weights))
+    gains = [inverse(timing.slowdown) for timing in timings]
+    over_pacer = _ratio(weighted(gains, weights))
+    found = (baselines.get(timing.shape) for timing in timings)
+    best = [baseline.best() if baseline else None for baseline in found]
+    known = [figure for figure in best if figure is not None]
+    if len(known) < len(timings):
+        return {"over_pacer": over_pacer, "pacer_speedup": None, "speedup": None}
+    worth = [
+        Estimate(log(figure.over_pacer), figure.half_width / _NORMAL, gain.freedom)
+        for figure, gain in zip(known, gains, strict=True)
+    ]
+    joint = [
+        Estimate(gain.mean + other.mean, hypot(gain.error, other.error), gain.freedom)
+        for gain, other in zip(gains, worth, strict=True)
+    ]
+    return {
+        "over_pacer": over_pacer,
+        "pacer_speedup": _ratio(weighted(worth, weights)),
+        "speedup": _ratio(weighted(joint, weights)),
+    }
 
 
 def inverse(estimate: Estimate) -> Estimate:

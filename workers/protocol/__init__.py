@@ -6,7 +6,8 @@ order.
 
 from workers.protocol.base import PROTOCOL_VERSION, WireModel, check_protocol, printable
 from workers.protocol.bench import ANSWER, MESSAGE, Answer, ExecutorFailure, ExecutorForesight, ExecutorReady
-from workers.protocol.device import DEVICE_TARGETS, FIRST_CARD, CardShare, Device, device_of_card
+from workers.protocol.card import LEAST_CAPABILITY, CardSheet
+from workers.protocol.device import FIRST_CARD, CardShare, Device, device_of_card
 from workers.protocol.graph import DtypeRef, Graph, InputRef, Node, NodeRef, Reference
 from workers.protocol.job import (
     JOB,
@@ -69,11 +70,11 @@ from workers.protocol.trust import TrustGrounds, label
 
 __all__ = [
     "ANSWER",
-    "DEVICE_TARGETS",
     "DTYPE_BYTES",
     "FAR",
     "FIRST_CARD",
     "JOB",
+    "LEAST_CAPABILITY",
     "MAX_SOURCE_BYTES",
     "MEASURED_DEADLINE_S",
     "MESSAGE",
@@ -88,6 +89,7 @@ __all__ = [
     "Buffer",
     "Bundle",
     "CardShare",
+    "CardSheet",
     "CheckResult",
     "ConfirmJob",
     "Copy",

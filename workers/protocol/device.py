@@ -7,16 +7,14 @@ from typing import Literal, Self
 from pydantic import model_serializer, model_validator
 
 from workers.protocol.base import WireModel
-
-DEVICE_TARGETS = {
-    "a100": "sm_80",
-    "l40s": "sm_89",
-    "h100": "sm_90",
-    "h200": "sm_90",
-    "b200": "sm_100",
-    "mi300x": "gfx942",
-}
-"""Compile target of each hardware class; the class comes from the driver's name of the card."""
+from workers.protocol.card import (
+    SHARED_NAMES,
+    TESTED_CLASSES,
+    class_of_card,
+    plain_class,
+    similar_classes,
+    target_of_class,
+)
 
 
 class Device(WireModel):
@@ -36,12 +34,16 @@ class Device(WireModel):
     @staticmethod
     def _split(name: str) -> dict[str, str]:
         kind, _, subject = name.rpartition(":")
-        if kind not in ("", "model", "recorded") or not re.fullmatch(r"[a-z0-9_]+", subject):
+        if kind not in ("", "model", "recorded") or not re.fullmatch(r"[a-z0-9_]{1,64}", subject):
             raise ValueError(
                 f"'{name}' is no device; write a hardware class (h200), model:<target> or recorded:<class>"
             )
-        if kind != "model" and subject not in DEVICE_TARGETS:
-            raise ValueError(f"'{subject}' is no hardware class; known: {', '.join(DEVICE_TARGETS)}")
+        if kind != "model":
+            subject = plain_class(subject)
+            if subject in SHARED_NAMES:
+                raise ValueError(f"several products are called {subject}; add the memory size, as in rtx3080_10gb")
+            if target_of_class(subject) is None:
+                raise ValueError(_no_class(subject))
         return {"kind": kind or "cuda", "subject": subject}
 
     @model_serializer
@@ -68,6 +70,11 @@ class Device(WireModel):
         return self.kind == "cuda"
 
     @property
+    def is_tested(self) -> bool:
+        """True if it does not measure, or the project itself has judged on this hardware class."""
+        return not self.measures or self.subject in TESTED_CLASSES
+
+    @property
     def traced_at(self) -> str:
         """Place where its candidates are traced: its target, or the recording itself, which needs no compiler."""
         return self.name if self.kind == "recorded" else self.target
@@ -75,7 +82,7 @@ class Device(WireModel):
     @property
     def target(self) -> str:
         """The compile target, such as `sm_90`."""
-        return self.subject if self.kind == "model" else DEVICE_TARGETS[self.subject]
+        return self.subject if self.kind == "model" else target_of_class(self.subject) or ""
 
 
 @dataclass(frozen=True)
@@ -110,12 +117,16 @@ FIRST_CARD = CardShare()
 """The first card of a machine, not shared."""
 
 
-def device_of_card(name: str) -> Device | None:
-    """Return the hardware class of a card by its driver's name; None if it is unknown.
+def device_of_card(
+    name: str, capability: tuple[int, int] | None = None, memory_bytes: int | None = None
+) -> Device | None:
+    """Return the hardware class of a card as a device, or None if it has none; `class_of_card` has the rules."""
+    found = class_of_card(name, capability, memory_bytes)
+    return None if found is None else Device.parse(found)
 
-    A slice of a card (MIG) does not count as a card of its class. A name like `GH200` only contains another class's
-    name.
-    """
-    words = re.split(r"[^a-z0-9]+", name.lower())
-    known = [word for word in words if word in DEVICE_TARGETS]
-    return Device.parse(known[0]) if known and "mig" not in words else None
+
+def _no_class(name: str) -> str:
+    """Explain that a name tells no product, and propose some that do."""
+    similar = similar_classes(name)
+    advice = f"did you mean {' or '.join(similar)}?" if similar else "classes are called like h200, a10 or rtx4090"
+    return f"'{name}' is no class of NVIDIA cards of compute capability 8.0 or more; {advice}"

@@ -73,8 +73,11 @@ class MeasureJob(WireModel):
     """Secret from an earlier report, to repeat its verdict on the same inputs, on devices whose reports reveal it. None
     draws a new one, as for every first verdict."""
     related: bool = True
-    """True to time the baselines too. Otherwise a report has only paired times and no speedup; timing baselines again
-    takes a card half a minute per operator."""
+    """True to relate the pacer to the baselines, as soon as they are measured. Otherwise a report has paired times
+    alone; measuring baselines takes half a minute per operator."""
+    waits_for_baselines: bool = False
+    """True to report only when the baselines are measured. Otherwise they are measured beside other jobs, and reports
+    have a speedup from then on."""
     deadline_s: float = 120.0
     protocol_version: Ours = PROTOCOL_VERSION
 

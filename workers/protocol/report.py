@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, TypeAdapter
 
 from workers.protocol.base import PROTOCOL_VERSION, WireModel, printable
+from workers.protocol.card import CardSheet
 from workers.protocol.device import Device
 from workers.protocol.graph import Graph
 from workers.protocol.job import MAX_SOURCE_BYTES
@@ -247,16 +248,24 @@ class Report(WireModel):
     answers once for many jobs."""
     provenance: Provenance
     shapes: tuple[ShapeResult, ...] = ()
+    over_pacer: Ratio | None = None
+    """Pacer's time over the candidate's, from a paired timing. The interval is joint over shapes. None in reports of
+    release 0.1.0 and from devices that do not measure."""
+    pacer_speedup: Ratio | None = None
+    """Best baseline's time over the pacer's, over all shapes. None before the baselines are measured, or where there is
+    no baseline."""
     speedup: Ratio | None = None
-    """Best baseline's time over the candidate's. The interval is joint over shapes, and covers the paired timing
-    against the pacer and the spread of the baselines. None without a baseline; devices that do not measure omit it, and
-    the service compares their times with the seed's."""
+    """Best baseline's time over the candidate's. The interval is joint over shapes, and covers the paired timing as
+    well as the baselines' own spread. None as long as `pacer_speedup` is; devices that do not measure leave it out, and
+    the service holds their times against the seed's."""
     rival: Ratio | None = None
     """Incumbent's time over the challenger's, from a confirm against an incumbent: both were timed in pairs, without a
     baseline. The interval is joint over shapes."""
     checks: tuple[CheckResult, ...] = ()
     stages_s: dict[str, Seconds] = {}
     controls: dict[str, float] = {}
+    card: CardSheet | None = None
+    """Facts of the card that measured it, by its driver; None where nothing was measured."""
 
 
 AnyReport = Annotated[TraceReport | Report, Field(discriminator="kind")]

@@ -1,6 +1,7 @@
 """The survey of a machine: its abilities as a worker."""
 
 from workers.protocol.base import WireModel
+from workers.protocol.card import CardSheet
 
 
 class CardSurvey(WireModel):
@@ -8,13 +9,8 @@ class CardSurvey(WireModel):
 
     Attributes:
         number: Its number N in `cuda:N`.
-        name: Its name by the driver.
-        device: Its hardware class; None if it is unknown.
-        capability: Compute capability, such as `9.0`.
-        memory_bytes: Size of its memory; None if the driver's tool does not report it.
-        l2_bytes: Size of its L2 cache.
-        clock_mhz: Highest clock of its SMs; None as above.
-        memory_clock_mhz: Highest clock of its memory; None as above.
+        device: Its hardware class; None if it has none.
+        sheet: Facts by its driver.
         driver: Version of the driver.
         cuda: Newest version of CUDA that the driver can run.
         sharing: `works` if a process can read another's writes to the card's memory; else the error.
@@ -22,17 +18,17 @@ class CardSurvey(WireModel):
     """
 
     number: int
-    name: str
     device: str | None
-    capability: str
-    memory_bytes: int | None = None
-    l2_bytes: int
-    clock_mhz: int | None = None
-    memory_clock_mhz: int | None = None
+    sheet: CardSheet
     driver: str
     cuda: str
     sharing: str
     graphs: str
+
+    @property
+    def name(self) -> str:
+        """The driver's name of it."""
+        return self.sheet.name
 
     @property
     def measures(self) -> bool:

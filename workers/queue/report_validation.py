@@ -41,11 +41,17 @@ def require_match(job: Job, report: AnyReport) -> None:
 
 
 def _can_be(report: Report) -> None:
-    """Refuse figures that no measurement can give: times and ratios are positive, finite and in order."""
+    """Refuse figures that no measurement can give: times and ratios are positive, finite and in order.
+
+    The sheet of a card is of the device's class: figures of one product do not pass for another's.
+    """
+    if report.card is not None and (not report.device.measures or report.card.device_class != report.device.name):
+        raise ValueError(f"it was measured on another card than {report.device.name}")
     if len(report.model_dump_json()) > VERDICT_BYTES:
         raise ValueError("it is longer than a verdict can be")
     spans = [(shape.low_us, shape.mid_us, shape.high_us) for shape in report.shapes]
-    spans += [(ratio.low, ratio.mid, ratio.high) for ratio in (report.speedup, report.rival) if ratio is not None]
+    ratios = (report.over_pacer, report.pacer_speedup, report.speedup, report.rival)
+    spans += [(ratio.low, ratio.mid, ratio.high) for ratio in ratios if ratio is not None]
     for span in spans:
         known = [figure for figure in span if figure is not None]
         if known != sorted(known) or not all(0 < figure < math.inf for figure in known):

@@ -52,7 +52,7 @@ class LoadedKernels:
         threads, shared = kernel.num_warps * WARP, kernel.shared_bytes
         if threads > function.threads:
             raise CannotRun(f"'{launch.function}' starts {threads} threads; at most {function.threads} are possible")
-        if shared + function.shared_bytes > self._card.shared_block_bytes:
+        if shared + function.shared_bytes > self._card.sheet.shared_block_bytes:
             raise CannotRun(_too_much_shared(launch, shared + function.shared_bytes, self._card))
         if kernel.num_ctas == 1:
             return driver.make_launcher(function, launch.grid, threads, shared)
@@ -76,7 +76,7 @@ class LoadedKernels:
 
     def _check_card(self, launch: Launch, kernel: Kernel) -> None:
         card = self._card
-        if kernel.shared_bytes > card.shared_block_bytes:
+        if kernel.shared_bytes > card.sheet.shared_block_bytes:
             raise CannotRun(_too_much_shared(launch, kernel.shared_bytes, card))
         if kernel.num_ctas > 1 and card.capability < CLUSTERS_FROM:
             raise CannotRun(f"'{launch.function}' uses clusters, which {card.name} does not have")
@@ -225,4 +225,4 @@ def _check_aligned(step: Fill | Copy) -> None:
 
 
 def _too_much_shared(launch: Launch, needed: int, card: driver.DriverCard) -> str:
-    return f"'{launch.function}' uses {needed} bytes of shared memory; {card.name} has {card.shared_block_bytes}"
+    return f"'{launch.function}' uses {needed} bytes of shared memory; {card.name} has {card.sheet.shared_block_bytes}"

@@ -54,7 +54,7 @@ class OpenedCard:
         self.opened = ChildReady(
             card=card.name,
             address=card.address,
-            memory_bytes=card.memory_bytes,
+            sheet=card.sheet,
             versions={**card.versions, "torch": torch.__version__, "card": card.name},
         )
         self._support = support

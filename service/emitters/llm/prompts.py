@@ -10,8 +10,8 @@ from service.emitters.llm.rendering import VERSION, PromptWriter, RenderedPrompt
 from service.emitters.llm.strategies import AGENTIC, EXPLORE, Approach
 from service.evaluation.figure_labels import provenance, relative_to
 from service.llm.base import LlmAnswer, LlmPrompt, Purpose
-from workers.protocol import Input, Operator, Output, Scalar
-from workers.targets import TARGETS
+from workers.protocol import CardSheet, Input, Operator, Output, Scalar
+from workers.targets import shown_figures
 
 OPERATOR, DEVICE, KERNELS, CELL = "Operator", "Device", "Kernels", "Cell to fill"
 NEIGHBOURS, FAILURES, HINTS = "Neighbouring cells", "What failed lately", "Hints"
@@ -56,7 +56,7 @@ def prompt(
     figures = {"provenance": provenance(llm.device), "relative_to": relative_to(llm.device)}
     writer = PromptWriter()
     writer.add(OPERATOR, 0, "operator", _operator(operator))
-    writer.add(DEVICE, RANKS[DEVICE], "device", {"target": TARGETS[context.target]})
+    writer.add(DEVICE, RANKS[DEVICE], "device", {"target": shown_figures(context.target, _card(context))})
     _kernels(writer, found, figures)
     if llm.cell is not None and found.strategy == EXPLORE:
         axes = [DESCRIPTORS[part.partition(":")[0]] for part in llm.place.split("; ")]
@@ -69,6 +69,11 @@ def prompt(
     values = {"place": llm.place, "most": llm.most, "step": step, "steps": steps, "subject": subject}
     writer.add(REQUEST, 0, found.strategy, values)
     return writer.prompt(_system(operator), HEADINGS)
+
+
+def _card(context: ProposalContext) -> CardSheet | None:
+    """Return the card that the parents were measured on; None if none was."""
+    return next((parent.card for parent in context.parents if parent.card is not None), None)
 
 
 async def ask(

@@ -50,6 +50,12 @@ async def test_an_elite_tells_by_which_protocol_it_was_judged(store: Store, subj
     assert place.mark.protocol_version == 7
 
 
+async def test_a_device_is_known_once_any_search_has_an_elite_on_it(store: Store, subject: tuple[str, str]) -> None:
+    assert not await store.elites.any_on(DEVICE)
+    await store.elites.offer(offer(*subject))
+    assert await store.elites.any_on(DEVICE) and not await store.elites.any_on("a10")
+
+
 @pytest.mark.parametrize("objective, placement", [(1.1, IMPROVED), (1.0, REJECTED), (0.9, REJECTED)])
 async def test_only_a_strictly_greater_objective_wins(
     store: Store, subject: tuple[str, str], objective: float, placement: Placement

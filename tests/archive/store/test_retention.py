@@ -135,6 +135,7 @@ async def test_an_interrupted_deletion_is_told_and_can_be_repeated(
     monkeypatch.undo()
     left = await store.searches.get(search.id)
     assert (left.state, left.reason) == (SearchState.FAILED, retention.INTERRUPTED)
+    assert (await store.candidates.count(search.id)).candidates == 1
     await store.retention.delete(search.id)
     with pytest.raises(RecordNotFound):
         await store.searches.get(search.id)

@@ -6,9 +6,9 @@ from datetime import UTC
 import pytest
 
 from archive.errors import RecordConflict, RecordNotFound
-from archive.records import SearchState
+from archive.records import MeasuredBaselines, SearchState
 from archive.store import Store
-from tests.archive.samples import new_search, stored_search
+from tests.archive.samples import new_search, offer, stored_candidate, stored_search
 
 
 async def test_a_search_comes_back_as_it_was_stored(store: Store) -> None:
@@ -116,3 +116,22 @@ async def test_name_tags_and_notes_change_in_every_state(store: Store) -> None:
     assert (await store.searches.label(search.id, tags=())).tags == ()
     with pytest.raises(RecordNotFound):
         await store.searches.label("nobody", tags=["a"])
+
+
+async def test_baselines_turn_the_objectives_of_their_device_once(store: Store) -> None:
+    search = await stored_search(store, devices=("h200", "h100"))
+    for device in search.devices:
+        candidate = await stored_candidate(store, search.id, ordinal=search.devices.index(device))
+        await store.candidates.judge(candidate, "correct", "", None, 2.0, {device: 2.0})
+        await store.elites.offer(offer(search.id, candidate, 2.0, device=device, low=2.0, mid=2.5, high=3.0))
+    worth = MeasuredBaselines(low=0.5, mid=0.6, high=0.7, times_us={"N=1": {"eager": 5.0}})
+    assert await store.searches.relate(search.id, "h200", worth)
+    assert not await store.searches.relate(search.id, "h200", MeasuredBaselines(low=9.0))
+    assert (await store.searches.get(search.id)).baselines == {"h200": worth}
+    related, other = [await store.elites.best(search.id, device) for device in search.devices]
+    assert related is not None and (related.objective, related.low, related.mid) == (1.0, 1.0, 1.5)
+    assert related.high == pytest.approx(2.1)
+    assert other is not None and (other.objective, other.mid) == (2.0, 2.5)
+    second, first = await store.candidates.list(search.id)
+    assert (first.objective, first.objectives) == (1.0, {"h200": 1.0})
+    assert second.objectives == {"h100": 2.0}

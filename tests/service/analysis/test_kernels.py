@@ -2,7 +2,7 @@
 
 import ast
 
-from archive.records import VariantRecord
+from archive.records import MeasuredBaselines, VariantRecord
 from service.analysis.kernels import kernel_file
 from tests.service import records
 from workers.protocol import Device, Report, ShapeResult, Trust
@@ -16,7 +16,8 @@ SHAPES = (
 def _file(report: Report | None = None, **changes: object) -> str:
     variant = VariantRecord("candidate-1", 0, {"BLOCK": 64}, "b" * 64, None, "", None)
     elite = records.elite(**changes)
-    return kernel_file(records.search(), records.OPERATOR, records.candidate(), variant, elite, report)
+    search = records.search(baselines={"h200": MeasuredBaselines()})
+    return kernel_file(search, records.OPERATOR, records.candidate(), variant, elite, report)
 
 
 def test_the_file_is_python_and_holds_the_candidate_unchanged() -> None:

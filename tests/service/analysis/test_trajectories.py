@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from uuid6 import uuid7
 
-from archive.records import LlmReply, NewExchange, SearchRecord
+from archive.records import LlmReply, MeasuredBaselines, NewExchange, SearchRecord
 from archive.store import Store
 from service.analysis.trajectories import RAN, Trajectory, reward, trajectories
 from tests.archives import opened
@@ -105,9 +105,12 @@ async def test_each_device_has_its_own_record(tmp_path: Path) -> None:
         seed = Made("seed", parents=(), emitter="seed", changes=measured(0.9, 1.1))
         search = await stored(store, (seed, Made("a", changes=measured(1.5, 1.6))), devices=("h200",))
         found = [record async for record in trajectories(store, search)]
-    assert [(record.device, record.provenance, record.speedup_relative_to) for record in found] == [
-        ("h200", "measured", "best baseline")
-    ] * 2
+        await store.searches.relate(search.id, "h200", MeasuredBaselines())
+        related = [record async for record in trajectories(store, await store.searches.get(search.id))]
+    assert [(record.device, record.provenance, record.speedup_relative_to) for record in [*found, *related]] == [
+        *[("h200", "measured", "seed kernel")] * 2,
+        *[("h200", "measured", "best baseline")] * 2,
+    ]
     assert found[1].speedup is not None and found[1].speedup.low == 1.5
 
 

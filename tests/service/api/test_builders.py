@@ -10,7 +10,7 @@ from archive.records import AxisRecord
 from service.api import builders
 from service.evaluation import figure_labels
 from tests.service import records
-from workers.protocol import DEVICE_TARGETS
+from workers.protocol.card import KNOWN_CLASSES
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from workers.protocol import DEVICE_TARGETS
 )
 def test_the_three_kinds_of_figures_are_told_apart(device: str, word: str) -> None:
     assert figure_labels.provenance(device) == word
-    assert all(figure_labels.provenance(name) == "measured" for name in DEVICE_TARGETS)
+    assert all(figure_labels.provenance(name) == "measured" for name in KNOWN_CLASSES)
 
 
 def test_a_search_shows_its_operator_by_name_and_digest() -> None:

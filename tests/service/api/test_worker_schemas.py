@@ -51,6 +51,12 @@ def test_a_worker_of_the_services_own_is_trusted_and_has_no_counts() -> None:
     assert (shown.id, shown.trusted, shown.state, shown.done) == ("w", True, None, None)
 
 
+def test_a_class_without_passed_controls_is_marked() -> None:
+    own = WorkerStatus(id="w", device="a10", kinds=("measure",), seen=MOMENT)
+    assert [Worker.of(own, None, classes).unverified for classes in ((), ("a10",))] == [False, True]
+    assert [Worker.of(None, HOST, classes).unverified for classes in (("a10",), ("h200",))] == [False, True]
+
+
 def test_what_a_worker_says_of_itself_is_bounded() -> None:
     said = JoinRequest(name="rig", protocol_versions=(1,), device="h200", versions={"torch": "2.13.0"})
     assert said.application().device == "h200" and said.application().versions == {"torch": "2.13.0"}

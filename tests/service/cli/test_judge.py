@@ -80,7 +80,7 @@ def test_a_machine_without_the_card_says_which_it_has(
     list_cards(tmp_path, monkeypatch, "NVIDIA L40S")
     result = CliRunner().invoke(app, ["judge", "gelu", str(seed), "--device", "h200"])
     assert isinstance(result.exception, InvalidInput)
-    assert result.exception.detail == "this machine has no h200; its cards: NVIDIA L40S"
+    assert result.exception.detail == "h200: this machine does not have it; here: cuda:0 is l40s"
 
 
 @pytest.mark.parametrize(

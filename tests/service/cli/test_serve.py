@@ -10,7 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from service.cli import app
+from service.cli.serve import _survey_findings, _unverified
 from service.errors import InvalidInput
+from service.fleet.devices import LocalCard
+from service.settings import Settings
+from tests.workers.sheets import A10, H100
+from workers.protocol import Device
+from workers.protocol.survey import CardSurvey, Survey
 from workers.queue import DISMISSED
 
 
@@ -38,6 +44,33 @@ def test_the_doctor_finds_both_benches_ready(tmp_path: Path) -> None:
     assert findings["executor measure"].startswith("ready; sandbox: ")
     assert "triton" in findings["tools"] and "pid" in findings["sandbox"]
     assert "cards" in findings or "card cuda:0" in findings
+
+
+def test_a_card_that_cannot_be_used_fails_with_the_remedy() -> None:
+    found = Survey(jail="user", versions={}, no_card="not tried: a card needs the package cuda-bindings")
+    cards = (LocalCard(0, "NVIDIA A10", Device.parse("a10")),)
+    assert _survey_findings(found, cards)["cards"] == (
+        "FAILED: here: cuda:0 is a10; not tried: a card needs the package cuda-bindings"
+    )
+    assert _survey_findings(found, ())["cards"] == found.no_card
+
+
+async def test_a_class_that_nobody_has_run_is_unverified(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path)
+    cards = tuple(
+        CardSurvey(
+            number=number,
+            device=sheet.device_class,
+            sheet=sheet,
+            driver="1",
+            cuda="13",
+            sharing="works",
+            graphs="works",
+        )
+        for number, sheet in enumerate((H100, A10, A10))
+    )
+    found = await _unverified(settings, Survey(jail="user", versions={}, cards=cards))
+    assert list(found) == ["figures on a10"] and found["figures on a10"].startswith("unverified: no controls")
 
 
 @pytest.mark.parametrize(

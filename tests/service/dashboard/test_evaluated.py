@@ -6,7 +6,8 @@ from service.dashboard.roofline import ShapeWork
 from service.evaluation.reports import reports_on
 from tests.service import records
 from tests.service.dashboard.conftest import Filled, Service
-from workers.protocol import ShapeResult
+from tests.workers.sheets import H100
+from workers.protocol import Device, ShapeResult
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -72,3 +73,10 @@ async def test_where_arithmetic_takes_longer_it_is_the_floor() -> None:
     assert [bar.label for bar in times.bars][-2:] == ["memory floor", "arithmetic floor"]
     assert times.floors.bound == "arithmetic" and times.distance == pytest.approx(1.5)
     assert times.limit == "arithmetic"
+
+
+async def test_floors_are_those_of_the_card_that_measured() -> None:
+    result = ShapeResult(shape="N=1024", mid_us=10.0, low_us=9.5, high_us=10.5)
+    report = records.report({}, device=Device.parse("h100"), shapes=(result,), card=H100)
+    (times,) = compare(report, {"N=1024": ShapeWork(24_000_000)}, [], "measured")
+    assert times.floors.memory_us == pytest.approx(24e6 / 3.352e12 * 1e6, rel=1e-3)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from archive.errors import RecordNotFound
 from service.dashboard import live
 from service.dashboard.maps import ArchiveMap, MapRow, MapView, Tile
 from service.dashboard.rendering import Fragment, PageFrame
@@ -80,6 +81,22 @@ def lines(*pinned: bool) -> Lines:
         ArchiveMap((MapRow("", tiles),), ("a", "b"), (), (), 1, 0, False),
         MapView("model:sm_90", "num_warps", "num_warps"),
     )
+
+
+async def test_it_ends_when_its_search_is_deleted() -> None:
+    events, state = EventBus(), {"deleted": False}
+
+    async def load() -> tuple[Fragment, ...]:
+        if state["deleted"]:
+            raise RecordNotFound("there is no search s")
+        return ()
+
+    updates = live.stream(events, "page", load, PageFrame(), "s")
+    assert (await anext(updates)).event == "beat"
+    state["deleted"] = True
+    events.publish(promoted(0))
+    assert await anext(updates, None) is None
+    assert events.watchers == 0
 
 
 async def test_only_pieces_that_have_changed_are_sent() -> None:

@@ -116,7 +116,7 @@ async def test_a_problem_that_cannot_be_searched_for_is_told_why() -> None:
     with pytest.raises(InvalidInput, match="draws random numbers") as caught:
         await convert_problem(sent(operator=[PASTED], spec=[random]))
     assert "draws random numbers" in wrong_fields(caught.value)["spec"]
-    with pytest.raises(InvalidInput, match="no hardware class"):
+    with pytest.raises(InvalidInput, match="no class of NVIDIA cards"):
         await convert_problem(sent(operator=[PASTED], spec=[PROBLEM], devices=["abacus"]))
 
 
@@ -125,3 +125,5 @@ def test_a_card_is_offered_only_where_one_has_joined() -> None:
     assert {offer.name.partition(":")[0] for offer in without.devices} == {"model"}
     assert "No worker with a GPU" in without.note
     assert beside.devices[0].name == "h200" and beside.note == ""
+    first, second = start_form([], ["a10", "h200"], unverified=("a10",)).devices[:2]
+    assert "unverified: no controls have passed" in first.meaning and "unverified" not in second.meaning

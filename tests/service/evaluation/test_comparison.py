@@ -6,7 +6,8 @@ import pytest
 
 from service.evaluation.comparison import TrustedResult
 from tests.service import records
-from workers.protocol import Outcome, Ratio, Report, TracedVariant, TraceReport
+from tests.workers.sheets import RTX3080, RTX3080_12
+from workers.protocol import Device, Outcome, Ratio, Report, TracedVariant, TraceReport
 
 
 def traced(*bundles: int | None, outcome: Outcome = Outcome.CORRECT) -> TraceReport:
@@ -29,7 +30,7 @@ def known(report: TraceReport | Report) -> TrustedResult:
 
 def measured(speedup: float | None = None, time_us: float = 10.0, **changes: Any) -> Report:
     ratio = None if speedup is None else Ratio(low=speedup, mid=speedup, high=speedup)
-    return records.report({"N=1024": time_us}, **changes).model_copy(update={"speedup": ratio})
+    return records.report({"N=1024": time_us}, **changes).model_copy(update={"over_pacer": ratio})
 
 
 def test_traces_agree_on_every_bundle() -> None:
@@ -42,6 +43,16 @@ def test_traces_agree_on_every_bundle() -> None:
 def test_verdicts_agree_on_right_and_wrong() -> None:
     wrong, hang = (known(measured(outcome=outcome)) for outcome in (Outcome.WRONG_RESULT, Outcome.HANG))
     assert wrong.differs(hang) == "" and wrong.differs(known(measured())) != ""
+
+
+def test_cards_of_one_class_are_one_product() -> None:
+    device = Device.parse("rtx3080_10gb")
+    ten, twelve, silent = (known(measured(1.0, device=device, card=card)) for card in (RTX3080, RTX3080_12, None))
+    assert ten.differs(ten) == "" == ten.differs(silent)
+    assert ten.differs(twelve) == (
+        "the cards are two products: one has 68 SMs and a memory bus of 320 bits, "
+        "the other 70 SMs and a memory bus of 384 bits"
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,13 @@ from archive.records import RemoteWorker, RemoteWorkerCounts
 from service.evaluation import spot_checks
 from service.evaluation.jobs import retrace_id
 from service.evaluation.spot_checks import SpotChecks
+from service.events import EventBus, WorkerChanged
 from tests.service import records
 from tests.service.guests import JOINED, Guest
 from tests.service.scheduler.test_evolution import TUNABLE
 from tests.service.workbench import Workbench
-from workers.protocol import MeasureJob, Outcome, Report, TraceJob, TraceReport, Trust, TrustGrounds
+from tests.workers.sheets import H200
+from workers.protocol import Device, MeasureJob, Outcome, Report, TraceJob, TraceReport, Trust, TrustGrounds
 from workers.protocol.trust import FULL_JAIL
 from workers.queue import Delivery
 
@@ -50,6 +52,19 @@ def verdict(worker: str, **changes: object) -> Report:
 async def test_a_trusted_workers_report_passes_as_it_is(vetted: SpotChecks) -> None:
     delivery = Delivery(verdict("w"), "w:1-1:")
     assert await vetted.check([delivery]) == [delivery] and vetted.take_tallies() == {}
+
+
+async def test_two_products_of_one_class_are_said_once(bench: Workbench) -> None:
+    told: list[object] = []
+    vetted = SpotChecks(bench.store, EventBus(observe=told.append))
+    h200 = {"device": Device.parse("h200")}
+    other = H200.model_copy(update={"sms": 120})
+    for worker, card in (("a", H200), ("b", H200), ("c", other), ("c", other), ("d", None)):
+        delivery = Delivery(verdict(worker, card=card, **h200), "receipt")
+        assert await vetted.check([delivery]) == [delivery]
+    found = [event for event in told if isinstance(event, WorkerChanged)]
+    assert [(event.worker, event.state) for event in found] == [("c", "disagreed")]
+    assert "two products are called h200: its card has 120 SMs" in found[0].reason
 
 
 async def test_an_untrusted_hosts_verdict_has_trust_c_and_never_more(

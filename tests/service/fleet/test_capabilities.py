@@ -9,6 +9,7 @@ import pytest
 from archive.store import Store, migrate
 from service.fleet import capabilities
 from service.fleet.capabilities import Capabilities
+from tests.archive.samples import offer, stored_candidate, stored_search
 from workers.queue import Dispatcher, LeaseClient, QueueUnavailable
 
 
@@ -51,3 +52,12 @@ async def test_without_a_queue_nothing_is_told(store: Store) -> None:
     with pytest.raises(QueueUnavailable):
         await Capabilities(store, dispatcher).devices()
     await dispatcher.close()
+
+
+async def test_a_class_is_unverified_until_it_has_an_elite(store: Store, dispatcher: Dispatcher) -> None:
+    here = Capabilities(store, dispatcher)
+    names = ("h100", "a10", "l4", "model:sm_86", "recorded:a10")
+    assert await here.unverified(names) == {"a10", "l4"}
+    search = (await stored_search(store)).id
+    await store.elites.offer(offer(search, await stored_candidate(store, search), device="a10"))
+    assert await here.unverified(names) == {"l4"}

@@ -31,7 +31,7 @@ asyncio.run(run_workers(plan, sys.argv[1], Path("data"), command=sys.argv[2:]))
 
 @pytest.fixture(autouse=True)
 def two_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    list_cards(tmp_path, monkeypatch, "NVIDIA H200", "NVIDIA GeForce RTX 4090")
+    list_cards(tmp_path, monkeypatch, "NVIDIA H200", "Tesla T4")
 
 
 def plan(
@@ -63,10 +63,10 @@ def test_tracers_trace_for_what_is_said_and_may_judge_on_a_model() -> None:
         ({"trace": 1}, "--target", "--trace needs --target"),
         ({"trace": 1, "target": "sm_1"}, "--target", "known: "),
         ({"cards": ("0",)}, "--measure", "cuda:0"),
-        ({"cards": ("cuda:2",)}, "--measure", "cards here: NVIDIA H200"),
-        ({"cards": ("cuda:1",)}, "--measure", "belongs to no known hardware class"),
+        ({"cards": ("cuda:2",)}, "--measure", "here: cuda:0 is h200"),
+        ({"cards": ("cuda:1",)}, "--measure", "cuda:1 is 'Tesla T4', without a class"),
         ({"cards": ("cuda:0", "cuda:0/2")}, "--measure", "named twice"),
-        ({"device": "toaster"}, "--device", "no hardware class"),
+        ({"device": "toaster"}, "--device", "no class of NVIDIA cards"),
         ({"device": "h200"}, "--device", "--measure cuda:0"),
     ],
 )

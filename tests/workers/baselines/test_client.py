@@ -13,7 +13,7 @@ from tests.workers.assembler.modules import kernel_of, module
 from tests.workers.assembler.plans import RMSNORM, bundle_of, rmsnorm_plan
 from tests.workers.baselines.catalogue import graph_of
 from workers.assembler import assemble_kernel
-from workers.baselines import BaselineProcess, BaselinesFailed, client, measure_baselines
+from workers.baselines import BackgroundBaselines, BaselineProcess, BaselinesFailed, client, measure_baselines
 from workers.baselines.client import request_for
 from workers.errors import Transient
 from workers.protocol import Bundle, Device, Shape, ShapeRole
@@ -183,3 +183,39 @@ def test_on_a_machine_without_a_card_the_process_says_so():
         pytest.raises(BaselinesFailed, match=r"status 1: (?s:.*)(cuda|CUDA)"),
     ):
         measure(process, pacer(LARGE), None)
+
+
+@pytest.fixture
+def beside(process):
+    with closing(BackgroundBaselines(process, H200, None)) as found:
+        yield found
+
+
+def begin(beside: BackgroundBaselines, bundle: Bundle, *, again: bool = False) -> bool:
+    return beside.begin(OPERATOR, GRAPHS, bundle, VERSIONS, again=again)
+
+
+def test_baselines_are_measured_beside_other_jobs_once(process, beside):
+    assert beside.find(OPERATOR, pacer(LARGE)) == {}, "nobody asked for them yet"
+    assert begin(beside, pacer(LARGE)) and not begin(beside, pacer(LARGE))
+    found = beside.find(OPERATOR, pacer(LARGE), wait=True)
+    assert set(found) == {"M=4,N=8"} and beside.find(OPERATOR, pacer(LARGE)) == found
+    assert process.asked == 1
+
+
+def test_nobody_waits_for_a_process_that_takes_long(process, beside):
+    process("sleep")
+    begun = time.monotonic()
+    begin(beside, pacer(LARGE))
+    assert beside.find(OPERATOR, pacer(LARGE)) == {} and time.monotonic() - begun < 5
+
+
+def test_baselines_that_failed_are_measured_again_only_for_who_waits(process, beside):
+    process("die")
+    begin(beside, pacer(LARGE))
+    with pytest.raises(BaselinesFailed, match="status 3"):
+        beside.find(OPERATOR, pacer(LARGE), wait=True)
+    process("answer")
+    assert not begin(beside, pacer(LARGE)) and beside.find(OPERATOR, pacer(LARGE)) == {}
+    assert begin(beside, pacer(LARGE), again=True)
+    assert set(beside.find(OPERATOR, pacer(LARGE), wait=True)) == {"M=4,N=8"}

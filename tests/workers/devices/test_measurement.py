@@ -3,7 +3,7 @@ from math import sqrt
 import pytest
 
 from workers.baselines import Baseline, BaselineFigure
-from workers.devices.measurement import _samples, inverse, joint_speedup
+from workers.devices.measurement import _samples, inverse, speedups_of
 from workers.devices.paired_timing import PairedTimes
 from workers.timing import Estimate
 
@@ -24,25 +24,32 @@ def baseline(shape, over_pacer, half_width=0.0):
 
 
 def test_speedup_is_the_best_baseline_over_the_candidate():
-    gain = joint_speedup([timing("N=8", 0.5)], {"N=8": baseline("N=8", 0.8)}, [1.0])
-    assert gain.mid == pytest.approx(1.6, rel=0.01)
-    assert gain.low < gain.mid < gain.high
+    found = speedups_of([timing("N=8", 0.5)], {"N=8": baseline("N=8", 0.8)}, [1.0])
+    assert found["speedup"].mid == pytest.approx(1.6, rel=0.01)
+    assert found["speedup"].low < found["speedup"].mid < found["speedup"].high
+    assert found["over_pacer"].mid == pytest.approx(2.0, rel=0.01) and found["pacer_speedup"].mid == pytest.approx(0.8)
 
 
 def test_shapes_count_by_weight():
     timings = [timing("N=8", 0.5), timing("N=9", 1.0)]
-    found = {"N=8": baseline("N=8", 1.0), "N=9": baseline("N=9", 1.0)}
-    assert joint_speedup(timings, found, [3.0, 1.0]).mid == pytest.approx(2**0.75, rel=0.01)
+    known = {"N=8": baseline("N=8", 1.0), "N=9": baseline("N=9", 2.0)}
+    found = speedups_of(timings, known, [3.0, 1.0])
+    assert found["over_pacer"].mid == pytest.approx(2**0.75, rel=0.01)
+    assert found["pacer_speedup"].mid == pytest.approx(2**0.25) and found["speedup"].mid == pytest.approx(2, rel=0.01)
 
 
 def test_an_uncertain_baseline_widens_the_interval():
-    sure, unsure = (joint_speedup([timing("N=8", 0.5)], {"N=8": baseline("N=8", 1.0, w)}, [1.0]) for w in (0.0, 0.1))
+    sure, unsure = (
+        speedups_of([timing("N=8", 0.5)], {"N=8": baseline("N=8", 1.0, w)}, [1.0])["speedup"] for w in (0.0, 0.1)
+    )
     assert unsure.high - unsure.low > 2 * (sure.high - sure.low)
 
 
-def test_without_a_baseline_there_is_no_speedup():
-    bare = baseline("N=8", 1.0).model_copy(update={"figures": {}})
-    assert joint_speedup([timing("N=8", 0.5)], {"N=8": bare}, [1.0]) is None
+@pytest.mark.parametrize("known", [{}, {"N=8": baseline("N=8", 1.0).model_copy(update={"figures": {}})}])
+def test_without_a_baseline_there_is_the_speedup_over_the_pacer_alone(known):
+    found = speedups_of([timing("N=8", 0.5)], known, [1.0])
+    assert found["over_pacer"].mid == pytest.approx(2.0, rel=0.01)
+    assert found["pacer_speedup"] is found["speedup"] is None
 
 
 def test_what_is_slower_one_way_is_faster_the_other():

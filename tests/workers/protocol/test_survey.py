@@ -2,14 +2,13 @@
 
 import pytest
 
+from tests.workers.sheets import H200
 from workers.protocol.survey import CardSurvey, Survey
 
 CARD = CardSurvey(
     number=0,
-    name="NVIDIA H200",
     device="h200",
-    capability="9.0",
-    l2_bytes=50 * 2**20,
+    sheet=H200,
     driver="570.86.15",
     cuda="12.8",
     sharing="works",
@@ -20,6 +19,7 @@ CARD = CardSurvey(
 def test_a_survey_survives_json() -> None:
     survey = Survey(jail="user+pid", versions={"torch": "2.13.0"}, cards=(CARD,))
     assert Survey.model_validate_json(survey.model_dump_json()) == survey
+    assert survey.cards[0].name == "NVIDIA H200"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from tests.workers.queue.samples import BUNDLE, confirm_job, measure_job, report_on, trace_job
+from tests.workers.sheets import H100, H200, RTX4090
 from workers.protocol import (
+    Device,
     MutationReport,
     Outcome,
     Provenance,
@@ -58,6 +60,18 @@ def test_a_verdict_on_anything_else_is_refused(changes: dict[str, Any]) -> None:
     job = measure_job("job-1")
     with pytest.raises(ValueError, match=next(iter(changes))):
         require_match(job, report_on(job, "w").model_copy(update=changes))
+
+
+def test_a_card_of_another_class_is_refused() -> None:
+    job = measure_job("job-1").model_copy(update={"device": Device.parse("h200")})
+    measured = report_on(job, "w").model_copy(update={"provenance": Provenance.MEASURED, "card": H200})
+    assert require_match(job, measured) is None
+    for card in (H100, RTX4090):
+        with pytest.raises(ValueError, match="another card than h200"):
+            require_match(job, measured.model_copy(update={"card": card}))
+    predicted = measure_job("job-1")
+    with pytest.raises(ValueError, match="another card than model:"):
+        require_match(predicted, report_on(predicted, "w").model_copy(update={"card": H200}))
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,24 @@ from workers.protocol import Outcome, Stage
 from workers.targets import TARGETS
 from workers.tracer.compiler import Compiler, rehearse
 from workers.tracer.fake_device import gpu_target
+from workers.tracer.refusal import TraceRefused
 from workers.tracer.source import load, parse
 
-TARGET_NAMES = ("sm_80", "sm_90", "sm_100", "gfx942")
+TILES = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def tiles_kernel(x_ptr, w_ptr, y_ptr, n_cols, BLOCK: tl.constexpr):
+    cols, rows = tl.arange(0, 64), tl.arange(0, 128)
+    total = tl.zeros((128, 128), tl.float32)
+    for step in range(0, n_cols, 64):
+        x = tl.load(x_ptr + rows[:, None] * n_cols + cols[None, :] + step)
+        w = tl.load(w_ptr + cols[:, None] * 128 + rows[None, :] + step * 128)
+        total = tl.dot(x, w, total)
+    tl.store(y_ptr + rows[:, None] * 128 + rows[None, :], total)
+"""
+"""Keeps tiles of 64 KiB for each stage beyond the first."""
 
 
 def compiled(text=HEADER, target="sm_90", name="scale_kernel", **options):
@@ -22,7 +37,7 @@ def compiled(text=HEADER, target="sm_90", name="scale_kernel", **options):
     return compiler.compile(source, gpu_target(TARGETS[target]), options), compiler
 
 
-@pytest.mark.parametrize("target", TARGET_NAMES)
+@pytest.mark.parametrize("target", TARGETS)
 def test_every_target_compiles_to_text_under_one_name(target):
     made, _ = compiled(target=target, num_warps=8)
     kernel = made.kernel
@@ -30,6 +45,19 @@ def test_every_target_compiles_to_text_under_one_name(target):
     assert entry in kernel.assembly
     assert kernel.language == ("ptx" if target.startswith("sm") else "amdgcn")
     assert (kernel.target, kernel.num_warps, made.digest) == (target, 8, kernel.digest)
+
+
+def test_each_target_has_its_own_limit_of_shared_memory():
+    fits = {}
+    for target in ("sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_103", "sm_120", "sm_121"):
+        try:
+            needed = compiled(TILES, target, "tiles_kernel", num_stages=3)[0].kernel.shared_bytes
+            fits[target] = needed <= TARGETS[target].shared_block_bytes
+        except TraceRefused as refused:
+            assert f"of the {TARGETS[target].shared_block_bytes} that {target} has" in refused.reason
+            fits[target] = False
+    small = {"sm_86", "sm_89", "sm_120", "sm_121"}
+    assert fits == {target: target not in small for target in fits}
 
 
 @pytest.mark.parametrize("target", ["sm_90", "gfx942"])

@@ -11,6 +11,7 @@ from service.emitters.llm.prompts import ToolFeedback, ask, prompt
 from service.emitters.llm.rendering import BUDGET_BYTES, VERSION
 from service.emitters.llm.strategies import AGENTIC, STRATEGIES, approach
 from tests.service.emitters.talks import Scripted, context, failed, kernel
+from tests.workers.sheets import H100
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 OPERATORS = ("rmsnorm", "matmul", "attention")
@@ -50,6 +51,15 @@ def test_figures_say_where_they_come_from_and_what_they_are(strategy):
 def test_what_was_measured_is_called_measured():
     found = rendered("rmsnorm", "improve", device="h200")
     assert "best baseline (lower bound, measured)" in found.user and "predicted" not in found.user
+
+
+def test_the_device_is_the_card_that_measured_the_parents():
+    known = context("rmsnorm", strategies=("improve",), device="h100")
+    assert "as a NVIDIA H200" in prompt(known, known.llm, approach(known, known.llm)).user
+    measured = tuple(dataclasses.replace(parent, card=H100) for parent in known.parents)
+    known = dataclasses.replace(known, parents=measured)
+    said = prompt(known, known.llm, approach(known, known.llm)).user
+    assert "as a NVIDIA H100 80GB HBM3: 132 multiprocessors" in said and "DRAM 3.35 TB/s" in said
 
 
 def test_a_failure_shows_its_verdict_its_message_and_its_line():

@@ -1,13 +1,13 @@
 """Add names, tags and notes of searches, and the indexes by which lists are sorted and searches are deleted.
 
-Revision: 0018
+Revision: 0019
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0018"
-down_revision = "0017"
+revision = "0019"
+down_revision = "0018"
 branch_labels = None
 depends_on = None
 
