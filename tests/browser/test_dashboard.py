@@ -60,7 +60,7 @@ def paths(search: str, hostile: Hostile, page: "Page") -> list[str]:
         "/operators", "/operators/rmsnorm", "/workers", "/prompts", f"/prompts/{hostile.prompt}", "/tokens", "/audit",
         "/login", "/compare", f"/compare?left={side}&right={hostile.search.id}@model:sm_90", bad, f"{bad}/candidates",
         f"/candidates/{hostile.candidates[3]}", f"{candidate}/certificate", "/prompts?state=answered", "/docs",
-        "/searches/nothing", f"{bad}/log", f"{bad}/ancestry", f"/?origin={bad.rpartition('/')[2]}",
+        "/searches/nothing", f"{bad}/log", f"{bad}/ancestry", f"/?origin={search.rpartition('/')[2]}",
         f"/candidates/compare?left={hostile.candidates[0]}&right={hostile.candidates[3]}",
     ]  # fmt: skip
 

@@ -6,8 +6,8 @@ import pytest
 
 from service.dashboard.clones import request_of
 from service.dashboard.new_search import PASTED, filled_in, read_request
-from tests.service.dashboard.conftest import Filled, Service
-from tests.service.dashboard.reading import read
+from tests.service.dashboard.conftest import Filled, Hostile, Service
+from tests.service.dashboard.reading import faults, read
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -30,3 +30,8 @@ async def test_the_page_offers_the_form_filled_in(pages: httpx.AsyncClient, fill
     page = read(await pages.get(f"/?origin={filled.search.id}"))
     fields = {str(each.get("name")): each.get("value") for each in page.all("input")}
     assert fields["origin"] == filled.search.id and fields["evaluations"] == str(filled.search.evaluations)
+
+
+async def test_a_search_with_settings_of_another_release_says_so(pages: httpx.AsyncClient, hostile: Hostile) -> None:
+    page = read(await pages.get(f"/?origin={hostile.search.id}"), 422)
+    assert "does not accept this setting" in page.text and faults(page) == []
