@@ -156,7 +156,7 @@ class AsyncReef:
         return await self._steer(search, "pause")
 
     async def resume(self, search: str) -> models.Search:
-        """Resume a paused search."""
+        """Resume a paused search, or a done one whose limits leave room."""
         return await self._steer(search, "resume")
 
     async def stop(self, search: str) -> models.Search:
@@ -164,7 +164,7 @@ class AsyncReef:
         return await self._steer(search, "stop")
 
     async def update(self, search: str, **changes: Unpack[SearchChanges]) -> models.Search:
-        """Change the evaluations, the priority (1 to 9) or the stop rules of an open search, or the labels of any."""
+        """Change evaluations, priority (1 to 9) or stop rules of an open or done search, or the labels of any."""
         return await self.wire.act(models.Search, "PATCH", at("/searches/{}", search), dict(changes))
 
     async def delete(self, search: str) -> None:

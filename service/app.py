@@ -1,5 +1,7 @@
 """The ASGI app: REST and pages over one coordinator. Wiring only."""
 
+import contextlib
+import errno
 import gc
 import signal
 import socket
@@ -29,8 +31,10 @@ from service.api.routing import routes
 from service.api.session_expiry import SessionExpiry
 from service.coordinator import Coordinator
 from service.dashboard import install_pages
+from service.discovery import discoverable
 from service.errors import InvalidInput
 from service.events import EventBus
+from service.scheduler.evolution import ACTIVE
 from service.security.access_policy import AccessPolicy, LoginPolicy, doors_for
 from service.security.authentication import FIRST_TOKEN, issue, utc_now
 from service.security.certificates import certified
@@ -59,14 +63,14 @@ class ReefApp(FastAPI):
 
 
 @asynccontextmanager
-async def running(app: FastAPI, settings: Settings) -> AsyncIterator[None]:
-    """Run a coordinator for an app.
+async def running(app: FastAPI, settings: Settings, *, named_only: bool = False) -> AsyncIterator[None]:
+    """Run a coordinator for an app; with `named_only`, it runs only searches that the app submits or resumes.
 
     Raises:
         ServiceError: If the queue or another dependency does not start.
         ArchiveError: If the database does not answer.
     """
-    coordinator = await Coordinator.open(settings)
+    coordinator = await Coordinator.open(settings, named_only=named_only)
     app.state.coordinator = coordinator
     try:
         yield
@@ -123,7 +127,13 @@ class ReefServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-async def serve(settings: Settings, host: str, port: int, announce: Callable[[str], None]) -> None:
+async def serve(
+    settings: Settings,
+    host: str,
+    port: int,
+    announce: Callable[[str], None],
+    ready: Callable[[str, int], None] = lambda url, searches: None,
+) -> None:
     """Serve until SIGINT or SIGTERM. Failures of the start are raised here; uvicorn would only print a trace.
 
     Args:
@@ -131,6 +141,7 @@ async def serve(settings: Settings, host: str, port: int, announce: Callable[[st
         host: Address to listen on.
         port: Port to listen on; 0 for any.
         announce: Shows a person the first token of an archive. It cannot be shown again.
+        ready: Called when it serves, with its address on this machine and the number of searches that it continues.
 
     Raises:
         InvalidInput: If other machines can reach the service but nobody can log in, or the certificate is unreadable.
@@ -159,7 +170,23 @@ async def serve(settings: Settings, host: str, port: int, announce: Callable[[st
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: None)
             settle_memory()
-            await ReefServer(config, app.state.coordinator.events).serve([listening])
+            url = address_of(listening, host, tls=settings.tls_certificate is not None)
+            open_searches = await app.state.coordinator.store.search_leases.fingerprints()
+            ready(url, sum(each.state in ACTIVE for each in open_searches))
+            # A certificate is for other names than this machine's own, so commands here could not verify it.
+            found = contextlib.nullcontext() if settings.tls_certificate else discoverable(settings.data_dir, url)
+            with found:
+                await ReefServer(config, app.state.coordinator.events).serve([listening])
+
+
+def address_of(listening: socket.socket, host: str, *, tls: bool) -> str:
+    """Return the address under which this machine reaches a service that listens on a host."""
+    name, port = listening.getsockname()[:2]
+    if name in ("0.0.0.0", "::"):
+        name = "127.0.0.1" if name == "0.0.0.0" else "::1"
+    elif tls:
+        name = host
+    return f"{'https' if tls else 'http'}://{f'[{name}]' if ':' in name else name}:{port}"
 
 
 def settle_memory() -> None:
@@ -185,7 +212,10 @@ def listen(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.create_server(address[:2], family=family)
     except OSError as error:
-        raise InvalidInput(f"cannot listen on {host}, port {port}: {error.strerror}", "host") from error
+        if error.errno == errno.EADDRINUSE:
+            raise InvalidInput(f"{host}:{port} is taken; choose another port, or 0 for any", "port") from error
+        detail = f"cannot listen on {host}, port {port}: {error.strerror}; name an address of this machine"
+        raise InvalidInput(detail, "host") from error
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 

@@ -17,6 +17,7 @@ from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
 from archive.errors import RecordConflict, RecordNotFound
 from archive.records import NewSearch, SearchRecord, SearchState
 from archive.store import Store
+from kernelreef.validation import nearest
 from service.embedded import EmbeddedServer
 from service.emitters import EMITTERS
 from service.emitters.llm.strategies import STRATEGIES
@@ -36,6 +37,7 @@ from service.operators.naming import find_operator
 from service.operators.shapes import all_shapes
 from service.requests import SearchRequest
 from service.scheduler.backpressure import CandidateLimits
+from service.scheduler.changes import require_room
 from service.scheduler.event_bus import RedisBus
 from service.scheduler.evolution import ACTIVE, OPEN, Evolution
 from service.scheduler.leases import SearchLeases
@@ -59,7 +61,15 @@ AXES_VERSION = 1
 class Coordinator:
     """One running service."""
 
-    def __init__(self, settings: Settings, store: Store, dispatcher: Dispatcher, pool: WorkerPool) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        dispatcher: Dispatcher,
+        pool: WorkerPool,
+        *,
+        named_only: bool = False,
+    ) -> None:
         self.settings = settings
         self.store = store
         self.events = EventBus(observe=METRICS.published)
@@ -77,7 +87,7 @@ class Coordinator:
             dispatcher,
             self.events,
             limits=CandidateLimits(settings.in_flight_per_search, settings.in_flight_per_owner, settings.in_flight),
-            search_leases=SearchLeases(store, alone=settings.alone),
+            search_leases=SearchLeases(store, alone=settings.alone, named_only=named_only),
             workers_for=self._require_workers,
             ask=self.llm_gateway,
         )
@@ -86,8 +96,12 @@ class Coordinator:
         self._resources = contextlib.AsyncExitStack()
 
     @classmethod
-    async def open(cls, settings: Settings) -> Self:
+    async def open(cls, settings: Settings, *, named_only: bool = False) -> Self:
         """Start everything that the settings ask for, and continue every open search.
+
+        Args:
+            settings: Settings of the service.
+            named_only: True if it runs only searches that are submitted or resumed through it.
 
         Raises:
             ServiceError: If the queue or another dependency does not start.
@@ -107,7 +121,7 @@ class Coordinator:
                 sharers=settings.benches_per_card,
             )
             stack.push_async_callback(pool.close)
-            coordinator = cls(settings, store, dispatcher, pool)
+            coordinator = cls(settings, store, dispatcher, pool, named_only=named_only)
             stack.push_async_callback(coordinator.llm_gateway.close)
             await coordinator._go_on()
             bus = RedisBus(redis_url, coordinator.events)
@@ -159,7 +173,7 @@ class Coordinator:
         axes = request.axes or DEFAULT_AXES
         for name in axes:
             _known(name, DESCRIPTORS, "axes")
-        terms = self._terms(request)
+        terms = _terms(self.llm_gateway, request)
         await self.store.operators.put(operator.digest, operator.name, operator.model_dump_json())
         shapes = all_shapes(operator, secrets.randbits(HELD_OUT_BITS))
         search = await self._create(
@@ -199,18 +213,22 @@ class Coordinator:
         return await self._move(search_id, SearchState.PAUSED, ACTIVE)
 
     async def resume(self, search_id: str) -> SearchRecord:
-        """Continue a paused search.
+        """Continue a paused search, or a done one whose limits leave room. An active search stays as it is.
 
         Raises:
             NotFound: If there is no such search.
-            Conflict: If it is not paused.
+            Conflict: If it was stopped or failed, or is done and its limits leave no room.
             InvalidInput: If it needs a card that no worker can have.
         """
         search = await self._find(search_id)
         await _devices(search.devices, self.settings, self.capabilities)
-        prepared = await _prepared(self.store, search)
-        state = SearchState.RUNNING if prepared else SearchState.PREPARING
-        return await self._move(search_id, state, (SearchState.PAUSED,))
+        if search.state is SearchState.DONE:
+            await require_room(self.store, search)
+        if search.state not in ACTIVE:
+            state = SearchState.RUNNING if await _prepared(self.store, search) else SearchState.PREPARING
+            search = await self._move(search_id, state, (SearchState.PAUSED, SearchState.DONE))
+        await self._evolution.search_leases.take(search_id)
+        return search
 
     async def stop(self, search_id: str) -> SearchRecord:
         """End a search for good; its results stay.
@@ -256,25 +274,8 @@ class Coordinator:
         try:
             return await find_operator(self.store, self._catalogue, request.operator)
         except NotFound as error:
-            raise InvalidInput(
-                f"'{request.operator}' was not submitted, and is not one of: {', '.join(self._catalogue)}", "operator"
-            ) from error
-
-    def _terms(self, request: SearchRequest) -> dict[str, Any] | None:
-        """Check the LLM settings of a search, and return them as stored.
-
-        Raises:
-            InvalidInput: If a name is unknown, a price is missing, or an emitter needs models and `llm` is absent.
-        """
-        if request.llm is None:
-            asking = [name for name in request.emitters if EMITTERS[name].asks]
-            if asking:
-                raise InvalidInput(f"the emitter '{asking[0]}' needs models: docs/how-to/use-a-model-key.md", "llm")
-            return None
-        for name in request.llm.strategies:
-            _known(name, STRATEGIES, "llm.strategies")
-        self.llm_gateway.require(request.llm)
-        return request.llm.model_dump(mode="json")
+            hint = nearest(request.operator, self._catalogue) or f"; known: {', '.join(self._catalogue)}"
+            raise InvalidInput(f"there is no operator '{request.operator}'{hint}", "operator") from error
 
     async def _go_on(self) -> None:
         """Prepare to continue open searches.
@@ -320,14 +321,40 @@ def _embedded(settings: Settings) -> EmbeddedServer:
 
 def _require_seed(operator: Operator) -> Operator:
     if not operator.seeds:
-        reason = f"'{operator.name}' has no seed kernel to start from; try `reef operators seed` to write one"
+        reason = (
+            f"'{operator.name}' has no seed kernel to start from; write one with `reef operators seed SPEC > seed.py` "
+            'and add seeds = ["seed.py"] to the spec'
+        )
         raise InvalidInput(reason, "operator.seeds")
     return operator
 
 
 def _known(name: str, table: Collection[str], field: str) -> None:
     if name not in table:
-        raise InvalidInput(f"'{name}' is not one of: {', '.join(table)}", field)
+        raise InvalidInput(f"'{name}' is not one of: {', '.join(table)}{nearest(name, table)}", field)
+
+
+def _terms(llm_gateway: LlmGateway, request: SearchRequest) -> dict[str, Any] | None:
+    """Check the LLM settings of a search, and return them as stored.
+
+    Raises:
+        InvalidInput: If a name is unknown, a price is missing, or only one of `llm` and its emitter is given.
+    """
+    asking = [name for name in request.emitters if EMITTERS[name].asks]
+    if request.llm is None:
+        if asking:
+            known = ", ".join(status.name for status in llm_gateway.backends.statuses())
+            detail = f"the emitter '{asking[0]}' needs backends; {llm_gateway.backends.file} has: {known}"
+            raise InvalidInput(detail, "llm")
+        return None
+    if not asking:
+        those = ", ".join(name for name, emitter in EMITTERS.items() if emitter.asks)
+        detail = f"no emitter would ask the backend '{request.llm.backends[0]}'; add {those} to: "
+        raise InvalidInput(detail + ", ".join(request.emitters), "emitters")
+    for name in request.llm.strategies:
+        _known(name, STRATEGIES, "llm.strategies")
+    llm_gateway.require(request.llm)
+    return request.llm.model_dump(mode="json")
 
 
 async def _devices(names: Sequence[str], settings: Settings, capabilities: Capabilities) -> list[Device]:

@@ -9,6 +9,7 @@ per cached one (`benchmarks/results/load.json`).
 
 import asyncio
 import re
+import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
@@ -25,7 +26,7 @@ from service.security.scopes import Scope as Allowed
 from workers.queue import QueueUnavailable
 
 PROGRESS = "/progress"
-"""Path of the response that also depends on the connected workers."""
+"""Path of the response that also depends on the connected workers, the queue and the time."""
 PAGE = re.compile(rf"{VERSION_PREFIX}/searches/(?P<search>{ID.pattern})(?P<page>|/archive|{PROGRESS}|/candidates)")
 """Paths of responses that depend only on the search's version."""
 MOST_BYTES = 32 * 2**20
@@ -33,8 +34,12 @@ MOST_BYTES = 32 * 2**20
 LARGEST_BYTES = 2 * 2**20
 """Maximum size of one cached response."""
 
-State = tuple[SearchVersion, frozenset[str]]
-"""State that a response depends on: the search's version, and for its progress the devices with workers."""
+PROGRESS_S = 1.0
+"""Seconds after which a progress is made anew: its elapsed time and activity change without the archive."""
+
+State = tuple[SearchVersion, frozenset[str], int]
+"""State that a response depends on: the search's version, and for its progress the devices with workers and the time in
+units of `PROGRESS_S`."""
 Key = tuple[str, bytes, frozenset[Allowed]]
 """Path, query and scopes of the caller."""
 
@@ -110,7 +115,9 @@ async def _state_of(running: Coordinator, search: str, page: str) -> State | Non
         version = await running.versions.find(search)
         if version is None or (page == PROGRESS and version.asks):
             return None
-        return version, await running.capabilities.devices() if page == PROGRESS else frozenset()
+        if page != PROGRESS:
+            return version, frozenset(), 0
+        return version, await running.capabilities.devices(), int(time.monotonic() // PROGRESS_S)
     except (ArchiveError, QueueUnavailable):
         # The route needs the same services, and reports the error.
         return None

@@ -10,7 +10,9 @@ from typing import Annotated
 import typer
 
 from kernelreef import AsyncReef
+from service.cli.console import err
 from service.cli.lazy import imported
+from service.discovery import find_service
 from service.settings import Settings
 
 Url = Annotated[
@@ -29,12 +31,17 @@ INSIDE = "service.cli.in_process"
 """Module of the service inside this process, imported only if needed: database and web framework import slowly."""
 
 
+class LocalReef(AsyncReef):
+    """Client of a service inside this process: what it runs ends with the command."""
+
+
 @asynccontextmanager
 async def reach(url: str | None, token: str | None, *, working: bool = False) -> AsyncIterator[AsyncReef]:
     """Connect to the service that a command uses.
 
     Args:
-        url: Address of the service; `REEF_URL` if not given. Without either, a service runs in this process.
+        url: Address of the service; `REEF_URL` if not given. Without either, a service runs in this process; a command
+            that searches uses a service that serves the data folder already.
         token: API token; `REEF_TOKEN` if not given.
         working: True if a service in this process must search and judge; otherwise it only reads the archive.
 
@@ -44,6 +51,8 @@ async def reach(url: str | None, token: str | None, *, working: bool = False) ->
     """
     settings = Settings()
     where = url or settings.url
+    if where is None and working and (where := find_service(settings.data_dir)) is not None:
+        err.print(f"using the service at {where}", highlight=False)
     if where is not None:
         async with AsyncReef(where, token or settings.token) as reef:
             yield reef

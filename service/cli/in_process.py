@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from kernelreef import AsyncReef
 from kernelreef.in_process import InProcessTransport
 from service.app import create_app, running
+from service.cli.connection import LocalReef
 from service.coordinator import Coordinator
 from service.errors import ServiceError
 from service.settings import Settings
@@ -20,6 +21,9 @@ HERE = "http://127.0.0.1"
 async def serve_inside(settings: Settings, *, working: bool) -> AsyncIterator[AsyncReef]:
     """Run a service over the data folder, and connect to it.
 
+    It runs only searches that the command submits or resumes. If the command is interrupted, no model is asked any more
+    and open calls are cancelled.
+
     Args:
         settings: Settings of the service.
         working: True if it must search and judge; otherwise it only reads the archive.
@@ -29,14 +33,18 @@ async def serve_inside(settings: Settings, *, working: bool) -> AsyncIterator[As
         ArchiveError: If its database does not start.
     """
     app = create_app(settings)
-    async with running(app, settings) if working else _reading(settings) as coordinator:
+    async with running(app, settings, named_only=True) if working else _reading(settings) as coordinator:
         app.state.coordinator = coordinator or app.state.coordinator
         # One attempt: a failure inside this process would repeat.
         async with (
             _workers_start(app.state.coordinator, settings),
-            AsyncReef(HERE, "", transport=InProcessTransport(app), attempts=1) as reef,
+            LocalReef(HERE, "", transport=InProcessTransport(app), attempts=1) as reef,
         ):
-            yield reef
+            try:
+                yield reef
+            except asyncio.CancelledError:
+                await app.state.coordinator.llm_gateway.cancel()
+                raise
 
 
 @asynccontextmanager

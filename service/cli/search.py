@@ -1,18 +1,21 @@
 """`reef search`: run a whole search, from an operator to a file with the best kernel."""
 
-import asyncio
+import functools
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from archive.records import PRIORITY, SearchState
+from archive.records import PRIORITY
 from kernelreef import AsyncReef
+from kernelreef.asynchronous import SearchChanges, SearchOptions
 from kernelreef.models import Search
+from kernelreef.streams import FINAL
 from service.cli.connection import AsJson, Token, Url, reach
 from service.cli.console import err
+from service.cli.control import changes_of
+from service.cli.interruption import run_interruptibly
 from service.cli.watch import (
-    DEFAULT_EMITTERS,
     Bandit,
     Devices,
     Emitters,
@@ -30,18 +33,21 @@ from service.cli.watch import (
     Stop,
     asked_for,
     conclude,
-    look_on,
+    continuing,
+    follow,
     options_of,
     terms_of,
     write_kernel,
 )
+from service.errors import Conflict
+from workers.protocol import Operator
 
 
 def search(
     spec: Spec = "rmsnorm",
     device: Devices = None,
-    evaluations: Evaluations = 200,
-    emitters: Emitters = DEFAULT_EMITTERS,
+    evaluations: Evaluations = None,
+    emitters: Emitters = None,
     seed: Seed = 0,
     priority: Priority = PRIORITY,
     llm: Llm = "",
@@ -59,26 +65,42 @@ def search(
     url: Url = None,
     token: Token = None,
 ) -> None:
-    """Search for a faster kernel for SPEC."""
-    terms = terms_of(llm, llm_strategies, llm_calls, llm_tokens, llm_usd)
-    options = options_of(device, evaluations, emitters, seed, stop, priority=priority, terms=terms)
-    operator = asked_for(spec, kernelbench, options)
-    options["selection"] = {"bandit": bandit, "screening": screening}
-    asked = None if resume else (operator, options)
-
-    async def begin(reef: AsyncReef) -> Search:
-        if asked is not None:
-            return await reef.submit(asked[0], **asked[1])
-        found = await reef.search(resume or "")
-        return await reef.resume(found.id) if found.state is SearchState.PAUSED else found
+    """Search for a faster kernel for SPEC. With --resume, --evaluations and --stop change the limits of that search."""
+    if resume:
+        limits = changes_of(evaluations, None, stop) if evaluations is not None or stop else None
+        begin = functools.partial(_take_up, resume, limits)
+    else:
+        terms = terms_of(llm, llm_strategies, llm_calls, llm_tokens, llm_usd)
+        options = options_of(device, evaluations, emitters, seed, stop, priority=priority, terms=terms)
+        operator = asked_for(spec, kernelbench, options)
+        options["selection"] = {"bandit": bandit, "screening": screening}
+        begin = functools.partial(_submit, operator, options)
 
     async def whole() -> int:
         async with reach(url, token, working=True) as reef:
             found = await begin(reef)
-            err.print(f"search {found.id} (continue it after an interruption with: reef search --resume {found.id})")
-            progress = await look_on(reef, found)
+            err.print(f"search {found.id} (continue it after an interruption with: {continuing(found)})")
+            progress = await follow(reef, found)
             best = await reef.best(found.id)
             path = await write_kernel(reef, best, found.id, out_dir) if best else None
             return conclude(progress, await reef.archive(found.id), path, as_json=as_json)
 
-    raise typer.Exit(asyncio.run(whole()))
+    raise typer.Exit(run_interruptibly(whole()))
+
+
+async def _submit(operator: str | Operator, options: SearchOptions, reef: AsyncReef) -> Search:
+    return await reef.submit(operator, **options)
+
+
+async def _take_up(id: str, limits: SearchChanges | None, reef: AsyncReef) -> Search:
+    """Continue a search, with other limits if there are some. One that is done and has no room stays done."""
+    found = await reef.search(id)
+    if limits is not None:
+        found = await reef.update(found.id, **limits)
+    try:
+        return await reef.resume(found.id)
+    except Conflict as error:
+        if limits is not None or found.state not in FINAL:
+            raise
+        err.print(error.detail, highlight=False)
+        return found

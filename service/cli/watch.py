@@ -1,6 +1,7 @@
 """`reef submit` and `reef watch`: start a search, and follow it until it ends."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,13 +16,15 @@ from kernelreef import AsyncReef
 from kernelreef.asynchronous import SearchOptions
 from kernelreef.models import Archive, Elite, Progress, Search
 from kernelreef.streams import FINAL
-from service.cli.connection import AsJson, NewestSearch, Token, Url, reach
+from kernelreef.validation import invalid
+from service.cli.connection import AsJson, LocalReef, NewestSearch, Token, Url, reach
 from service.cli.console import emit_json, err, out
 from service.cli.heat_map import elite_table, heat_map
 from service.cli.import_ import operator_of_file
+from service.cli.interruption import run_interruptibly
 from service.cli.progress import ProgressView
 from service.cli.renamed import current_rule
-from service.errors import InvalidInput, NotFound, Unavailable
+from service.errors import InvalidInput, NotFound, ServiceError, Unavailable
 from service.evaluation.figure_labels import in_words
 from service.operators.catalogue import catalogue_names, load_operator
 from service.requests import SearchRequest
@@ -35,6 +38,9 @@ PATIENCE_S = 60.0
 POLL_S = 0.5
 """Seconds between updates of the view."""
 DEFAULT_EMITTERS = "tune,rewrite"
+ASKING_EMITTER = "llm"
+"""Emitter that asks the backends of `--llm`."""
+EVALUATIONS = 200
 
 Spec = Annotated[str, typer.Argument(help="A catalogue name, the name or digest of a submitted operator, or a path.")]
 Problem = Annotated[
@@ -45,8 +51,15 @@ Devices = Annotated[
     list[str] | None,
     typer.Option("--device", help="Device: cuda, a class such as h200, model:<target>, recorded:<class>; may repeat."),
 ]
-Evaluations = Annotated[int, typer.Option(help="Maximum number of evaluations.")]
-Emitters = Annotated[str, typer.Option(help="Emitters, comma-separated.")]
+Evaluations = Annotated[
+    int | None, typer.Option(help=f"Maximum number of evaluations; {EVALUATIONS} by default.", show_default=False)
+]
+Emitters = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Emitters, comma-separated; {DEFAULT_EMITTERS} by default, and llm with --llm.", show_default=False
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Seed of the proposals; input values do not depend on it.")]
 Priority = Annotated[int, typer.Option(help="Priority among your own searches, 1 to 9.")]
 Llm = Annotated[str, typer.Option(help="LLM backends for the emitter llm, comma-separated.")]
@@ -65,8 +78,8 @@ Screening = Annotated[bool, typer.Option(help="Rank possible edits with a surrog
 def submit(
     spec: Spec = "",
     device: Devices = None,
-    evaluations: Evaluations = 200,
-    emitters: Emitters = DEFAULT_EMITTERS,
+    evaluations: Evaluations = None,
+    emitters: Emitters = None,
     seed: Seed = 0,
     priority: Priority = PRIORITY,
     llm: Llm = "",
@@ -101,7 +114,7 @@ def watch(
     token: Token = None,
 ) -> None:
     """Follow a search until it ends. Without a running coordinator, this command runs the search itself."""
-    raise typer.Exit(asyncio.run(_watch(search, url, token, as_json=as_json)))
+    raise typer.Exit(run_interruptibly(_watch(search, url, token, as_json=as_json)))
 
 
 async def _submit(operator: str | Operator, options: SearchOptions, url: str | None, token: str | None) -> Search:
@@ -112,19 +125,28 @@ async def _submit(operator: str | Operator, options: SearchOptions, url: str | N
 async def _watch(search: str, url: str | None, token: str | None, *, as_json: bool) -> int:
     async with reach(url, token, working=True) as reef:
         found = await find_search(reef, search)
-        progress = await look_on(reef, found)
+        if isinstance(reef, LocalReef) and found.state is SearchState.PAUSED:
+            err.print(f"search {found.id} is paused; continue it with: {continuing(found)}", highlight=False)
+            return 0
+        if isinstance(reef, LocalReef) and found.state not in FINAL:
+            found = await reef.resume(found.id)
+        progress = await follow(reef, found)
         return conclude(progress, await reef.archive(found.id), None, as_json=as_json)
 
 
 def asked_for(spec: str, problem: Path | None, options: SearchOptions) -> str | Operator:
     """Return the operator to submit: from a KernelBench problem, converted on this machine, or from SPEC.
 
+    A SPEC that ends in .py is a problem, too.
+
     Raises:
         InvalidInput: If both are missing, the file is not a spec, or the problem gives no operator with a seed.
         Unavailable: If the conversion failed.
     """
     if problem is not None:
-        return operator_of_file(problem, options["devices"][0])
+        return operator_of_file(problem, options["devices"][0], "--kernelbench")
+    if Path(spec).suffix == ".py":
+        return operator_of_file(Path(spec), options["devices"][0], "SPEC")
     if not spec:
         raise InvalidInput("name an operator: SPEC or --kernelbench FILE", "operator")
     return operator_of(spec)
@@ -137,7 +159,7 @@ def operator_of(spec: str) -> str | Operator:
         InvalidInput: If the file is not a spec.
     """
     here = Path(spec)
-    is_path = here.suffix in (".toml", ".json") or len(here.parts) > 1 or here.is_dir() or spec.startswith(".")
+    is_path = here.suffix in (".toml", ".json", ".py") or len(here.parts) > 1 or here.is_dir() or spec.startswith(".")
     return load_operator(spec) if is_path and spec not in catalogue_names() else spec
 
 
@@ -160,8 +182,8 @@ def terms_of(
 
 def options_of(
     device: list[str] | None,
-    evaluations: int,
-    emitters: str,
+    evaluations: int | None,
+    emitters: str | None,
     seed: int,
     stop: list[str] | None = None,
     *,
@@ -175,8 +197,8 @@ def options_of(
     """
     options = SearchOptions(
         devices=tuple(device or ["model:sm_90"]),
-        emitters=_words(emitters),
-        evaluations=evaluations,
+        emitters=emitters_of(emitters, asks=terms is not None),
+        evaluations=EVALUATIONS if evaluations is None else evaluations,
         seed=seed,
         priority=priority,
     )
@@ -187,9 +209,20 @@ def options_of(
     try:
         SearchRequest.model_validate({"operator": "any", **options})
     except ValidationError as error:
-        first = error.errors()[0]
-        raise InvalidInput(first["msg"], ".".join(str(part) for part in first["loc"])) from error
+        raise invalid(error, SearchRequest) from error
     return options
+
+
+def emitters_of(given: str | None, *, asks: bool) -> tuple[str, ...]:
+    """Return the emitters of a search: those given, or the default ones.
+
+    Args:
+        given: Value of `--emitters`; None if it was not given.
+        asks: True if LLM backends were named; the default emitters then include the one that asks them.
+    """
+    if given is not None:
+        return _words(given)
+    return (*_words(DEFAULT_EMITTERS), *((ASKING_EMITTER,) if asks else ()))
 
 
 def rules_of(stop: list[str]) -> dict[str, JsonValue]:
@@ -213,6 +246,29 @@ async def find_search(reef: AsyncReef, id: str) -> Search:
     if newest is None:
         raise NotFound("there is no search yet; start one with: reef search rmsnorm")
     return newest
+
+
+async def follow(reef: AsyncReef, search: Search) -> Progress:
+    """Show a search until it ends, and return its final progress.
+
+    If the command is interrupted, a search that runs in this process is paused; elsewhere it goes on. A line says so.
+    """
+    try:
+        return await look_on(reef, search)
+    except asyncio.CancelledError:
+        if isinstance(reef, LocalReef):
+            with contextlib.suppress(ServiceError):  # It may have ended just now.
+                await reef.pause(search.id)
+            said = f"paused; continue it with: {continuing(search)}; end it with: reef stop {search.id}"
+        else:
+            said = f"the search goes on; follow it with: reef watch {search.id}; end it with: reef stop {search.id}"
+        err.print(said, highlight=False)
+        raise
+
+
+def continuing(search: Search) -> str:
+    """Return the command that continues a search."""
+    return f"reef search --resume {search.id}"
 
 
 async def look_on(reef: AsyncReef, search: Search) -> Progress:

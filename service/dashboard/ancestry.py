@@ -7,8 +7,8 @@ from fastapi import Request, Response
 
 from archive.records import Relative, SearchRecord
 from archive.store import Store
+from kernelreef.short_ids import brief
 from service.api.dependencies import Named, Running, needs
-from service.dashboard.formatting import brief
 from service.dashboard.lineages import BOX_X, BOX_Y, STEP_X, STEP_Y, LineageDrawing, LineageNode, connect
 from service.dashboard.maps import MapView
 from service.dashboard.rendering import HtmlPage, respond

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from archive.errors import RecordNotFound
 from archive.records import CandidateRecord, SearchRecord
 from archive.store import Store
+from kernelreef.short_ids import brief
 from service.api.paging import ID
 from service.dashboard import formatting
 from service.dashboard.candidate import CandidatePage, load_candidate
@@ -44,7 +45,7 @@ class CandidatePair(HtmlPage):
     @property
     def title(self) -> str:
         """Short names of both candidates."""
-        return f"Candidates {formatting.brief(self.left.id)} and {formatting.brief(self.right.id)}"
+        return f"Candidates {brief(self.left.id)} and {brief(self.right.id)}"
 
     @property
     def doubt(self) -> str:
@@ -86,7 +87,7 @@ def _facts(page: CandidatePage) -> dict[str, str]:
     """Describe a candidate: its verdict, its speedups and times, its place in the grid, and its first plan."""
     candidate = page.candidate
     facts = {
-        "search": f"{page.search.operator_name} {formatting.brief(page.search.id)}",
+        "search": f"{page.search.operator_name} {brief(page.search.id)}",
         "emitter": candidate.emitter,
         "change": candidate.note or formatting.UNKNOWN,
         "outcome": formatting.title(candidate.outcome or "in flight"),

@@ -8,13 +8,13 @@ from urllib.parse import urlencode
 from fastapi import Depends, Query, Response
 
 from archive.records import CANDIDATE_SORTS, SEED_EMITTER, CandidateFilter, CandidateRow, SearchRecord
+from kernelreef.short_ids import brief
 from service.api.dependencies import Id, Named, Running, needs
 from service.api.paging import ID, Cursor, decode_sorted, encode
 from service.certificates.certifier import Certifier
 from service.certificates.document import Certificate
 from service.dashboard.candidate import load_assembly, load_candidate, load_kernel
 from service.dashboard.candidate_pairs import load_pair
-from service.dashboard.formatting import brief
 from service.dashboard.rendering import HEADERS, HtmlPage, render_fragment, respond
 from service.dashboard.routing import Framed, pages
 from service.errors import InvalidInput

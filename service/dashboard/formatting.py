@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Protocol
 
+from kernelreef.short_ids import brief
+
 UNKNOWN = "\u2013"
 """Dash in place of an unknown figure."""
 TO = "\u2013"
@@ -126,11 +128,6 @@ def spending(bill: Bill) -> str:
     if bill.unpriced and bill.unpriced >= bill.calls:
         return "unknown"
     return f"at least {usd(bill.usd)}" if bill.unpriced else usd(bill.usd)
-
-
-def brief(identity: str) -> str:
-    """Return the last characters of an id; a UUIDv7 begins with its time, so the end tells ids apart."""
-    return identity[-6:]
 
 
 def title(name: str) -> str:

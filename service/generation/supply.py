@@ -159,6 +159,8 @@ class CandidateSupply:
         )
         dry = await self._fill(search, operator, talks, slots)
         state, reason = await self._ending(search, talks, dry=dry, quick=not only, asking=bool(asking))
+        if state is None and not only:
+            state, reason = _remark(search, talks)
         return Filled(slots.added, state, reason)
 
     async def _stop(self, search: SearchRecord, talks: _Conversations, reason: str) -> Filled:
@@ -229,7 +231,7 @@ class CandidateSupply:
             return None, ""
         if counts.candidates >= search.evaluations:
             for template in talks.templates:
-                await self._conclude(template.said, template.first)
+                await _conclude(self._store, template.said, template.first)
             return SearchState.DONE, ""
         if talks.templates:
             return None, ""
@@ -239,7 +241,7 @@ class CandidateSupply:
             if isinstance(talks.silence, BudgetExhausted):
                 return SearchState.DONE, f"the language model budget is used up: {talks.silence.detail}"
             if isinstance(talks.silence, PermanentFailure):
-                return SearchState.PAUSED, f"no language model answers: {talks.silence.detail}"
+                return SearchState.DONE, f"no language model answers: {talks.silence.detail}"
         return None, ""
 
     async def _take_up(self, search: SearchRecord, operator: Operator, talks: _Conversations, name: str) -> None:
@@ -263,10 +265,12 @@ class CandidateSupply:
         device = device_of(search, ordinal)
         submission = CandidateSubmission(name, talks.allot, talks.drafts.append)
         tools = ArchiveTools(self._store, self._proposer, search, operator, device, submission)
+        if not begun:  # One that was begun may have all its answers in the archive.
+            self._ask.require_open(tuple((search.llm or {}).get("backends") or ()))
         context = await self._contexts.write(search, operator, ordinal, begun, self._ask, tools)
         said = await EMITTERS[name].propose(context)
         if said is None:
-            raise PermanentFailure("no backend of the search takes calls, or none of its strategies is possible")
+            raise PermanentFailure("no backend takes calls for any of its strategies")
         return said
 
     async def _settle(self, search: SearchRecord, operator: Operator, talks: _Conversations, ordinal: int) -> int:
@@ -290,7 +294,7 @@ class CandidateSupply:
         if isinstance(said, Proposal) and said.variations:
             talks.templates.append(_Template(name, said, first, list(said.variations)))
         else:
-            await self._conclude(said, first)
+            await _conclude(self._store, said, first)
         if first is None or first.state is not CandidateState.QUEUED:
             return 0
         await self._verdicts.trace(search, operator, first)
@@ -300,7 +304,7 @@ class CandidateSupply:
         """Give a slot to the next variation of the oldest template; duplicates need none."""
         template = talks.templates[0]
         if not template.left:
-            await self._conclude(template.said, template.first)
+            await _conclude(self._store, template.said, template.first)
             talks.templates.pop(0)
             return
         variation = template.left.pop(0)
@@ -310,21 +314,6 @@ class CandidateSupply:
         if candidate is not None:
             slots.free, slots.added = slots.free - 1, slots.added + 1
             await self._verdicts.trace(search, operator, candidate)
-
-    async def _conclude(self, said: Proposal | NoProposal, first: CandidateRecord | None) -> None:
-        """Store the outcome of each exchange."""
-        if not said.turns:
-            return
-        *steps, last = said.turns
-        for turn in steps:
-            await self._store.exchanges.conclude(turn.exchange, _outcome(turn.candidate), "", turn.candidate)
-        candidate = first.id if first else last.candidate
-        if isinstance(said, NoProposal):
-            outcome = "unusable" if said.reason else _outcome(candidate)
-            reason = f"{said.reason}: {said.detail}" if said.reason else ""
-        else:
-            outcome, reason = ("candidate" if candidate else "duplicate"), ""
-        await self._store.exchanges.conclude(last.exchange, outcome, reason, candidate)
 
     async def _fall_silent(
         self, search: SearchRecord, talks: _Conversations, ordinal: int, name: str, error: BaseException | None
@@ -342,6 +331,30 @@ class CandidateSupply:
         else:
             talks.taken_up = False
             log.error("conversation failed", search=search.id, ordinal=ordinal, exc_info=error)
+
+
+async def _conclude(store: Store, said: Proposal | NoProposal, first: CandidateRecord | None) -> None:
+    """Store the outcome of each exchange."""
+    if not said.turns:
+        return
+    *steps, last = said.turns
+    for turn in steps:
+        await store.exchanges.conclude(turn.exchange, _outcome(turn.candidate), "", turn.candidate)
+    candidate = first.id if first else last.candidate
+    if isinstance(said, NoProposal):
+        outcome = "unusable" if said.reason else _outcome(candidate)
+        reason = f"{said.reason}: {said.detail}" if said.reason else ""
+    else:
+        outcome, reason = ("candidate" if candidate else "duplicate"), ""
+    await store.exchanges.conclude(last.exchange, outcome, reason, candidate)
+
+
+def _remark(search: SearchRecord, talks: _Conversations) -> tuple[SearchState | None, str]:
+    """Return the reason of a search that goes on without models, or that goes on with them again; None if unchanged."""
+    reason = ""
+    if isinstance(talks.silence, BudgetExhausted | PermanentFailure):
+        reason = f"no language model is asked: {talks.silence.detail}; other emitters go on"
+    return (None, "") if reason == search.reason else (SearchState.RUNNING, reason)
 
 
 def _is_fresh(search: SearchRecord, talks: _Conversations) -> bool:

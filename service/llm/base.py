@@ -168,3 +168,11 @@ class LlmClient(Protocol):
     def available(self, backends: Sequence[str]) -> tuple[str, ...]:
         """Return those of some backends that take calls now."""
         ...
+
+    def require_open(self, backends: Sequence[str]) -> None:
+        """Check that one of some backends takes calls.
+
+        Raises:
+            PermanentFailure: If none does; says why, backend by backend.
+        """
+        ...

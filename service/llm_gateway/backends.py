@@ -146,6 +146,11 @@ class BackendPool:
         self._stamp = self._look()
         self._use(load_configuration(folder))
 
+    @property
+    def file(self) -> Path:
+        """Path of `backends.toml`, whether or not it exists."""
+        return self._folder / FILE
+
     def refresh(self) -> None:
         """Read the file again if it changed. A backend with equal options keeps its state."""
         stamp = self._look()

@@ -83,6 +83,7 @@ class LlmGateway:
         self._sent: set[str] = set()
         self._recovered: set[str] = set()
         self._openings = asyncio.Semaphore(OPENINGS)
+        self._cancelled = False
 
     async def __call__(self, prompt: LlmPrompt, purpose: Purpose, backend: str | None = None) -> LlmAnswer:
         """Get an answer to a prompt, as `service.llm.base.LlmClient` defines.
@@ -90,6 +91,8 @@ class LlmGateway:
         If the caller is cancelled, a call under way continues and its answer is stored.
         """
         async with self._openings:
+            if self._cancelled:
+                raise TransientFailure("the service is stopping")
             found, call = await self._open(prompt, purpose, backend)
         if call is None:
             return LlmAnswer(found.id, found.backend, completion_of(found))
@@ -104,7 +107,8 @@ class LlmGateway:
         known = {status.name: status for status in self.backends.statuses()}
         for name in terms.backends:
             if name not in known:
-                raise InvalidInput(f"'{name}' is not one of: {', '.join(known)}", "llm.backends")
+                detail = f"'{name}' is not a backend; {self.backends.file} has: {', '.join(known)}"
+                raise InvalidInput(detail, "llm.backends")
             if terms.usd is not None and known[name].price is None:
                 detail = f"the price of '{name}' is unknown, so dollars cannot be limited; set it in backends.toml"
                 raise InvalidInput(detail, "llm.usd")
@@ -113,6 +117,15 @@ class LlmGateway:
         """Return those of some backends that take calls now."""
         usable = {status.name for status in self.backends.statuses() if status.disabled_reason is None}
         return tuple(name for name in backends if name in usable)
+
+    def require_open(self, backends: Sequence[str]) -> None:
+        """Check that one of some backends takes calls, as `service.llm.base.LlmClient` defines."""
+        self.backends.choose(backends)
+
+    async def cancel(self) -> None:
+        """Cancel all calls at once, and take no more. A call under way may have been charged, so it counts in full."""
+        self._cancelled = True
+        await end(list(self._running.values()))
 
     async def close(self) -> None:
         """Store paid answers, within `STOP_S`; prompts for people or programs go on waiting."""
@@ -220,7 +233,7 @@ class LlmGateway:
                 sent = True
                 self._sent.add(exchange.id)
             completion = await backend.complete(prompt, exchange.id)
-            await self._keep(lambda: self._store.exchanges.answer(exchange.id, _reply(completion), charge=id))
+            await _keep(lambda: self._store.exchanges.answer(exchange.id, _reply(completion), charge=id))
             accounted = True
             return completion
         except LlmRefused as refusal:
@@ -235,7 +248,7 @@ class LlmGateway:
         finally:
             self._sent.discard(exchange.id)
             if not accounted:
-                await self._keep(lambda: self._account_unanswered(exchange, id, sent=sent))
+                await _keep(lambda: self._account_unanswered(exchange, id, sent=sent))
 
     async def _account_unanswered(self, exchange: Exchange, charge: str, *, sent: bool) -> None:
         if sent:
@@ -249,7 +262,7 @@ class LlmGateway:
             await self._store.spending.release(charge)
         else:
             reply = _reply(said, refused=refusal.detail)
-            await self._keep(lambda: self._store.exchanges.answer(exchange.id, reply, charge=charge))
+            await _keep(lambda: self._store.exchanges.answer(exchange.id, reply, charge=charge))
 
     async def _reserve(
         self, id: str, limiter: BackendLimiter, exchange: Exchange, prompt: LlmPrompt, terms: LlmSettings
@@ -298,19 +311,20 @@ class LlmGateway:
                 continue
             await self._store.exchanges.fail(exchange.id, BROKE_OFF, forfeit=charge.id)
 
-    async def _keep(self, write: Callable[[], Awaitable[T]]) -> T:
-        """Store a paid answer, and repeat while the archive does not answer.
 
-        Raises:
-            DatabaseUnavailable: If it still does not answer after `KEEP_TRIES` attempts.
-        """
-        for _ in range(KEEP_TRIES - 1):
-            try:
-                return await write()
-            except DatabaseUnavailable as error:
-                log.error("the archive cannot store an answer; trying again", detail=str(error))
-                await asyncio.sleep(KEEP_PAUSE_S)
-        return await write()
+async def _keep(write: Callable[[], Awaitable[T]]) -> T:
+    """Store a paid answer, and repeat while the archive does not answer.
+
+    Raises:
+        DatabaseUnavailable: If it still does not answer after `KEEP_TRIES` attempts.
+    """
+    for _ in range(KEEP_TRIES - 1):
+        try:
+            return await write()
+        except DatabaseUnavailable as error:
+            log.error("the archive cannot store an answer; trying again", detail=str(error))
+            await asyncio.sleep(KEEP_PAUSE_S)
+    return await write()
 
 
 def _limits(terms: LlmSettings) -> SpendingLimits:

@@ -1,4 +1,4 @@
-"""Changes to a running search: budget, priority, stop rules, pins, and hints for language models."""
+"""Changes to a search: budget, priority, stop rules, pins, and hints for language models."""
 
 from uuid6 import uuid7
 
@@ -9,10 +9,13 @@ from archive.records import HintRecord, NewHint, NewPin, PinRecord, SearchRecord
 from archive.store import Store
 from service.errors import Conflict, InvalidInput
 from service.events import EventBus, SearchChanged
+from service.generation.stop_rules import stop_reason
 from service.requests import HintRequest, PinRequest, SearchChange
 
 STEERABLE = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
-"""States in which a search can be changed; the others are final."""
+"""States in which a search can be changed while it is open."""
+EXTENSIBLE = (*STEERABLE, SearchState.DONE)
+"""States in which the limits of a search can be changed: with more room, a done search can be resumed."""
 MOST_PINS = 64
 """Maximum number of pins of one search. With more of them, no parent would be preferred any more."""
 MOST_HINTS = 32
@@ -35,10 +38,13 @@ async def change(store: Store, events: EventBus, search: SearchRecord, asked: Se
 async def _steer(store: Store, search: SearchRecord, asked: SearchChange) -> SearchRecord:
     """Give a search another budget, priority or stop rules. Waiting jobs keep their place in the queue.
 
+    A done search stays done until somebody resumes it.
+
     Raises:
-        Conflict: If the search has ended, or has more candidates than the new budget.
+        Conflict: If the search was stopped or failed, or has more candidates than the new budget.
     """
-    _require_open(search)
+    if search.state not in EXTENSIBLE:
+        _require_open(search)
     proposed = (await store.candidates.count(search.id)).candidates
     if asked.evaluations is not None and asked.evaluations < proposed:
         raise Conflict(
@@ -48,10 +54,24 @@ async def _steer(store: Store, search: SearchRecord, asked: SearchChange) -> Sea
     stop = None if asked.stop is None else asked.stop.model_dump(mode="json", exclude_none=True)
     try:
         return await store.searches.change(
-            search.id, evaluations=asked.evaluations, priority=asked.priority, stop=stop, only_in=STEERABLE
+            search.id, evaluations=asked.evaluations, priority=asked.priority, stop=stop, only_in=EXTENSIBLE
         )
     except ArchiveConflict as error:
         raise Conflict(str(error)) from error
+
+
+async def require_room(store: Store, search: SearchRecord) -> None:
+    """Check that the limits of a done search allow it to go on.
+
+    Raises:
+        Conflict: If they do not; says which limit to change.
+    """
+    proposed = (await store.candidates.count(search.id)).candidates
+    if proposed >= search.evaluations:
+        detail = f"the search has used its {search.evaluations} evaluations; give it more, then resume it"
+        raise Conflict(detail)
+    if met := await stop_reason(store, search):
+        raise Conflict(f"the search would end at once: {met}; change its stop rules, then resume it")
 
 
 async def pin(store: Store, search: SearchRecord, asked: PinRequest, author: str) -> PinRecord:
@@ -68,9 +88,8 @@ async def pin(store: Store, search: SearchRecord, asked: PinRequest, author: str
     cells = Grid(search.axes).cells
     if asked.cell is not None and asked.cell >= cells:
         raise InvalidInput(f"the grid has {cells} cells, numbered from 0", "cell")
-    if asked.candidate is not None and not await _has(store, search, asked.candidate):
-        raise InvalidInput("this search has no such candidate", "candidate")
-    new = NewPin(str(uuid7()), search.id, device, asked.cell, asked.candidate, author)
+    candidate = None if asked.candidate is None else await _candidate(store, search, asked.candidate)
+    new = NewPin(str(uuid7()), search.id, device, asked.cell, candidate, author)
     return await store.pins.put(new, most=MOST_PINS)
 
 
@@ -91,8 +110,17 @@ def _require_open(search: SearchRecord) -> None:
         raise Conflict(f"the search is {search.state.value}, which is final; start another search")
 
 
-async def _has(store: Store, search: SearchRecord, candidate: str) -> bool:
+async def _candidate(store: Store, search: SearchRecord, given: str) -> str:
+    """Return the whole id of a candidate of a search.
+
+    Raises:
+        InvalidInput: If the search has no such candidate.
+        AmbiguousId: If a short id fits several.
+    """
     try:
-        return (await store.candidates.get(candidate)).search == search.id
+        found = await store.candidates.get(await store.ids.whole("candidate", given))
     except Gone:
-        return False
+        found = None
+    if found is None or found.search != search.id:
+        raise InvalidInput("this search has no such candidate", "candidate")
+    return found.id

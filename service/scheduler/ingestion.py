@@ -96,7 +96,7 @@ class Ingestion:
             DatabaseUnavailable: If the database does not answer.
             QueueUnavailable: If Redis does not answer.
         """
-        handed = [] if self._search_leases.alone else await self._dispatcher.forwarding.given(self._search_leases.held)
+        handed = await self._dispatcher.forwarding.given(self._search_leases.held)
         collected = await self._dispatcher.collect(count=COLLECT, block_ms=0 if handed else BLOCK_MS)
         checked = await self._spot_checks.check(collected)
         kept = {delivery.receipt for delivery in checked}

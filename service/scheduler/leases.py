@@ -38,11 +38,13 @@ class SearchLeases:
     Attributes:
         holder: Id of the coordinator, new at each start.
         alone: True if no other coordinator runs; it then takes over leases that an earlier run left behind.
+        named_only: True if it takes no search but those that `take` names: a command runs its own search only.
     """
 
-    def __init__(self, store: Store, *, alone: bool, term_s: float = TERM_S) -> None:
+    def __init__(self, store: Store, *, alone: bool, named_only: bool = False, term_s: float = TERM_S) -> None:
         self.holder = str(uuid7())
         self.alone = alone
+        self.named_only = named_only
         self._leases = store.search_leases
         self._term_s = term_s
         self._held: frozenset[str] = frozenset()
@@ -109,10 +111,14 @@ class SearchLeases:
 
     async def _renew(self) -> None:
         began = time.monotonic()
-        self._share = ALL if self.alone else await self._leases.attend(self.holder, self._term_s)
+        # One that takes named searches only must not count for the others: they would leave it a share of the rest.
+        no_share = self.alone or self.named_only
+        self._share = ALL if no_share else await self._leases.attend(self.holder, self._term_s)
         kept = await self._leases.renew(self.holder, self._term_s) if self._held else []
         most = ALL if self.alone else max(0, min(self._share - len(kept), TAKEN_AT_ONCE))
-        taken = await self._leases.take(self.holder, self._term_s, most=most, by_force=self.alone)
+        taken = []
+        if not self.named_only:
+            taken = await self._leases.take(self.holder, self._term_s, most=most, by_force=self.alone)
         held = frozenset(lease.search for lease in (*kept, *taken))
         for lease in taken:
             log.info("search taken", search=lease.search, fence=lease.fence)

@@ -14,7 +14,7 @@ from tests.service import records
 from tests.service.workbench import Workbench
 
 BACKENDS = '[backends.replay]\nkind = "replay"\npath = "recording.jsonl"\n'
-FINAL = (SearchState.DONE, SearchState.FAILED, SearchState.STOPPED, SearchState.PAUSED)
+FINAL = (SearchState.DONE, SearchState.FAILED, SearchState.STOPPED)
 SEED = """import torch
 import triton
 import triton.language as tl
@@ -95,7 +95,7 @@ class Asked:
     async def run(
         self, search: SearchRecord, say: Callable[[Exchange], str] | None = None, *, rounds: int = 300
     ) -> SearchRecord:
-        """Go on until the search ends or pauses."""
+        """Go on until the search ends."""
         for _ in range(rounds):
             search = await self.step(search)
             if search.state in FINAL:

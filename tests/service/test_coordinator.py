@@ -12,8 +12,11 @@ from archive.records import SearchState
 from service.coordinator import Coordinator
 from service.embedded import EmbeddedServer
 from service.errors import Conflict, InvalidInput, NotFound
-from service.requests import SearchRequest
+from service.requests import SearchChange, SearchRequest
+from service.scheduler.changes import change
+from service.scheduler.leases import RENEW_S
 from service.settings import Settings
+from tests.archive.samples import new_candidate
 from tests.service.listing import list_cards
 from workers.queue import LeaseClient
 
@@ -64,6 +67,9 @@ SEEDLESS = {
         ({"devices": ("model:sm_90", "model:sm_80")}, "devices"),
         ({"emitters": ("tune", "magic")}, "emitters"),
         ({"axes": ("colour",)}, "axes"),
+        ({"emitters": ("tune", "llm")}, "llm"),
+        ({"emitters": ("tune",), "llm": {"backends": ("manual",)}}, "emitters"),
+        ({"emitters": ("llm",), "llm": {"backends": ("manul",)}}, "llm.backends"),
     ],
 )
 async def test_what_cannot_be_right_names_its_field(
@@ -161,3 +167,38 @@ async def test_a_restart_goes_on_with_what_was_open(settings: Settings, coordina
         assert await queued(again) == 1
     finally:
         await again.close()
+
+
+async def test_a_command_runs_the_searches_that_it_names_only(settings: Settings, coordinator: Coordinator) -> None:
+    left = await coordinator.submit(SearchRequest(operator="softmax"))
+    await coordinator.close()
+    command = await Coordinator.open(settings, named_only=True)
+    try:
+        mine = await command.submit(SearchRequest(operator="rmsnorm"))
+        assert await queued(command) == 1
+        await asyncio.sleep(2 * RENEW_S)
+        held = {id: await command.store.search_leases.get(id) for id in (left.id, mine.id)}
+        assert [lease is not None and lease.holder != "" for lease in held.values()] == [False, True]
+        assert (await command.resume(left.id)).state is SearchState.PREPARING
+        lease = await command.store.search_leases.get(left.id)
+        assert lease is not None and lease.holder != ""
+    finally:
+        await command.close()
+
+
+async def test_a_done_search_goes_on_if_its_limits_leave_room(coordinator: Coordinator) -> None:
+    search = await coordinator.submit(SearchRequest(operator="softmax", evaluations=1))
+    await coordinator.pause(search.id)
+    store, events = coordinator.store, coordinator.events
+    await store.candidates.add(new_candidate(search.id))
+    done = await store.searches.set_state(search.id, SearchState.DONE)
+    with pytest.raises(Conflict, match="has used its 1 evaluations"):
+        await coordinator.resume(search.id)
+    done = await change(store, events, done, SearchChange.model_validate({"evaluations": 3, "stop": {"seconds": 1e-9}}))
+    assert done.state is SearchState.DONE
+    with pytest.raises(Conflict, match="stop rule"):
+        await coordinator.resume(search.id)
+    await change(store, events, done, SearchChange.model_validate({"stop": {}}))
+    assert (await coordinator.resume(search.id)).state is SearchState.PREPARING
+    lease = await store.search_leases.get(search.id)
+    assert lease is not None and lease.holder != ""

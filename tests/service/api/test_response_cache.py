@@ -67,12 +67,27 @@ async def pages(service, filled) -> AsyncIterator[Pages]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-async def test_an_unchanged_page_is_made_once_however_many_ask(pages: Pages, made: list[str], page: str) -> None:
+async def test_an_unchanged_page_is_made_once_however_many_ask(
+    pages: Pages, made: list[str], page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.api.response_cache.PROGRESS_S", 1e9)
     first, *others = await asyncio.gather(*(pages.get(page) for _ in range(20)))
     again = await pages.get(page)
     assert len(made) == 1
     for answer in (*others, again):
         assert (answer.status_code, answer.content, answer.headers) == (200, first.content, first.headers)
+
+
+async def test_progress_is_made_anew_as_time_passes(
+    pages: Pages, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.api.response_cache.PROGRESS_S", 0.05)
+    for page, times in (("/progress", 2), ("/archive", 1)):
+        made.clear()
+        await pages.get(page)
+        await asyncio.sleep(0.1)
+        await pages.get(page)
+        assert len(made) == times
 
 
 async def test_other_questions_are_answered_by_other_pages(pages: Pages, filled) -> None:

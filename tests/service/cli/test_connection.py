@@ -77,3 +77,17 @@ async def test_the_address_may_come_from_the_environment(service: Served, monkey
     async with reach(None, None) as reef:
         assert str(reef.wire._http.base_url).startswith(service.url)
         assert (await reef.search(records.SEARCH_ID)).operator == "double"
+
+
+def test_a_search_beside_a_service_uses_it(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with Served(data) as service:
+        assert f"Kernelreef serves at {service.url}" in service.log and str(data) in service.log
+        environment = {**os.environ, "REEF_DATA_DIR": str(data)}
+        done = subprocess.run(
+            [*REEF, "submit", "rmsnorm", "--evaluations", "1"], env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0 and f"using the service at {service.url}" in done.stderr, done.stderr
+        service.stop()
+        service.start()
+        assert "continues 1 search;" in service.log

@@ -47,6 +47,14 @@ def test_options_become_a_request() -> None:
     assert caught.value.field == "priority"
 
 
+def test_naming_a_backend_adds_the_emitter_that_asks_it() -> None:
+    terms = terms_of("local", "", None, None, None)
+    assert options_of(None, None, None, 0, terms=terms)["emitters"] == ("tune", "rewrite", "llm")
+    assert options_of(None, None, None, 0)["emitters"] == ("tune", "rewrite")
+    assert options_of(None, None, "tune", 0, terms=terms)["emitters"] == ("tune",), "the service refuses it"
+    assert options_of(None, None, None, 0)["evaluations"] == 200
+
+
 def test_what_models_may_cost_is_said_with_options() -> None:
     terms = terms_of("local, other", "improve", 40, None, 2.5)
     assert terms == {"backends": ["local", "other"], "strategies": ["improve"], "calls": 40, "usd": 2.5}

@@ -8,7 +8,7 @@ import pytest
 
 from archive.records import Exchange, SearchState
 from tests.service import records
-from tests.service.asked import SEED, Asked
+from tests.service.asked import FINAL, SEED, Asked
 from tests.service.workbench import Answers
 
 
@@ -165,9 +165,40 @@ async def test_a_spent_budget_leaves_a_search_to_its_other_emitters(asked: Asked
     assert ended.state is SearchState.DONE and len(notes) == 9 and notes.count("improve") == 1
 
 
-async def test_without_a_backend_a_search_that_only_asks_pauses_with_the_reason(asked: Asked) -> None:
+async def test_without_a_backend_a_search_that_only_asks_ends_with_the_reason(asked: Asked) -> None:
     ended = await asked.run(await asked.begin(evaluations=3, backend="gone"))
-    assert ended.state is SearchState.PAUSED and "no backend of the search takes calls" in ended.reason
+    assert ended.state is SearchState.DONE
+    assert ended.reason == "no language model answers: no backend takes calls: none of its backends is configured"
+
+
+async def test_a_disabled_backend_is_named_with_its_reason(asked: Asked) -> None:
+    limiter = asked.llm_gateway.backends.get("replay")
+    assert limiter is not None
+    limiter.disable("the key was refused")
+    ended = await asked.run(await asked.begin(evaluations=3, backend="replay"))
+    assert ended.state is SearchState.DONE and len(await asked.history(ended)) == 1
+    assert "replay: the key was refused" in ended.reason
+
+
+async def test_a_search_goes_on_without_its_models_and_says_so(asked: Asked) -> None:
+    search, said = await asked.begin(evaluations=6, backend="gone", emitters=("llm", "tune")), set[str]()
+    while search.state not in FINAL:
+        search = await asked.step(search)
+        said.add(search.reason)
+    assert search.state is SearchState.DONE and len(await asked.history(search)) == 6
+    assert any("no language model is asked: no backend takes calls" in reason for reason in said), said
+
+
+async def test_a_search_that_ended_for_lack_of_a_model_can_go_on(asked: Asked) -> None:
+    limiter = asked.llm_gateway.backends.get("manual")
+    assert limiter is not None
+    limiter.disable("its key was refused")
+    ended = await asked.step(await asked.run(await asked.begin(evaluations=3)))
+    assert "no language model answers" in ended.reason
+    asked.llm_gateway.backends.enable("manual")
+    await asked.bench.store.searches.set_state(ended.id, SearchState.RUNNING)
+    again = await asked.run(ended, longer)
+    assert (again.state, again.reason, len(await asked.history(again))) == (SearchState.DONE, "", 3)
 
 
 async def test_a_conversation_looks_judges_and_hands_in(asked: Asked) -> None:

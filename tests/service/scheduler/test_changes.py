@@ -9,10 +9,11 @@ import pytest
 
 from archive.records import NewPin, SearchState
 from service.errors import Conflict
+from service.evaluation.finalists import FINALISTS, finalists
 from service.events import SearchChanged
 from service.generation.proposals import Proposer
 from service.requests import HintRequest, PinRequest, SearchChange
-from service.scheduler.changes import change, hint, pin
+from service.scheduler.changes import change, hint, pin, require_room
 from tests.service import records
 from tests.service.scheduler.test_evolution import TUNABLE
 from tests.service.workbench import Workbench
@@ -74,7 +75,7 @@ async def test_a_rule_that_comes_while_it_runs_ends_a_search(bench: Workbench) -
     assert (await bench.store.candidates.count(search.id)).candidates < 900
 
 
-@pytest.mark.parametrize("state", [SearchState.DONE, SearchState.STOPPED, SearchState.FAILED])
+@pytest.mark.parametrize("state", [SearchState.STOPPED, SearchState.FAILED])
 async def test_what_is_final_stays_so(bench: Workbench, state: SearchState) -> None:
     stale = await bench.begin(evaluations=12)
     ended = await bench.store.searches.set_state(stale.id, state)
@@ -87,3 +88,23 @@ async def test_what_is_final_stays_so(bench: Workbench, state: SearchState) -> N
         with pytest.raises(Conflict, match=state.value):
             await tried
     assert (await bench.store.searches.get(stale.id)).evaluations == 12
+
+
+async def test_a_done_search_that_is_extended_ends_anew_with_its_finalists(bench: Workbench) -> None:
+    done = await bench.run(await bench.begin(evaluations=4))
+    with pytest.raises(Conflict, match="used its 4 evaluations"):
+        await require_room(bench.store, done)
+    with pytest.raises(Conflict, match="done"):
+        await pin(bench.store, done, PinRequest(cell=0), "ada")
+    examined = len(bench.answers.finals)
+    done = await change(bench.store, bench.events, done, SearchChange(evaluations=12))
+    await require_room(bench.store, done)
+    await bench.evolution.tick()
+    await bench.store.searches.set_state(done.id, SearchState.RUNNING)
+    again = await bench.run(done)
+    assert again.state is SearchState.DONE and (await bench.store.candidates.count(done.id)).evaluated == 12
+    best = await bench.store.elites.top(done.id, records.DEVICE, 1, FINALISTS)
+    assert len(await finalists(bench.store, best)) == len(best), "the best of the longer search are examined"
+    course = await bench.store.views.milestones(done.id, records.DEVICE)
+    assert [point.evaluations for point in course] == sorted({point.evaluations for point in course})
+    assert len(bench.answers.finals) >= examined
