@@ -1,4 +1,4 @@
-"""Actions of the forms on a search's page: pause, resume, stop, again, delete, evaluations, labels, pins, hints."""
+"""Actions of the forms on a search's page, such as pause, extend, delete, labels, pins and hints."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,7 +11,7 @@ from kernelreef.validation import invalid
 from service.api.dependencies import Caller, Id, Named, Running, WholeId, needs
 from service.coordinator import Coordinator
 from service.dashboard.clones import request_of
-from service.dashboard.routing import Sent, pages, see_other
+from service.dashboard.routing import Sent, SubmittedForm, pages, see_other
 from service.errors import InvalidInput, NotFound
 from service.requests import HintRequest, PinRequest, SearchChange
 from service.scheduler import changes
@@ -31,12 +31,23 @@ ACTIONS: Mapping[str, Action] = {
 @router.post("/searches/{id}/evaluations", dependencies=[needs(Scope.STEER)])
 async def evaluations(search: Named, running: Running, sent: Sent) -> Response:
     """Change the maximum number of evaluations."""
+    await _change_evaluations(running, search, sent)
+    return _back(search.id)
+
+
+@router.post("/searches/{id}/extend", dependencies=[needs(Scope.STEER)])
+async def extend(search: Named, running: Running, sent: Sent) -> Response:
+    """Give a done search more evaluations, and continue it."""
+    await _change_evaluations(running, search, sent)
+    return _back((await running.resume(search.id)).id)
+
+
+async def _change_evaluations(running: Coordinator, search: SearchRecord, sent: SubmittedForm) -> None:
     try:
         change = SearchChange(evaluations=sent.number("evaluations"))
     except ValidationError as error:
         raise InvalidInput(invalid(error, SearchChange).detail, "evaluations") from error
     await changes.change(running.store, running.events, search, change)
-    return _back(search.id)
 
 
 @router.post("/searches/{id}/pins", dependencies=[needs(Scope.STEER)])

@@ -87,7 +87,10 @@ class SearchStatus(Fragment):
 
 @dataclass(frozen=True)
 class SearchControls(Fragment):
-    """Actions that the search's present state allows. `ended` is True if it can be deleted, `failed` if it failed."""
+    """Actions that the search's present state allows. `ended` is True if it can be deleted, `failed` if it failed.
+
+    `more` is the number of evaluations to extend a done search to; None if it is not done.
+    """
 
     template = "parts/controls.html"
     name = "controls"
@@ -96,6 +99,7 @@ class SearchControls(Fragment):
     actions: tuple[tuple[str, str], ...]
     ended: bool
     failed: bool
+    more: int | None
 
 
 @dataclass(frozen=True)
@@ -270,7 +274,13 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     said = provenance(view.device)
     return (
         _status(search, view, counts, next(iter(best), None), progress, missing_workers, activity),
-        SearchControls(search.id, actions_in(search.state), search.state in ENDED, search.state is SearchState.FAILED),
+        SearchControls(
+            search=search.id,
+            actions=actions_in(search.state),
+            ended=search.state in ENDED,
+            failed=search.state is SearchState.FAILED,
+            more=2 * search.evaluations if search.state is SearchState.DONE else None,
+        ),
         UseIt(search, view.device, said, next(iter(best), None), search.state in ENDED),
         MapPart(
             search=search.id,

@@ -83,3 +83,13 @@ async def test_a_search_is_labelled_started_again_and_deleted(pages: httpx.Async
         await pages.post(f"/searches/{id}/stop")
     assert (await pages.post(f"/searches/{twin}/delete")).headers["location"] == "/"
     read(await pages.get(f"/searches/{twin}"), 404)
+
+
+async def test_a_done_search_goes_on_with_more_evaluations(
+    pages: httpx.AsyncClient, service: Service, filled: Filled
+) -> None:
+    path = f"/searches/{filled.search.id}"
+    assert (await pages.post(f"{path}/extend", data={"evaluations": "1"})).status_code == 409
+    assert (await pages.post(f"{path}/extend", data={"evaluations": "500"})).headers["location"] == path
+    found = await service.coordinator.store.searches.get(filled.search.id)
+    assert found.evaluations == 500 and found.state is not SearchState.DONE
