@@ -85,11 +85,14 @@ async def test_a_search_is_labelled_started_again_and_deleted(pages: httpx.Async
     read(await pages.get(f"/searches/{twin}"), 404)
 
 
-async def test_a_done_search_goes_on_with_more_evaluations(
-    pages: httpx.AsyncClient, service: Service, filled: Filled
-) -> None:
-    path = f"/searches/{filled.search.id}"
-    assert (await pages.post(f"{path}/extend", data={"evaluations": "1"})).status_code == 409
-    assert (await pages.post(f"{path}/extend", data={"evaluations": "500"})).headers["location"] == path
-    found = await service.coordinator.store.searches.get(filled.search.id)
-    assert found.evaluations == 500 and found.state is not SearchState.DONE
+async def test_a_done_search_goes_on_with_more_evaluations(pages: httpx.AsyncClient, service: Service) -> None:
+    store = service.coordinator.store
+    search = await service.coordinator.submit(SearchRequest(operator="rmsnorm", evaluations=7))
+    await store.searches.set_state(search.id, SearchState.DONE)
+    path = f"/searches/{search.id}"
+    for limit, status in (("0", 422), ("many", 422), ("14", 303)):
+        assert (await pages.post(f"{path}/extend", data={"evaluations": limit})).status_code == status
+    found = await store.searches.get(search.id)
+    assert found.evaluations == 14 and found.state is not SearchState.DONE
+    await pages.post(f"{path}/stop")
+    assert (await pages.post(f"{path}/extend", data={"evaluations": "20"})).status_code == 409
