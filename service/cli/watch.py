@@ -49,7 +49,7 @@ Problem = Annotated[
 ]
 Devices = Annotated[
     list[str] | None,
-    typer.Option("--device", help="Device: cuda, a class such as h200, model:<target>, recorded:<class>; may repeat."),
+    typer.Option("--device", help="Device: cuda, auto (cuda if it is here), a class such as h200, model:<target>, recorded:<class>; may repeat."),
 ]
 Evaluations = Annotated[
     int | None, typer.Option(help=f"Maximum number of evaluations; {EVALUATIONS} by default.", show_default=False)
@@ -349,6 +349,7 @@ def _show(progress: Progress, archive: Archive, kernel: Path | None) -> None:
     out.print(f"[bold]All figures are {in_words(archive.device, archive.relative_to)}.[/]")
     if kernel:
         out.print(f"The best kernel is in {kernel}")
+        out.print(f"Next: reef export {progress.search} --out my_kernels, or reef serve for the dashboard", highlight=False)
 
 
 async def write_kernel(reef: AsyncReef, elite: Elite, search: str, folder: Path) -> Path:

@@ -28,7 +28,11 @@ DEVICES = "devices"
 """Field of a request that names devices."""
 NO_CARD = "no NVIDIA card on this machine, or no driver (nvidia-smi)"
 CLASSLESS = "measuring takes a whole card of compute capability 8.0 or more that its driver knows by name"
-WITHOUT_CARD = "--device model:sm_90"
+MODEL = "model:sm_90"
+"""Device that needs no card."""
+WITHOUT_CARD = f"--device {MODEL}"
+AUTO = "auto"
+"""Name for `cuda` where that can be measured on, and for `MODEL` elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,11 @@ def choose_devices(
 
 
 def _chosen(name: str, cards: Sequence[LocalCard], served: Collection[str], *, closed: bool) -> Device:
+    if name == AUTO:
+        try:
+            return _chosen("cuda", cards, served, closed=closed)
+        except InvalidInput:
+            return Device.parse(MODEL)
     if not names_card(name):
         device = read_device(name, DEVICES)
         here = {card.device for card in cards}

@@ -115,3 +115,10 @@ def test_a_service_without_cards_says_so() -> None:
         class_served("cuda", ("model:sm_90", "recorded:h200"), "devices")
     with pytest.raises(InvalidInput, match="did you mean rtx4090"):
         choose_devices(["rtx409"], cards=TWO, served=(), closed=True)
+
+
+def test_auto_is_the_card_of_this_machine_or_a_model() -> None:
+    assert choose_devices(["auto"], cards=TWO, served=(), closed=True) == [L40S]
+    assert choose_devices(["auto"], cards=(), served=("h200",), closed=False) == [H200]
+    for cards in ((), OLD):
+        assert choose_devices(["auto"], cards=cards, served=(), closed=True) == [Device.parse("model:sm_90")]
