@@ -2,6 +2,7 @@
 
 ArchiveError
 ├── RecordNotFound       the record does not exist
+├── AmbiguousId          a short id fits several records
 ├── RecordConflict       the state of the record does not allow the change
 ├── Unstorable           the database can hold no such value
 ├── UnreadableDump       the file is not a dump of an archive
@@ -15,6 +16,10 @@ class ArchiveError(Exception):
 
 class RecordNotFound(ArchiveError):
     """The archive holds no such record."""
+
+
+class AmbiguousId(ArchiveError):
+    """A short id fits several records."""
 
 
 class RecordConflict(ArchiveError):

@@ -164,7 +164,7 @@ class AsyncReef:
         return await self._steer(search, "stop")
 
     async def update(self, search: str, **changes: Unpack[SearchChanges]) -> models.Search:
-        """Change the limits or the priority (1 to 9) of a search that is open or done; the labels of any."""
+        """Change evaluations, priority (1 to 9) or stop rules of an open or done search, or the labels of any."""
         return await self.wire.act(models.Search, "PATCH", at("/searches/{}", search), dict(changes))
 
     async def delete(self, search: str) -> None:

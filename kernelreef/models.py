@@ -76,7 +76,8 @@ class Search(Resource):
     """A search. `operator` is the operator's name, `operator_digest` the exact one that was submitted.
 
     `evaluations` is the maximum number of evaluations. `name`, `tags` and `notes` are for people. `owner` is the id of
-    the token that submitted it; empty for the machine's own user.
+    the token that submitted it; empty for the machine's own user. Only lists show `evaluated`, the number of
+    evaluations so far, and `best`, the largest objective per device with an elite.
     """
 
     former: ClassVar[Mapping[str, str]] = {"evaluations": "budget", "selection": "choosing"}
@@ -103,6 +104,8 @@ class Search(Resource):
     tags: tuple[str, ...] = ()
     notes: str = ""
     owner: str = ""
+    evaluated: int | None = None
+    best: Mapping[str, float] | None = None
 
 
 class Speedup(Resource):

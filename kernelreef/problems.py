@@ -61,7 +61,9 @@ def raised(answer: httpx.Response) -> ServiceError:
         return RateLimited(problem.detail, retry_after_s(answer))
     unnamed = ServiceError if answer.status_code >= 500 else RequestRefused
     fields = [error.field.partition(".")[2] or error.field for error in problem.errors]
-    error = KINDS.get(answer.status_code, unnamed)(problem.detail, fields[0] if fields else None)
+    # The document's own detail repeats the first field.
+    detail = problem.errors[0].detail if problem.errors else problem.detail
+    error = KINDS.get(answer.status_code, unnamed)(detail, fields[0] if fields else None)
     for further in problem.errors[1:]:
         error.add_note(f"{further.field}: {further.detail}")
     return error

@@ -15,6 +15,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from kernelreef.errors import InvalidInput, NotFound, RateLimited, ServiceError, Unavailable
 from kernelreef.problems import ServiceUnreachable, raised
+from kernelreef.validation import invalid
 
 Kind = TypeVar("Kind")
 
@@ -61,7 +62,12 @@ class RestTransport:
             timeout_s: Timeout of one answer, seconds.
             attempts: Maximum number of attempts before the last failure is raised.
             transport: Transport in place of the network.
+
+        Raises:
+            InvalidInput: If the address has no scheme.
         """
+        if not url.startswith(("http://", "https://")):
+            raise InvalidInput(f"'{url}' must begin with http:// or https://, such as http://127.0.0.1:8700", "url")
         headers = {"User-Agent": "kernelreef"} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._http = httpx.AsyncClient(
             base_url=f"{url.rstrip('/')}{PREFIX}",
@@ -146,7 +152,7 @@ class RestTransport:
                     raise raised(answer)
                 yield answer
         except httpx.TransportError as error:
-            raise ServiceUnreachable(_described(self._http.base_url.host, error)) from error
+            raise ServiceUnreachable(_described(self._http.base_url, error)) from error
 
     async def _send(
         self, method: str, path: str, *, query: Mapping[str, object] | None = None, body: object = None
@@ -174,7 +180,7 @@ class RestTransport:
         try:
             answer = await self._http.request(method, path, headers=headers, params=_parameters(query), json=body)
         except httpx.TransportError as error:
-            raise ServiceUnreachable(_described(self._http.base_url.host, error)) from error
+            raise ServiceUnreachable(_described(self._http.base_url, error)) from error
         if answer.status_code >= 300:
             raise raised(answer)
         return answer
@@ -213,10 +219,10 @@ def _parsed(kind: type[Kind], answer: httpx.Response) -> Kind:
     try:
         return TypeAdapter(kind).validate_json(answer.content)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(step) for step in first["loc"])
+        problem = invalid(error, kind)
+        place = f"{problem.field}: " if problem.field else ""
         raise ServiceError(
-            f"{answer.request.url.path} sent an answer that this client cannot read: {place}: {first['msg']}"
+            f"{answer.request.url.path} sent an answer that this client cannot read: {place}{problem.detail}"
         ) from error
 
 
@@ -226,8 +232,8 @@ def _name(answer: httpx.Response) -> str:
     return said[1].lstrip(".") if said else "download"
 
 
-def _described(host: str, error: httpx.TransportError) -> str:
-    return f"{host} does not answer: {str(error) or type(error).__name__}"
+def _described(address: httpx.URL, error: httpx.TransportError) -> str:
+    return f"{address.netloc.decode()} does not answer: {str(error) or type(error).__name__}"
 
 
 def _again(error: Exception) -> bool | float:

@@ -1,6 +1,7 @@
 """The ASGI app: REST and pages over one coordinator. Wiring only."""
 
 import contextlib
+import errno
 import gc
 import signal
 import socket
@@ -170,8 +171,8 @@ async def serve(
                 signal.signal(number, lambda *_: None)
             settle_memory()
             url = address_of(listening, host, tls=settings.tls_certificate is not None)
-            marks = await app.state.coordinator.store.search_leases.marks()
-            ready(url, sum(mark.state in ACTIVE for mark in marks))
+            open_searches = await app.state.coordinator.store.search_leases.fingerprints()
+            ready(url, sum(each.state in ACTIVE for each in open_searches))
             # A certificate is for other names than this machine's own, so commands here could not verify it.
             found = contextlib.nullcontext() if settings.tls_certificate else discoverable(settings.data_dir, url)
             with found:
@@ -211,7 +212,10 @@ def listen(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.create_server(address[:2], family=family)
     except OSError as error:
-        raise InvalidInput(f"cannot listen on {host}, port {port}: {error.strerror}", "host") from error
+        if error.errno == errno.EADDRINUSE:
+            raise InvalidInput(f"{host}:{port} is taken; choose another port, or 0 for any", "port") from error
+        detail = f"cannot listen on {host}, port {port}: {error.strerror}; name an address of this machine"
+        raise InvalidInput(detail, "host") from error
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 

@@ -17,6 +17,7 @@ from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
 from archive.errors import RecordConflict, RecordNotFound
 from archive.records import NewSearch, SearchRecord, SearchState
 from archive.store import Store
+from kernelreef.validation import nearest
 from service.embedded import EmbeddedServer
 from service.emitters import EMITTERS
 from service.emitters.llm.strategies import STRATEGIES
@@ -274,9 +275,8 @@ class Coordinator:
         try:
             return await find_operator(self.store, self._catalogue, request.operator)
         except NotFound as error:
-            raise InvalidInput(
-                f"'{request.operator}' was not submitted, and is not one of: {', '.join(self._catalogue)}", "operator"
-            ) from error
+            hint = nearest(request.operator, self._catalogue) or f"; known: {', '.join(self._catalogue)}"
+            raise InvalidInput(f"there is no operator '{request.operator}'{hint}", "operator") from error
 
     async def _go_on(self) -> None:
         """Prepare to continue open searches.
@@ -322,14 +322,17 @@ def _embedded(settings: Settings) -> EmbeddedServer:
 
 def _require_seed(operator: Operator) -> Operator:
     if not operator.seeds:
-        reason = f"'{operator.name}' has no seed kernel to start from; try `reef operators seed` to write one"
+        reason = (
+            f"'{operator.name}' has no seed kernel to start from; write one with `reef operators seed SPEC > seed.py` "
+            'and add seeds = ["seed.py"] to the spec'
+        )
         raise InvalidInput(reason, "operator.seeds")
     return operator
 
 
 def _known(name: str, table: Collection[str], field: str) -> None:
     if name not in table:
-        raise InvalidInput(f"'{name}' is not one of: {', '.join(table)}", field)
+        raise InvalidInput(f"'{name}' is not one of: {', '.join(table)}{nearest(name, table)}", field)
 
 
 def _terms(llm_gateway: LlmGateway, request: SearchRequest) -> dict[str, Any] | None:

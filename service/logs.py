@@ -2,6 +2,8 @@
 
 import logging
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -13,11 +15,31 @@ CHATTY = ("alembic", "httpx")
 """Libraries that log debug details at `info`."""
 TELLTALE = ("aiosqlite",)
 """Libraries that log every value at `debug`; a value may be a user's source."""
+LOG_FILE = "reef.log"
+"""Name of the log file of commands in the data folder."""
 
 
-def configure(settings: Settings) -> None:
-    """Configure logging. Tracebacks never show the values of variables, which may be secrets."""
-    level = getattr(logging, settings.log_level.upper())
+class CommandLog(logging.FileHandler):
+    """Log file of commands that run no service; nothing is written if the folder does not exist or is read-only."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / LOG_FILE, encoding="utf-8", delay=True)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line; a command must not fail because of its log."""
+        with suppress(OSError):
+            super().emit(record)
+
+
+def configure(settings: Settings, *, quiet: bool = False) -> None:
+    """Configure logging. Tracebacks never show the values of variables, which may be secrets.
+
+    Args:
+        settings: Settings from the environment.
+        quiet: True to log warnings and errors into a file of the data folder, unless a log level is set.
+    """
+    quiet = quiet and "log_level" not in settings.model_fields_set
+    level = logging.WARNING if quiet else getattr(logging, settings.log_level.upper())
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -30,9 +52,14 @@ def configure(settings: Settings) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = CommandLog(settings.data_dir) if quiet else logging.StreamHandler(sys.stderr)
     formatter = structlog.stdlib.ProcessorFormatter
-    last: list[Any] = [formatter.remove_processors_meta, *_renderers(settings.log_json), _mask]
+    colours = not quiet and sys.stderr.isatty()
+    last: list[Any] = [
+        formatter.remove_processors_meta,
+        *_renderers(settings.log_json, colours=colours),
+        _mask,
+    ]
     handler.setFormatter(formatter(foreign_pre_chain=shared, processors=last))
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for name in CHATTY:
@@ -45,8 +72,8 @@ def _mask(logger: object, method: str, line: str) -> str:
     return redact(line)
 
 
-def _renderers(as_json: bool) -> list[Any]:
+def _renderers(as_json: bool, *, colours: bool) -> list[Any]:
     if as_json:
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     plain = structlog.dev.plain_traceback
-    return [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
+    return [structlog.dev.ConsoleRenderer(colors=colours, exception_formatter=plain)]

@@ -194,7 +194,7 @@ class PinRequest(BaseModel):
     Attributes:
         device: Device whose archive is meant; None for the search's first.
         cell: Number of a cell, whose elite is preferred as a parent.
-        candidate: Id of a candidate, which is preferred as long as it holds a cell.
+        candidate: Id of a candidate, whole or short, which is preferred as long as it holds a cell.
     """
 
     model_config = ConfigDict(
@@ -207,7 +207,7 @@ class PinRequest(BaseModel):
 
     device: Name | None = None
     cell: int | None = Field(default=None, ge=0, lt=2**31)
-    candidate: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")] | None = None
+    candidate: Annotated[str, StringConstraints(pattern=r"^[0-9a-f-]{6,36}$")] | None = None
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:

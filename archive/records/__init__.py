@@ -65,6 +65,7 @@ from archive.records.views import (
     MapCell,
     Milestone,
     Relative,
+    SearchResult,
     SearchVersion,
 )
 from kernelreef.states import CandidateState, SearchState
@@ -130,6 +131,7 @@ __all__ = [
     "SearchFingerprint",
     "SearchLease",
     "SearchRecord",
+    "SearchResult",
     "SearchState",
     "SearchVersion",
     "SelectableElite",

@@ -58,6 +58,14 @@ class Relative:
 
 
 @dataclass(frozen=True)
+class SearchResult:
+    """Result of a search so far: its evaluations, and the largest objective per device with an elite."""
+
+    evaluated: int
+    best: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class CandidateRow:
     """A candidate as a list shows it: everything but its source."""
 

@@ -21,6 +21,7 @@ from archive.store.engine import Database
 from archive.store.exchanges import ExchangeStore
 from archive.store.hints import HintStore
 from archive.store.idempotency import IdempotencyStore
+from archive.store.ids import IdStore
 from archive.store.lineage import LineageStore
 from archive.store.listings import ListingStore
 from archive.store.llm_budgets import BudgetStore
@@ -46,6 +47,7 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.ids = IdStore(database)
         self.operators = OperatorStore(database)
         self.searches = SearchStore(database)
         self.candidates = CandidateStore(database)

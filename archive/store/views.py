@@ -15,6 +15,7 @@ from archive.records import (
     MapCell,
     Milestone,
     Relative,
+    SearchResult,
     SearchVersion,
 )
 from archive.store.elites import select_held
@@ -23,6 +24,7 @@ from archive.tables import (
     UNFINISHED,
     candidate_parents,
     candidates,
+    counters,
     elites,
     milestones,
     placements,
@@ -108,6 +110,22 @@ class ViewStore:
             statement = statement.where(milestones.c.evaluations % spacing == 0)
         async with self._database.read() as connection:
             return [Milestone(*row) for row in await connection.execute(statement)]
+
+    async def results(self, ids: Collection[str]) -> dict[str, SearchResult]:
+        """Return the results of searches, by id; unknown searches are left out."""
+        evaluated = select(counters.c.search, counters.c.evaluated).where(counters.c.search.in_(ids))
+        present = and_(searches.c.id == elites.c.search, searches.c.axes_version == elites.c.axes_version)
+        best = (
+            select(elites.c.search, elites.c.device, func.max(elites.c.objective))
+            .join(searches, present)
+            .where(elites.c.search.in_(ids))
+            .group_by(elites.c.search, elites.c.device)
+        )
+        async with self._database.read() as connection:
+            found = {search: SearchResult(count, {}) for search, count in await connection.execute(evaluated)}
+            for search, device, objective in await connection.execute(best):
+                found[search] = SearchResult(found[search].evaluated, {**found[search].best, device: objective})
+        return found
 
     async def versions(self, ids: Collection[str]) -> dict[str, SearchVersion]:
         """Return a version per search that changes with everything shown of it; unknown searches are left out.

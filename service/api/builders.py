@@ -38,8 +38,8 @@ def axis_of(axis: records.AxisRecord) -> models.Axis:
     )
 
 
-def search_of(search: records.SearchRecord) -> models.Search:
-    """Build a search without its reference graphs, which no client needs."""
+def search_of(search: records.SearchRecord, result: records.SearchResult | None = None) -> models.Search:
+    """Build a search without its reference graphs, which no client needs; in a list with its result so far."""
     return models.Search(
         id=search.id,
         operator=search.operator_name,
@@ -63,6 +63,8 @@ def search_of(search: records.SearchRecord) -> models.Search:
         tags=search.tags,
         notes=search.notes,
         owner=search.owner,
+        evaluated=result.evaluated if result else None,
+        best=result.best if result else None,
     )
 
 

@@ -4,7 +4,7 @@ from fastapi import APIRouter, status
 
 from kernelreef import models
 from service.api import builders
-from service.api.dependencies import Caller, Id, Named, NewId, Running, needs
+from service.api.dependencies import Caller, Named, NewId, Running, WholeId, needs
 from service.api.paging import Cursor, Limit, Page, whole
 from service.api.problems import PROBLEMS
 from service.requests import HintRequest, PinRequest, SearchChange
@@ -16,7 +16,7 @@ router = APIRouter(prefix="/searches/{id}", tags=["steering"], responses=PROBLEM
 
 @router.patch("", dependencies=[needs(Scope.STEER)])
 async def change(body: SearchChange, search: Named, running: Running) -> models.Search:
-    """Change the limits or the priority of a search that is open or done; name, tags and notes of any search."""
+    """Change evaluations, priority or stop rules of an open or done search; name, tags and notes of any search."""
     return builders.search_of(await changes.change(running.store, running.events, search, body))
 
 
@@ -33,7 +33,7 @@ async def pin(body: PinRequest, search: Named, running: Running, caller: Caller)
 
 
 @router.delete("/pins/{pin}", status_code=status.HTTP_204_NO_CONTENT, dependencies=[needs(Scope.STEER)])
-async def unpin(search: Named, pin: Id, running: Running) -> None:
+async def unpin(search: Named, pin: WholeId, running: Running) -> None:
     """Remove a pin."""
     await running.store.pins.remove(search.id, pin)
 
@@ -53,6 +53,6 @@ async def hint(body: HintRequest, search: Named, running: Running, caller: Calle
 
 
 @router.delete("/hints/{hint}", status_code=status.HTTP_204_NO_CONTENT, dependencies=[needs(Scope.STEER)])
-async def forget(search: Named, hint: Id, running: Running) -> None:
+async def forget(search: Named, hint: WholeId, running: Running) -> None:
     """Remove a hint."""
     await running.store.hints.remove(search.id, hint)

@@ -1,7 +1,8 @@
 """Dependencies of routes: the coordinator, the caller, validated ids, known parameters and required scopes."""
 
 import difflib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,13 +12,26 @@ from fastapi.exceptions import RequestValidationError
 from uuid6 import uuid7
 
 from archive.records import SearchRecord
+from archive.store.ids import ID_LENGTH, Kind
+from kernelreef.short_ids import SHORT_LENGTH
 from service.api.paging import ID
 from service.coordinator import Coordinator
-from service.errors import Forbidden, Unauthenticated
+from service.errors import Forbidden, NotFound, Unauthenticated
 from service.security.identity import Identity
 from service.security.scopes import Scope
 
-Id = Annotated[str, Path(pattern=f"^{ID.pattern}$", description="A UUIDv7.")]
+GivenId = Annotated[str, Path(max_length=64, description="Id, a UUIDv7; or its last 6 characters or more.")]
+WholeId = Annotated[str, Path(pattern=f"^{ID.pattern}$", description="A UUIDv7.")]
+SHORT = rf"^[0-9a-f-]{{{SHORT_LENGTH},{ID_LENGTH}}}$"
+"""Pattern of a short id: the end of a UUID, as pages and tables show it."""
+KINDS: Mapping[str, Kind] = {
+    "searches": "search",
+    "candidates": "candidate",
+    "prompts": "prompt",
+    "tokens": "token",
+    "workers": "worker",
+}
+"""Kind of the resource that an id names, by the part of the path before it."""
 
 
 async def coordinator_of(request: Request) -> Coordinator:
@@ -27,6 +41,35 @@ async def coordinator_of(request: Request) -> Coordinator:
 
 
 Running = Annotated[Coordinator, Depends(coordinator_of)]
+
+
+async def id_of(id: GivenId, running: Running, request: Request) -> str:
+    """Return the whole id of the resource that a path names.
+
+    Raises:
+        NotFound: If it is no id, whole or short.
+        RecordNotFound: If a short id fits no resource.
+        AmbiguousId: If it fits several.
+    """
+    steps = request.scope["path"].split("/")
+    kind = KINDS[steps[steps.index(id) - 1]]
+    return await whole_id(running, kind, id)
+
+
+async def whole_id(running: Coordinator, kind: Kind, given: str) -> str:
+    """Return the whole id of a resource that a request names.
+
+    Raises:
+        NotFound: If it is no id, whole or short.
+        RecordNotFound: If a short id fits no resource.
+        AmbiguousId: If it fits several.
+    """
+    if not (ID.fullmatch(given) if len(given) >= ID_LENGTH else re.fullmatch(SHORT, given)):
+        raise NotFound(f"there is no {kind} '{given}'; give its id, or the last {SHORT_LENGTH} characters of it")
+    return await running.store.ids.whole(kind, given)
+
+
+Id = Annotated[str, Depends(id_of)]
 
 
 async def search_of(id: Id, running: Running) -> SearchRecord:
@@ -97,7 +140,10 @@ async def require_known_parameters(request: Request) -> None:
     known = sorted(_query_parameters(request.scope["route"].dependant))
     unknown = [name for name in dict.fromkeys(request.query_params) if name not in known]
     if unknown:
-        raise RequestValidationError([{"loc": ("query", name), "msg": _unknown(name, known)} for name in unknown])
+        told = ((name, _unknown(name, known)) for name in unknown)
+        raise RequestValidationError(
+            [{"type": "unknown_parameter", "loc": ("query", name), "msg": said} for name, said in told]
+        )
 
 
 def _query_parameters(dependant: Dependant) -> Iterator[str]:

@@ -9,10 +9,12 @@ import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
+from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from archive import errors as archive_errors
+from kernelreef.validation import FieldFault, faults, most_telling_first
 from service.errors import (
     Conflict,
     Forbidden,
@@ -40,6 +42,7 @@ TITLES |= {
 }
 ARCHIVE_STATUS: Mapping[type[archive_errors.ArchiveError], int] = {
     archive_errors.RecordNotFound: 404,
+    archive_errors.AmbiguousId: 409,
     archive_errors.RecordConflict: 409,
     archive_errors.Unstorable: 422,
     archive_errors.UnreadableDump: 422,
@@ -89,14 +92,6 @@ def problem(
     return Response(text, status, headers, media_type="application/problem+json")
 
 
-def field_path(location: Sequence[int | str]) -> str:
-    """Format the path of a value in a request: `("body", "devices", 0)` is `body.devices[0]`."""
-    path = ""
-    for step in location:
-        path += f"[{step}]" if isinstance(step, int) else f".{step}"
-    return path.removeprefix(".")
-
-
 def install(app: FastAPI) -> None:
     """Make every error of an app a problem document."""
     app.add_exception_handler(RequestValidationError, _on_validation)
@@ -109,11 +104,22 @@ def install(app: FastAPI) -> None:
 
 def _on_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    found = [FieldProblem(field=field_path(each["loc"]), detail=each["msg"]) for each in error.errors()]
+    body = getattr(request.scope.get("route"), "body_field", None)
+    expected = body.field_info.annotation if body is not None else None
+    found = [_field_problem(each, expected) for each in most_telling_first(error.errors())]
     if any(each.field.startswith("path.") for each in found):
         return problem(404, f"there is no resource at {request.scope['path']}")
     first = f"{found[0].field}: {found[0].detail}"
     return problem(422, first if len(found) == 1 else f"{first} (and {len(found) - 1} more)", found)
+
+
+def _field_problem(error: ErrorDetails, body: object) -> FieldProblem:
+    """Describe one error of a request, whose location begins with `body`, `query` or `path`."""
+    place, *way = error["loc"]
+    # The rest of the location of a syntax error is an offset.
+    located = ErrorDetails(**{**error, "loc": () if error["type"] == "json_invalid" else tuple(way)})
+    fault = faults([located], body if place == "body" else None)[0]
+    return FieldProblem(field=FieldFault((place, *fault.steps), "").path, detail=fault.problem)
 
 
 def _on_http(request: Request, error: Exception) -> Response:

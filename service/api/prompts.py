@@ -5,8 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from archive.records import ExchangeState, LlmReply
-from service.api.dependencies import Caller, Id, Named, Running, needs
-from service.api.paging import ID, Cursor, Limit, Page, decode_id, page, whole
+from service.api.dependencies import SHORT, Caller, Id, Named, Running, needs, whole_id
+from service.api.paging import Cursor, Limit, Page, decode_id, page, whole
 from service.api.problems import PROBLEMS
 from service.llm.configuration import NAME
 from service.llm_gateway import schemas
@@ -23,13 +23,18 @@ BackendName = Annotated[str, Path(pattern=f"^{NAME.pattern}$")]
 async def find(
     running: Running,
     state: Annotated[ExchangeState | None, Query(description="Only prompts in this state.")] = None,
-    search: Annotated[str | None, Query(pattern=f"^{ID.pattern}$", description="Only prompts of this search.")] = None,
+    search: Annotated[str | None, Query(pattern=SHORT, description="Only prompts of this search.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[schemas.PromptSummary]:
     """List prompts, newest first; waiting or claimed ones oldest first."""
+    of = search and await whole_id(running, "search", search)
     found = await running.store.exchanges.list(
-        search=search, state=state, limit=limit + 1, beyond=decode_id(cursor), oldest_first=state in QUEUED
+        search=of,
+        state=state,
+        limit=limit + 1,
+        beyond=decode_id(cursor),
+        oldest_first=state in QUEUED,
     )
     return page(found, limit, lambda exchange: (exchange.id,), schemas.PromptSummary.model_validate)
 

@@ -65,7 +65,8 @@ async def find(
     """List searches, newest first unless `sort` says otherwise."""
     after = decode_sorted(cursor, sort, records.SEARCH_SORTS[sort.removeprefix("-")])
     found = await running.store.listings.searches(where, sort=sort, after=after, limit=limit)
-    return listed(found, sort, builders.search_of)
+    results = await running.store.views.results([search.id for search in found.items])
+    return listed(found, sort, lambda each: builders.search_of(each, results.get(each.id)))
 
 
 @router.get("/{id}", name=SHOW, dependencies=[needs(Scope.READ)])

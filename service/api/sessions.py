@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response, status
 from fastapi.responses import JSONResponse, RedirectResponse
 from pydantic import ValidationError
 
+from kernelreef.validation import invalid
 from service.api.access_schemas import LoginRequest, OpenSession
 from service.api.auth import LOGIN
 from service.api.csrf import FORM, MOST_FIELDS
@@ -80,7 +81,10 @@ def _token_in(body: bytes) -> str:
     try:
         return LoginRequest.model_validate_json(body).token
     except ValidationError as error:
-        raise InvalidInput(f'send {{"token": "reef_…"}}: {error.errors()[0]["msg"]}', "token") from error
+        problem = invalid(error, LoginRequest, secret=True)
+        raise InvalidInput(
+            f'send {{"token": "reef_…"}}: {problem.field or "the body"} {problem.detail}', "token"
+        ) from None
 
 
 def _fields(body: bytes) -> dict[str, str]:

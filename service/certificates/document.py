@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
+from kernelreef.validation import invalid
 from service.errors import InvalidInput
 from workers.protocol import Bundle, Device, Operator, Provenance, Ratio, Readings, Report, Shape, Trust
 from workers.protocol.base import Constant, WireModel
@@ -148,11 +149,10 @@ def read(text: bytes) -> LoadedCertificate:
         document = json.loads(text)
         certificate = Certificate.model_validate_json(json.dumps(document))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(step) for step in first["loc"])
-        raise InvalidInput(
-            f"this is not a certificate of the format {FORMAT}: {where}: {first['msg']}", "CERTIFICATE"
-        ) from error
+        problem = invalid(error, Certificate)
+        where = f"{problem.field}: " if problem.field else ""
+        detail = f"this is not a certificate of the format {FORMAT}: {where}{problem.detail}"
+        raise InvalidInput(detail, "CERTIFICATE") from error
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"this is not a JSON document: {error}", "CERTIFICATE") from error
     return LoadedCertificate(certificate=certificate, digest=digest_of(document))

@@ -9,20 +9,27 @@ import typer
 from pydantic import ValidationError
 
 from archive.errors import ArchiveError
+from kernelreef.validation import invalid
 from service.cli.console import complain, out
 from service.cli.lazy import CommandLocation, group_of
-from service.errors import ServiceError
+from service.cli.usage import CLICK_ERROR, complain_of_usage, option_of
+from service.errors import ServiceError, Unauthenticated
 from service.logs import configure
 from service.settings import Settings
 
 OUR_FAILURE = 1
 BAD_INPUT = 2
+TOKEN = "--token"
+"""Option that answers a refusal to an unknown caller."""
+SERVERS = ("serve", "worker")
+"""Commands whose log goes to standard error; the others keep it for results and one line per error."""
 
 COMMANDS = {
     "search": CommandLocation("service.cli.search", "search", "Search for a faster kernel for SPEC."),
     "submit": CommandLocation(
         "service.cli.watch", "submit", "Start a search for SPEC and leave it to the coordinator."
     ),
+    "searches": CommandLocation("service.cli.searches", "searches", "List the searches."),
     "watch": CommandLocation("service.cli.watch", "watch", "Follow a search until it ends."),
     "pause": CommandLocation("service.cli.control", "pause", "Pause a search; jobs in flight still count."),
     "resume": CommandLocation("service.cli.control", "resume", "Resume a paused search."),
@@ -94,17 +101,25 @@ def reef(
 def main() -> None:
     """Run the command line; an error becomes one line and an exit code, never a traceback."""
     try:
-        configure(Settings())
-        app()
+        settings = Settings()
+        configure(settings, quiet=sys.argv[1:2] != [] and sys.argv[1] not in SERVERS)
+        sys.exit(app(standalone_mode=False) or 0)
+    except CLICK_ERROR as error:
+        complain_of_usage(error)
+        sys.exit(BAD_INPUT)
     except ValidationError as error:
-        first = error.errors()[0]
-        complain(first["msg"], f"REEF_{first['loc'][0]}".upper())
+        problem = invalid(error, Settings, secret=True)
+        complain(problem.detail, f"REEF_{problem.field}".upper())
         sys.exit(BAD_INPUT)
     except ServiceError as error:
-        complain(error.detail, error.field)
+        field = TOKEN if isinstance(error, Unauthenticated) else option_of(error.field)
+        complain(error.detail.removeprefix(f"{error.field}: "), field)
         sys.exit(BAD_INPUT if error.status < 500 else OUR_FAILURE)
     except (ArchiveError, queue_unavailable()) as error:
         complain(str(error))
+        sys.exit(OUR_FAILURE)
+    except OSError as error:
+        complain(error.strerror or str(error), error.filename)
         sys.exit(OUR_FAILURE)
 
 

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
-from rich.table import Table
 
 from archive.descriptors import DESCRIPTORS
+from archive.errors import AmbiguousId
 from archive.errors import RecordConflict as ArchiveConflict
 from archive.errors import RecordNotFound as Gone
 from archive.records import NewAuditRecord
 from archive.store import RebinningResult, Store
 from service.cli.connection import AsJson
-from service.cli.console import emit_json, err, out
+from service.cli.console import FoldedTable, emit_json, err, out
 from service.errors import InvalidInput
 from service.open_archive import open_archive
 from service.settings import Settings
@@ -107,10 +107,10 @@ async def _with_store(use: Callable[[Store], Awaitable[T]]) -> T:
 async def _rebinned(store: Store, search: str, names: Sequence[str]) -> RebinningResult:
     """Re-bin by the descriptors' present edges; a search that cannot be re-binned is an input error."""
     try:
-        known = await store.searches.get(search)
+        known = await store.searches.get(await store.ids.whole("search", search))
         axes = [DESCRIPTORS[name].axis for name in names or [axis.descriptor for axis in known.axes]]
-        return await store.rebinning.rebin(search, axes)
-    except (Gone, ArchiveConflict) as error:
+        return await store.rebinning.rebin(known.id, axes)
+    except (Gone, AmbiguousId, ArchiveConflict) as error:
         raise InvalidInput(str(error), "SEARCH") from error
 
 
@@ -126,7 +126,7 @@ def _count(rows: Mapping[str, int], done: str, *, as_json: bool) -> None:
     if as_json:
         emit_json(dict(rows))
         return
-    table = Table("table", f"rows {done}")
+    table = FoldedTable("table", f"rows {done}")
     for name, count in rows.items():
         table.add_row(name, str(count))
     out.print(table)

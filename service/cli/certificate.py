@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from service.certificates.comparison import StepOutcome, Verification, VerificationStep
 from service.certificates.document import MAX_BYTES, Certificate, LoadedCertificate, read
 from service.certificates.verifier import Verifier
 from service.cli.connection import AsJson, Token, Url, reach
-from service.cli.console import emit_json, out, plain
+from service.cli.console import FoldedTable, emit_json, out, plain
 from service.errors import InvalidInput
 from service.evaluation.executor_client import COMMAND
 from service.fleet.devices import find_card
@@ -104,7 +103,7 @@ def _print(found: LoadedCertificate, done: Verification) -> None:
         if step.reason:
             out.print(Text("  ") + plain(step.reason), highlight=False)
         if step.figures:
-            table = Table("", "certificate", "here", box=None, pad_edge=False)
+            table = FoldedTable("", "certificate", "here", box=None, pad_edge=False)
             for each in step.figures:
                 table.add_row(Text("  ") + plain(each.name), plain(each.then), plain(each.now))
             out.print(table, highlight=False)

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 from kernelreef import AsyncReef
 from kernelreef.asynchronous import SearchChanges
 from kernelreef.models import Search
+from kernelreef.validation import invalid
 from service.cli.connection import AsJson, SearchId, Token, Url, reach
 from service.cli.console import emit_json, out
 from service.cli.watch import rules_of
-from service.errors import InvalidInput
 from service.requests import SearchChange
 
 NO_RULES = "none"
@@ -110,8 +110,7 @@ def changes_of(
     try:
         SearchChange.model_validate(changes)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise InvalidInput(first["msg"], ".".join(str(part) for part in first["loc"]) or None) from error
+        raise invalid(error, SearchChange) from error
     return changes
 
 

@@ -1,11 +1,10 @@
 """`reef descriptors`: the axes that a grid can have."""
 
 import typer
-from rich.table import Table
 
 from archive.descriptors import DESCRIPTORS
 from service.cli.connection import AsJson
-from service.cli.console import emit_json, out
+from service.cli.console import FoldedTable, emit_json, out
 
 descriptors = typer.Typer(help="List the descriptors that span the archive's grid.", no_args_is_help=True)
 
@@ -18,7 +17,7 @@ def find(as_json: AsJson = False) -> None:
             [{"name": name, "meaning": each.meaning, "labels": each.labels} for name, each in DESCRIPTORS.items()]
         )
         return
-    table = Table("axis", "meaning", "bins")
+    table = FoldedTable("axis", "meaning", "bins")
     for name, each in DESCRIPTORS.items():
         table.add_row(name, each.meaning, " | ".join(each.labels))
     out.print(table)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from kernelreef import AsyncReef
@@ -14,7 +13,7 @@ from kernelreef.models import Candidate, Elite, Search
 from kernelreef.packages import Package
 from service.analysis.trajectories import Which
 from service.cli.connection import AsJson, CandidateId, NewestSearch, SearchDevice, Token, Url, reach
-from service.cli.console import emit_json, out, plain
+from service.cli.console import FoldedTable, emit_json, out, plain
 from service.cli.files import begin
 from service.cli.heat_map import elite_table
 from service.cli.watch import find_search, write_kernel
@@ -207,7 +206,7 @@ def package_document(package: Package) -> dict[str, object]:
 
 def print_package(package: Package, path: Path) -> None:
     """Print the candidate per shape, the reasons for omissions, and how to install the package."""
-    table = Table("shape", "candidate", "with gradients", box=None, pad_edge=False)
+    table = FoldedTable("shape", "candidate", "with gradients", box=None, pad_edge=False)
     for shape in {**package.serving, **package.training}:
         kernels = (package.serving.get(shape, "PyTorch"), package.training.get(shape, "PyTorch"))
         table.add_row(Text(shape), *map(Text, kernels))

@@ -1,10 +1,11 @@
 """Tables of an archive for the terminal: a heat map over two axes, and the best elites."""
 
 from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from kernelreef.models import Archive, Axis, Elite
+from kernelreef.short_ids import brief
+from service.cli.console import FoldedTable
 from service.evaluation.figure_labels import in_words
 
 SHADES = ("#2c115f", "#721f81", "#b73779", "#f1605d", "#feb078", "#fcfdbf")
@@ -12,11 +13,9 @@ SHADES = ("#2c115f", "#721f81", "#b73779", "#f1605d", "#feb078", "#fcfdbf")
 
 OLDER = "*"
 """Mark after figures from reports of an older protocol."""
-ID_WIDTH = 12
-"""Minimum width of an id: a third of it, so that five axes fit into 80 columns."""
 
 
-def heat_map(archive: Archive) -> Table:
+def heat_map(archive: Archive) -> FoldedTable:
     """Draw the first two axes; a cell shows the best objective over all other axes, or a dot if it is empty."""
     rows, columns = archive.axes[0], archive.axes[1 if len(archive.axes) > 1 else 0]
     best: dict[tuple[int, int], float] = {}
@@ -25,7 +24,7 @@ def heat_map(archive: Archive) -> Table:
         best[place] = max(best.get(place, 0.0), elite.objective)
     top = max(best.values(), default=1.0)
     bottom = min(best.values(), default=1.0)
-    table = Table(
+    table = FoldedTable(
         title=f"{rows.descriptor} (down) by {columns.descriptor} (across)", title_style="bold", padding=(0, 1)
     )
     table.add_column("", justify="right")
@@ -37,13 +36,13 @@ def heat_map(archive: Archive) -> Table:
     return table
 
 
-def elite_table(archive: Archive, *, limit: int = 12) -> Table:
+def elite_table(archive: Archive, *, limit: int = 12) -> FoldedTable:
     """List the best elites, one per row, with their bins on the search's axes.
 
-    On a narrow terminal, ids and headings wrap; figures and emitters are never cut.
+    On a narrow terminal, headings and bins wrap; figures, emitters and ids never do.
     """
     elites = sorted(archive.elites, key=lambda item: -item.objective)[:limit]
-    table = Table(
+    table = FoldedTable(
         title=f"Elites, best {len(elites)} of {len(archive.elites)}",
         title_style="bold",
         box=SIMPLE_HEAD,
@@ -54,11 +53,11 @@ def elite_table(archive: Archive, *, limit: int = 12) -> Table:
     for heading, texts in whole.items():
         least = max(map(len, [heading, *texts]))
         table.add_column(heading, justify="right" if heading == "speedup" else "left", no_wrap=True, min_width=least)
-    table.add_column("candidate", overflow="fold", min_width=ID_WIDTH)
+    table.add_column("candidate", no_wrap=True)
     for axis in archive.axes:
         table.add_column(Text(axis.descriptor.replace("_", " ")), overflow="fold")
     for elite, speedup in zip(elites, speedups, strict=True):
-        table.add_row(speedup, elite.emitter, elite.candidate, *(_words(elite, axis) for axis in archive.axes))
+        table.add_row(speedup, elite.emitter, brief(elite.candidate), *(_words(elite, axis) for axis in archive.axes))
     table.caption = in_words(archive.device, archive.relative_to)
     if any(elite.outdated for elite in elites):
         table.caption += f"\n{OLDER} judged by an older protocol with different checks"

@@ -17,6 +17,12 @@ from workers.targets import TARGETS
 LONGEST_FILE_BYTES = 2**20
 """Maximum size of a file; problem files take a few kilobytes."""
 
+NO_PROBLEM = (
+    "defines no Model and get_inputs, as a KernelBench file does; other operators are folders with operator.toml: "
+    "docs/reference/operator-spec.md"
+)
+"""Fault of a Python file that is given in place of an operator."""
+
 imports = typer.Typer(help="Import operators (KernelBench).", no_args_is_help=True)
 
 
@@ -44,8 +50,12 @@ def kernelbench(
         raise InvalidInput(f"no problem could be imported; the first: {rows[0]['reason']}", "path")
 
 
-def problem_files(path: Path) -> list[Path]:
+def problem_files(path: Path, field: str = "path") -> list[Path]:
     """List the problem files at a path, in the order of their numbers.
+
+    Args:
+        path: A file, or a folder.
+        field: Option or argument that gave the path.
 
     Raises:
         InvalidInput: If there are none.
@@ -53,8 +63,8 @@ def problem_files(path: Path) -> list[Path]:
     files = sorted(path.glob("*.py"), key=_place) if path.is_dir() else [path]
     problems = [file for file in files if file.is_file() and is_problem(read_problem(file))]
     if not problems:
-        what = "defines no Model and get_inputs" if path.is_file() else "has no KernelBench problem files"
-        raise InvalidInput(f"'{path}' {what if path.exists() else 'does not exist'}", "path")
+        what = NO_PROBLEM if path.is_file() else "has no KernelBench problem files"
+        raise InvalidInput(f"'{path}' {what if path.exists() else 'does not exist'}", field)
     return problems
 
 
@@ -72,14 +82,19 @@ def read_problem(path: Path) -> str:
         raise InvalidInput(f"'{path}' cannot be read: {error}", "path") from None
 
 
-def operator_of_file(path: Path, device: str) -> Operator:
+def operator_of_file(path: Path, device: str, field: str = "path") -> Operator:
     """Convert one problem file to an operator with a seed kernel for a device.
+
+    Args:
+        path: The file.
+        device: Device that the kernel is for.
+        field: Option or argument that gave the path.
 
     Raises:
         InvalidInput: If it is not a problem file, cannot be judged, or TorchInductor writes no kernel for it.
         Unavailable: If one of our processes failed.
     """
-    problem = problem_files(path)[0]
+    problem = problem_files(path, field)[0]
     return asyncio.run(searchable(name_of_problem(problem.resolve()), read_problem(problem), device))
 
 

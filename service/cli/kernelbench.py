@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from archive.records import SearchState
 from kernelreef import AsyncReef
 from kernelreef.models import Search
 from service.analysis.kernelbench import ProblemResult, fast_shares, model_new, speedups_of
 from service.cli.connection import AsJson, Token, Url, reach
-from service.cli.console import emit_json, err, out
+from service.cli.console import FoldedTable, emit_json, err, out
 from service.cli.import_ import problem_files
 from service.errors import InvalidInput, NotFound
 from service.evaluation.figure_labels import in_words
@@ -82,7 +81,7 @@ def _show(found: list[ProblemResult], device: str, *, measures: bool, as_json: b
         )
         return
     if shares:
-        table = Table("baseline", "p", "fast_p", "95% (Wilson)", "certainly", "judged", title=in_words(device))
+        table = FoldedTable("baseline", "p", "fast_p", "95% (Wilson)", "certainly", "judged", title=in_words(device))
         for share in shares:
             fast = f"{share.count / share.judged:.0%}" if share.judged else "none judged"
             interval = f"{share.low:.0%} to {share.high:.0%}"

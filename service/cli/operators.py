@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from kernelreef import AsyncReef
 from service.cli.connection import AsJson, OperatorSpec, Token, Url, reach
-from service.cli.console import emit_json, out
+from service.cli.console import FoldedTable, emit_json, out
 from service.cli.watch import operator_of
 from service.errors import InvalidInput, NotFound
 from service.evaluation.executor_client import LocalExecutor
@@ -44,12 +43,12 @@ def listing(
     if as_json:
         emit_json([operator.model_dump(mode="json") for operator in known])
         return
-    table = Table(title="Operators")
+    table = FoldedTable(title="Operators")
     for heading in ("name", "signature", "benchmark shapes", "seeds"):
         table.add_column(heading)
     for operator in known:
         arguments = ", ".join([item.name for item in operator.inputs] + [scalar.name for scalar in operator.scalars])
-        shapes = "; ".join(",".join(f"{k}={v}" for k, v in shape.dims.items()) for shape in operator.shapes)
+        shapes = "\n".join(",".join(f"{k}={v}" for k, v in shape.dims.items()) for shape in operator.shapes)
         table.add_row(operator.name, f"{operator.entry}({arguments})", shapes, str(len(operator.seeds)))
     out.print(table)
 
@@ -66,7 +65,7 @@ def show(
     if as_json:
         emit_json(operator.model_dump(mode="json"))
         return
-    out.print(f"[bold]{operator.name}[/] {operator.digest[:16]}", highlight=False)
+    out.print(f"[bold]{operator.name}[/] {operator.digest[:12]}", highlight=False)
     for item in operator.given:
         out.print(f"  input  {item.name}: {item.dtype}[{', '.join(map(str, item.shape))}]", markup=False)
     for scalar in operator.scalars:
@@ -164,7 +163,7 @@ async def _admission(executor: LocalExecutor, operator: Operator) -> MutationRep
 
 
 def _print(gates: Mapping[str, MutationReport]) -> None:
-    table = Table(title="Mutation testing of the operators' checks")
+    table = FoldedTable(title="Mutation testing of the operators' checks")
     for heading in ("operator", "verdict", "trivial killed", "mutants killed", "right ones passed", "seconds"):
         table.add_column(heading)
     for name, gate in gates.items():

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from archive.records import ExchangeState
+from kernelreef.short_ids import brief
 from service import llm
 from service.api.llm_stats import LlmStats
 from service.cli.connection import AsJson, SearchId, Token, Url, reach
-from service.cli.console import emit_json, err, out
+from service.cli.console import FoldedTable, emit_json, err, out
 from service.errors import InvalidInput
 from service.llm.replay import Replay
 from service.llm_gateway.schemas import LEASE_S, BackendStatus, Prompt, PromptSummary, Spending
@@ -51,10 +51,11 @@ def find(
     if as_json:
         emit_json([item.model_dump(mode="json") for item in items])
         return
-    table = Table("prompt", "state", "backend", "strategy", "claimed by", "cost", title="Prompts")
+    table = FoldedTable("prompt", "search", "state", "backend", "strategy", "claimed by", "cost", title="Prompts")
     for item in items:
         cost = "" if item.state in (ExchangeState.WAITING, ExchangeState.CLAIMED) else dollars(item.cost_usd)
-        table.add_row(item.id, item.state.value, item.backend, item.strategy, Text(item.claimed_by or ""), cost)
+        shown = (item.state.value, item.backend, item.strategy, Text(item.claimed_by or ""), cost)
+        table.add_row(brief(item.id), brief(item.search), *shown)
     out.print(table)
 
 
@@ -155,7 +156,7 @@ def spending(
     if as_json:
         emit_json(spent.model_dump(mode="json"))
         return
-    table = Table("backend", "calls", "tokens", "cost", title="Spent, reservations included")
+    table = FoldedTable("backend", "calls", "tokens", "cost", title="Spent, reservations included")
     for budget in spent.budgets:
         limits = (budget.calls_limit, budget.tokens_limit, budget.usd_limit)
         shown = (f"{budget.calls}", f"{budget.tokens}", _cost(budget.usd, budget.unpriced))
@@ -163,7 +164,7 @@ def spending(
         cells = [amount if limit is None else f"{amount} of {limit}" for amount, limit in both]
         table.add_row(budget.backend or "all", *cells)
     out.print(table)
-    table = Table("backend", "strategy", "calls", "cost", "candidates", "outcomes", title="Outcomes of the calls")
+    table = FoldedTable("backend", "strategy", "calls", "cost", "candidates", "outcomes", title="Outcomes of the calls")
     for row in spent.strategies:
         outcomes = ", ".join(f"{count} {outcome}" for outcome, count in row.outcomes.items())
         cost = _cost(row.usd, row.unpriced)
@@ -189,7 +190,7 @@ def models(
         emit_json(stats.model_dump(mode="json"))
         return
     headings = ("backend", "strategy", "correct", "hit rate", "repair rate", "elites", "per elite", "per filled cell")
-    table = Table(*headings, title=f"Results by backend and strategy; costs in {stats.unit}")
+    table = FoldedTable(*headings, title=f"Results by backend and strategy; costs in {stats.unit}")
     for row in stats.rows:
         backend = f"{row.backend} ({row.kind})" if row.kind not in (None, row.backend) else row.backend
         shares = (f"{row.correct} of {row.candidates}", _share(row.hit_rate), _share(row.repair_rate))
@@ -210,7 +211,7 @@ def configured(as_json: AsJson = False, url: Url = None, token: Token = None) ->
     if as_json:
         emit_json([item.model_dump(mode="json") for item in known])
         return
-    table = Table("backend", "kind", "model", "USD per million tokens", "state", title="Backends")
+    table = FoldedTable("backend", "kind", "model", "USD per million tokens", "state", title="Backends")
     for item in known:
         price = f"{item.price.input_usd_per_mtok} in, {item.price.output_usd_per_mtok} out" if item.price else "unknown"
         state = (

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from archive.store import Store, migrate
 from kernelreef.rooms import namesakes, other_owners
 from service.app import serve as run_service
 from service.cli.connection import AsJson, Token
-from service.cli.console import emit_json, err, out
+from service.cli.console import FoldedTable, emit_json, err, out
 from service.cli.token import show_token
 from service.embedded import EmbeddedServer
 from service.errors import InvalidInput, ServiceError
@@ -24,7 +23,7 @@ from service.fleet.devices import LocalCard, describe_cards, local_cards
 from service.fleet.pool import JoinInvitation
 from service.fleet.survey import survey
 from service.fleet.worker_command import plan_workers, run_workers
-from service.open_archive import open_archive
+from service.open_archive import make_data_dir, open_archive
 from service.settings import Settings
 from workers.protocol import Device
 from workers.protocol.survey import CardSurvey, Survey
@@ -93,7 +92,7 @@ def _queue_or_invitation(
 def migrate_archive() -> None:
     """Bring the archive's schema up to date."""
     settings = Settings()
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    make_data_dir(settings)
     asyncio.run(migrate(settings.database))
     err.print("the archive is up to date")
 
@@ -104,7 +103,7 @@ def doctor(as_json: AsJson = False) -> None:
     if as_json:
         emit_json(findings)
     else:
-        table = Table(title="Checks of this machine", show_header=False)
+        table = FoldedTable(title="Checks of this machine", show_header=False)
         for name, finding in findings.items():
             table.add_row(name, Text(finding))
         out.print(table)

@@ -9,13 +9,13 @@ from datetime import timedelta
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from kernelreef.models import AuditEntry, IssuedToken
 from kernelreef.models import Token as Listed
+from kernelreef.short_ids import brief
 from service.cli.connection import AsJson, Token, Url, reach
-from service.cli.console import emit_json, err, out
+from service.cli.console import FoldedTable, emit_json, err, out
 from service.security.authentication import utc_now
 from service.security.scopes import Scope
 
@@ -52,11 +52,11 @@ def find(url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
     if as_json:
         emit_json([each.model_dump(mode="json") for each in found])
         return
-    table = Table("id", "name", "scopes", "made", "state", "last used")
+    table = FoldedTable("id", "name", "scopes", "made", "state", "last used")
     for each in found:
         used = f"{each.last_used_at:%Y-%m-%d %H:%M}" if each.last_used_at else "never"
         made = f"{each.created_at:%Y-%m-%d}"
-        table.add_row(each.id, Text(each.name), ", ".join(each.scopes), made, _until(each), used)
+        table.add_row(brief(each.id), Text(each.name), ", ".join(each.scopes), made, _until(each), used)
     out.print(table)
 
 
@@ -83,7 +83,7 @@ def audit(
     if as_json:
         emit_json([entry.model_dump(mode="json") for entry in found])
         return
-    table = Table("when", "who", "from", "what", "result")
+    table = FoldedTable("when", "who", "from", "what", "result")
     for entry in found:
         what = f"{entry.action.partition(' ')[0]} {entry.target}"
         result = f"{entry.status} {entry.detail}".strip()

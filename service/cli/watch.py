@@ -16,6 +16,7 @@ from kernelreef import AsyncReef
 from kernelreef.asynchronous import SearchOptions
 from kernelreef.models import Archive, Elite, Progress, Search
 from kernelreef.streams import FINAL
+from kernelreef.validation import invalid
 from service.cli.connection import AsJson, LocalReef, NewestSearch, Token, Url, reach
 from service.cli.console import emit_json, err, out
 from service.cli.heat_map import elite_table, heat_map
@@ -136,12 +137,16 @@ async def _watch(search: str, url: str | None, token: str | None, *, as_json: bo
 def asked_for(spec: str, problem: Path | None, options: SearchOptions) -> str | Operator:
     """Return the operator to submit: from a KernelBench problem, converted on this machine, or from SPEC.
 
+    A SPEC that ends in .py is a problem, too.
+
     Raises:
         InvalidInput: If both are missing, the file is not a spec, or the problem gives no operator with a seed.
         Unavailable: If the conversion failed.
     """
     if problem is not None:
-        return operator_of_file(problem, options["devices"][0])
+        return operator_of_file(problem, options["devices"][0], "--kernelbench")
+    if Path(spec).suffix == ".py":
+        return operator_of_file(Path(spec), options["devices"][0], "SPEC")
     if not spec:
         raise InvalidInput("name an operator: SPEC or --kernelbench FILE", "operator")
     return operator_of(spec)
@@ -154,7 +159,7 @@ def operator_of(spec: str) -> str | Operator:
         InvalidInput: If the file is not a spec.
     """
     here = Path(spec)
-    is_path = here.suffix in (".toml", ".json") or len(here.parts) > 1 or here.is_dir() or spec.startswith(".")
+    is_path = here.suffix in (".toml", ".json", ".py") or len(here.parts) > 1 or here.is_dir() or spec.startswith(".")
     return load_operator(spec) if is_path and spec not in catalogue_names() else spec
 
 
@@ -204,8 +209,7 @@ def options_of(
     try:
         SearchRequest.model_validate({"operator": "any", **options})
     except ValidationError as error:
-        first = error.errors()[0]
-        raise InvalidInput(first["msg"], ".".join(str(part) for part in first["loc"])) from error
+        raise invalid(error, SearchRequest) from error
     return options
 
 

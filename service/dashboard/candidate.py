@@ -10,6 +10,7 @@ from archive.descriptors import DESCRIPTORS, coordinates
 from archive.errors import RecordNotFound
 from archive.records import BundleRecord, CandidateRecord, SearchRecord, VariantRecord
 from archive.store import Store
+from kernelreef.short_ids import brief
 from service.analysis.kernels import kernel_file
 from service.dashboard import formatting
 from service.dashboard.charts import ENDED
@@ -65,7 +66,7 @@ class CandidatePage(HtmlPage):
     @property
     def title(self) -> str:
         """Short name of the candidate."""
-        return f"{self.search.operator_name} candidate {formatting.brief(self.candidate.id)}"
+        return f"{self.search.operator_name} candidate {brief(self.candidate.id)}"
 
     @property
     def device(self) -> str:

@@ -6,12 +6,12 @@ from typing import Annotated
 from fastapi import Query, Response
 
 from archive.records import CandidateFilter, CandidateRow, SearchRecord
+from kernelreef.short_ids import brief
 from service.api.dependencies import Id, Named, Running, needs
 from service.api.paging import ID, MOST_NUMBER
 from service.certificates.certifier import Certifier
 from service.certificates.document import Certificate
 from service.dashboard.candidate import load_assembly, load_candidate, load_kernel
-from service.dashboard.formatting import brief
 from service.dashboard.rendering import HEADERS, HtmlPage, render_fragment, respond
 from service.dashboard.routing import Framed, pages
 from service.security.scopes import Scope

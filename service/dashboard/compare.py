@@ -9,10 +9,10 @@ from fastapi import Request, Response
 
 from archive.grid import Grid
 from archive.records import EliteSummary, ProgressRecord, SearchRecord
+from kernelreef.short_ids import brief
 from service.api.dependencies import Running, needs
 from service.api.paging import ID
 from service.coordinator import Coordinator
-from service.dashboard.formatting import brief
 from service.dashboard.maps import ArchiveMap, MapView, draw, load_cells
 from service.dashboard.rendering import HtmlPage, respond
 from service.dashboard.routing import Framed, pages

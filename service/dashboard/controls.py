@@ -6,7 +6,8 @@ from fastapi import Response
 from pydantic import ValidationError
 
 from archive.records import SearchRecord
-from service.api.dependencies import Caller, Id, Named, Running, needs
+from kernelreef.validation import invalid
+from service.api.dependencies import Caller, Id, Named, Running, WholeId, needs
 from service.coordinator import Coordinator
 from service.dashboard.routing import Sent, pages, see_other
 from service.errors import InvalidInput, NotFound
@@ -31,7 +32,7 @@ async def evaluations(search: Named, running: Running, sent: Sent) -> Response:
     try:
         change = SearchChange(evaluations=sent.number("evaluations"))
     except ValidationError as error:
-        raise InvalidInput(error.errors()[0]["msg"], "evaluations") from error
+        raise InvalidInput(invalid(error, SearchChange).detail, "evaluations") from error
     await changes.change(running.store, running.events, search, change)
     return _back(search.id)
 
@@ -47,13 +48,13 @@ async def pin(search: Named, running: Running, caller: Caller, sent: Sent) -> Re
             candidate=candidate or None,
         )
     except ValidationError as error:
-        raise InvalidInput(error.errors()[0]["msg"], "pin") from error
+        raise InvalidInput(invalid(error, PinRequest).detail, "pin") from error
     await changes.pin(running.store, search, asked, caller.name)
     return _back(search.id)
 
 
 @router.post("/searches/{id}/pins/{pin}/remove", dependencies=[needs(Scope.STEER)])
-async def unpin(search: Named, pin: Id, running: Running) -> Response:
+async def unpin(search: Named, pin: WholeId, running: Running) -> Response:
     """Remove a pin."""
     await running.store.pins.remove(search.id, pin)
     return _back(search.id)
@@ -65,13 +66,13 @@ async def hint(search: Named, running: Running, caller: Caller, sent: Sent) -> R
     try:
         asked = HintRequest(text=sent.whole("text"))
     except ValidationError as error:
-        raise InvalidInput(error.errors()[0]["msg"], "text") from error
+        raise InvalidInput(invalid(error, HintRequest).detail, "text") from error
     await changes.hint(running.store, search, asked, caller.name)
     return _back(search.id)
 
 
 @router.post("/searches/{id}/hints/{hint}/remove", dependencies=[needs(Scope.STEER)])
-async def forget(search: Named, hint: Id, running: Running) -> Response:
+async def forget(search: Named, hint: WholeId, running: Running) -> Response:
     """Remove a hint."""
     await running.store.hints.remove(search.id, hint)
     return _back(search.id)

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from datetime import datetime
 
+from kernelreef.short_ids import brief
+
 UNKNOWN = "\u2013"
 """Dash in place of an unknown figure."""
 TO = "\u2013"
@@ -102,11 +104,6 @@ def usd(value: float | None) -> str:
     if value is None:
         return UNKNOWN
     return f"${value:,.2f}" if value == 0 or value >= 1 else f"${value:.4f}"
-
-
-def brief(identity: str) -> str:
-    """Return the last characters of an id; a UUIDv7 begins with its time, so the end tells ids apart."""
-    return identity[-6:]
 
 
 def title(name: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from archive.records import Relative
-from service.dashboard.formatting import brief
+from kernelreef.short_ids import brief
 
 GENERATIONS = 8
 """Maximum number of generations shown; an ancestor's page shows older ones."""

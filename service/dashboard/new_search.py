@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
+from kernelreef.validation import faults
 from service.dashboard.routing import SubmittedForm
 from service.emitters import EMITTERS
 from service.errors import InvalidInput
@@ -166,8 +167,8 @@ def wrong_fields(error: InvalidInput | ValidationError) -> dict[str, str]:
         name = _field(re.split(r"[.\[]", error.field or ""))
         return {name if name in FIELDS else "spec": error.detail}
     wrong: dict[str, str] = {}
-    for found in error.errors(include_url=False):
-        wrong.setdefault(_field([str(step) for step in found["loc"]]), _said(found["msg"]))
+    for found in faults(error.errors(include_url=False), SearchRequest):
+        wrong.setdefault(_field([str(step) for step in found.steps]), found.problem)
     return wrong
 
 
@@ -185,10 +186,6 @@ def _models(sent: SubmittedForm) -> dict[str, object] | None:
         return None
     limits = {name: sent.text(name) or None for name in ("calls", "usd")}
     return {"backends": names, **limits}
-
-
-def _said(message: str) -> str:
-    return {"Tuple should have at least 1 item after validation, not 0": "choose at least one"}.get(message, message)
 
 
 def _spec(text: str) -> dict[str, Any]:

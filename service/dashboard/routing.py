@@ -120,6 +120,7 @@ class ErrorPage(HtmlPage):
 
 STATUS: Mapping[type[Exception], int] = {
     archive_errors.RecordNotFound: 404,
+    archive_errors.AmbiguousId: 409,
     archive_errors.RecordConflict: 409,
     archive_errors.DatabaseUnavailable: 503,
     archive_errors.ArchiveError: 500,

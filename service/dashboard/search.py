@@ -21,8 +21,8 @@ from archive.records import (
 )
 from archive.store import Store
 from kernelreef.models import ScreeningReport
+from kernelreef.short_ids import brief
 from service.coordinator import Coordinator
-from service.dashboard import formatting
 from service.dashboard.charts import draw_charts, spacing_for
 from service.dashboard.maps import ArchiveMap, MapView, Tile, draw, load_cells
 from service.dashboard.rendering import Fragment, HtmlPage
@@ -203,7 +203,7 @@ class SearchPage(HtmlPage):
     @property
     def title(self) -> str:
         """Operator and short id of the search."""
-        return f"{self.search.operator_name} {formatting.brief(self.search.id)}"
+        return f"{self.search.operator_name} {brief(self.search.id)}"
 
     @property
     def stream(self) -> str:

@@ -8,9 +8,9 @@ from fastapi import Request, Response
 
 from archive.records import EliteRecord, SearchRecord
 from archive.store import Store
+from kernelreef.short_ids import brief
 from service.api.dependencies import Named, Running, needs
 from service.dashboard.evaluated import seed_times
-from service.dashboard.formatting import brief
 from service.dashboard.maps import MapView
 from service.dashboard.rendering import HEADERS, Fragment, HtmlPage, render_fragment, respond
 from service.dashboard.routing import Framed, pages

@@ -9,6 +9,7 @@ from fastapi import Query, Request, Response
 from pydantic import ValidationError
 
 from archive.records import AuditRecord, TokenRecord
+from kernelreef.validation import faults
 from service.api.access_schemas import TokenRequest
 from service.api.dependencies import Caller, Id, Running, needs
 from service.api.paging import ID, MOST_NUMBER
@@ -101,7 +102,7 @@ async def create(running: Running, caller: Caller, frame: Framed, sent: Sent, re
         if beyond := sorted(set(asked.scopes) - caller.scopes):
             raise Forbidden(f"you cannot give scopes that your own token lacks: {', '.join(beyond)}")
     except ValidationError as error:
-        wrong = {str(found["loc"][0]): found["msg"] for found in reversed(error.errors())}
+        wrong = {str(found.steps[0]): found.problem for found in reversed(faults(error.errors(), TokenRequest))}
         page = await _page(running, caller.scopes, None)
         page = replace(page, name=sent.text("name"), chosen=sent.several("scopes"), wrong=wrong)
         return respond(page, frame, 422)

@@ -9,6 +9,7 @@ from typing import Self
 
 from pydantic import ValidationError
 
+from kernelreef.validation import invalid
 from service.errors import InvalidInput, Unavailable
 from service.evaluation.executor_client import LocalExecutor
 from service.evaluation.jobs import DRAFT_S
@@ -107,7 +108,7 @@ class KernelbenchImporter:
         try:
             question = ProblemQuestion(source=source, published=published)
         except ValidationError as error:
-            raise InvalidInput(f"not a problem file: {error.errors()[0]['msg']}", "problem") from None
+            raise InvalidInput(f"not a problem file: {invalid(error, ProblemQuestion).detail}", "problem") from None
         process = self._inspector or await self._start()
         if process.stdin is None or process.stdout is None:
             raise Unavailable("the inspector of problems has no pipes")

@@ -20,6 +20,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from kernelreef.validation import invalid
 from service.errors import InvalidInput
 from service.llm import BACKENDS
 from service.llm.manual import Manual, ManualOptions
@@ -84,7 +85,7 @@ def parse_configuration(document: Mapping[str, Any]) -> BackendsConfiguration:
     try:
         prices = _PRICES.validate_python(document.get("prices", {}))
     except ValidationError as error:
-        raise _field_error("prices", error) from error
+        raise _field_error("prices", error, dict[str, PriceOptions]) from error
     return BackendsConfiguration({Manual.kind: ManualOptions(kind=Manual.kind), **backends}, prices)
 
 
@@ -98,13 +99,12 @@ def _options(name: str, section: object) -> BackendOptions:
     try:
         return BACKENDS[kind].options.model_validate(section)
     except ValidationError as error:
-        raise _field_error(place, error) from error
+        raise _field_error(place, error, BACKENDS[kind].options) from error
 
 
-def _field_error(place: str, error: ValidationError) -> InvalidInput:
-    first = error.errors(include_input=False, include_context=False)[0]
-    where = ".".join([place, *(str(step) for step in first["loc"])])
-    return InvalidInput(first["msg"].removeprefix("Value error, "), f"{FILE}: {where}")
+def _field_error(place: str, error: ValidationError, document: object) -> InvalidInput:
+    problem = invalid(error, document, secret=True)
+    return InvalidInput(problem.detail, f"{FILE}: {place}{'.' if problem.field else ''}{problem.field or ''}")
 
 
 def read_key(options: BackendOptions, folder: Path) -> ApiKey | None:

@@ -11,8 +11,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from kernelreef.validation import nearest
 from service.errors import InvalidInput
-from service.operators.specs import nearest, parse_operator
+from service.operators.specs import parse_operator
 from workers.protocol import Operator
 
 __all__ = ["catalogue_names", "load_catalogue", "load_operator", "parse_operator"]
@@ -77,7 +78,9 @@ def _load(path: Path) -> Operator:
             return parse_operator(_mapping(json.loads(text)))
     except (tomllib.TOMLDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise InvalidInput(f"'{path}' is not valid {path.suffix[1:].upper()}: {error}", "spec") from None
-    raise InvalidInput(f"'{path}' is not a spec; give {SPEC_FILE}, or a .json file with the sources inline", "spec")
+    raise InvalidInput(
+        f"'{path}' is not a spec; give {SPEC_FILE}, its folder, or a .json file with the sources inline", "spec"
+    )
 
 
 def _mapping(document: object) -> Mapping[str, Any]:

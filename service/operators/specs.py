@@ -4,18 +4,17 @@
 """
 
 import ast
-import difflib
 import json
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from kernelreef.validation import FieldFault, faults, most_telling_first, nearest
 from service.errors import InvalidInput
 from service.operators.sources import parse
-from workers.protocol import BenchmarkShape, Input, Operator, Output, Policy, Precision, Scalar
+from workers.protocol import Operator
 
 RIGHT = {
     "name": "the operator's name in lower-case letters, digits and '_', such as 'rmsnorm'",
@@ -54,18 +53,10 @@ RIGHT = {
 }
 """Description of a valid value for each field of a spec, by its path without indices."""
 
-_TABLES: dict[str, type[BaseModel]] = {
-    "": Operator,
-    "inputs": Input,
-    "outputs": Output,
-    "scalars": Scalar,
-    "shapes": BenchmarkShape,
-    "precision": Precision,
-    "policy": Policy,
-}
-
-_NOT_IN_SPECS = {"dims", "[key]", "bool", "int", "float", "constrained-str", "constrained-int"}
-"""Parts of pydantic's error locations that name its internals, and `dims`, which specs leave out."""
+_NOT_IN_SPECS = "dims"
+"""Part of locations that specs leave out: they write sizes directly into the table of a shape."""
+_COMPLETE = ("extra_forbidden", "value_error")
+"""Types of errors whose text says what would be right."""
 
 
 def parse_operator(document: Mapping[str, Any]) -> Operator:
@@ -78,7 +69,7 @@ def parse_operator(document: Mapping[str, Any]) -> Operator:
     try:
         operator = Operator.model_validate_json(json.dumps(body, allow_nan=False), strict=True)
     except ValidationError as error:
-        raise _explain(_first(error.errors())) from None
+        raise _explain(most_telling_first(error.errors())[0]) from None
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(f"the spec has a value that JSON cannot express: {error}", "spec") from None
     arguments = len(operator.inputs) + len(operator.scalars)
@@ -86,12 +77,6 @@ def parse_operator(document: Mapping[str, Any]) -> Operator:
     for index, seed in enumerate(operator.seeds):
         _module(seed, f"seeds[{index}]")
     return operator
-
-
-def nearest(word: object, known: Iterable[str]) -> str:
-    """Suggest the most similar known word, such as `; did you mean 'dtype'?`; empty if none is similar."""
-    close = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.5)
-    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def _with_dims(shapes: object) -> object:
@@ -106,51 +91,23 @@ def _shape(sizes: Mapping[str, Any]) -> dict[str, Any]:
     return {"dims": {name: size for name, size in sizes.items() if name != "weight"}, **weight}
 
 
-def _first(errors: list[ErrorDetails]) -> ErrorDetails:
-    """Choose the error to report: an unknown key first, because a misspelt key also causes a missing one."""
-    return next((error for error in errors if error["type"] == "extra_forbidden"), errors[0])
-
-
 def _explain(error: ErrorDetails) -> InvalidInput:
-    """Translate one of pydantic's errors into the terms of the spec."""
-    if error["type"] == "extra_forbidden":
-        path = _path(error["loc"])
-        return InvalidInput(f"{path}: unknown key{_known_keys(error['loc'])}", path)
-    parts = tuple(part for part in error["loc"] if part not in _NOT_IN_SPECS)
-    path = _path(parts)
-    if error["type"] == "value_error":
-        problem = error["msg"].removeprefix("Value error, ")
+    """Make an exception of a validation error, with a valid value for the field of the spec."""
+    fault = faults([error], Operator)[0]
+    steps = tuple(step for step in fault.steps if step != _NOT_IN_SPECS)
+    path, problem = FieldFault(steps, fault.problem).path, fault.problem
+    if error["type"] == "value_error" and not path:
         # Messages of the protocol's checks across fields start with the field.
-        return InvalidInput(f"{path}: {problem}", path) if path else InvalidInput(problem, problem.partition(":")[0])
-    right = _right(parts)
-    if error["type"] == "missing":
-        return InvalidInput(f"{path} is missing; write {right}", path)
-    choices = re.findall(r"'([^']*)'", str(error.get("ctx", {}).get("expected", "")))
-    if choices:
-        suggestion = nearest(error["input"], choices) or f"; write {right}"
-        return InvalidInput(f"{path}: {_shown(error['input'])} is not one of {', '.join(choices)}{suggestion}", path)
-    problem = error["msg"][0].lower() + error["msg"][1:]
-    return InvalidInput(f"{path or 'the spec'}: {_shown(error['input'])}: {problem}; write {right}", path or "spec")
-
-
-def _path(parts: tuple[int | str, ...]) -> str:
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).removeprefix(".")
-
-
-def _known_keys(parts: tuple[int | str, ...]) -> str:
-    table = next((part for part in parts[:-1] if isinstance(part, str)), "")
-    known = _TABLES[table].model_fields
-    return nearest(parts[-1], known) or f"; known here: {', '.join(known)}"
+        return InvalidInput(problem, problem.partition(":")[0])
+    subject = path or "the spec"
+    subject = f"{subject} {problem}" if error["type"] == "missing" else f"{subject}: {problem}"
+    complete = error["type"] in _COMPLETE or "did you mean" in problem
+    return InvalidInput(subject if complete else f"{subject}; write {_right(steps)}", path or "spec")
 
 
 def _right(parts: tuple[int | str, ...]) -> str:
     names = [part for part in parts if isinstance(part, str)]
     return RIGHT.get(".".join(names)) or RIGHT.get(names[0] if names else "") or "an operator spec"
-
-
-def _shown(value: object) -> str:
-    text = repr(value) if isinstance(value, str) else json.dumps(value, default=str)
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _module(source: str, field: str) -> ast.Module:

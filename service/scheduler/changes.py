@@ -88,9 +88,8 @@ async def pin(store: Store, search: SearchRecord, asked: PinRequest, author: str
     cells = Grid(search.axes).cells
     if asked.cell is not None and asked.cell >= cells:
         raise InvalidInput(f"the grid has {cells} cells, numbered from 0", "cell")
-    if asked.candidate is not None and not await _has(store, search, asked.candidate):
-        raise InvalidInput("this search has no such candidate", "candidate")
-    new = NewPin(str(uuid7()), search.id, device, asked.cell, asked.candidate, author)
+    candidate = None if asked.candidate is None else await _candidate(store, search, asked.candidate)
+    new = NewPin(str(uuid7()), search.id, device, asked.cell, candidate, author)
     return await store.pins.put(new, most=MOST_PINS)
 
 
@@ -111,8 +110,17 @@ def _require_open(search: SearchRecord) -> None:
         raise Conflict(f"the search is {search.state.value}, which is final; start another search")
 
 
-async def _has(store: Store, search: SearchRecord, candidate: str) -> bool:
+async def _candidate(store: Store, search: SearchRecord, given: str) -> str:
+    """Return the whole id of a candidate of a search.
+
+    Raises:
+        InvalidInput: If the search has no such candidate.
+        AmbiguousId: If a short id fits several.
+    """
     try:
-        return (await store.candidates.get(candidate)).search == search.id
+        found = await store.candidates.get(await store.ids.whole("candidate", given))
     except Gone:
-        return False
+        found = None
+    if found is None or found.search != search.id:
+        raise InvalidInput("this search has no such candidate", "candidate")
+    return found.id

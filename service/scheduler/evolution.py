@@ -7,13 +7,13 @@ with a new holder starts with a sweep, which sends lost jobs again.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 import structlog
 
 from archive.errors import ArchiveError, DatabaseUnavailable
 from archive.errors import RecordConflict as ArchiveConflict
-from archive.records import CandidateState, SearchRecord, SearchState
+from archive.records import CandidateState, SearchFingerprint, SearchRecord, SearchState
 from archive.store import Store
 from service.errors import InvalidInput
 from service.evaluation.finalists import Finalists
@@ -188,9 +188,7 @@ class Evolution:
     async def _supply_all(self) -> None:
         """Propose candidates for `SUPPLY_S` seconds; searches take turns in proportion to their priority."""
         fingerprints, until = self._cache.fingerprints, time.monotonic() + SUPPLY_S
-        # A search that nobody runs must not use up its owner's limit.
-        held = self._reported_at if self.search_leases.named_only else fingerprints
-        await self._limits_in_flight.look(fingerprints[id] for id in held if id in fingerprints)
+        await self._limits_in_flight.look(_counted(fingerprints, self._reported_at, self.search_leases))
         mine = await self._cache.those(self._reported_at, ACTIVE)
         await self._proposing.retain({search.id for search in mine if search.state is SearchState.RUNNING})
         for search, reason in await self._stalled.spent(mine):
@@ -307,3 +305,10 @@ class Evolution:
             elif trace_id(candidate.id) not in queued:
                 await self.verdicts.trace(search, operator, candidate)
         await self.verdicts.unit_of_work.commit()
+
+
+def _counted(
+    fingerprints: Mapping[str, SearchFingerprint], run: Collection[str], leases: SearchLeases
+) -> list[SearchFingerprint]:
+    """Return the searches whose candidates count against limits: without those that nobody runs."""
+    return [each for id, each in fingerprints.items() if id in run or not leases.named_only]

@@ -14,7 +14,7 @@ from service.errors import Unauthenticated
 from service.security import cookies
 from service.security.credentials import digest_of, mint, read
 from service.security.identity import Identity
-from service.security.scopes import Scope
+from service.security.scopes import Scope, permitted
 from service.single_flight import SingleFlight
 
 USE_NOTED = timedelta(minutes=1)
@@ -123,8 +123,8 @@ class Authentication:
 
 
 def identity_of(token: TokenRecord) -> Identity:
-    """Return the owner of a token; scopes unknown to this release are ignored."""
-    return Identity(token.id, token.name, frozenset(scope for scope in Scope if scope.value in token.scopes))
+    """Return the owner of a token."""
+    return Identity(token.id, token.name, permitted(token.scopes))
 
 
 async def issue(

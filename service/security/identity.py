@@ -12,7 +12,7 @@ class Identity:
     Attributes:
         token: Id of the caller's token; None for the machine's own user, who needs none.
         name: Name of the token, for people.
-        scopes: Scopes of the token.
+        scopes: Scopes that the token permits.
     """
 
     token: str | None

@@ -3,12 +3,13 @@
 import json
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
 
-from service.logs import CHATTY, configure
+from service.logs import CHATTY, LOG_FILE, configure
 from service.settings import Settings
 
 
@@ -96,3 +97,20 @@ def test_no_line_holds_a_token_or_a_password(capsys: pytest.CaptureFixture[str],
     text = capsys.readouterr().err
     assert "it burns" in text and "cannot reach" in text
     assert not any(secret in text for secret in (token, "hunter2", "the source"))
+
+
+def test_commands_keep_standard_error_for_one_line_per_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("REEF_LOG_LEVEL", raising=False)
+    configure(Settings(data_dir=tmp_path), quiet=True)
+    structlog.get_logger().info("small talk")
+    assert not (tmp_path / LOG_FILE).exists()
+    structlog.get_logger().error("it burns")
+    assert "it burns" in (tmp_path / LOG_FILE).read_text()
+    configure(Settings(data_dir=tmp_path / "none"), quiet=True)
+    structlog.get_logger().error("it burns")
+    assert capsys.readouterr().err == ""
+    configure(Settings(data_dir=tmp_path, log_level="error"), quiet=True)
+    structlog.get_logger().error("it burns")
+    assert "it burns" in capsys.readouterr().err

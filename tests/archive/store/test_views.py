@@ -1,4 +1,4 @@
-from archive.records import AxisStride, SearchVersion
+from archive.records import AxisStride, SearchResult, SearchVersion
 from archive.store import Store
 from tests.archive.samples import (
     DEVICE,
@@ -122,3 +122,16 @@ async def test_a_version_changes_with_whatever_is_told_of_a_search_and_with_noth
 async def test_a_version_says_which_searches_ask_models(store: Store) -> None:
     asking = await stored_search(store, llm={"backend": "local"})
     assert (await store.views.versions([asking.id]))[asking.id].asks
+
+
+async def test_results_of_searches_are_their_evaluations_and_best_objectives(store: Store) -> None:
+    search, other = await stored_search(store), await stored_search(store)
+    for ordinal, (device, objective) in enumerate((("model:sm_90", 1.5), ("model:sm_90", 1.25), ("h200", 1.0))):
+        candidate = await stored_candidate(store, search.id, ordinal)
+        await store.elites.offer(offer(search.id, candidate, objective, device=device, cell=ordinal))
+        await store.elites.offer(offer(search.id, candidate, 9.0, device=device, cell=ordinal, axes_version=0))
+    found = await store.views.results([search.id, other.id, "nothing"])
+    assert found == {
+        search.id: SearchResult(0, {"model:sm_90": 1.5, "h200": 1.0}),
+        other.id: SearchResult(0, {}),
+    }

@@ -2,11 +2,13 @@
 
 import re
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from starlette.requests import Request
 from uuid6 import uuid7
 
+from archive.records import NewCandidate
 from service.api.dependencies import RequireScope, caller_of, coordinator_of, needs, new_id
 from service.api.paging import ID
 from service.errors import Forbidden, Unauthenticated
@@ -64,6 +66,43 @@ async def test_a_new_id_is_the_one_kept_for_the_request() -> None:
     assert await new_id(request(resource="r1")) == "r1"
     first, second = [await new_id(request()) for _ in range(2)]
     assert first != second and ID.fullmatch(first)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_end_of_an_id_means_the_resource_wherever_an_id_is_taken(service, filled) -> None:
+    client, search, candidate = service.client, filled.search.id, filled.best
+    for address in ("/searches/{}", "/searches/{}/elites", "/searches/{}/progress"):
+        short = await client.get(address.format(search[-12:]))
+        assert short.status_code == 200 and short.json() == (await client.get(address.format(search))).json()
+    short = await client.get(f"/candidates/{candidate[-12:]}")
+    assert short.json()["id"] == candidate
+    prompts = await client.get("/prompts", params={"search": search[-12:]})
+    assert prompts.json() == {"items": [], "next": None}
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("kind", ["searches", "candidates", "prompts", "tokens", "workers"])
+async def test_what_is_no_id_of_a_resource_is_told_what_an_id_is(service, kind: str) -> None:
+    method, address = {"tokens": ("DELETE", "/tokens/{}"), "workers": ("POST", "/workers/{}/drain")}.get(
+        kind, ("GET", f"/{kind}/{{}}")
+    )
+    for text in ("x", "abc", "%", "0190A0"):
+        answer = await service.client.request(method, address.format(quote(text)))
+        assert answer.status_code == 404
+        assert answer.json()["detail"].endswith("give its id, or the last 6 characters of it")
+    unknown = await service.client.request(method, address.format("fedcba9"))
+    assert unknown.status_code == 404 and "fedcba9" in unknown.json()["detail"]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_an_end_that_several_ids_have_is_refused_with_their_names(service, filled) -> None:
+    store, ids = service.coordinator.store, [f"{str(uuid7())[:-7]}0ddba11" for _ in range(2)]
+    for ordinal, id in enumerate(ids):
+        new = NewCandidate(id, filled.search.id, 90 + ordinal, "tune", f"# {id}\n", id, id)
+        await store.candidates.add(new)
+    answer = await service.client.get("/candidates/0ddba11")
+    assert answer.status_code == 409
+    assert all(id in answer.json()["detail"] for id in ids)
 
 
 @pytest.mark.asyncio(loop_scope="module")

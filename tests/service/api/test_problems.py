@@ -10,7 +10,7 @@ from fastapi import FastAPI, HTTPException
 from pydantic import BaseModel
 
 from archive import errors as archive_errors
-from service.api.problems import ARCHIVE_STATUS, TITLES, Problem, field_path, install, problem
+from service.api.problems import ARCHIVE_STATUS, TITLES, Problem, install, problem
 from service.errors import Conflict, InvalidInput, NotFound, ServiceError, Unavailable
 from workers.queue import QueueUnavailable
 
@@ -132,14 +132,6 @@ async def test_a_method_that_a_path_does_not_take_is_named(client: httpx.AsyncCl
 def test_every_error_of_both_rooms_has_a_status() -> None:
     assert set(archive_errors.ArchiveError.__subclasses__()) == set(ARCHIVE_STATUS)
     assert {kind.status for kind in (ServiceError, InvalidInput, NotFound, Conflict, Unavailable)} <= set(TITLES)
-
-
-@pytest.mark.parametrize(
-    ("location", "path"),
-    [(("body",), "body"), (("body", "devices", 0), "body.devices[0]"), (("body", 3, "a", 0, 1), "body[3].a[0][1]")],
-)
-def test_field_paths_read_like_code(location: tuple[int | str, ...], path: str) -> None:
-    assert field_path(location) == path
 
 
 def test_a_problem_is_ascii_whatever_it_quotes() -> None:

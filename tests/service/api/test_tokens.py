@@ -47,7 +47,7 @@ async def test_lists_are_paged(client) -> None:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def administrator(service) -> dict[str, str]:
-    return await bearer(service.coordinator.store, {Scope.ADMIN, Scope.READ})
+    return await bearer(service.coordinator.store, {Scope.ADMIN})
 
 
 async def test_nobody_can_give_what_he_has_not(client, administrator) -> None:

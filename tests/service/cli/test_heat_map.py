@@ -80,5 +80,6 @@ def test_at_80_columns_no_figure_and_no_emitter_is_cut() -> None:
     console.print(elite_table(_archive(axes, elites)))
     text = console.export_text()
     assert "1234.567x" in text and "0.965x" in text and "rewrite" in text and "\u2026" not in text
+    assert text.count(" 00abcd ") == 2
     assert max(map(len, text.splitlines())) <= 80
     assert "64 or more" in text and "over 99" in text

@@ -13,6 +13,7 @@ from service.cli.progress import ProgressView
 from tests.service import records
 
 HERE = device_progress_of(
+    records.search(),
     records.DEVICE,
     records_of.ProgressRecord(
         evaluated=7,

@@ -9,6 +9,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from archive.records import ExchangeState, NewCharge, SpendingLimits
+from kernelreef.short_ids import brief
 from service import llm
 from service.cli import app
 from service.cli.prompts import dollars, printable
@@ -43,7 +44,7 @@ async def _fill(folder: Path) -> None:
 def test_a_prompt_is_found_shown_claimed_and_answered(data: Path, tmp_path: Path) -> None:
     (listed,) = json.loads(reef(data, "prompts", "list", "--json").stdout)
     assert (listed["id"], listed["state"]) == (PROMPT, "waiting")
-    assert PROMPT in reef(data, "prompts", "list").stdout
+    assert brief(PROMPT) in reef(data, "prompts", "list").stdout
     shown = reef(data, "prompts", "show", PROMPT).stdout
     assert "faster" in shown
     assert "\x1b" not in shown

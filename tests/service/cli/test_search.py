@@ -34,9 +34,17 @@ def test_what_cannot_be_right_names_its_option(arguments: list[str], field: str 
 def test_a_problem_that_cannot_be_judged_is_not_searched_for(command: str, tmp_path: Path) -> None:
     (tmp_path / "1_Dropout.py").write_text(forward("return torch.dropout(x, 0.5, True)"))
     environment = {"REEF_DATA_DIR": str(tmp_path), "REEF_LOCAL_WORKERS": "0"}
-    asked = [command, "--kernelbench", str(tmp_path / "1_Dropout.py")]
-    result = CliRunner().invoke(app, asked, env=environment)
-    assert isinstance(result.exception, InvalidInput) and "draws random numbers" in result.exception.detail
+    for asked in (["--kernelbench", str(tmp_path / "1_Dropout.py")], [str(tmp_path / "1_Dropout.py")]):
+        result = CliRunner().invoke(app, [command, *asked], env=environment)
+        assert isinstance(result.exception, InvalidInput) and "draws random numbers" in result.exception.detail
+
+
+def test_a_python_file_that_is_no_problem_is_told_what_an_operator_is(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def f(x):\n    return x * 2\n")
+    for name, said in (("mine.py", "defines no Model and get_inputs"), ("missing.py", "does not exist")):
+        result = CliRunner().invoke(app, ["submit", str(tmp_path / name)], env={"REEF_DATA_DIR": str(tmp_path)})
+        assert isinstance(result.exception, InvalidInput) and said in result.exception.detail
+        assert result.exception.field == "SPEC"
 
 
 def test_a_search_that_is_submitted_needs_something_to_search_for(tmp_path: Path) -> None:

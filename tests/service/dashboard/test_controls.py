@@ -32,10 +32,10 @@ async def test_a_search_is_steered_by_forms(pages: httpx.AsyncClient, service: S
     "action, fields, said",
     [
         ("evaluations", {"evaluations": "many"}, "enter a whole number"),
-        ("evaluations", {"evaluations": "0"}, "greater than or equal to 1"),
+        ("evaluations", {"evaluations": "0"}, "must be 1 or more"),
         ("pins", {"cell": "31"}, "the grid has 30 cells"),
         ("pins", {"cell": ""}, "either a cell or a candidate"),
-        ("hints", {"text": "  "}, "at least 1 character"),
+        ("hints", {"text": "  "}, "must not be empty"),
     ],
 )
 async def test_what_cannot_be_says_why(

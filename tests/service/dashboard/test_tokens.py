@@ -33,7 +33,7 @@ async def test_a_token_is_shown_once_and_works(pages: httpx.AsyncClient, service
 @pytest.mark.parametrize(
     "form, said",
     [
-        ({"name": "", "scopes": "read", "days": "1"}, "at least 1 character"),
+        ({"name": "", "scopes": "read", "days": "1"}, "must not be empty"),
         ({"name": "x", "days": "1"}, "at least 1 item"),
         ({"name": "x", "scopes": "read", "days": "7000"}, "choose one of"),
     ],

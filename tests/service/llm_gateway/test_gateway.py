@@ -243,6 +243,22 @@ async def test_who_gives_up_while_a_call_is_under_way_loses_nothing(asked: Inqui
     assert len(vendor.requests) == 1
 
 
+async def test_an_interrupted_command_cancels_its_calls_and_makes_no_more(asked: Inquiry, vendor: Vendor) -> None:
+    release = asyncio.Event()
+    vendor.will(held(GOOD, release))
+    call = asyncio.create_task(asked.ask())
+    await until(lambda: _sent(vendor))
+    await asked.llm_gateway.cancel()
+    with pytest.raises(TransientFailure, match="stopped before the answer"):
+        await call
+    assert await _are(asked, ["failed"])
+    assert (await asked.spent())[0] == 1, "it may have been charged"
+    with pytest.raises(TransientFailure, match="is stopping"):
+        await asked.ask(1)
+    assert len(vendor.requests) == 1
+    release.set()
+
+
 async def test_who_gives_up_before_the_call_pays_nothing(tmp_path: Any, vendor: Vendor) -> None:
     release = asyncio.Event()
     vendor.will(held(GOOD, release))
