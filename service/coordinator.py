@@ -82,12 +82,11 @@ class Coordinator:
         self.capabilities = Capabilities(store, dispatcher)
         self.describe_missing = functools.partial(describe_missing, self.capabilities, dispatcher, pool=pool)
         self.describe_activity = functools.partial(describe_activity, store, dispatcher)
-        limits = CandidateLimits(settings.in_flight_per_search, settings.in_flight_per_owner, settings.in_flight)
         self._evolution = Evolution(
             store,
             dispatcher,
             self.events,
-            limits=limits,
+            limits=CandidateLimits(settings.in_flight_per_search, settings.in_flight_per_owner, settings.in_flight),
             search_leases=SearchLeases(store, alone=settings.alone, named_only=named_only),
             workers_for=self._require_workers,
             ask=self.llm_gateway,

@@ -137,15 +137,15 @@ class ViewStore:
             rows = await connection.execute(_VERSIONS, {"ids": list(ids)})
             return {id: SearchVersion(id, bool(asks), at, *map(int, counts)) for id, asks, at, *counts in rows}
 
-    async def lineage(self, candidate: str, generations: int) -> list[Relative]:
-        """Return a candidate and its ancestors, nearest first; each once, at its nearest generation.
+    async def lineage(self, candidates: Collection[str], generations: int) -> list[Relative]:
+        """Return candidates and their ancestors, nearest first; each once, at its nearest generation.
 
         Args:
-            candidate: Id of the candidate; the result is empty if it does not exist.
+            candidates: Ids of the candidates; those that do not exist are left out.
             generations: Maximum number of generations back.
         """
         found: dict[str, Relative] = {}
-        wanted: Collection[str] = (candidate,)
+        wanted = candidates
         async with self._database.read() as connection:
             for generation in range(generations + 1):
                 kin = [

@@ -12,12 +12,14 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from service.dashboard import (
+    ancestry,
     candidates,
     compare,
     controls,
     interface,
     operators,
     prompts,
+    search_log,
     searches,
     shapes,
     tokens,
@@ -26,7 +28,20 @@ from service.dashboard import (
 from service.dashboard.rendering import STATIC_DIR, STATIC_PATH
 from service.dashboard.routing import with_error_pages
 
-PARTS = (searches, shapes, controls, candidates, compare, operators, workers, prompts, tokens, interface)
+PARTS = (
+    searches,
+    shapes,
+    search_log,
+    ancestry,
+    controls,
+    candidates,
+    compare,
+    operators,
+    workers,
+    prompts,
+    tokens,
+    interface,
+)
 """Modules with pages, each with a `router`."""
 
 

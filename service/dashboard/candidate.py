@@ -36,12 +36,17 @@ class AxisValue:
 
 @dataclass(frozen=True)
 class PlanText:
-    """A launch plan in words, with the readings of its machine code."""
+    """A launch plan in words, with the readings of its machine code.
+
+    `by_launch` are readings per launch: the name of each, and its value for every launch in order. It is empty for a
+    single launch, whose readings are the plan's.
+    """
 
     shape: str
     role: str
     lines: tuple[str, ...]
     readings: tuple[tuple[str, str], ...]
+    by_launch: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True)
@@ -112,7 +117,7 @@ async def load_candidate(store: Store, id: str, variant: int | None, against: st
     reports = await reports_on(store, id, search)
     chosen = _choose(variants, reports, variant)
     stored = await store.bundles.get(chosen.bundle) if chosen and chosen.bundle else None
-    kin = await store.views.lineage(id, GENERATIONS)
+    kin = await store.views.lineage((id,), GENERATIONS)
     children = await store.views.children(id, CHILDREN)
     against = against or next(iter(candidate.parents), None)
     other = await store.candidates.get(against) if against else None
@@ -185,32 +190,50 @@ def _places(search: SearchRecord, stored: BundleRecord) -> tuple[AxisValue, ...]
 
 def _plans(stored: BundleRecord) -> tuple[PlanText, ...]:
     bundle = Bundle.model_validate_json(stored.document)
-    plans = (
-        PlanText(
-            plan.shape.key, plan.shape.role.value, tuple(describe_plan(plan, bundle.kernels)[1:]), _facts(readings)
+    plans = []
+    for plan, readings in zip(bundle.plans, stored.readings, strict=True):
+        launches: Sequence[Mapping[str, Any]] = readings.get("by_launch") or ()
+        whole = {name: value for name, value in readings.items() if name != "by_launch"}
+        # The facts of a single launch are the plan's.
+        facts = {**launches[0], **whole} if len(launches) == 1 else whole
+        plans.append(
+            PlanText(
+                shape=plan.shape.key,
+                role=plan.shape.role.value,
+                lines=tuple(describe_plan(plan, bundle.kernels)[1:]),
+                readings=known_facts(facts),
+                by_launch=facts_by_launch(launches) if len(launches) > 1 else (),
+            )
         )
-        for plan, readings in zip(bundle.plans, stored.readings, strict=True)
-    )
     return tuple(sorted(plans, key=lambda plan: plan.role != ShapeRole.BENCHMARK))
 
 
-def _facts(readings: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Format the known readings."""
-    facts = []
-    for name, value in readings.items():
-        if value is None or value == {}:
-            continue
-        if isinstance(value, dict):
-            said = ", ".join(
-                f"{key} {count}" for key, count in sorted(value.items(), key=lambda item: -item[1]) if count
-            )
-        elif isinstance(value, bool):
-            said = "yes" if value else "no"
-        elif "bytes" in name:
-            said = formatting.size_bytes(value)
-        elif name == "occupancy":
-            said = formatting.share(value)
-        else:
-            said = formatting.decimal(value) if isinstance(value, float) else str(value)
-        facts.append((name.removesuffix("_bytes").replace("_", " "), said))
-    return tuple(facts)
+def known_facts(readings: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Format the known readings of a plan or a launch."""
+    return tuple(
+        (name.removesuffix("_bytes").replace("_", " "), _fact(name, value))
+        for name, value in readings.items()
+        if value is not None and value != {}
+    )
+
+
+def facts_by_launch(launches: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Format the readings of launches as a table: one row per reading that is known for some launch."""
+    columns = [dict(known_facts(readings)) for readings in launches]
+    names = dict.fromkeys(name for column in columns for name in column)
+    return tuple((name, tuple(column.get(name, formatting.UNKNOWN) for column in columns)) for name in names)
+
+
+def _fact(name: str, value: object) -> str:
+    if isinstance(value, dict):
+        counted = sorted(value.items(), key=lambda item: -item[1])
+        return ", ".join(f"{key.replace('_', ' ')} {count}" for key, count in counted if count) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        if "bytes" in name:
+            return formatting.size_bytes(value)
+        if name == "occupancy":
+            return formatting.share(value)
+        return formatting.decimal(value)
+    return str(value)

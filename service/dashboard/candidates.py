@@ -1,19 +1,23 @@
 """Routes of candidates: one candidate, its parts on demand, its certificate, and the candidates of a search."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Annotated
+from urllib.parse import urlencode
 
-from fastapi import Query, Response
+from fastapi import Depends, Query, Response
 
-from archive.records import CandidateFilter, CandidateRow, SearchRecord
+from archive.records import CANDIDATE_SORTS, SEED_EMITTER, CandidateFilter, CandidateRow, SearchRecord
 from kernelreef.short_ids import brief
 from service.api.dependencies import Id, Named, Running, needs
-from service.api.paging import ID, MOST_NUMBER
+from service.api.paging import ID, Cursor, decode_sorted, encode
 from service.certificates.certifier import Certifier
 from service.certificates.document import Certificate
 from service.dashboard.candidate import load_assembly, load_candidate, load_kernel
+from service.dashboard.candidate_pairs import load_pair
 from service.dashboard.rendering import HEADERS, HtmlPage, render_fragment, respond
 from service.dashboard.routing import Framed, pages
+from service.errors import InvalidInput
 from service.security.scopes import Scope
 from workers.protocol import Outcome, Report, Samples
 
@@ -97,19 +101,46 @@ Other = Annotated[str | None, Query(pattern=f"^{ID.pattern}$")]
 Index = Annotated[int | None, Query(ge=0, le=64)]
 
 
+SORTS: Mapping[str, str] = {
+    "-created": "newest first",
+    "created": "oldest first",
+    "-objective": "fastest first",
+    "objective": "slowest first",
+}
+"""Orders of the list and their names. Sorted by speedup, it has the candidates with a speedup on the first device."""
+
+
+@dataclass(frozen=True)
+class CandidateListView:
+    """Filters and order of the list, kept in the page's address; empty texts do not filter."""
+
+    emitter: str = ""
+    outcome: str = ""
+    text: str = ""
+    sort: str = "-created"
+
+    def address(self, after: str = "", **changed: str) -> str:
+        """Return the query string of this view, optionally with changes and the cursor of a page."""
+        fields = {**asdict(self), **changed, "after": after}
+        fields = {name: value for name, value in fields.items() if value and (name, value) != ("sort", "-created")}
+        return "?" + urlencode(fields)
+
+
 @dataclass(frozen=True)
 class CandidateList(HtmlPage):
-    """A search's candidates, newest first."""
+    """A search's candidates, filtered and sorted. `following` is the address of the next page; empty at the end."""
 
     template = "candidates.html"
     section = "/"
 
     search: SearchRecord
     candidates: tuple[CandidateRow, ...]
+    view: CandidateListView
+    emitters: tuple[str, ...]
     outcomes: tuple[str, ...]
-    outcome: str | None
-    older: int | None
-    newest: bool
+    sorts: Mapping[str, str]
+    following: str
+    first: bool
 
     @property
     def title(self) -> str:
@@ -117,27 +148,58 @@ class CandidateList(HtmlPage):
         return f"Candidates of {self.search.operator_name} {brief(self.search.id)}"
 
 
+async def _view_of(
+    emitter: Annotated[str, Query(max_length=64)] = "",
+    outcome: Annotated[str, Query(max_length=64)] = "",
+    text: Annotated[str, Query(max_length=200)] = "",
+    sort: Annotated[str, Query(max_length=32)] = "-created",
+) -> CandidateListView:
+    """Read the view from an address.
+
+    Raises:
+        InvalidInput: If it names an outcome or an order that does not exist.
+    """
+    if outcome and outcome not in set(Outcome):
+        raise InvalidInput(f"'{outcome}' is not one of: {', '.join(Outcome)}", "outcome")
+    if sort not in SORTS:
+        raise InvalidInput(f"'{sort}' is not one of: {', '.join(SORTS)}", "sort")
+    return CandidateListView(emitter, outcome, text.strip(), sort)
+
+
 @router.get("/searches/{id}/candidates", dependencies=[needs(Scope.READ)])
 async def find(
     search: Named,
     running: Running,
     frame: Framed,
-    outcome: Outcome | None = None,
-    before: Annotated[int | None, Query(ge=0, lt=MOST_NUMBER)] = None,
+    view: Annotated[CandidateListView, Depends(_view_of)],
+    after: Cursor = None,
 ) -> Response:
-    """List the candidates of a search, optionally with one outcome only."""
-    after = None if before is None else (before,)
-    where = CandidateFilter(outcome=outcome)
-    found = await running.store.listings.candidates(search.id, where, after=after, limit=SHOWN)
+    """List the candidates of a search by emitter, outcome and text."""
+    where = CandidateFilter(emitter=view.emitter or None, outcome=view.outcome or None, text=view.text or None)
+    key = decode_sorted(after or None, view.sort, CANDIDATE_SORTS[view.sort.removeprefix("-")])
+    found = await running.store.listings.candidates(search.id, where, sort=view.sort, after=key, limit=SHOWN)
     page = CandidateList(
         search=search,
         candidates=found.items,
+        view=view,
+        emitters=tuple(dict.fromkeys((SEED_EMITTER, *search.emitters))),
         outcomes=tuple(each.value for each in Outcome),
-        outcome=outcome.value if outcome else None,
-        older=None if found.after is None else int(found.after[0]),
-        newest=before is None,
+        sorts=SORTS,
+        following="" if found.after is None else view.address(encode((view.sort, *found.after))),
+        first=key is None,
     )
     return respond(page, frame)
+
+
+@router.get("/candidates/compare", dependencies=[needs(Scope.READ)])
+async def compare(
+    running: Running,
+    frame: Framed,
+    left: Annotated[str, Query(max_length=64)] = "",
+    right: Annotated[str, Query(max_length=64)] = "",
+) -> Response:
+    """Show two candidates side by side, each named by its id."""
+    return respond(await load_pair(running.store, left.strip(), right.strip()), frame)
 
 
 @router.get("/candidates/{id}", dependencies=[needs(Scope.READ)])

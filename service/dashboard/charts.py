@@ -31,6 +31,8 @@ class ProgressLine:
         start: Left end of the horizontal axis as text.
         end: Right end of the horizontal axis as text.
         summary: The whole chart in a sentence.
+        values: Value at each point of the line as text, for the one under the pointer.
+        positions: Horizontal position of each point as text.
     """
 
     title: str
@@ -42,6 +44,8 @@ class ProgressLine:
     start: str
     end: str
     summary: str
+    values: tuple[str, ...] = ()
+    positions: tuple[str, ...] = ()
 
 
 def progress_line(
@@ -84,6 +88,8 @@ def progress_line(
         start=along(points[0][0]),
         end=along(last_x),
         summary=summary,
+        values=tuple(say(value) for _, value in points),
+        positions=tuple(along(x) for x, _ in points),
     )
 
 

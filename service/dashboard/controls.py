@@ -1,5 +1,6 @@
-"""Actions of the forms on a search's page: pause, resume, stop, evaluations, pins and hints."""
+"""Actions of the forms on a search's page, such as pause, extend, delete, labels, pins and hints."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 
 from fastapi import Response
@@ -9,7 +10,8 @@ from archive.records import SearchRecord
 from kernelreef.validation import invalid
 from service.api.dependencies import Caller, Id, Named, Running, WholeId, needs
 from service.coordinator import Coordinator
-from service.dashboard.routing import Sent, pages, see_other
+from service.dashboard.clones import request_of
+from service.dashboard.routing import Sent, SubmittedForm, pages, see_other
 from service.errors import InvalidInput, NotFound
 from service.requests import HintRequest, PinRequest, SearchChange
 from service.scheduler import changes
@@ -29,12 +31,23 @@ ACTIONS: Mapping[str, Action] = {
 @router.post("/searches/{id}/evaluations", dependencies=[needs(Scope.STEER)])
 async def evaluations(search: Named, running: Running, sent: Sent) -> Response:
     """Change the maximum number of evaluations."""
+    await _change_evaluations(running, search, sent)
+    return _back(search.id)
+
+
+@router.post("/searches/{id}/extend", dependencies=[needs(Scope.STEER)])
+async def extend(search: Named, running: Running, sent: Sent) -> Response:
+    """Give a done search more evaluations, and continue it."""
+    await _change_evaluations(running, search, sent)
+    return _back((await running.resume(search.id)).id)
+
+
+async def _change_evaluations(running: Coordinator, search: SearchRecord, sent: SubmittedForm) -> None:
     try:
         change = SearchChange(evaluations=sent.number("evaluations"))
     except ValidationError as error:
         raise InvalidInput(invalid(error, SearchChange).detail, "evaluations") from error
     await changes.change(running.store, running.events, search, change)
-    return _back(search.id)
 
 
 @router.post("/searches/{id}/pins", dependencies=[needs(Scope.STEER)])
@@ -76,6 +89,35 @@ async def forget(search: Named, hint: WholeId, running: Running) -> Response:
     """Remove a hint."""
     await running.store.hints.remove(search.id, hint)
     return _back(search.id)
+
+
+@router.post("/searches/{id}/again", dependencies=[needs(Scope.SUBMIT)])
+async def again(search: Named, running: Running, caller: Caller) -> Response:
+    """Start an equal search."""
+    return _back((await running.submit(await request_of(running, search), owner=caller.token or "")).id)
+
+
+@router.post("/searches/{id}/labels", dependencies=[needs(Scope.STEER)])
+async def labels(search: Named, running: Running, sent: Sent) -> Response:
+    """Change the search's name, tags and notes."""
+    try:
+        change = SearchChange(
+            name=sent.text("name"),
+            tags=tuple(tag for tag in re.split(r"[,\s]+", sent.text("tags")) if tag),
+            notes=sent.whole("notes"),
+        )
+    except ValidationError as error:
+        found = error.errors()[0]
+        raise InvalidInput(found["msg"], str(found["loc"][0])) from error
+    await changes.change(running.store, running.events, search, change)
+    return _back(search.id)
+
+
+@router.post("/searches/{id}/delete", dependencies=[needs(Scope.ADMIN)])
+async def delete(id: Id, running: Running) -> Response:
+    """Delete an ended search with its results."""
+    await running.store.retention.delete(id)
+    return see_other("/")
 
 
 # Registered last, because its address would match the others' as well.

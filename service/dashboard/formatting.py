@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Protocol
 
 from kernelreef.short_ids import brief
 
@@ -14,6 +15,22 @@ TIMES = "\u00d7"
 MARKS = {"measured": "", "predicted": "\u2248", "recorded": "rec. "}
 """Sign before a figure by its provenance, so that a figure copied from a page keeps it."""
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+class Bill(Protocol):
+    """LLM calls and their cost. `unpriced` calls have no known price, and are not part of the cost."""
+
+    @property
+    def calls(self) -> int:
+        """Number of calls."""
+
+    @property
+    def usd(self) -> float:
+        """Known cost, US dollars."""
+
+    @property
+    def unpriced(self) -> int:
+        """Number of calls whose price is unknown."""
 
 
 def sign(provenance: str) -> str:
@@ -106,6 +123,13 @@ def usd(value: float | None) -> str:
     return f"${value:,.2f}" if value == 0 or value >= 1 else f"${value:.4f}"
 
 
+def spending(bill: Bill) -> str:
+    """Format the cost of LLM calls: "unknown" if no call has a known price, and "at least" if some have none."""
+    if bill.unpriced and bill.unpriced >= bill.calls:
+        return "unknown"
+    return f"at least {usd(bill.usd)}" if bill.unpriced else usd(bill.usd)
+
+
 def title(name: str) -> str:
     """Format one of our names for a heading: underscores become spaces."""
     return name.replace("_", " ")
@@ -130,6 +154,7 @@ FILTERS = {
         duration_s,
         moment,
         usd,
+        spending,
         brief,
         settings,
     )

@@ -62,7 +62,7 @@ def lay_out(lineage: Sequence[Relative]) -> LineageDrawing:
     # A child's other parents do not belong to this lineage.
     mine = {kin.id for kin in lineage if kin.generation == 0}
     wanted = {(parent, kin.id) for kin in lineage for parent in kin.parents if kin.generation >= 0 or parent in mine}
-    lines = [_line(nodes[old], nodes[new]) for old, new in sorted(wanted) if old in nodes and new in nodes]
+    lines = [connect(nodes[old], nodes[new]) for old, new in sorted(wanted) if old in nodes and new in nodes]
     return LineageDrawing(
         nodes=tuple(nodes.values()),
         lines=tuple(lines),
@@ -72,7 +72,8 @@ def lay_out(lineage: Sequence[Relative]) -> LineageDrawing:
     )
 
 
-def _line(old: LineageNode, new: LineageNode) -> str:
+def connect(old: LineageNode, new: LineageNode) -> str:
+    """Return the SVG path from a parent's box to its child's."""
     start_x, start_y = old.x + BOX_X, old.y + BOX_Y // 2
     end_x, end_y = new.x, new.y + BOX_Y // 2
     middle = (start_x + end_x) // 2

@@ -10,10 +10,13 @@ from urllib.parse import urlencode
 from archive.descriptors import DESCRIPTORS
 from archive.records import SEED_EMITTER, AxisRecord, AxisStride, EliteSummary, MapCell, PinRecord, SearchRecord
 from archive.store import Store
+from service.dashboard.feasibility import is_impossible
 from service.dashboard.formatting import TIMES, speedup
 from service.dashboard.rendering import Fragment
 from service.errors import InvalidInput
 from service.evaluation.figure_labels import outdated, provenance
+from workers.protocol import Device
+from workers.targets import TARGETS
 
 Colour = Literal["objective", "age", "emitter"]
 Along = Literal["evaluations", "time", "dollars"]
@@ -152,6 +155,11 @@ class ArchiveMap:
     pinned: bool
 
     @property
+    def impossible(self) -> bool:
+        """True if any tile cannot be filled."""
+        return any(tile.look == "impossible" for tile in self.tiles)
+
+    @property
     def tiles(self) -> tuple[Tile, ...]:
         """All tiles."""
         return tuple(tile for row in self.rows for tile in row.tiles)
@@ -197,12 +205,12 @@ def draw(
     sliced = dict(view.slices)
     free = [axis for axis in search.axes if axis.descriptor not in (view.x, view.y)]
     depth = prod(axis.bins for axis in free if axis.descriptor not in sliced)
-    tiles = _TileContext(name, view, looks, depth, _pinned(search.axes, view, pins), {pin.candidate for pin in pins})
+    candidates = {pin.candidate for pin in pins}
+    tiles = _TileContext(name, view, looks, depth, _pinned(search.axes, view, pins), candidates)
     width, height = axes[view.x].bins, (axes[view.y].bins if view.y != view.x else 1)
     rows = tuple(
         MapRow(
-            _label(view.y, y) if height > 1 else "",
-            tuple(tiles.tile(x, y, shown.get((x, y))) for x in range(width)),
+            _label(view.y, y) if height > 1 else "", tuple(tiles.tile(x, y, shown.get((x, y))) for x in range(width))
         )
         for y in reversed(range(height))
     )
@@ -237,7 +245,7 @@ class _TileContext:
         return Tile(
             name=f"{self.name}-{x}-{y}",
             where=_where(self.view, x, y),
-            look=self.looks.of(mark) if mark else "empty",
+            look=self.looks.of(mark) if mark else "impossible" if self._impossible(x, y) else "empty",
             mark=mark,
             held=found.held if found else 0,
             depth=self.depth,
@@ -245,6 +253,12 @@ class _TileContext:
             by_emitter=self.view.colour == "emitter",
             pinned=(x, y) in self.places or (mark is not None and mark.candidate in self.candidates),
         )
+
+    def _impossible(self, x: int, y: int) -> bool:
+        """Return True if no kernel can lie in a tile; False for devices without a sheet."""
+        target = TARGETS.get(Device.parse(self.view.device).target)
+        up = {} if self.view.y == self.view.x else {self.view.y: y}
+        return target is not None and is_impossible({**dict(self.view.slices), self.view.x: x, **up}, target)
 
 
 def _spans(axes: Sequence[AxisRecord]) -> dict[str, AxisStride]:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,12 +12,13 @@ from pydantic import ValidationError
 
 from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
 from kernelreef.validation import faults
+from service.dashboard.rendering import Fragment
 from service.dashboard.routing import SubmittedForm
 from service.emitters import EMITTERS
 from service.errors import InvalidInput
 from service.fleet.kernelbench import searchable
 from service.operators.kernelbench import is_problem, name_of_text
-from service.requests import SearchRequest
+from service.requests import LlmSettings, SearchRequest
 from workers.targets import TARGETS
 
 UNVERIFIED = "; unverified: no controls have passed on this card yet"
@@ -27,9 +28,25 @@ NO_CARD = (
 )
 PASTED = "pasted"
 """Value of the operator field that selects the pasted spec."""
+NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+"""Pattern of an operator's name."""
 _CONVERTING = asyncio.Lock()
-FIELDS = ("operator", "spec", "evaluations", "seed", "devices", "emitters", "axes", "models", "calls", "usd")
+FIELDS = (
+    "operator",
+    "problem_name",
+    "spec",
+    "evaluations",
+    "seed",
+    "devices",
+    "emitters",
+    "axes",
+    "models",
+    "calls",
+    "usd",
+)
 """Fields of the form; any other error is an error in the spec."""
+KEPT = ("priority", "stop", "selection")
+"""Settings that the form does not show; a form filled in from a search keeps those of the search."""
 FOLDED = ("seed", "emitters", "axes", "models", "calls", "usd")
 """Rarely changed fields, folded until opened by the user or by an error in one of them."""
 
@@ -43,8 +60,14 @@ class FormChoice:
 
 
 @dataclass(frozen=True)
-class NewSearchForm:
-    """The form with its choices, its values and its errors by field. `note` is about the devices."""
+class NewSearchForm(Fragment):
+    """The form with its choices, its values and its errors by field.
+
+    `note` is about the devices. `origin` is the search that the form was filled in from; empty if there is none.
+    """
+
+    template = "parts/start.html"
+    name = "start-form"
 
     operators: tuple[str, ...]
     devices: tuple[FormChoice, ...]
@@ -52,7 +75,9 @@ class NewSearchForm:
     axes: tuple[FormChoice, ...]
     note: str = ""
     operator: str = ""
+    origin: str = ""
     spec: str = ""
+    problem_name: str = ""
     chosen_devices: tuple[str, ...] = ("model:sm_90",)
     chosen_emitters: tuple[str, ...] = ("tune", "rewrite")
     chosen_axes: tuple[str, ...] = DEFAULT_AXES
@@ -108,8 +133,10 @@ def start_form(
         return known
     return NewSearchForm(
         **{name: getattr(known, name) for name in ("operators", "devices", "emitters", "axes", "note", "wrong")},
-        operator=sent.text("operator"),
+        operator=PASTED if is_pasted(sent) else sent.text("operator"),
+        origin=sent.text("origin"),
         spec=sent.whole("spec"),
+        problem_name=sent.text("problem_name"),
         chosen_devices=sent.several("devices"),
         chosen_emitters=sent.several("emitters"),
         chosen_axes=sent.several("axes"),
@@ -121,16 +148,23 @@ def start_form(
     )
 
 
-def read_request(sent: SubmittedForm) -> SearchRequest:
+def is_pasted(sent: SubmittedForm) -> bool:
+    """Return True if the search is for a pasted spec: pasted text counts, whatever operator is chosen in the list."""
+    return bool(sent.text("spec")) or sent.text("operator") in ("", PASTED)
+
+
+def read_request(sent: SubmittedForm, origin: SearchRequest | None = None) -> SearchRequest:
     """Read the request that a form describes.
+
+    Args:
+        sent: Submitted form.
+        origin: Request that the form was filled in from; it gives what the form does not show.
 
     Raises:
         InvalidInput: If a field is invalid; `wrong_fields` tells which.
         ValidationError: If several fields are invalid.
     """
-    operator: object = sent.text("operator")
-    if operator in ("", PASTED):
-        operator = _spec(sent.whole("spec"))
+    operator: object = _spec(sent.whole("spec")) if is_pasted(sent) else sent.text("operator")
     return SearchRequest.model_validate(
         {
             "operator": operator,
@@ -139,26 +173,73 @@ def read_request(sent: SubmittedForm) -> SearchRequest:
             "axes": sent.several("axes") or None,
             "evaluations": sent.number("evaluations"),
             "seed": sent.number("seed"),
-            "llm": _models(sent),
+            "llm": _models(sent, origin.llm if origin else None),
+            **({name: getattr(origin, name) for name in KEPT} if origin else {}),
         }
     )
 
 
-async def convert_problem(sent: SubmittedForm) -> SubmittedForm:
+def filled_in(request: SearchRequest, origin: str) -> SubmittedForm:
+    """Make the form that describes a request.
+
+    Args:
+        request: The request.
+        origin: Id of the search that it started.
+    """
+    is_spec = isinstance(request.operator, dict)
+    llm = request.llm
+    fields = {
+        "origin": origin,
+        "operator": PASTED if is_spec else str(request.operator),
+        "spec": json.dumps(request.operator, indent=1) if is_spec else "",
+        "evaluations": str(request.evaluations),
+        "seed": str(request.seed),
+        "models": ", ".join(llm.backends) if llm else "",
+        "calls": str(llm.calls) if llm and llm.calls is not None else "",
+        "usd": f"{llm.usd:g}" if llm and llm.usd is not None else "",
+    }
+    several = {"devices": request.devices, "emitters": request.emitters, "axes": request.axes or ()}
+    return SubmittedForm({**{name: [text] for name, text in fields.items()}, **several})
+
+
+def has_problem(sent: SubmittedForm) -> bool:
+    """Return True if a KernelBench problem is pasted, and a device is chosen to convert it for."""
+    return bool(sent.several("devices")) and is_problem(sent.whole("spec"))
+
+
+async def convert_problem(sent: SubmittedForm, tell: Callable[[str], None] = lambda step: None) -> SubmittedForm:
     """Replace a pasted KernelBench problem by the spec made from it; return any other form unchanged.
 
     Problems are converted one at a time, because each conversion takes two processes with torch.
+
+    Args:
+        sent: Submitted form.
+        tell: Receives the name of each step when it begins.
 
     Raises:
         InvalidInput: If the problem gives no operator with a seed kernel.
         Unavailable: If the worker packages are not installed on this machine, or the conversion failed.
     """
-    text, devices = sent.whole("spec"), sent.several("devices")
-    if sent.text("operator") not in ("", PASTED) or not is_problem(text) or not devices:
+    if not has_problem(sent):
         return sent
+    text, devices = sent.whole("spec"), sent.several("devices")
+    if _CONVERTING.locked():
+        tell("Waiting for another import to end")
     async with _CONVERTING:
-        operator = await searchable(name_of_text(text), text, devices[0])
+        operator = await searchable(problem_name(sent), text, devices[0], tell)
     return SubmittedForm({**sent.fields, "spec": [operator.model_dump_json()]})
+
+
+def problem_name(sent: SubmittedForm) -> str:
+    """Return the name for a pasted problem: the given one, else one from its text.
+
+    Raises:
+        InvalidInput: If the given name is not an identifier.
+    """
+    name = sent.text("problem_name")
+    if name and not NAME.fullmatch(name):
+        raise InvalidInput("begin with a letter, and use only a-z, 0-9 and _, at most 64 characters", "problem_name")
+    return name or name_of_text(sent.whole("spec"))
 
 
 def wrong_fields(error: InvalidInput | ValidationError) -> dict[str, str]:
@@ -179,13 +260,14 @@ def _field(path: Sequence[str]) -> str:
     return path[0] if path else "operator"
 
 
-def _models(sent: SubmittedForm) -> dict[str, object] | None:
-    """Read the LLM backends and their limits; None if no backend is named."""
+def _models(sent: SubmittedForm, origin: LlmSettings | None) -> dict[str, object] | None:
+    """Read the LLM backends and their limits; None if no backend is named. `origin` gives what the form lacks."""
     names = [name for name in re.split(r"[,\s]+", sent.text("models")) if name]
     if not names:
         return None
     limits = {name: sent.text(name) or None for name in ("calls", "usd")}
-    return {"backends": names, **limits}
+    kept = {"strategies": origin.strategies, "tokens": origin.tokens} if origin else {}
+    return {"backends": names, **kept, **limits}
 
 
 def _spec(text: str) -> dict[str, Any]:

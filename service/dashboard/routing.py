@@ -208,7 +208,8 @@ class PageRoute(APIRoute):
 def packed(response: Response, request: Request) -> Response:
     """Compress a page if the browser accepts gzip; return any other response unchanged."""
     takes = "gzip" in request.headers.get("accept-encoding", "")
-    is_page = response.headers.get("content-type", "").startswith("text/html")
+    # A response that is streamed has no body yet.
+    is_page = hasattr(response, "body") and response.headers.get("content-type", "").startswith("text/html")
     if takes and is_page and len(response.body) >= LEAST_PACKED_BYTES:
         response.body = gzip.compress(response.body, PACKING_LEVEL, mtime=0)
         response.headers.update({"Content-Encoding": "gzip", "Content-Length": str(len(response.body))})

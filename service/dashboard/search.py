@@ -23,12 +23,16 @@ from archive.store import Store
 from kernelreef.models import ScreeningReport
 from kernelreef.short_ids import brief
 from service.coordinator import Coordinator
-from service.dashboard.charts import draw_charts, spacing_for
+from service.dashboard.charts import ENDED, draw_charts, spacing_for
+from service.dashboard.feasibility import count_impossible
 from service.dashboard.maps import ArchiveMap, MapView, Tile, draw, load_cells
 from service.dashboard.rendering import Fragment, HtmlPage
+from service.evaluation.activity import elapsed_s
 from service.evaluation.figure_labels import in_words, provenance, relative_to
 from service.generation.emitter_stats import EmitterStats, emitter_shares, read_stats, selection_of
 from service.generation.screening import screening_report
+from workers.protocol import Device
+from workers.targets import TARGETS
 
 POINTS = 250
 """Approximate number of points in a chart: one per pixel or two."""
@@ -50,7 +54,10 @@ class DeviceTab:
 
 @dataclass(frozen=True)
 class SearchStatus(Fragment):
-    """State of the search, its best result and its devices."""
+    """State of the search, its best result and its devices; `activity` is what it does now, empty if nothing.
+
+    `impossible` is the number of cells that no kernel can reach.
+    """
 
     template = "parts/status.html"
     name = "status"
@@ -63,6 +70,14 @@ class SearchStatus(Fragment):
     relative_to: str
     missing_workers: tuple[str, ...]
     tabs: tuple[DeviceTab, ...]
+    activity: str
+    elapsed_s: float
+    impossible: int
+
+    @property
+    def open(self) -> bool:
+        """True until the search has ended."""
+        return self.search.state not in ENDED
 
     @property
     def done(self) -> float:
@@ -72,14 +87,33 @@ class SearchStatus(Fragment):
 
 @dataclass(frozen=True)
 class SearchControls(Fragment):
-    """Actions that the search's present state allows."""
+    """Actions that the search's present state allows. `ended` is True if it can be deleted, `failed` if it failed.
+
+    `more` is the number of evaluations to extend a done search to; None if it is not done.
+    """
 
     template = "parts/controls.html"
     name = "controls"
 
     search: str
     actions: tuple[tuple[str, str], ...]
-    evaluations: int
+    ended: bool
+    failed: bool
+    more: int | None
+
+
+@dataclass(frozen=True)
+class UseIt(Fragment):
+    """Ways to use the result of an ended search: its best kernel, exports and the certificate; empty before the end."""
+
+    template = "parts/use.html"
+    name = "use"
+
+    search: SearchRecord
+    device: str
+    provenance: str
+    best: EliteSummary | None
+    ended: bool
 
 
 @dataclass(frozen=True)
@@ -219,8 +253,8 @@ async def load_search(running: Coordinator, search: SearchRecord, view: MapView)
 async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) -> tuple[Fragment, ...]:
     """Load the live parts of a search's page."""
     views, cells = running.store.views, Grid(search.axes).cells
-    counts, missing_workers = await asyncio.gather(
-        running.store.candidates.count(search.id), running.describe_missing(search)
+    counts, missing_workers, activity = await asyncio.gather(
+        running.store.candidates.count(search.id), running.describe_missing(search), running.describe_activity(search)
     )
     places, best, milestones, recent = await asyncio.gather(
         load_cells(running.store, search, view),
@@ -234,12 +268,20 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     progress = dict(zip(search.devices, found, strict=True))
     pins, hints = await asyncio.gather(running.store.pins.list(search.id), running.store.hints.list(search.id))
     spending = await _spending(running.store, search)
-    spent = spending.budgets[0].usd if spending.budgets else None
+    bill = next(iter(spending.budgets), None)
+    spent = bill.usd if bill and bill.unpriced < max(bill.calls, 1) else None
     here, now = progress[view.device], datetime.now(UTC)
     said = provenance(view.device)
     return (
-        _status(search, view, counts, next(iter(best), None), progress, missing_workers),
-        SearchControls(search.id, actions_in(search.state), search.evaluations),
+        _status(search, view, counts, next(iter(best), None), progress, missing_workers, activity),
+        SearchControls(
+            search=search.id,
+            actions=actions_in(search.state),
+            ended=search.state in ENDED,
+            failed=search.state is SearchState.FAILED,
+            more=2 * search.evaluations if search.state is SearchState.DONE else None,
+        ),
+        UseIt(search, view.device, said, next(iter(best), None), search.state in ENDED),
         MapPart(
             search=search.id,
             view=view,
@@ -282,7 +324,9 @@ def _status(
     best: EliteSummary | None,
     progress: Mapping[str, ProgressRecord],
     missing_workers: Sequence[str],
+    activity: str,
 ) -> SearchStatus:
+    sheet = TARGETS.get(Device.parse(view.device).target)
     tabs = tuple(
         DeviceTab(
             device=device,
@@ -303,6 +347,9 @@ def _status(
         relative_to=relative_to(view.device, search),
         missing_workers=tuple(missing_workers),
         tabs=tabs,
+        activity=activity,
+        elapsed_s=elapsed_s(search),
+        impossible=count_impossible(search.axes, sheet) if sheet else 0,
     )
 
 

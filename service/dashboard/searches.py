@@ -1,7 +1,7 @@
 """Routes of searches: the first page with the form for a new search, one search, and their live updates."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,22 +9,37 @@ from fastapi import Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import ValidationError
 
+from archive.errors import ArchiveError
 from archive.grid import Grid
-from archive.records import Milestone, ProgressRecord, SearchCounts, SearchRecord, SearchState
+from archive.records import BudgetRecord, Milestone, ProgressRecord, SearchCounts, SearchRecord, SearchState
 from service.api.dependencies import Caller, Named, Running, needs
 from service.api.paging import ID
 from service.coordinator import Coordinator
 from service.dashboard.charts import ProgressLine, progress_line, spacing_for
+from service.dashboard.clones import request_of
 from service.dashboard.formatting import evaluations, share
+from service.dashboard.imports import respond_step_by_step
 from service.dashboard.live import stream
 from service.dashboard.maps import MapView
-from service.dashboard.new_search import NewSearchForm, convert_problem, read_request, start_form, wrong_fields
-from service.dashboard.rendering import Fragment, HtmlPage, respond
+from service.dashboard.new_search import (
+    NewSearchForm,
+    convert_problem,
+    filled_in,
+    has_problem,
+    problem_name,
+    read_request,
+    start_form,
+    wrong_fields,
+)
+from service.dashboard.rendering import Fragment, HtmlPage, PageFrame, render_fragment, respond
 from service.dashboard.routing import Framed, Sent, SubmittedForm, pages, see_other
 from service.dashboard.search import load_parts, load_search
-from service.errors import InvalidInput
+from service.errors import InvalidInput, ServiceError
 from service.evaluation.figure_labels import provenance, relative_to
+from service.requests import SearchRequest
+from service.security.identity import Identity
 from service.security.scopes import Scope
+from workers.queue import QueueUnavailable
 
 SHOWN = 15
 """Number of searches on one page."""
@@ -34,7 +49,11 @@ SPARK_POINTS = 48
 
 @dataclass(frozen=True)
 class BestResult:
-    """Best result of a search on one device; `low` and `high` are the bounds of the best elite's speedup."""
+    """Best result of a search on one device.
+
+    `best` is the objective of its best elite, by which the archive ranks: the lower bound of its speedup. `low` and
+    `high` are the bounds of that speedup.
+    """
 
     device: str
     provenance: str
@@ -48,12 +67,12 @@ class BestResult:
 
 @dataclass(frozen=True)
 class SearchRow:
-    """A search in the list. `spent_usd` is the cost of its LLM calls; None if it uses no LLM."""
+    """A search in the list. `spent` are its LLM calls and their cost; None if it uses no LLM."""
 
     search: SearchRecord
     counts: SearchCounts
     finds: tuple[BestResult, ...]
-    spent_usd: float | None = None
+    spent: BudgetRecord | None = None
 
     @property
     def done(self) -> float:
@@ -131,7 +150,7 @@ async def _entry(running: Coordinator, search: SearchRecord) -> SearchRow:
     counts = await running.store.candidates.count(search.id)
     finds = tuple([await _find(running, search, device, counts) for device in search.devices])
     budgets = await running.store.spending.of_search(search.id) if search.llm is not None else []
-    return SearchRow(search, counts, finds, budgets[0].usd if budgets else None)
+    return SearchRow(search, counts, finds, budgets[0] if budgets else None)
 
 
 async def _find(running: Coordinator, search: SearchRecord, device: str, counts: SearchCounts) -> BestResult:
@@ -144,7 +163,7 @@ async def _find(running: Coordinator, search: SearchRecord, device: str, counts:
         device=device,
         provenance=provenance(device),
         relative_to=relative_to(device, search),
-        best=best.mid if best else None,
+        best=best.objective if best else None,
         low=best.low if best else None,
         high=best.high if best else None,
         coverage=progress.coverage,
@@ -165,20 +184,52 @@ Before = Annotated[str | None, Query(pattern=f"^{ID.pattern}$")]
 
 
 @router.get("/", dependencies=[needs(Scope.READ)])
-async def overview(running: Running, frame: Framed, before: Before = None) -> Response:
-    """Show all searches, newest first, and the form for a new one."""
-    return respond(await _overview(running, await _form(running), before), frame)
+async def overview(running: Running, frame: Framed, before: Before = None, origin: Before = None) -> Response:
+    """Show all searches, newest first, and the form for a new one, filled in from the search `origin` if given."""
+    filled = None
+    if origin is not None:
+        filled = filled_in(await request_of(running, await running.store.searches.get(origin)), origin)
+    return respond(await _overview(running, await _form(running, filled), before), frame)
 
 
 @router.post("/searches", dependencies=[needs(Scope.SUBMIT)])
 async def start(running: Running, frame: Framed, sent: Sent, caller: Caller) -> Response:
-    """Start a search and redirect to it, or show the form again with its errors."""
+    """Start a search and redirect to it, or show the form again with its errors.
+
+    A pasted problem takes a minute to import, so its page shows the steps first.
+    """
+    if has_problem(sent):
+        return await _start_from_problem(running, frame, sent, caller)
     try:
-        search = await running.submit(read_request(await convert_problem(sent)), owner=caller.token or "")
+        search = await running.submit(read_request(sent, await _origin(running, sent)), owner=caller.token or "")
     except (InvalidInput, ValidationError) as error:
         form = await _form(running, sent, error)
         return respond(await _overview(running, form, None), frame, 422)
     return see_other(f"/searches/{search.id}")
+
+
+async def _start_from_problem(
+    running: Coordinator, frame: PageFrame, sent: SubmittedForm, caller: Identity
+) -> Response:
+    """Import a pasted problem and start its search, on a page that shows the steps."""
+    try:
+        name = problem_name(sent)
+        read_request(SubmittedForm({**sent.fields, "spec": ["{}"]}))
+    except (InvalidInput, ValidationError) as error:
+        return respond(await _overview(running, await _form(running, sent, error), None), frame, 422)
+
+    async def work(tell: Callable[[str], None]) -> str:
+        try:
+            spec = await convert_problem(sent, tell)
+            tell("Starting the search")
+            request = read_request(spec, await _origin(running, sent))
+            return f"/searches/{(await running.submit(request, owner=caller.token or '')).id}"
+        except (InvalidInput, ValidationError) as error:
+            return render_fragment(await _form(running, sent, error), frame)
+        except (ServiceError, ArchiveError, QueueUnavailable) as error:
+            return render_fragment(await _form(running, sent, InvalidInput(str(error), "spec")), frame)
+
+    return respond_step_by_step(name, frame, work)
 
 
 @router.get("/live", response_class=EventSourceResponse, dependencies=[needs(Scope.READ)])
@@ -211,6 +262,14 @@ async def search_live(
 async def _overview(running: Coordinator, form: NewSearchForm, before: str | None) -> Overview:
     pool, searches = await load_overview_parts(running, before)
     return Overview(pool, searches, form, before)
+
+
+async def _origin(running: Coordinator, sent: SubmittedForm) -> SearchRequest | None:
+    """Read the request of the search that a form was filled in from; None if there is none."""
+    id = sent.text("origin")
+    if not ID.fullmatch(id):
+        return None
+    return await request_of(running, await running.store.searches.get(id))
 
 
 async def _form(

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import unified_diff
+from difflib import SequenceMatcher, unified_diff
 from functools import lru_cache
+from itertools import zip_longest
 
 from markupsafe import Markup
 from pygments import highlight
@@ -31,6 +32,37 @@ class DiffLine:
 
     kind: str
     text: str
+
+
+@dataclass(frozen=True)
+class PairedLine:
+    """A line of two sources side by side; None where a side has no such line. Numbers begin at 1."""
+
+    left: str | None
+    left_number: int | None
+    right: str | None
+    right_number: int | None
+    changed: bool
+
+
+def side_by_side(left: str, right: str) -> tuple[PairedLine, ...] | None:
+    """Align two sources line by line. Returns None if one of them is too long."""
+    before, after = left.split("\n"), right.split("\n")
+    if max(len(before), len(after)) > MOST_DIFF_LINES:
+        return None
+    found: list[PairedLine] = []
+    for kind, start, end, other_start, other_end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        for here, there in zip_longest(range(start, end), range(other_start, other_end)):
+            found.append(
+                PairedLine(
+                    left=None if here is None else before[here],
+                    left_number=None if here is None else here + 1,
+                    right=None if there is None else after[there],
+                    right_number=None if there is None else there + 1,
+                    changed=kind != "equal",
+                )
+            )
+    return tuple(found)
 
 
 def difference(old: str, new: str) -> tuple[DiffLine, ...] | None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Self
@@ -71,22 +71,27 @@ class KernelbenchImporter:
     async def __aexit__(self, *_: object) -> None:
         await self._resources.aclose()
 
-    async def operator(self, name: str, source: str, *, seeded: bool = True) -> ImportedOperator:
+    async def operator(
+        self, name: str, source: str, *, seeded: bool = True, tell: Callable[[str], None] = lambda step: None
+    ) -> ImportedOperator:
         """Import a problem as an operator.
 
         Args:
             name: Name of the operator.
             source: Text of the problem.
             seeded: True if TorchInductor should write a seed kernel.
+            tell: Receives the name of each step when it begins.
 
         Raises:
             InvalidInput: If the problem cannot become an operator; says why.
             Unavailable: If a worker process failed.
         """
+        tell("Inspecting the problem in a sandbox")
         found = await self.inspect(source)
         operator = operator_of_problem(name, source, found)
         if not seeded:
             return ImportedOperator(operator, found.notes, "none was requested")
+        tell("TorchInductor writes a seed kernel")
         report = await self._draft(operator)
         if not report.draft:
             return ImportedOperator(operator, found.notes, report.reason)
@@ -152,13 +157,14 @@ class KernelbenchImporter:
         return await self._executor.run(job, TraceReport)
 
 
-async def searchable(name: str, source: str, device: str) -> Operator:
+async def searchable(name: str, source: str, device: str, tell: Callable[[str], None] = lambda step: None) -> Operator:
     """Import a problem as an operator with a seed kernel.
 
     Args:
         name: Name of the operator.
         source: Text of the problem.
         device: Name of the device to judge on.
+        tell: Receives the name of each step when it begins.
 
     Raises:
         InvalidInput: If the problem cannot become an operator, TorchInductor writes no seed for it, or the device is
@@ -167,7 +173,7 @@ async def searchable(name: str, source: str, device: str) -> Operator:
     """
     target = read_device(device, DEVICES).target
     async with KernelbenchImporter(target=target) as importer:
-        imported = await importer.operator(name, source)
+        imported = await importer.operator(name, source, tell=tell)
     if imported.no_seed:
         raise InvalidInput(f"this problem has no seed kernel: {imported.no_seed}; {OWN_SEED}", "problem")
     return imported.operator

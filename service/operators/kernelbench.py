@@ -24,6 +24,8 @@ PROBLEM = re.compile(r"^class Model\b.*^def get_inputs\b", re.MULTILINE | re.DOT
 """Pattern of a problem file: a class `Model` and a function that makes its inputs."""
 LONGEST_NAME = 60
 """Maximum characters of a generated operator name, a few less than the protocol allows."""
+TITLE_WORDS = 5
+"""Maximum number of words that a docstring gives a name."""
 PATH = re.compile(r"\w+(\.\w+)*", re.ASCII)
 """Pattern of a module's name for a parameter."""
 REFERENCE, SEEDS = "reference.py", ("seed.py", "second.py")
@@ -46,8 +48,14 @@ def name_of_problem(path: PurePath) -> str:
 
 
 def name_of_text(text: str) -> str:
-    """Derive an operator's name for a problem without a file."""
-    return f"problem_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    """Derive an operator's name for a problem without a file, from its first docstring if it has one.
+
+    "Simple model that performs a ReLU activation." becomes `relu_activation`.
+    """
+    found = re.search(r'"""\s*(?:simple )?(?:model )?(?:that )?(?:performs )?(?:an? |the )?(.+)', text, re.IGNORECASE)
+    words = re.findall(r"[a-z0-9]+", found[1].lower().split(". ")[0]) if found else []
+    named = "_".join(words[:TITLE_WORDS])[:LONGEST_NAME].strip("_")
+    return named if named[:1].isalpha() else f"problem_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def operator_of_problem(name: str, source: str, found: ProblemInspection, seeds: Sequence[str] = ()) -> Operator:

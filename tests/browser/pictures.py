@@ -15,10 +15,17 @@ QUALITY = 55
 
 
 def pages(page: Page, address: str) -> dict[str, str]:
-    """Addresses by name: the newest search and its best candidate stand for all; it is compared with the one before."""
+    """Addresses by name: the newest search and its best candidate stand for all; it is compared with the one before.
+
+    One search must have failed.
+    """
     page.goto(address)
     searches = page.locator(".searches tbody th a")
     search, other = (searches.nth(index).get_attribute("href") for index in (0, min(1, searches.count() - 1)))
+    failed = page.locator("tr:has(.state.failed) th a").first.get_attribute("href")
+    page.goto(f"{address}{search}/candidates")
+    candidates = [each.get_attribute("href") or "" for each in page.locator("tbody th a").all()[:2]]
+    left, right = (each.rpartition("/")[2] for each in candidates)
     page.goto(f"{address}{search}")
     candidate = page.locator(".tiles .big a").first.get_attribute("href")
     device = page.locator("input[name=device]").first.get_attribute("value")
@@ -26,7 +33,11 @@ def pages(page: Page, address: str) -> dict[str, str]:
     return {
         "overview": "/",
         "search": f"{search}",
+        "failed": f"{failed}",
         "candidates": f"{search}/candidates",
+        "candidate-pair": f"/candidates/compare?left={left}&right={right}",
+        "log": f"{search}/log",
+        "ancestry": f"{search}/ancestry",
         "shapes": f"{search}/shapes",
         "candidate": f"{candidate}",
         "certificate": f"{candidate}/certificate",

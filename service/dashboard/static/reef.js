@@ -131,6 +131,7 @@ function redraw() {
     if (element && isBusyWith(element)) continue;
     live.waiting.delete(name);
     if (element && inside !== null) replaceInside(element, inside);
+    if (element && inside !== null && name === "map") showFilled();
     pieces.forEach((html, id) => byId(id) && replacePiece(byId(id), html));
   }
 }
@@ -173,6 +174,7 @@ async function show(address, push) {
   live.waiting.clear();
   byId("main").replaceWith(document.adoptNode(fresh));
   document.title = parsed.title;
+  showFilled();
   const again = focusedName && byId("main").querySelector(`[data-view] [name="${CSS.escape(focusedName)}"]`);
   if (again) again.focus({ preventScroll: true });
   connect();
@@ -209,6 +211,54 @@ function walk(event, link) {
       return next.focus();
     }
   }
+}
+
+// Scroll each map so that its filled part is in view, unless a person has scrolled it.
+function showFilled() {
+  document.querySelectorAll(".scroll:has(.map)").forEach((box) => {
+    const links = [...box.querySelectorAll("td a")];
+    if (!links.length || box.scrollLeft || box.scrollWidth <= box.clientWidth) return;
+    const lead = box.querySelector("tbody th").offsetWidth;
+    box.scrollLeft = Math.min(...links.map((each) => each.parentElement.offsetLeft)) - lead - 8;
+  });
+}
+
+// ---------------------------------------------------------------- curves: the value under the pointer
+
+function readCurve(plot, event) {
+  const path = plot.querySelector(".line").getAttribute("d");
+  const places = [path.match(/^M([\d.]+)/)[1], ...[...path.matchAll(/H([\d.]+)V/g)].map((each) => each[1])].map(Number);
+  const box = plot.getBoundingClientRect();
+  const x = (300 * (event.clientX - box.left)) / box.width;
+  const at = Math.max(0, places.findLastIndex((place) => place <= x));
+  const rule = plot.querySelector(".pointed") || plot.appendChild(document.createElement("div"));
+  const reading = plot.querySelector(".reading") || plot.appendChild(document.createElement("span"));
+  rule.className = "pointed";
+  reading.className = "reading";
+  rule.style.left = `${(places[at] / 300) * box.width}px`;
+  reading.textContent = `${plot.dataset.values.split("|")[at]} at ${plot.dataset.positions.split("|")[at]}`;
+  const left = Math.min((places[at] / 300) * box.width + 6, box.width - reading.offsetWidth);
+  reading.style.left = `${Math.max(0, left)}px`;
+}
+
+function leaveCurve(plot) {
+  plot.querySelectorAll(".pointed, .reading").forEach((each) => each.remove());
+}
+
+// ---------------------------------------------------------------- elapsed time
+
+function duration(seconds) {
+  const [days, hours, minutes] = [seconds / 86400, (seconds / 3600) % 24, (seconds / 60) % 60].map(Math.floor);
+  if (days) return `${days} d ${hours} h`;
+  if (hours) return `${hours} h ${minutes} min`;
+  return minutes ? `${minutes} min ${Math.floor(seconds % 60)} s` : `${Math.floor(seconds)} s`;
+}
+
+function tick() {
+  document.querySelectorAll("[data-since]").forEach((each) => {
+    const seconds = (Date.now() - Date.parse(each.dataset.since)) / 1000;
+    if (seconds >= 0 && live.source) each.textContent = duration(seconds);
+  });
 }
 
 // ---------------------------------------------------------------- on demand: parts that load when they are opened
@@ -264,6 +314,11 @@ for (const kind of ["pointerover", "focusin"]) {
     if (target) inspect(target);
   });
 }
+document.addEventListener("pointermove", (event) => {
+  const plot = event.target instanceof Element && event.target.closest(".plot[data-values]");
+  document.querySelectorAll(".plot:has(.reading)").forEach((each) => each !== plot && leaveCurve(each));
+  if (plot && plot.dataset.values) readCurve(plot, event);
+});
 document.addEventListener("toggle", (event) => event.target.tagName === "DETAILS" && load(event.target), true);
 document.addEventListener("focusout", () => setTimeout(redraw));
 document.addEventListener("visibilitychange", followVisibility);
@@ -273,4 +328,6 @@ addEventListener("pageshow", (event) => event.persisted && followVisibility());
 const here = document.querySelector(".top nav [aria-current]");
 if (here) here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.offsetLeft - 40;
 setInterval(watchSilence, 1000);
+setInterval(tick, 1000);
+showFilled();
 if (byId("main").dataset.stream) connect();

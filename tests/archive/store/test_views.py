@@ -71,10 +71,10 @@ async def test_a_lineage_goes_back_generation_by_generation(store: Store) -> Non
     left = await stored_candidate(store, search, 1, parents=(seed,))
     right = await stored_candidate(store, search, 2, parents=(seed, left))
     child = await stored_candidate(store, search, 3, parents=(left, right))
-    kin = {each.id: each.generation for each in await store.views.lineage(child, 5)}
+    kin = {each.id: each.generation for each in await store.views.lineage((child,), 5)}
     assert kin == {child: 0, left: 1, right: 1, seed: 2}
-    assert {each.id for each in await store.views.lineage(child, 1)} == {child, left, right}
-    assert await store.views.lineage("nobody", 3) == []
+    assert {each.id for each in await store.views.lineage((child,), 1)} == {child, left, right}
+    assert await store.views.lineage(("nobody",), 3) == []
 
 
 async def test_documents_come_by_job(store: Store) -> None:

@@ -110,7 +110,7 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "views.shared": lambda store, search, candidate: store.views.shared((search, DEVICE, 1), (search, "h200", 1)),
     "views.milestones": lambda store, search, candidate: store.views.milestones(search, DEVICE),
     "views.versions": lambda store, search, candidate: store.views.versions([search, "x"]),
-    "views.lineage": lambda store, search, candidate: store.views.lineage(candidate, 2),
+    "views.lineage": lambda store, search, candidate: store.views.lineage((candidate,), 2),
     "views.children": lambda store, search, candidate: store.views.children(candidate, 9),
     "views.documents": lambda store, search, candidate: store.views.documents(["job"]),
     "rebinning.rebin": lambda store, search, candidate: _rebinned(store, search),

@@ -2,7 +2,7 @@ import httpx
 import pytest
 
 from archive.errors import RecordNotFound
-from service.dashboard.candidate import load_assembly, load_candidate, load_kernel
+from service.dashboard.candidate import facts_by_launch, load_assembly, load_candidate, load_kernel
 from tests.service.dashboard.conftest import Filled, Service
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -37,3 +37,16 @@ async def test_what_does_not_exist_is_not_found(service: Service, filled: Filled
         await load_assembly(store, filled.failed, 0)
     with pytest.raises(RecordNotFound):
         await load_kernel(store, filled.best, "h200", 0)
+
+
+async def test_facts_by_launch_are_rows_with_a_value_for_every_launch() -> None:
+    first = {"programs": 4, "occupancy": 0.5, "bytes_moved": None, "instructions": {"load_global": 2, "matrix": 0}}
+    second = {"programs": 8, "spill_bytes": 2048, "looped": {}, "persistent": False}
+    assert facts_by_launch([first, second]) == (
+        ("programs", ("4", "8")),
+        ("occupancy", ("50%", "\u2013")),
+        ("instructions", ("load global 2", "\u2013")),
+        ("spill", ("\u2013", "2 KiB")),
+        ("persistent", ("\u2013", "no")),
+    )
+    assert facts_by_launch([]) == ()

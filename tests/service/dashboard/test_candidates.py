@@ -54,6 +54,27 @@ async def test_sources_and_elites_are_files_to_keep(pages: httpx.AsyncClient, fi
     assert (await pages.get(f"/candidates/{filled.failed}/kernel?device=model:sm_90")).status_code == 404
 
 
+async def test_the_list_is_sorted_and_filtered_by_emitter_outcome_and_text(
+    pages: httpx.AsyncClient, filled: Filled
+) -> None:
+    path = f"/searches/{filled.search.id}/candidates"
+
+    async def found(query: str) -> list[str]:
+        page = read(await pages.get(f"{path}?{query}"))
+        return [str(link["href"]).rpartition("/")[2] for link in page.all("a") if link.get("class") == "id"]
+
+    every = await found("")
+    assert await found("sort=created") == every[::-1]
+    assert (await found("sort=-objective"))[0] == filled.best
+    assert await found("text=NO+SUCH+NAME") == [filled.failed]
+    assert await found("emitter=nobody") == []
+    assert await found("outcome=correct&text=no+such+name") == []
+    chosen = read(await pages.get(f"{path}?sort=objective&text=such"))
+    assert {"value": "objective", "selected": ""} in chosen.all("option")
+    assert "sort" in read(await pages.get(f"{path}?sort=colour"), 422).text
+    assert "outcome" in read(await pages.get(f"{path}?outcome=odd"), 422).text
+
+
 async def test_the_list_is_narrowed_by_outcome(pages: httpx.AsyncClient, filled: Filled) -> None:
     every = read(await pages.get(f"/searches/{filled.search.id}/candidates"))
     failed = read(await pages.get(f"/searches/{filled.search.id}/candidates?outcome=compile_error"))

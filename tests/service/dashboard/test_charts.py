@@ -16,6 +16,8 @@ def test_a_course_rises_in_steps_and_says_what_it_shows() -> None:
     assert drawn.area.endswith("V100H0Z")
     assert drawn.summary == "Best: from 1 to 2, between 0 evaluations and 100 evaluations"
     assert (drawn.now, drawn.start, drawn.end) == ("2", "0 evaluations", "100 evaluations")
+    assert drawn.values == ("1", "1", "2")
+    assert drawn.positions == ("0 evaluations", "50 evaluations", "100 evaluations")
 
 
 def test_one_point_is_a_level_line_and_none_is_no_line() -> None:

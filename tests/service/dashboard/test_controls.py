@@ -2,6 +2,7 @@ import httpx
 import pytest
 
 from archive.records import SearchState
+from service.requests import SearchRequest
 from tests.service.dashboard.conftest import Filled, Hostile, Service
 from tests.service.dashboard.reading import read
 
@@ -60,3 +61,38 @@ async def test_another_site_cannot_steer(pages: httpx.AsyncClient, hostile: Host
     elsewhere = {"Origin": "http://elsewhere.example", "Sec-Fetch-Site": "cross-site"}
     answer = await pages.post(f"/searches/{hostile.search.id}/stop", headers=elsewhere)
     assert answer.status_code == 403
+
+
+async def test_a_search_is_labelled_started_again_and_deleted(pages: httpx.AsyncClient, service: Service) -> None:
+    store = service.coordinator.store
+    first = await service.coordinator.submit(SearchRequest(operator="rmsnorm", axes=("num_warps",), evaluations=7))
+    answer = await pages.post(f"/searches/{first.id}/again")
+    assert answer.status_code == 303
+    twin = answer.headers["location"].rpartition("/")[2]
+    assert twin != first.id
+    fields = {"name": " For the report ", "tags": "paper, h200", "notes": "Line 1\r\nLine 2"}
+    assert (await pages.post(f"/searches/{twin}/labels", data=fields)).status_code == 303
+    found = await store.searches.get(twin)
+    assert (found.operator, found.axes, found.evaluations) == (first.operator, first.axes, 7)
+    assert (found.name, found.tags, found.notes) == ("For the report", ("paper", "h200"), "Line 1\nLine 2")
+    page = read(await pages.get(f"/searches/{twin}"))
+    assert "For the report" in page.text and "h200" in page.text
+    assert "at most 100" in read(await pages.post(f"/searches/{twin}/labels", data={"name": "x" * 101}), 422).text
+    assert (await pages.post(f"/searches/{twin}/delete")).status_code == 409
+    for id in (first.id, twin):
+        await pages.post(f"/searches/{id}/stop")
+    assert (await pages.post(f"/searches/{twin}/delete")).headers["location"] == "/"
+    read(await pages.get(f"/searches/{twin}"), 404)
+
+
+async def test_a_done_search_goes_on_with_more_evaluations(pages: httpx.AsyncClient, service: Service) -> None:
+    store = service.coordinator.store
+    search = await service.coordinator.submit(SearchRequest(operator="rmsnorm", evaluations=7))
+    await store.searches.set_state(search.id, SearchState.DONE)
+    path = f"/searches/{search.id}"
+    for limit, status in (("0", 422), ("many", 422), ("14", 303)):
+        assert (await pages.post(f"{path}/extend", data={"evaluations": limit})).status_code == status
+    found = await store.searches.get(search.id)
+    assert found.evaluations == 14 and found.state is not SearchState.DONE
+    await pages.post(f"{path}/stop")
+    assert (await pages.post(f"{path}/extend", data={"evaluations": "20"})).status_code == 409

@@ -2,6 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from archive.records import BudgetRecord
 from service.dashboard import formatting
 
 
@@ -44,6 +45,15 @@ from service.dashboard import formatting
 )
 def test_figures_in_words(said: str, expected: str) -> None:
     assert said == expected
+
+
+@pytest.mark.parametrize(
+    "calls, usd, unpriced, expected",
+    [(0, 0.0, 0, "$0.00"), (3, 1.5, 0, "$1.50"), (3, 1.5, 1, "at least $1.50"), (3, 0.0, 3, "unknown")],
+)
+def test_a_cost_without_a_price_is_unknown(calls: int, usd: float, unpriced: int, expected: str) -> None:
+    bill = BudgetRecord("search", "", calls, 0, usd, unpriced, None, None, None)
+    assert formatting.spending(bill) == expected
 
 
 def test_every_filter_takes_what_is_unknown_without_failing() -> None:

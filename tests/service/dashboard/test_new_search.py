@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from service.dashboard.new_search import PASTED, convert_problem, read_request, start_form, wrong_fields
+from service.dashboard.new_search import PASTED, convert_problem, problem_name, read_request, start_form, wrong_fields
 from service.dashboard.routing import SubmittedForm
 from service.errors import InvalidInput
 from tests.service import records
@@ -31,6 +31,7 @@ def test_a_spec_may_be_pasted_in_json_or_toml() -> None:
     document = records.OPERATOR.model_dump_json(exclude_defaults=True)
     pasted = read_request(sent(operator=[PASTED], spec=[document]))
     assert isinstance(pasted.operator, dict) and pasted.operator["name"] == "double"
+    assert read_request(sent(operator=["rmsnorm"], spec=[document])).operator == pasted.operator
     toml = read_request(sent(operator=[PASTED], spec=['name = "double"\nentry = "double"\n']))
     assert toml.operator == {"name": "double", "entry": "double"}
 
@@ -91,11 +92,23 @@ def get_init_inputs():
 
 
 async def test_a_problem_of_kernelbench_becomes_a_spec() -> None:
-    request = read_request(await convert_problem(sent(operator=[PASTED], spec=[PROBLEM])))
-    assert isinstance(request.operator, dict) and str(request.operator["name"]).startswith("problem_")
+    told: list[str] = []
+    # Pasted text counts, although the form chooses an operator of the list.
+    request = read_request(await convert_problem(sent(spec=[PROBLEM], problem_name=["rectifier"]), told.append))
+    assert told == ["Inspecting the problem in a sandbox", "TorchInductor writes a seed kernel"]
+    assert isinstance(request.operator, dict) and request.operator["name"] == "rectifier"
     assert "class Model" in str(request.operator["reference"]) and "@triton.jit" in str(request.operator["seeds"])
-    chosen = sent(operator=["rmsnorm"], spec=[PROBLEM])
-    assert await convert_problem(chosen) == chosen, "what is pasted counts only where nothing else is chosen"
+
+
+def test_a_pasted_problem_has_a_name_that_people_know() -> None:
+    assert problem_name(sent(spec=[PROBLEM])).startswith("problem_")
+    titled = PROBLEM.replace(
+        "(nn.Module):\n", '(nn.Module):\n    """Simple model that performs a ReLU activation."""\n'
+    )
+    assert problem_name(sent(spec=[titled])) == "relu_activation"
+    with pytest.raises(InvalidInput, match="begin with a letter") as caught:
+        problem_name(sent(problem_name=["Not a name"]))
+    assert set(wrong_fields(caught.value)) == {"problem_name"}
 
 
 async def test_a_problem_that_cannot_be_searched_for_is_told_why() -> None:

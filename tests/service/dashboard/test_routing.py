@@ -4,6 +4,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 
 from service.api.dependencies import RequireScope
+from service.api.paging import encode
 from service.dashboard import PARTS
 from service.dashboard.routing import LINKS, SubmittedForm, frame_of
 from service.errors import InvalidInput
@@ -58,5 +59,9 @@ def test_every_page_but_the_login_states_what_it_needs() -> None:
 async def test_beyond_what_a_database_counts_there_is_nothing(
     pages: httpx.AsyncClient, filled: Filled, before: int
 ) -> None:
-    for address in ("/audit", f"/searches/{filled.search.id}/candidates"):
-        assert "no page at" in read(await pages.get(f"{address}?before={before}"), 404).text
+    assert "no page at" in read(await pages.get(f"/audit?before={before}"), 404).text
+    forged = f"/searches/{filled.search.id}/candidates?after={encode(('-created', before))}"
+    if before < 0:
+        assert "No candidate matches" in read(await pages.get(forged)).text
+    else:
+        assert "the cursor is invalid" in read(await pages.get(forged), 422).text

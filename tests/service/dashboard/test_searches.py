@@ -113,10 +113,11 @@ async def test_updates_begin_with_every_fragment(service: Service, filled: Fille
     assert names == [*page.parts, "beat"]
 
 
-async def test_ended_searches_offer_nothing_to_do(pages: httpx.AsyncClient, filled: Filled) -> None:
+async def test_done_searches_can_be_labelled_extended_or_deleted(pages: httpx.AsyncClient, filled: Filled) -> None:
     assert filled.search.state is SearchState.DONE
     page = read(await pages.get(f"/searches/{filled.search.id}"))
-    assert [form["action"] for form in page.all("form") if form.get("method") == "post"] == []
+    offered = [str(form["action"]).rpartition("/")[2] for form in page.all("form") if form.get("method") == "post"]
+    assert sorted(offered) == ["delete", "extend", "labels"]
 
 
 async def test_pages_are_packed_for_those_who_can_unpack(pages: httpx.AsyncClient, filled: Filled) -> None:

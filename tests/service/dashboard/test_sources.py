@@ -1,6 +1,6 @@
 from markupsafe import Markup
 
-from service.dashboard.sources import MOST_DIFF_LINES, difference, highlighted
+from service.dashboard.sources import MOST_DIFF_LINES, difference, highlighted, side_by_side
 from tests.service.dashboard.hostile import CORPUS
 from tests.service.dashboard.reading import Document, faults
 
@@ -28,3 +28,16 @@ def test_changes_are_told_apart() -> None:
 
 def test_what_is_too_long_is_not_compared() -> None:
     assert difference("\n" * MOST_DIFF_LINES, "") is None
+
+
+def test_two_sources_are_aligned_line_by_line() -> None:
+    lines = side_by_side("a\nold\nb", "a\nnew\nmore\nb")
+    assert lines is not None
+    assert [(line.left, line.right, line.changed) for line in lines] == [
+        ("a", "a", False),
+        ("old", "new", True),
+        (None, "more", True),
+        ("b", "b", False),
+    ]
+    assert (lines[-1].left_number, lines[-1].right_number, lines[2].left_number) == (3, 4, None)
+    assert side_by_side("x\n" * (MOST_DIFF_LINES + 1), "") is None

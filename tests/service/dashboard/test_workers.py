@@ -7,6 +7,7 @@ from service.dashboard.workers import load_workers
 from tests.service.dashboard.conftest import Filled, Service
 from tests.service.dashboard.hostile import CORPUS
 from tests.service.dashboard.reading import read
+from workers.protocol import PROTOCOL_VERSION
 from workers.queue import LeaseClient
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -28,7 +29,9 @@ async def test_who_is_there_is_listed(pages: httpx.AsyncClient, service: Service
 
 async def test_hosts_are_drained_trusted_and_shut_out(pages: httpx.AsyncClient, service: Service) -> None:
     store = service.coordinator.store
-    new = NewRemoteWorker(str(uuid7()), f"rig {CORPUS[1]}", None, "sm_90", None, {}, 4, "", 1, "0" * 64, None)
+    new = NewRemoteWorker(
+        str(uuid7()), f"rig {CORPUS[1]}", None, "sm_90", None, {}, 4, "", PROTOCOL_VERSION, "0" * 64, None
+    )
     await store.remote_workers.add(new)
     path = f"/workers/{new.id}"
     assert CORPUS[1] in read(await pages.get("/workers")).text
