@@ -15,6 +15,7 @@ from archive.records import PRIORITY, SearchState
 from kernelreef import AsyncReef
 from kernelreef.asynchronous import SearchOptions
 from kernelreef.models import Archive, Elite, Progress, Search
+from kernelreef.short_ids import brief
 from kernelreef.streams import FINAL
 from kernelreef.validation import invalid
 from service.cli.connection import AsJson, LocalReef, NewestSearch, Token, Url, reach
@@ -49,7 +50,9 @@ Problem = Annotated[
 ]
 Devices = Annotated[
     list[str] | None,
-    typer.Option("--device", help="Device: cuda, auto (cuda if it is here), a class such as h200, model:<target>, recorded:<class>; may repeat."),
+    typer.Option(
+        "--device", help="Device: cuda, auto, a class such as h200, model:<target>, recorded:<class>; may repeat."
+    ),
 ]
 Evaluations = Annotated[
     int | None, typer.Option(help=f"Maximum number of evaluations; {EVALUATIONS} by default.", show_default=False)
@@ -349,7 +352,8 @@ def _show(progress: Progress, archive: Archive, kernel: Path | None) -> None:
     out.print(f"[bold]All figures are {in_words(archive.device, archive.relative_to)}.[/]")
     if kernel:
         out.print(f"The best kernel is in {kernel}")
-        out.print(f"Next: reef export {progress.search} --out my_kernels, or reef serve for the dashboard", highlight=False)
+        following = f"reef export {brief(progress.search)} --out my_kernels"
+        out.print(f"Next: {following}, or reef serve for the dashboard", highlight=False)
 
 
 async def write_kernel(reef: AsyncReef, elite: Elite, search: str, folder: Path) -> Path:

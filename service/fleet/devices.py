@@ -152,8 +152,8 @@ def class_served(name: str, served: Collection[str], field: str) -> Device:
 
 
 def names_card(name: str) -> bool:
-    """Return True if a device's name is that of a card of this machine: `cuda` or `cuda:N`."""
-    return CARD_NAME.fullmatch(name) is not None
+    """Return True if a device's name is for a card of this machine: `cuda`, `cuda:N` or `auto`."""
+    return name == AUTO or CARD_NAME.fullmatch(name) is not None
 
 
 def may_measure(name: str) -> bool:
