@@ -50,9 +50,7 @@ Problem = Annotated[
 ]
 Devices = Annotated[
     list[str] | None,
-    typer.Option(
-        "--device", help="Device: cuda, auto, a class such as h200, model:<target>, recorded:<class>; may repeat."
-    ),
+    typer.Option("--device", help="Device: cuda, auto, a class (h200), model:<target>, recorded:<class>; may repeat."),
 ]
 Evaluations = Annotated[
     int | None, typer.Option(help=f"Maximum number of evaluations; {EVALUATIONS} by default.", show_default=False)
