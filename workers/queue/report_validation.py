@@ -15,14 +15,14 @@ PROVENANCE = {"cuda": Provenance.MEASURED, "model": Provenance.PREDICTED, "recor
 """Source of the figures on each kind of device."""
 
 VERDICT_BYTES = 1 << 20
-"""Longest report on one variant, bytes; those of sixteen shapes with all checks take a few kilobytes."""
+"""Maximum length of a report on one variant, bytes; one of sixteen shapes with all checks takes a few kilobytes."""
 
 
 def require_match(job: Job, report: AnyReport) -> None:
     """Refuse a report that does not answer a job.
 
     Raises:
-        ValueError: If it names anything else than it was asked about; says what.
+        ValueError: If a field differs from the job's; names the field.
     """
     asked: dict[str, object] = {"kind": job.kind, "job": job.id, "search": job.search, "candidate": job.candidate}
     asked["protocol_version"] = job.protocol_version
@@ -41,9 +41,9 @@ def require_match(job: Job, report: AnyReport) -> None:
 
 
 def _can_be(report: Report) -> None:
-    """Refuse figures that no measurement can give: times and ratios are positive, finite and in order.
+    """Refuse impossible figures: times and ratios must be positive, finite and in order.
 
-    The sheet of a card is of the device's class: figures of one product do not pass for another's.
+    The card's sheet must be of the device's hardware class, so that figures of another product are not accepted.
     """
     if report.card is not None and (not report.device.measures or report.card.device_class != report.device.name):
         raise ValueError(f"it was measured on another card than {report.device.name}")
@@ -58,7 +58,7 @@ def _can_be(report: Report) -> None:
 
 
 def _is_of(job: TraceJob, report: TraceReport) -> None:
-    """Refuse traces for another operator or target, or of anything else than the shapes asked for."""
+    """Refuse traces for another operator or target, or with other shapes than the job's."""
     if job.source is not None and ((report.graphs and not job.references) or report.gate is not None):
         raise ValueError("it brings reference graphs, which nobody asked for")
     indexes = [variant.index for variant in report.variants]
