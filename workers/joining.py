@@ -79,7 +79,7 @@ class ServiceAddress:
         try:
             return QueueCredential(said["worker"], said["redis_url"], said["password"], said["ca"])
         except (KeyError, TypeError) as error:
-            raise Dismissed(f"{self.url} answers what is no admission; is it a Kernelreef service?") from error
+            raise Dismissed(f"{self.url} did not answer with a credential; is it a Kernelreef service?") from error
 
     def status(self, worker: str) -> str:
         """Ask for a worker's state: one of `STANDING`, or why it may not work.
@@ -102,8 +102,9 @@ class ServiceAddress:
             status, text = answer.status, answer.read(MOST_BYTES)
             connection.close()
         except ssl.SSLCertVerificationError as error:
-            advice = "SSL_CERT_FILE names a file of certificates that vouch for it"
-            raise Dismissed(f"{self.url} is not known to be who it says: {error.verify_message}; {advice}") from error
+            advice = "set SSL_CERT_FILE to a file with the certificate of its issuer"
+            reason = f"its certificate is not trusted: {error.verify_message}"
+            raise Dismissed(f"{self.url}: {reason}; {advice}") from error
         except (OSError, http.client.HTTPException) as error:
             raise QueueUnavailable(f"{self.url} does not answer: {error}") from error
         return self._read(status, text)
@@ -120,7 +121,7 @@ class ServiceAddress:
         except ValueError:
             said = None
         if not isinstance(said, dict):
-            said = {"detail": f"status {status} with what is no JSON object"}
+            said = {"detail": f"status {status}, and no JSON object"}
         if status in NOT_NOW:
             raise QueueUnavailable(f"{self.url} cannot answer now: {said.get('detail')}")
         if status >= 300:

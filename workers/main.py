@@ -137,7 +137,7 @@ class LeaseLoop:
             ready = self._await_ready(executor)
             if ready is not None:
                 kind = "+".join(kind for kind, other in self._commands.items() if other == command)
-                log.info("bench ready", worker=self._lease_client.worker, kind=kind, jail=ready.jail)
+                log.info("executor ready", worker=self._lease_client.worker, kind=kind, jail=ready.jail)
                 with contextlib.suppress(QueueUnavailable):
                     self._lease_client.announce(jail=ready.jail, versions=ready.versions)
 
@@ -290,7 +290,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _run(options)
     except Dismissed as error:
-        log.error("worker is not wanted", reason=str(error))
+        log.error("worker dismissed", reason=str(error))
         return DISMISSED
     except WorkerError as error:
         log.error("worker failed", worker=options.id, reason=str(error))
@@ -334,7 +334,7 @@ def _join(options: argparse.Namespace) -> RemoteLeaseClient:
     """Join with a token and return the lease client. Waits for the service if it does not answer."""
     service = ServiceAddress(options.join, options.token, machine_secret(cache_home()))
     if service.exposes_token:
-        log.warning("the token travels unprotected: use https", service=options.join)
+        log.warning("the token is sent unencrypted: use https", service=options.join)
     target, device = options.target if options.trace else None, options.device.name if options.device else None
     pause_s = FIRST_PAUSE_S
     while True:

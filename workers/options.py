@@ -103,11 +103,11 @@ def _complete(run: argparse.ArgumentParser, options: argparse.Namespace) -> None
     if options.join is not None:
         _complete_join(run, options)
     elif not options.redis:
-        run.error("say where the queue is: --redis URL, or REEF_REDIS_URL; or --join URL")
+        run.error("no queue: give --redis URL or set REEF_REDIS_URL, or give --join URL")
     if not options.trace and options.device is None:
-        run.error("nothing to do: say --trace, --device, or both")
+        run.error("nothing to do: give --trace, --device, or both")
     if options.trace and options.target is None:
-        run.error("--trace needs --target where there is no --device")
+        run.error("--trace needs --target if there is no --device")
 
 
 def _told(variable: str) -> str | None:
@@ -119,7 +119,7 @@ def _told(variable: str) -> str | None:
 def _complete_join(run: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Refuse invalid combinations with --join."""
     if options.redis is not None:
-        run.error("--join and --redis exclude each other: who joins is told where the queue is")
+        run.error("--join and --redis exclude each other: the service names the queue")
     if not options.token:
         run.error("--join needs a token: --token T, or REEF_TOKEN")
     if not options.join.startswith(("http://", "https://")):

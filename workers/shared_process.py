@@ -115,28 +115,28 @@ class _Guest:
     """A connected client."""
 
     channel: ChildChannel
-    host: SharedProcess
+    session: SharedProcess
 
     def served(self) -> Reply | None:
         """Answer its next command. Returns the reply; None if it disconnected."""
         with suppress(BadMessage):
             order = self.channel.hear()
-            return None if order is None else _told(self.channel, self.host.answer(order))
+            return None if order is None else _told(self.channel, self.session.answer(order))
         return None
 
     def leave(self) -> None:
         """Close its connection and its session."""
         self.channel.close()
-        self.host.leave()
+        self.session.leave()
 
 
 def _admit(door: socket.socket, receive: Receive, lines: selectors.BaseSelector) -> Reply:
     """Accept a client. Returns the first reply to it."""
-    channel, host = ChildChannel(door.accept()[0]), receive()
-    if isinstance(host, ChildBroken):
-        return _told(channel, host)
-    lines.register(channel, selectors.EVENT_READ, _Guest(channel, host))
-    return _told(channel, host.greeting)
+    channel, session = ChildChannel(door.accept()[0]), receive()
+    if isinstance(session, ChildBroken):
+        return _told(channel, session)
+    lines.register(channel, selectors.EVENT_READ, _Guest(channel, session))
+    return _told(channel, session.greeting)
 
 
 def _told(channel: ChildChannel, reply: Reply) -> Reply:

@@ -102,9 +102,9 @@ def _failure(error: WorkerError) -> ExecutorFailure:
 
 def _parse(kind: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=f"python -m workers.executor {kind}", description="Serve jobs, one a line.")
-    parser.add_argument("--device", type=Device.parse, help="what to measure on, such as model:sm_90")
-    parser.add_argument("--card", type=read_seat, default=FIRST_CARD, metavar="cuda:N", help="which card to measure on")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="where measuring may leave what outlives the bench")
-    parser.add_argument("--worker", default="bench", help="the id that reports carry")
-    parser.add_argument("--answers", type=int, default=1, metavar="FD", help="where answers go")
+    parser.add_argument("--device", type=Device.parse, help="device to measure on, such as model:sm_90")
+    parser.add_argument("--card", type=read_seat, default=FIRST_CARD, metavar="cuda:N", help="card to measure on")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder for data that outlives the executor")
+    parser.add_argument("--worker", default="bench", help="worker id in the reports")
+    parser.add_argument("--answers", type=int, default=1, metavar="FD", help="file descriptor for answers")
     return parser.parse_args()

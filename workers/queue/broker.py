@@ -150,10 +150,14 @@ class LeaseBroker:
                 for remote in workers:
                     pipeline.getrange(ask_key(remote.worker), 0, ASK_BYTES)
                 texts = await pipeline.execute()
-        asked = ((remote, _ask(text)) for remote, text in zip(workers, texts, strict=True) if text)
-        return [(remote, ask) for remote, ask in asked if ask and ask.number > self._answered.get(remote.worker, 0)]
+        asked = ((remote, _request(text)) for remote, text in zip(workers, texts, strict=True) if text)
+        return [
+            (remote, request)
+            for remote, request in asked
+            if request and request.number > self._answered.get(remote.worker, 0)
+        ]
 
-    async def answer(self, remote: BrokerWorker, ask: LeaseRequest) -> bool:
+    async def answer(self, remote: BrokerWorker, request: LeaseRequest) -> bool:
         """Answer a request: requeue the job that it returns, and hand over the next job of its queues.
 
         Returns:
@@ -163,30 +167,30 @@ class LeaseBroker:
             QueueUnavailable: If Redis does not answer.
         """
         with translated():
-            if ask.returned:
-                await self._return(args=[remote.worker, ask.returned, ask.mishap, RELEASED_MS])
-            if not ask.wants:
-                return self._note(remote, ask)
-            if remote.draining and await self._redis.get(held_key(remote.worker)) in (None, ask.done):
+            if request.returned:
+                await self._return(args=[remote.worker, request.returned, request.mishap, RELEASED_MS])
+            if not request.wants:
+                return self._note(remote, request)
+            if remote.draining and await self._redis.get(held_key(remote.worker)) in (None, request.done):
                 await self._redis.rpush(inbox_key(remote.worker), FAREWELL)
-                return self._note(remote, ask)
+                return self._note(remote, request)
             queues = [queue.name for queue in remote.queues]
             limits = (MOST_OWED, MAX_DELIVERIES, self._lease_ms)
-            arguments: list[str | int] = [remote.worker, ask.number, ask.done, *limits, *queues]
+            arguments: list[str | int] = [remote.worker, request.number, request.done, *limits, *queues]
             while (handed := await self._hand(args=arguments)) is not None:
                 if not handed:
-                    return self._note(remote, ask)
+                    return self._note(remote, request)
                 await self._lose(remote.worker, *handed)
         return False
 
     async def insert_spot_check(
-        self, remote: BrokerWorker, ask: LeaseRequest, job: TraceJob | MeasureJob, known: str
+        self, remote: BrokerWorker, request: LeaseRequest, job: TraceJob | MeasureJob, known: str
     ) -> bool:
         """Answer a request with a spot check, which looks like any other job.
 
         Args:
             remote: The remote worker.
-            ask: Its request.
+            request: Its request.
             job: The job.
             known: The expected answer, for the collector of the report; the remote worker never sees it.
 
@@ -196,9 +200,9 @@ class LeaseBroker:
         Raises:
             QueueUnavailable: If Redis does not answer.
         """
-        told: list[str | int] = [remote.worker, ask.number, ask.done, job.id, job.model_dump_json(), known]
+        told: list[str | int] = [remote.worker, request.number, request.done, job.id, job.model_dump_json(), known]
         with translated():
-            return bool(await self._plant(args=told)) and self._note(remote, ask)
+            return bool(await self._plant(args=told)) and self._note(remote, request)
 
     async def keep(self, workers: Sequence[BrokerWorker]) -> tuple[set[str], set[str]]:
         """Renew the leases of the remote workers that are alive.
@@ -224,8 +228,8 @@ class LeaseBroker:
         flooding = {remote.worker for remote, length in zip(workers, said[2::3], strict=True) if length > MOST_REPORTS}
         return alive, flooding
 
-    def _note(self, remote: BrokerWorker, ask: LeaseRequest) -> bool:
-        self._answered[remote.worker] = ask.number
+    def _note(self, remote: BrokerWorker, request: LeaseRequest) -> bool:
+        self._answered[remote.worker] = request.number
         return True
 
     async def _lose(
@@ -271,7 +275,7 @@ def rules(worker: str, password_digest: str) -> tuple[str, ...]:
     )
 
 
-def _ask(text: str) -> LeaseRequest | None:
+def _request(text: str) -> LeaseRequest | None:
     try:
         return LeaseRequest.model_validate_json(text)
     except ValidationError:

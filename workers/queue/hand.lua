@@ -7,15 +7,15 @@
 -- Returns {queue, search, entry, deliveries, id, job} of a job with too many deliveries; {} if the request was answered
 -- or the worker owes too many reports; nil if there is no job.
 
-local host, number, done = ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local handed, held, inbox = 'reef:porter:' .. host, 'reef:held:' .. host, 'reef:inbox:' .. host
+local worker, number, done = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local handed, held, inbox = 'reef:porter:' .. worker, 'reef:held:' .. worker, 'reef:inbox:' .. worker
 
 local function give(id, job)
   redis.call('SET', held, id)
   redis.call('HSET', handed, '', number)
   redis.call('DEL', inbox)
   redis.call('RPUSH', inbox, ARGV[2] .. '\n' .. job)
-  redis.call('SADD', 'reef:workers', host)
+  redis.call('SADD', 'reef:workers', worker)
   return {}
 end
 
@@ -30,7 +30,7 @@ local function again(id)
   end
   local mine = redis.pcall('XPENDING', record.stream, 'workers', record.entry, record.entry, 1)
   local entries = redis.call('XRANGE', record.stream, record.entry, record.entry)
-  if not mine.err and #mine == 1 and mine[1][2] == host and #entries == 1 then
+  if not mine.err and #mine == 1 and mine[1][2] == worker and #entries == 1 then
     return give(id, entries[1][2][4])
   end
   redis.call('HDEL', handed, id)
@@ -53,7 +53,7 @@ if redis.call('HLEN', handed) > tonumber(ARGV[4]) then
   return {}
 end
 for index = 7, #ARGV do
-  local lease = pick(ARGV[index], host, ARGV[6])
+  local lease = pick(ARGV[index], worker, ARGV[6])
   if lease then
     if lease[4] > tonumber(ARGV[5]) then
       return lease

@@ -45,24 +45,24 @@ def returned_key(search: str) -> str:
     return f"{RETURNED}:{search}"
 
 
-def ask_key(host: str) -> str:
+def ask_key(worker: str) -> str:
     """Return the key of a remote worker's request to the broker."""
-    return f"reef:ask:{host}"
+    return f"reef:ask:{worker}"
 
 
-def inbox_key(host: str) -> str:
+def inbox_key(worker: str) -> str:
     """Return the key of the broker's answers to a remote worker."""
-    return f"reef:inbox:{host}"
+    return f"reef:inbox:{worker}"
 
 
-def held_key(host: str) -> str:
+def held_key(worker: str) -> str:
     """Return the key of the id of the job that a remote worker holds."""
-    return f"reef:held:{host}"
+    return f"reef:held:{worker}"
 
 
-def user_of(host: str) -> str:
+def user_of(worker: str) -> str:
     """Return the name of a remote worker's own user of Redis."""
-    return f"reef-{host}"
+    return f"reef-{worker}"
 
 
 def is_host(worker: str) -> bool:

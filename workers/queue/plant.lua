@@ -4,8 +4,8 @@
 --       6 expected answer (JSON)
 -- Returns 1, or 0 if the worker holds a job, owes a report on this one, or has its answer already.
 
-local host, number, id = ARGV[1], tonumber(ARGV[2]), ARGV[4]
-local handed, held, inbox = 'reef:porter:' .. host, 'reef:held:' .. host, 'reef:inbox:' .. host
+local worker, number, id = ARGV[1], tonumber(ARGV[2]), ARGV[4]
+local handed, held, inbox = 'reef:porter:' .. worker, 'reef:held:' .. worker, 'reef:inbox:' .. worker
 
 local holds = redis.call('GET', held)
 if number <= tonumber(redis.call('HGET', handed, '') or 0) or (holds and holds ~= ARGV[3]) then
@@ -18,5 +18,5 @@ redis.call('HSET', handed, id, cjson.encode({planted = true, job = ARGV[5], know
 redis.call('SET', held, id)
 redis.call('DEL', inbox)
 redis.call('RPUSH', inbox, ARGV[2] .. '\n' .. ARGV[5])
-redis.call('SADD', 'reef:workers', host)
+redis.call('SADD', 'reef:workers', worker)
 return 1

@@ -183,8 +183,8 @@ class RemoteLeaseClient:
         self._asked_at = time.monotonic()
 
     def _ask(self, *, wants: bool = True) -> None:
-        ask = LeaseRequest(number=self._number, wants=wants, done=self._done, **self._back)
-        self._redis.set(ask_key(self.worker), ask.model_dump_json(), px=ASK_MS)
+        request = LeaseRequest(number=self._number, wants=wants, done=self._done, **self._back)
+        self._redis.set(ask_key(self.worker), request.model_dump_json(), px=ASK_MS)
 
     def _appear(self, busy: str | None) -> None:
         status = self._status.model_copy(update={"busy": busy, "seen": datetime.now(UTC)})
@@ -193,7 +193,7 @@ class RemoteLeaseClient:
     def _read(self, text: str) -> Lease | None:
         """Read an answer from the inbox. Returns None for a repeated or unreadable one."""
         if text == FAREWELL:
-            raise Dismissed("this host was drained: it leaves, and may join again")
+            raise Dismissed("this worker was drained; it may join again")
         number, _, body = text.partition("\n")
         held = self._redis.get(held_key(self.worker))
         if int(number) < self._since or held is None:
@@ -216,12 +216,12 @@ class RemoteLeaseClient:
             with translated():
                 yield
         except NoPermissionError as error:
-            raise QueueUnavailable(f"Redis refuses what a host needs: {error}") from error
+            raise QueueUnavailable(f"Redis refuses a command that a remote worker needs: {error}") from error
         except QueueUnavailable as error:
             if not isinstance(error.__cause__, AuthenticationError):
                 raise
             standing = self._standing()
             if standing not in ("active", "draining"):
-                raise Dismissed(f"this host may work no longer: it is {standing}") from error
+                raise Dismissed(f"this worker may work no longer: it is {standing}") from error
             time.sleep(REFUSED_S)
             raise

@@ -3,8 +3,8 @@
 -- ARGV  1 remote worker  2 entry of the report  3 job id, or '' if the report was refused
 -- Returns 1 if a job was settled, else 0.
 
-local host, id = ARGV[1], ARGV[3]
-local handed, held, reports = 'reef:porter:' .. host, 'reef:held:' .. host, 'reef:reports:' .. host
+local worker, id = ARGV[1], ARGV[3]
+local handed, held, reports = 'reef:porter:' .. worker, 'reef:held:' .. worker, 'reef:reports:' .. worker
 
 redis.pcall('XACK', reports, 'service', ARGV[2])
 redis.pcall('XDEL', reports, ARGV[2])
