@@ -28,7 +28,7 @@ LOCK, DOOR = "lock", "door"
 BEGUN = b"+"
 """Byte that a process writes once it listens."""
 LOOK_S = 1.0
-"""Seconds between two checks of a process without clients for whether it may end."""
+"""Seconds after which a process without clients checks again if it may end."""
 PATIENCE_S = 60.0
 """Maximum seconds to wait for a greeting: opening a card can take that long. Other new clients wait meanwhile."""
 _CREDENTIALS = struct.Struct("3i")

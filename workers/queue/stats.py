@@ -9,7 +9,7 @@ from workers.queue.keys import QUEUES, WORKERS, JobQueue, reports_key
 
 
 class QueueStats:
-    """Statistics that the service decides by whether to queue more jobs."""
+    """Statistics by which the service decides to queue more jobs or not."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
