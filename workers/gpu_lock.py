@@ -1,7 +1,7 @@
-"""Turns on a card: whatever runs there while somebody times would be timed as well.
+"""The GPU lock: work of another process would disturb a timing on the same card.
 
-All processes of Kernelreef on a host take turns, whichever search they work for: any number look, load and check at
-once, or one alone times. Two lock files a card say whose turn it is; the system lets go of them when a process ends.
+All processes of Kernelreef on a host share a card's lock, for all searches. Either any number of them load and check,
+or one of them times alone. The lock consists of two lock files per card; the system releases them when a process ends.
 """
 
 import fcntl
@@ -18,25 +18,25 @@ from workers.errors import Transient
 FOLDER = Path("/dev/shm")
 """Folder of the lock files: every Linux has it, all users may write to it, and no service cleans it up."""
 STRETCH_S = 0.5
-"""Seconds after which turns that follow each other are no longer one stretch, if somebody waits. Others have the card
-for as long then: they take dozens of short turns where TorchInductor tunes without a break."""
+"""Seconds of consecutive exclusive turns after which waiting processes get the card for as long. Without this break,
+TorchInductor's tuning would keep out processes that need dozens of short turns."""
 
 
 class GpuLock:
-    """Turns on one card.
+    """The lock of one card.
 
-    A turn within a turn takes its place until it is left; others may come between. A process that was forked needs an
-    object of its own: locks belong to whoever opened the files.
+    A nested turn replaces the outer one until it ends; other processes may get the card in between. A forked process
+    needs an object of its own, because file locks belong to the process that opened the files.
 
     Args:
-        card: What tells the card from all others of this host, such as its address on the bus.
-        folder: Where the lock files are. Who sees another one, such as a container, takes no turns with the others.
+        card: Unique name of the card on this host, such as its address on the bus.
+        folder: Folder of the lock files. Processes with another folder, such as a container's, do not share the lock.
 
     Attributes:
-        waited_s: Seconds that were waited for turns.
+        waited_s: Total seconds of waiting for the lock.
 
     Raises:
-        Transient: If there can be no such files.
+        Transient: If the files cannot be created.
     """
 
     def __init__(self, card: str, folder: Path = FOLDER) -> None:
@@ -45,31 +45,31 @@ class GpuLock:
         self._room = _opened(folder / f"kernelreef-{name}-room.lock")
         self._how = fcntl.LOCK_UN
         self._since = 0.0
-        # What comes after a turn that lingers, and who sees to it.
+        # State after a lingering turn, and the timer that changes to it.
         self._after: int | None = None
         self._ending = threading.Timer(0.0, self._settle)
         self._mutex = threading.RLock()
         self.waited_s = 0.0
 
     def shared(self) -> AbstractContextManager[None]:
-        """Wait until nobody times, and be one of many until it is left."""
+        """Wait until no process times, then share the card with others until the context ends."""
         return self._held(fcntl.LOCK_SH)
 
     def exclusive(self, linger_s: float = 0.0) -> AbstractContextManager[None]:
-        """Wait until nobody else uses the card, and keep all others out until it is left.
+        """Wait until no other process uses the card, and keep all others out until the context ends.
 
         Args:
-            linger_s: Seconds for which others are kept out after that, unless this process wants another turn. One that
-                it wants alone begins at once, or after a break where a stretch of `STRETCH_S` made others wait.
+            linger_s: Seconds for which others are kept out after that, unless this process takes another turn. Another
+                exclusive turn starts at once, or after a break if others waited for longer than `STRETCH_S`.
         """
         return self._held(fcntl.LOCK_EX, linger_s)
 
     def away(self) -> AbstractContextManager[None]:
-        """Let others have the card until it is left. What this process started there must have ended."""
+        """Release the card until the context ends. This process's work on the card must be complete."""
         return self._held(fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Let go of everything. Idempotent."""
+        """Release the lock and close the files. Idempotent."""
         self._ending.cancel()
         self._settle()
         for file in (self._gate, self._room):
@@ -97,9 +97,9 @@ class GpuLock:
                     self._change(before)
 
     def _break_s(self) -> float:
-        """Return the seconds that others get before this process is alone again: as many as they were kept out.
+        """Return the seconds that others get before the next exclusive turn: as many as they were kept out.
 
-        A stretch that nobody waits for counts from now on.
+        If no process waits, the count of consecutive turns starts anew.
         """
         now = time.monotonic()
         kept_s = now - self._since
@@ -111,7 +111,7 @@ class GpuLock:
         return 0.0
 
     def _rest(self, seconds: float) -> None:
-        """Be away for so long, also for those who want to be alone."""
+        """Release the card for some seconds, also to processes that wait for an exclusive turn."""
         self._change(fcntl.LOCK_UN)
         time.sleep(seconds)
         self.waited_s += seconds
@@ -126,20 +126,20 @@ class GpuLock:
         return False
 
     def _linger(self, after: int, seconds: float) -> None:
-        """Stay alone for so long, and have then what comes after."""
+        """Keep the exclusive lock for some seconds, then change to the state `after`."""
         self._ending.cancel()
         self._after, self._ending = after, threading.Timer(seconds, self._settle)
         self._ending.daemon = True
         self._ending.start()
 
     def _settle(self) -> None:
-        """End what lingers."""
+        """End a lingering turn."""
         with self._mutex:
             if self._after is not None:
                 self._change(self._after)
 
     def _change(self, how: int) -> None:
-        """Have another turn, or none; what lingers ends with it."""
+        """Change to another state of the lock, and end a lingering turn."""
         with self._mutex:
             self._after = None
             self._take(how)
@@ -152,7 +152,7 @@ class GpuLock:
         fcntl.flock(self._room, fcntl.LOCK_UN)
         if how != fcntl.LOCK_UN:
             begun = time.perf_counter()
-            # Who waits for the room holds the gate: whoever comes later, be it one of many, does not get past them.
+            # A process that waits for the room holds the gate, so that no later one gets the room first.
             fcntl.flock(self._gate, how)
             fcntl.flock(self._room, how)
             fcntl.flock(self._gate, fcntl.LOCK_UN)
@@ -162,7 +162,7 @@ class GpuLock:
 
 
 def _opened(path: Path) -> int:
-    """A file that is there for its lock alone; another user's will do, for nothing is written."""
+    """Open or create a lock file. Another user's file will do, since nothing is written to it."""
     plain = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         with suppress(FileExistsError):
@@ -171,4 +171,4 @@ def _opened(path: Path) -> int:
             return made
         return os.open(path, plain)
     except OSError as error:
-        raise Transient(f"turns on a card need a file: {error}") from error
+        raise Transient(f"the GPU lock needs a file: {error}") from error

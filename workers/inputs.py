@@ -1,8 +1,8 @@
 """Input values: several draws for every input of an operator, each from a secret seed.
 
-A draw is a way to choose values, and different draws find different faults: `heavy` and `shifted` find arithmetic
-that is only stable for normal values, `structured` finds fast paths that look at values, `planted` and `lone` find
-kernels that swallow NaN and infinities. Nothing here may be seeded by anything that a candidate's author knows.
+A draw is a way to choose values, and different draws find different faults. `heavy` and `shifted` find arithmetic
+that is only stable for normal values. `structured` finds fast paths that depend on values. `planted` and `lone` find
+kernels that swallow NaN and infinities. A candidate's author must not know any of the seeds.
 """
 
 import hashlib
@@ -21,22 +21,23 @@ EXTREME = 2.0**7
 """Largest value of `structured`: its exponential overflows, while scores of two such vectors stay within the sentinels
 (a million) that kernels mask with."""
 FAINT = 2.0**-20
-"""Scale of rows of `structured` that float16 has no normal numbers for, so that arithmetic in it shows."""
+"""Scale of rows of `structured` below the normal numbers of float16, which shows arithmetic in that dtype."""
 MINUTE = 2.0**-40
-"""Scale of rows of `structured` that epsilons of 1e-12 outweigh, such as one that a scale is kept above."""
+"""Scale of rows of `structured` below epsilons of 1e-12, such as a lower bound of a scale."""
 PLANTED = {"planted": 3, "lone": 1}
-"""Draws with some of NaN, Inf and -Inf in one input, and how many; all NaN if gradients are judged. Where a result
-depends on a whole input, as a loss does, one special value hides whether another is swallowed."""
+"""Draws with NaN, Inf and -Inf in one input, and the number of these; all are NaN if gradients are judged. Where a
+result depends on a whole input, as a loss does, one special value hides whether another is swallowed."""
 ENDS = {"heavy": 0, "shifted": 1}
-"""Draws in which inputs that are even over a range, flags among them, come near its ends in long stretches, and whether
-it begins with the upper one. Where everything is even a state forgets at one pace and every expert has its share: a
-kernel that looks back a hundred positions, or has room for half as many tokens again, was right in all other draws."""
+"""Draws in which uniform inputs, flags among them, are near the ends of their range in long stretches; 1 if the first
+stretch is at the upper end. If all values are spread evenly, a state forgets at one pace and every expert gets its
+share. A kernel that looks back a hundred positions, or has room for half as many tokens again, passed all other draws.
+"""
 NEAR = 1e-3
 """Distance from an end, as a share of the range: the logarithms of 2048 gates between -1 and 0 then add up to -1."""
 TURNS = 3
-"""Inputs that change ends at paces of their own, so that all combinations of their ends occur."""
+"""Number of different stretch lengths. Inputs with different ones show all combinations of their ends."""
 HEADROOM = 16.0
-"""Drawn values keep this factor from the largest value of their dtype, and of float32, which they are drawn in."""
+"""Factor between drawn values and the largest value of their dtype, and of float32, in which they are drawn."""
 
 
 def draw(
@@ -45,11 +46,11 @@ def draw(
     """Draw every input of an operator at one shape.
 
     Args:
-        operator: Names the inputs, their shapes and dtypes, and what pins their distribution.
+        operator: The operator, with its inputs' shapes, dtypes and distributions.
         shape: Sizes of the dimensions.
         name: One of `DRAWS`.
         seed: A secret; equal seeds give equal values on equal devices.
-        device: Where values are drawn, on its current stream; the CPU if None.
+        device: Device on whose current stream values are drawn; the CPU if None.
 
     Returns:
         Contiguous tensors on the device, in the operator's order.
@@ -73,7 +74,7 @@ def draw(
 
 
 def draw_tiles(operator: Operator, shape: Shape, size_bytes: int, seed: bytes | int) -> tuple[torch.Tensor, ...]:
-    """Draw as much of every input as fills so many bytes, values of `normal`; in the operator's order, of one axis."""
+    """Draw `size_bytes` bytes of every input from `normal`. Returns one-dimensional tensors in the operator's order."""
     tiles = []
     for item in operator.given:
         size = (size_bytes // DTYPE_BYTES[item.dtype],)
@@ -110,15 +111,17 @@ def _draw_even(
     upper: torch.Tensor | None,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Even over the range of an input, or near its ends; `structured` repeats both, or sorts integers between them.
+    """Draw values evenly from an input's range, or near its ends.
+
+    `structured` repeats both ends of float ranges. It sorts integers, and includes both ends.
 
     Args:
         item: The input.
         size: Its shape.
         dims: Sizes of the dimensions, which may bound integers.
-        name: Of the draw.
-        upper: Which values are near the upper end, the others being near the lower; None for all over the range.
-        generator: Where they are drawn.
+        name: Name of the draw.
+        upper: True for values near the upper end, False for values near the lower one; None for the whole range.
+        generator: Random generator.
     """
     dtype: torch.dtype = getattr(torch, item.dtype)
     if dtype.is_floating_point:
@@ -141,14 +144,14 @@ def _bounds(item: Input) -> tuple[float, float]:
 
 
 def _integer_bounds(item: Input, dims: dict[str, int]) -> tuple[int, int]:
-    """The least, and one beyond the last."""
+    """Return the minimum, and the maximum plus one."""
     low = int(item.low or 0)
     high = dims[item.high] if isinstance(item.high, str) else int(item.high or 0)
     return low, max(high, low + 1)
 
 
 def _upper(size: tuple[int, ...], name: str, turn: int, device: torch.device) -> torch.Tensor | None:
-    """Which values come near the upper end: every other stretch, of 2, 4 or 8 in all by `turn`."""
+    """Return True for values near the upper end: every second one of 2, 4 or 8 stretches, depending on `turn`."""
     if name not in ENDS:
         return None
     position = torch.arange(prod(size), device=device)
@@ -160,7 +163,7 @@ def _upper(size: tuple[int, ...], name: str, turn: int, device: torch.device) ->
 def _steps(
     size: tuple[int, ...], count: int, name: str, upper: torch.Tensor | None, generator: torch.Generator
 ) -> torch.Tensor:
-    """Some of 0, 1, ..., count - 1."""
+    """Draw integers from 0 to count - 1."""
     reach = count if upper is None else ceil(count * NEAR)
     values = torch.randint(0, reach, size, generator=generator, device=generator.device)
     if upper is not None:
@@ -173,7 +176,7 @@ def _steps(
 
 
 def _shares(size: tuple[int, ...], name: str, upper: torch.Tensor | None, generator: torch.Generator) -> torch.Tensor:
-    """Numbers from 0 to 1, float64."""
+    """Draw numbers from 0 to 1, float64."""
     share = torch.rand(size, generator=generator, dtype=torch.float64, device=generator.device)
     if upper is not None:
         return torch.where(upper, 1 - NEAR * share, NEAR * share)
@@ -187,7 +190,7 @@ def _normal(size: tuple[int, ...], generator: torch.Generator, dtype: torch.dtyp
 
 
 def _heavy(size: tuple[int, ...], generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
-    """Normal values with a scale of their own for every row; single rows scale element by element, half as far."""
+    """Draw normal values with one scale per row. A single row has one scale per element, of half as many decades."""
     per_row = len(size) > 1
     exponents = torch.rand((*size[:-1], 1) if per_row else size, generator=generator, device=generator.device) * 2 - 1
     return _normal(size, generator, dtype) * 10 ** (exponents * (HEAVY_DECADES if per_row else HEAVY_DECADES / 2))
@@ -198,7 +201,7 @@ def _shifted(size: tuple[int, ...], generator: torch.Generator, dtype: torch.dty
 
 
 def _structured(size: tuple[int, ...], generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
-    """A pattern for every row; a row that is alone takes one that leaves its elements alive."""
+    """Draw a pattern for each row. A single row gets one of `_LIVE_PATTERNS`, which keep its elements significant."""
     rows = _normal(size, generator, dtype).reshape(-1, size[-1] if size else 1)
     patterns = _PATTERNS if len(rows) > 1 else _LIVE_PATTERNS
     start = int(torch.randint(0, len(patterns), (), generator=generator, device=generator.device))
@@ -210,7 +213,7 @@ def _structured(size: tuple[int, ...], generator: torch.Generator, dtype: torch.
 
 
 Pattern = Callable[[torch.Tensor, torch.Generator, torch.dtype], torch.Tensor]
-"""Normal rows in, patterned rows out; both (rows, columns)."""
+"""A function from normal rows to patterned rows, both (rows, columns)."""
 
 
 def _equal(rows: torch.Tensor, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
@@ -256,9 +259,9 @@ _PATTERNS: tuple[Pattern, ...] = (*_LIVE_PATTERNS, _one_hot, _denormal, _faint, 
 
 
 def _blank(operator: Operator, tensors: list[torch.Tensor], generator: torch.Generator) -> None:
-    """Make one row zero in every float input that has several and may be zero, at the same place in all of them.
+    """Zero one row, at the same place, in every float input that has several rows and may be zero.
 
-    Who divides by what a row adds up to, over several inputs, meets a sum of zero.
+    A kernel that divides by a row's sum, over several inputs, then divides by zero.
     """
     place = torch.rand((), generator=generator, dtype=torch.float64, device=generator.device).item()
     for item, tensor in zip(operator.given, tensors, strict=True):
@@ -275,10 +278,10 @@ def takes_specials(item: Input) -> bool:
 
 
 def _plant(operator: Operator, tensors: list[torch.Tensor], count: int, generator: torch.Generator) -> None:
-    """Put some of NaN, Inf and -Inf, as many as fit, into one float input that no distribution pins.
+    """Put up to `count` of NaN, Inf and -Inf into one float input without a given distribution.
 
-    Where gradients are judged all of them are NaN: at infinity a gradient times a slope of zero is NaN in one right
-    formula and zero in another.
+    If gradients are judged, all are NaN. At infinity, a gradient times a slope of zero is NaN in one correct formula
+    and zero in another.
     """
     candidates = [tensor for item, tensor in zip(operator.given, tensors, strict=True) if takes_specials(item)]
     if candidates:
@@ -292,9 +295,9 @@ def _plant(operator: Operator, tensors: list[torch.Tensor], count: int, generato
 
 
 def _some_of(numel: int, count: int, generator: torch.Generator) -> list[int]:
-    """So many different positions of a tensor, or all that there are, by Floyd's method (Bentley and Floyd 1987).
+    """Return `count` different positions of a tensor, or all if there are fewer.
 
-    Not the first of a permutation: where there are a billion positions a card takes seconds for it.
+    By Floyd's method (Bentley and Floyd 1987): a permutation of a billion positions takes a card seconds.
     """
     found: list[int] = []
     for last in range(max(0, numel - count), numel):
@@ -304,7 +307,7 @@ def _some_of(numel: int, count: int, generator: torch.Generator) -> list[int]:
 
 
 Draw = Callable[[tuple[int, ...], torch.Generator, torch.dtype], torch.Tensor]
-"""A size in, values in float32 out, for an input of the given dtype."""
+"""A function that draws float32 values of a size, for an input of the given dtype."""
 
 DRAWS: dict[str, Draw] = {
     "normal": _normal,

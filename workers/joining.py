@@ -1,7 +1,7 @@
-"""Joining: a token is exchanged for a worker's id and a user of the queue that is its own. Standard library only.
+"""Joining: a remote worker exchanges a token for its id and its own user of the queue. Standard library only.
 
-POST {url}/api/v1/workers/join            what we are and can do -> id, queue, password
-GET  {url}/api/v1/workers/{id}/status     how we stand, asked when the queue refuses us
+POST {url}/api/v1/workers/join            description of the worker -> id, queue, password
+GET  {url}/api/v1/workers/{id}/status     the worker's state, requested when the queue refuses it
 """
 
 import http.client
@@ -25,7 +25,7 @@ SPOKEN = (PROTOCOL_VERSION,)
 ANSWER_S = 30.0
 """Seconds that the service may take to answer."""
 MOST_BYTES = 1 << 20
-"""Longest answer that is read."""
+"""Maximum length of an answer that is read."""
 PACKAGES = ("kernelreef", "torch", "triton", "numpy", "redis")
 """Packages whose versions the service shows and may ask for."""
 NOT_NOW = (429, 500, 502, 503, 504)
@@ -40,9 +40,9 @@ class ServiceAddress:
     """Address of the service, with the credentials to join it.
 
     Attributes:
-        url: Such as `https://reef.example:8700`.
-        token: With the scope `worker`.
-        machine: What all workers of this machine and user know and nobody else; None if it cannot be kept.
+        url: Address, such as `https://reef.example:8700`.
+        token: Token with the scope `worker`.
+        machine: Secret shared by all workers of this machine and user; None if it cannot be stored.
     """
 
     url: str
@@ -56,15 +56,15 @@ class ServiceAddress:
         return parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost")
 
     def join(self, *, target: str | None, device: str | None) -> QueueCredential:
-        """Ask to be let in.
+        """Join the service.
 
         Args:
-            target: What this worker traces for, None if it does not trace.
-            device: Name of what it judges on, None if it judges nothing.
+            target: Compile target that this worker traces for; None if it does not trace.
+            device: Name of the device that it measures on; None if it measures nothing.
 
         Raises:
             QueueUnavailable: If the service does not answer now.
-            Dismissed: If it does not want us; says why and what to do.
+            Dismissed: If it refuses this worker; says why and what to do.
         """
         body: dict[str, object] = {
             "name": socket.gethostname()[:128] or "worker",
@@ -79,14 +79,14 @@ class ServiceAddress:
         try:
             return QueueCredential(said["worker"], said["redis_url"], said["password"], said["ca"])
         except (KeyError, TypeError) as error:
-            raise Dismissed(f"{self.url} answers what is no admission; is it a Kernelreef service?") from error
+            raise Dismissed(f"{self.url} did not answer with a credential; is it a Kernelreef service?") from error
 
     def status(self, worker: str) -> str:
         """Ask for a worker's state: one of `STANDING`, or why it may not work.
 
         Raises:
             QueueUnavailable: If the service does not answer now.
-            Dismissed: If it does not want us.
+            Dismissed: If it refuses this worker.
         """
         said = self._ask("GET", f"{PREFIX}/{worker}/status")
         state, reason = str(said.get("state")), said.get("reason")
@@ -102,8 +102,9 @@ class ServiceAddress:
             status, text = answer.status, answer.read(MOST_BYTES)
             connection.close()
         except ssl.SSLCertVerificationError as error:
-            advice = "SSL_CERT_FILE names a file of certificates that vouch for it"
-            raise Dismissed(f"{self.url} is not known to be who it says: {error.verify_message}; {advice}") from error
+            advice = "set SSL_CERT_FILE to a file with the certificate of its issuer"
+            reason = f"its certificate is not trusted: {error.verify_message}"
+            raise Dismissed(f"{self.url}: {reason}; {advice}") from error
         except (OSError, http.client.HTTPException) as error:
             raise QueueUnavailable(f"{self.url} does not answer: {error}") from error
         return self._read(status, text)
@@ -120,7 +121,7 @@ class ServiceAddress:
         except ValueError:
             said = None
         if not isinstance(said, dict):
-            said = {"detail": f"status {status} with what is no JSON object"}
+            said = {"detail": f"status {status}, and no JSON object"}
         if status in NOT_NOW:
             raise QueueUnavailable(f"{self.url} cannot answer now: {said.get('detail')}")
         if status >= 300:
@@ -132,7 +133,7 @@ def machine_secret(folder: Path) -> str | None:
     """Return the secret that identifies this machine's workers; the first one creates it. None if it cannot be stored.
 
     Args:
-        folder: Where it is, in a file that this user alone can read.
+        folder: Folder of the file with the secret, which only this user can read.
     """
     path, fresh = folder / "machine", secrets.token_urlsafe(32)
     try:
@@ -141,7 +142,7 @@ def machine_secret(folder: Path) -> str | None:
             made = Path(f"{path}.{os.getpid()}")
             made.touch(mode=0o600, exist_ok=True)
             made.write_text(fresh)
-            os.link(made, path)  # Whole or not at all, and never over another's.
+            os.link(made, path)  # Atomic, and never overwrites another worker's.
         except FileExistsError:
             pass
         finally:
@@ -152,7 +153,7 @@ def machine_secret(folder: Path) -> str | None:
 
 
 def _versions() -> dict[str, str]:
-    """Versions of the packages that matter, as far as they are here."""
+    """Return the versions of the installed `PACKAGES`."""
     found = {}
     for name in PACKAGES:
         try:

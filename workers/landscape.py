@@ -1,11 +1,11 @@
-"""A recorded landscape: what thousands of kernels of one operator did on one device, in a file of JSON lines.
+"""A recorded landscape: results of thousands of kernels of one operator on one device, in a file of JSON lines.
 
-Four kinds of lines, in any order after the first session: a *session* says what was recorded and how; a *template*
-is a source whose numbers may be others; a *source* is one text and the bundles that it led to; a *bundle* has
-readings, verdict and times. Sources with equal plans share a bundle, which was measured once. Lines are only ever
-added, so that a recording that was cut short is whole, and goes on where it ended.
+After the first session, four kinds of lines may come in any order. A *session* says what was recorded and how. A
+*template* is a source whose parameters may take other values. A *source* is one text with its bundles. A *bundle* has
+readings, verdict and times. Sources with equal plans share a bundle, which was measured once. Lines are only appended,
+so that an interrupted recording is valid and can be continued.
 
-A file may end in `.gz`. Nothing in it was measured by whoever reads it: figures out of it are `recorded`.
+A file may end in `.gz`. Figures from it have the provenance `recorded`.
 """
 
 import ast
@@ -23,11 +23,11 @@ from workers.protocol import Device, Operator, Outcome, Readings, Shape, Stage
 from workers.protocol.base import Constant, WireModel
 
 REASON_CHARS = 200
-"""Characters of a reason that are kept: enough to tell failures apart, and thousands of them stay small."""
+"""Maximum length of a reason: enough to tell failures apart, and thousands of them stay small."""
 
 
 class RecordingSession(WireModel):
-    """One stretch of recording: on what, with what, when. All lines up to the next session are its own."""
+    """One recording session: device, versions and date. All lines up to the next session belong to it."""
 
     kind: Literal["session"] = "session"
     operator: str
@@ -35,7 +35,7 @@ class RecordingSession(WireModel):
     """The `contract_digest` of the only operators that the recording is valid for."""
     device: Device
     shapes: tuple[Shape, ...]
-    """All that was traced; the benchmark shapes among them were timed."""
+    """Shapes that were traced; the benchmark shapes among them were timed."""
     protocol_version: int
     versions: dict[str, str] = {}
     machine: dict[str, Any] = {}
@@ -44,7 +44,7 @@ class RecordingSession(WireModel):
 
 
 class RecordedTemplate(WireModel):
-    """A source whose parameters may take other values. `path` names the rules that led to it from a seed."""
+    """A source whose parameters may take other values. `path` names the rules by which it follows from a seed."""
 
     kind: Literal["template"] = "template"
     id: str
@@ -53,9 +53,9 @@ class RecordedTemplate(WireModel):
 
 
 class RecordedTime(WireModel):
-    """Times at one shape: the pacer's in microseconds, and the kernel's over the pacer's, which ran beside it.
+    """Times at one shape: the pacer's in microseconds, and the kernel's relative to the pacer's, in paired timing.
 
-    Devices that predict pace nothing: there `pacer_us` is 1, and the kernel's times are microseconds.
+    Devices that predict times have no pacer: `pacer_us` is 1, and the kernel's times are microseconds.
     """
 
     pacer_us: float
@@ -76,7 +76,7 @@ class RecordedBundle(WireModel):
     stage: Stage | None = None
     times: dict[str, RecordedTime] = {}
     seconds: float = 0.0
-    """That judging it took; in what was recorded until 2026-11-22 those between its answer and the one before."""
+    """Duration of judging it. In recordings until 2026-11-22: the seconds from the previous answer to this one."""
 
 
 class RecordedVariant(WireModel):
@@ -90,7 +90,7 @@ class RecordedVariant(WireModel):
 
 
 class RecordedSource(WireModel):
-    """One text, by its digest: a template with these values of its parameters, and what tracing made of it."""
+    """One text, by its digest: a template with these values of its parameters, and the result of tracing it."""
 
     kind: Literal["source"] = "source"
     digest: str
@@ -102,7 +102,7 @@ class RecordedSource(WireModel):
     line: int | None = None
     variants: tuple[RecordedVariant, ...] = ()
     seconds: float = 0.0
-    """That tracing took."""
+    """Duration of tracing."""
 
 
 Line = RecordingSession | RecordedTemplate | RecordedBundle | RecordedSource
@@ -113,21 +113,21 @@ class Landscape:
     """The recording of one operator on one device.
 
     Attributes:
-        sessions: Stretches of recording, the first one first.
-        templates: By id.
-        sources: By digest of the text.
-        bundles: By identity.
+        sessions: Recording sessions in their order.
+        templates: Templates by id.
+        sources: Sources by digest of the text.
+        bundles: Bundles by identity.
     """
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Start empty."""
         self.sessions: list[RecordingSession] = []
         self.templates: dict[str, RecordedTemplate] = {}
         self.sources: dict[str, RecordedSource] = {}
         self.bundles: dict[str, RecordedBundle] = {}
 
     def add(self, line: Line) -> None:
-        """Take in a line; a later word on the same thing replaces an earlier one."""
+        """Add a line. It replaces an earlier one about the same template, source or bundle."""
         match line:
             case RecordingSession():
                 self.sessions.append(line)
@@ -140,9 +140,9 @@ class Landscape:
 
     @property
     def pacer_us(self) -> dict[str, float]:
-        """The pacer's time at each benchmark shape, microseconds: the median over all that ran beside it.
+        """The pacer's time at each benchmark shape, microseconds: the median over all paired timings.
 
-        A kernel's time is this times its ratio, so that what slowed both for a while does not tell kernels apart.
+        A kernel's time is this times its ratio, so that disturbances of both do not affect comparisons.
         """
         found: dict[str, list[float]] = {}
         for bundle in self.bundles.values():
@@ -158,7 +158,7 @@ def contract_digest(operator: Operator) -> str:
 
 
 def text_digest(source: str) -> str:
-    """SHA-256 of a source without comments and formatting.
+    """Return the SHA-256 of a source without comments and formatting.
 
     Raises:
         SyntaxError: If Python cannot read it.
@@ -171,10 +171,10 @@ def text_digest(source: str) -> str:
 
 
 def read(path: Path) -> Landscape:
-    """Read a file. A last line that was cut short is left out; the recording was killed while it wrote it.
+    """Read a file, without an incomplete last line, which a killed recording leaves behind.
 
     Raises:
-        ToolMissing: If another line is none of a landscape, or the file does not begin with a session.
+        ToolMissing: If another line is invalid, or there is no session.
     """
     packed = path.read_bytes()
     text = (gzip.decompress(packed) if path.suffix == ".gz" else packed).decode()
@@ -186,19 +186,19 @@ def read(path: Path) -> Landscape:
         except ValidationError as error:
             if number == len(lines) and not line.endswith("\n"):
                 break
-            raise ToolMissing(f"{path.name}, line {number}, is no line of a landscape: {error}") from error
+            raise ToolMissing(f"{path.name}, line {number}, is not a line of a landscape: {error}") from error
     if not found.sessions:
-        raise ToolMissing(f"{path.name} does not say what was recorded: its first line is no session")
+        raise ToolMissing(f"{path.name} does not say what was recorded: it has no session")
     return found
 
 
 def write_line(line: Line) -> str:
-    """A line as files hold it, with its end."""
+    """Return a line as text for a file, with its newline."""
     return json.dumps(line.model_dump(mode="json", exclude_defaults=True) | {"kind": line.kind}) + "\n"
 
 
 def pack(path: Path) -> Path:
-    """Compress a file beside itself, to the same bytes whenever that is done; where it is."""
+    """Compress a file into the same folder, reproducibly. Returns the new file's path."""
     packed = path.with_name(f"{path.name}.gz")
     packed.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
     return packed

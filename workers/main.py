@@ -1,14 +1,14 @@
-"""The lease loop, and `python -m workers`: lease a job, have a bench do it, keep the lease meanwhile, report.
+"""The lease loop, and `python -m workers`: lease a job, let an executor do it, renew the lease meanwhile, report.
 
     python -m workers run --trace --target sm_90            trace
     python -m workers run --trace --device model:sm_90      trace and measure, one job at a time
     python -m workers run --device h200 --card cuda:0       measure on a card
-    python -m workers run --join URL --trace …              the same as a host, with a token in REEF_TOKEN
-    python -m workers bench trace|measure|both …            one bench, in the environment it needs
+    python -m workers run --join URL --trace …              the same as a remote worker, with a token in REEF_TOKEN
+    python -m workers bench trace|measure|both …            one executor, in the environment it needs
     python -m workers survey                                what this machine can do, as one JSON object
-    python -m workers kernelbench                           look at problem files of KernelBench, in jails
+    python -m workers kernelbench                           examine problem files of KernelBench, in sandboxes
 
-No torch here: a bench that a candidate brings down takes no lease with it.
+This process does not import torch: it keeps its lease if a candidate crashes an executor.
 """
 
 import argparse
@@ -35,17 +35,17 @@ from workers.safe_python import PYTHON
 from workers.sandbox.syscalls import die_with_parent
 
 WARM_S = 300.0
-"""Seconds that a bench may take to import its libraries and build its jail; cold disks are slow."""
+"""Seconds that an executor may take to import its libraries and set up its sandbox; cold disks are slow."""
 BEATS_PER_LEASE = 3
 """Heartbeats in the time after which a lease lapses."""
 FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 30.0
-"""Pauses before the service is asked again, seconds; each is twice the one before."""
+"""First and longest pause between two attempts to join, seconds; each is twice the one before."""
 LOOK_S = 0.2
-"""Seconds between two looks at whether to stop."""
+"""Seconds between two checks for a request to stop."""
 READY = b"+"
 """Byte that a worker writes to its `--ready-fd`."""
 CARDS_IN_BUS_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-"""Has CUDA number cards as the driver's tools list them; by itself it puts the fastest first."""
+"""Environment in which CUDA numbers cards as the driver's tools do; its default puts the fastest first."""
 
 log = structlog.get_logger(__name__)
 
@@ -56,10 +56,10 @@ class LeasePace:
 
     Attributes:
         block_ms: Longest wait for a job, milliseconds; a lapsed lease is noticed no later than this.
-        grace_s: Seconds over what a job may take before its bench is ended, which keeps the deadline itself.
-        stop_s: Seconds that a running job gets to finish in once the worker is asked to stop.
-        pause_s: Seconds to wait after a failure that may pass.
-        drop_s: Seconds that a job which was taken back gets to end in: to start another bench takes as long.
+        grace_s: Seconds beyond a job's time limit until its executor is killed; executors keep the limit themselves.
+        stop_s: Seconds that a running job gets to finish once the worker is asked to stop.
+        pause_s: Seconds to wait after a transient failure.
+        drop_s: Seconds that a job gets to finish after its lease is lost: starting another executor takes as long.
     """
 
     block_ms: int = 1_000
@@ -70,7 +70,7 @@ class LeasePace:
 
 
 class LeaseLoop:
-    """Works off jobs, one at a time, until it is asked to stop. It may hold the next one meanwhile."""
+    """Processes jobs, one at a time, until it is asked to stop. It may lease the next one in advance."""
 
     def __init__(
         self,
@@ -84,11 +84,12 @@ class LeaseLoop:
         """Prepare to work.
 
         Args:
-            lease_client: Where jobs come from.
-            commands: What starts the bench that does each kind of job, `trace` and `measure`; equal ones are one bench.
-            pace: How patient to be.
-            ahead: Where the next job is leased while one is worked on, for its bench to prepare; None does not.
-            ready_fd: Pipe to write one byte to once all benches are ready; it is closed then.
+            lease_client: Source of jobs.
+            commands: Command line of the executor for each kind of job, `trace` and `measure`; equal ones share one.
+            pace: Waiting times.
+            ahead: Source of the next job while one runs, so that its executor can prepare it; None to lease no job
+                in advance.
+            ready_fd: Pipe to write one byte to once all executors are ready; it is closed then.
         """
         self._lease_client = lease_client
         self._commands = {kind: tuple(command) for kind, command in commands.items()}
@@ -100,15 +101,15 @@ class LeaseLoop:
         self._ready_fd = ready_fd
 
     def stop(self) -> None:
-        """Ask it to stop: the running job may finish or goes back. Safe in a signal handler."""
+        """Ask it to stop: the running job may finish, or is released. Safe in a signal handler."""
         self._stop_at = time.monotonic() + self._pace.stop_s
 
     def run(self) -> None:
         """Work until asked to stop.
 
         Raises:
-            ToolMissing: If this machine lacks what a bench needs.
-            ExecutorDied: If a bench cannot be started.
+            ToolMissing: If this machine lacks a tool that an executor needs.
+            ExecutorDied: If an executor cannot be started.
         """
         try:
             while self._stop_at is None:
@@ -128,7 +129,7 @@ class LeaseLoop:
                 self._lease_client.depart()
 
     def _warm(self) -> None:
-        """Start the benches that do not run, all at once, and wait until they are ready."""
+        """Start the executors that do not run, all at once, and wait until they are ready."""
         commands = dict.fromkeys(self._commands.values())
         started = {command: ExecutorClient(command) for command in commands if not self._runs(command)}
         self._executors.update(started)
@@ -136,7 +137,7 @@ class LeaseLoop:
             ready = self._await_ready(executor)
             if ready is not None:
                 kind = "+".join(kind for kind, other in self._commands.items() if other == command)
-                log.info("bench ready", worker=self._lease_client.worker, kind=kind, jail=ready.jail)
+                log.info("executor ready", worker=self._lease_client.worker, kind=kind, jail=ready.jail)
                 with contextlib.suppress(QueueUnavailable):
                     self._lease_client.announce(jail=ready.jail, versions=ready.versions)
 
@@ -158,7 +159,7 @@ class LeaseLoop:
                 return ready
             if time.monotonic() > give_up:
                 executor.kill()
-                raise ExecutorDied(f"a bench was not ready after {WARM_S:g} s")
+                raise ExecutorDied(f"an executor was not ready after {WARM_S:g} s")
         return None
 
     def _turn(self) -> None:
@@ -182,13 +183,13 @@ class LeaseLoop:
             self._hand_in(lease, report)
 
     def _look_ahead(self, lease: Lease, executor: ExecutorClient) -> None:
-        """Lease the job after this one, if there is one now, and let the bench prepare it."""
+        """Lease the next job, if there is one now, and let the executor prepare it."""
         self._next = None if self._ahead is None else self._ahead.lease(0, busy=lease.job.id)
         if self._next is not None and not isinstance(self._next.job, TraceJob):
             executor.foresee(bundle_of(self._next.job))
 
     def _await_answer(self, lease: Lease, executor: ExecutorClient) -> Answer | None:
-        """Keep the lease while a bench works on the job; None if the job was taken from us, or we must stop."""
+        """Renew the lease while an executor does the job. Returns None if the lease is lost, or we must stop."""
         beat_s = self._lease_client.lease_ms / 1000 / BEATS_PER_LEASE
         next_beat = time.monotonic() + beat_s
         patience = patience_s(lease.job) + self._pace.grace_s
@@ -214,7 +215,7 @@ class LeaseLoop:
         return answer
 
     def _drop(self, executor: ExecutorClient) -> None:
-        """Wait a while for an answer that nobody wants, and end the bench if there is none."""
+        """Wait a while for the answer to a job whose lease is lost, then kill the executor."""
         until = time.monotonic() + self._pace.drop_s
         while executor.poll(LOOK_S) is None:
             if time.monotonic() > until or self._stop_at is not None:
@@ -222,7 +223,7 @@ class LeaseLoop:
                 return
 
     def _keeps(self, lease: Lease) -> bool:
-        """Renew the lease; while the queue is away, the job goes on."""
+        """Renew the lease. Returns True if it is renewed or the queue is unavailable, so that the job goes on."""
         try:
             return self._lease_client.heartbeat(lease)
         except QueueUnavailable as error:
@@ -243,11 +244,11 @@ class LeaseLoop:
             )
             return lost_report(lease.job, self._lease_client.worker, answer.error)
         if isinstance(answer, ExecutorReady) or answer.job != lease.job.id:
-            raise ExecutorDied("the bench answered something else than it was asked")
+            raise ExecutorDied("the executor answered something else than the job")
         return answer
 
     def _hand_in(self, lease: Lease, report: AnyReport) -> None:
-        """Report, however long the queue is away: the work is done and must not be lost."""
+        """Report, retrying while the queue is unavailable: the work is done and must not be lost."""
         while True:
             try:
                 self._lease_client.report(lease, report)
@@ -273,7 +274,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run `python -m workers`.
 
     Returns:
-        The exit status: 0 stopped, 1 our machine failed, 2 wrong usage, `DISMISSED` where the service wants no worker.
+        The exit status: 0 stopped, 1 our machine failed, 2 wrong usage, `DISMISSED` if the service refuses this worker.
     """
     options = parse(arguments, __doc__.splitlines()[0])
     if options.with_parent is not None:
@@ -289,7 +290,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _run(options)
     except Dismissed as error:
-        log.error("worker is not wanted", reason=str(error))
+        log.error("worker dismissed", reason=str(error))
         return DISMISSED
     except WorkerError as error:
         log.error("worker failed", worker=options.id, reason=str(error))
@@ -312,7 +313,7 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _executors(options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
-    """For each kind of job that is done here the bench that does it, with its options."""
+    """Return the executor, with its options, for each kind of job that this worker does."""
     device = options.device
     where = () if device is None else ("--device", device.name, *card_arguments(options))
     if options.trace and device is not None and not device.measures:
@@ -324,16 +325,16 @@ def _executors(options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
 
 
 def _lease_client(options: argparse.Namespace) -> LeaseClient:
-    """The queue, for a worker that holds the service's own credential."""
+    """Return the lease client of a worker that has the service's own credential."""
     target = options.target if options.trace else None
     return LeaseClient(options.redis, options.id, target=target, device=options.device.name if options.device else None)
 
 
 def _join(options: argparse.Namespace) -> RemoteLeaseClient:
-    """The queue, for a worker that joins with a token; the service is waited for."""
+    """Join with a token and return the lease client. Waits for the service if it does not answer."""
     service = ServiceAddress(options.join, options.token, machine_secret(cache_home()))
     if service.exposes_token:
-        log.warning("the token travels unprotected: use https", service=options.join)
+        log.warning("the token is sent unencrypted: use https", service=options.join)
     target, device = options.target if options.trace else None, options.device.name if options.device else None
     pause_s = FIRST_PAUSE_S
     while True:
@@ -351,9 +352,9 @@ def _join(options: argparse.Namespace) -> RemoteLeaseClient:
 
 
 def _become_executor(options: argparse.Namespace) -> NoReturn:
-    """Become the bench, in an environment without the shell's whims: Triton and the driver read it when imported.
+    """Become the executor, in a controlled environment: Triton and the driver read it when they are imported.
 
-    Standard output moves to another descriptor, and what is written to it from now on goes to standard error.
+    Answers go to a copy of standard output. Standard output itself is redirected to standard error.
     """
     answers = os.dup(1)
     os.set_inheritable(answers, True)
@@ -367,7 +368,7 @@ def _become_executor(options: argparse.Namespace) -> NoReturn:
 
 
 def _tie_to(parent: int) -> None:
-    """End with the parent, even when it is killed."""
+    """End when the parent ends, even if it is killed."""
     die_with_parent(signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit(f"process {parent} ended before this one began")

@@ -1,19 +1,18 @@
-"""The time of a plan, predicted from its readings and the target's sheet, for devices that measure nothing.
+"""The time of a plan, predicted from its readings and the target's sheet, for devices that do not measure.
 
-It tells better plans from worse ones on a machine without a GPU. It is no measurement. Its
-constants were fitted to 252 kernels of all operators of the catalogue (seeds, rewritings, tunings, styles written by
-hand), at two shapes each, judged on an H200 on 2026-11-23, with readings as `workers.assembler` gives them and what the
-interpreter of `model` counts. Their error on other kernels is in docs/results/model-device.md. For other targets they
-are carried over unmeasured.
+It tells better plans from worse ones on a machine without a GPU. It is no measurement. Its constants were fitted to
+252 kernels of all operators of the catalogue (seeds, rewritings, tunings, styles written by hand), at two shapes each.
+These were judged on an H200 on 2026-11-23, with readings of `workers.assembler` and counts of the interpreter of
+`model`. Errors on other kernels are in docs/results/model-device.md. Other targets use the same constants, unmeasured.
 
 The time of a plan is the sum of its launches, a start for each of its steps, and the bytes that fills and copies move.
 The terms of a launch, each in seconds, combine in a norm between their sum and their maximum:
 
     memory    bytes from DRAM at the bandwidth that the loads in flight can draw, the rest from L2
-    issue     instructions by class, those of innermost loops as often as programs go through them to move their bytes;
+    issue     instructions by class, those of innermost loops once per iteration that moves the program's bytes;
               or operations on elements as the interpreter counts them, if these take longer
     matrix    operations of the matrix units at the rate of the instructions used
-    latency   a round trip to memory for each wave of programs and each turn of their loops, and its barriers
+    latency   a round trip to memory for each wave of programs and each iteration of their loops, and its barriers
     dispatch  programs, which the device starts one after the other
 """
 
@@ -25,17 +24,17 @@ from workers.protocol import LaunchReadings, Readings
 from workers.targets import Target
 
 START_US = 1.8
-"""Microseconds that one more kernel of a graph costs (fitted)."""
+"""Microseconds per additional kernel of a graph (fitted)."""
 DRAM_SHARE = 0.93
-"""Most of the peak bandwidth that DRAM gives (fitted; a plain copy got 0.89 of an H200's, a plain read 0.91)."""
+"""Maximum share of DRAM's peak bandwidth (fitted; a plain copy got 0.89 of an H200's, a plain read 0.91)."""
 HALF_LATENCY_S = 1.85e-8
-"""Bytes in flight that draw half of the bandwidth, as seconds of it (fitted)."""
+"""Bytes in flight that achieve half of the bandwidth, as seconds of it (fitted)."""
 THREAD_BYTES = 23
-"""Most bytes that one thread keeps in flight (fitted)."""
+"""Maximum bytes that one thread keeps in flight (fitted)."""
 L2_RATIO = 4.7
 """Bandwidth of L2 over that of DRAM (fitted; above `DRAM_SHARE`, so that more required bytes never look faster)."""
 ISSUE_RATIO = 1.1
-"""Instructions of the assembly text that one scheduler retires a cycle (fitted; ptxas merges some)."""
+"""Instructions of the assembly text that one scheduler retires per cycle (fitted; ptxas merges some)."""
 ISSUE_WARPS = 6.2
 """Resident warps that keep a multiprocessor's schedulers busy (fitted; two for each of the four would be eight)."""
 ROUND_TRIP_S = 7.4e-7
@@ -43,18 +42,18 @@ ROUND_TRIP_S = 7.4e-7
 BARRIER_S = 4.5e-8
 """Seconds that the programs of a wave wait at one of their barriers (fitted)."""
 DISPATCH_S = 6.0e-10
-"""Seconds from the start of one program to that of the next (fitted: a clock of the device; 131,072 programs of one
-warp each take 82 us, however little they do)."""
+"""Seconds from the start of one program to that of the next (fitted: a clock of the device). 131,072 programs of one
+warp each take at least 82 us."""
 SPILL_CYCLES = 30.0
 """Issue cycles of one spilled word (fitted; stands for the traffic too)."""
 SPILL_LOOPED = 0.57
-"""Share of a looping kernel's spills that stand inside its loops (fitted; the text does not say)."""
+"""Share of a looping kernel's spills that are inside its loops (fitted; the text does not tell)."""
 MATRIX_SHARE = {"none": 1.0, "mma": 0.15, "wgmma": 0.74}
 """Share of the peak matrix rate that each kind of instruction reaches in Triton's code (fitted on sm_90)."""
 NORM = 3.7
-"""Exponent with which the terms meet: 1 is their sum, infinity their maximum."""
+"""Exponent of the norm that combines the terms: 1 is their sum, infinity their maximum."""
 DIGITS = 3
-"""Significant digits of a prediction: more would claim what the fit does not hold."""
+"""Significant digits of a prediction; the fit does not justify more."""
 
 OPERATION_CYCLES = 1.2
 """Cycles of a scheduler for each float operation of a warp that the interpreter counts (fitted)."""
@@ -73,15 +72,15 @@ ISSUE_CYCLES = {
     "barrier": 8,
     "other": 1,
 }
-"""Cycles of a scheduler that an instruction of a class takes.
+"""Cycles of a scheduler per instruction, by class.
 
-After the throughput table of the CUDA programming guide, compute capability 9.0, against 128 float operations a cycle:
-16 special functions and 32 addresses; `matrix` has a term of its own; atomics, branches and barriers by judgement.
+From the throughput table of the CUDA programming guide, compute capability 9.0: per cycle 128 float operations, 16
+special functions or 32 addresses. `matrix` has a term of its own. Atomics, branches and barriers are estimates.
 """
 
 _SCHEDULERS = 4
 _DEFAULT_OCCUPANCY = 0.5
-# Where readings leave it out.
+# If the readings have none.
 
 
 def predict_us(readings: Readings, target: Target, *, other_steps: int = 0, other_bytes: int = 0) -> float:
@@ -90,10 +89,10 @@ def predict_us(readings: Readings, target: Target, *, other_steps: int = 0, othe
     Never shorter for more bytes, more spills, a repeated launch, lower occupancy or narrower loads.
 
     Args:
-        readings: Of the plan.
-        target: The sheet of its target.
-        other_steps: Fills and copies of the plan.
-        other_bytes: What they read and write.
+        readings: Readings of the plan.
+        target: Sheet of its target.
+        other_steps: Number of its fills and copies.
+        other_bytes: Bytes that they read and write.
     """
     required = float(readings.bytes_required or 0)
     drawn = target.dram_bytes_per_s * DRAM_SHARE
@@ -112,9 +111,9 @@ def predict_us(readings: Readings, target: Target, *, other_steps: int = 0, othe
 
 
 def _from_dram(moved: float, required: float, number: int, target: Target) -> float:
-    """Bytes of what a launch moves that come from DRAM or go there: no more than all that there is to read or write.
+    """Return the bytes that a launch moves from or to DRAM: at most all that must be read or written.
 
-    What an earlier launch has touched is in the cache as far as that holds it.
+    Data of an earlier launch is in the cache as far as it fits.
     """
     cached = max(0.0, 1 - required / target.l2_bytes) if number else 0.0
     return min(moved, required) * (1 - cached)
@@ -134,7 +133,7 @@ def _launch_s(launch: LaunchReadings, target: Target, moved: float, from_dram: f
 
 
 def _barriers(launch: LaunchReadings, shape: "_Shape") -> float:
-    """Barriers that a program passes: those of the text, as often as its float operations are done."""
+    """Return the number of barriers of a program: those of the text times the repetitions of its float operations."""
     written = launch.instructions.get("float", 0) * shape.programs * shape.threads
     again = launch.operations.get("float", 0) / written if written else 1.0
     return launch.instructions.get("barrier", 0) * max(1.0, again)
@@ -169,7 +168,7 @@ def _memory_s(launch: LaunchReadings, target: Target, shape: _Shape, from_dram: 
 
 
 def _issue_s(launch: LaunchReadings, target: Target, shape: _Shape, turns: float) -> float:
-    """Instructions as the text has them, or operations as they were counted, whichever take longer."""
+    """Return the time of the text's instructions or of the counted operations, whichever is longer."""
     spilled = SPILL_CYCLES * (launch.spill_bytes or 0) / 4
     once = _cycles(launch.instructions) + spilled
     again = _cycles(launch.looped) + spilled * SPILL_LOOPED

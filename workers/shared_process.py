@@ -1,7 +1,7 @@
-"""A process that several others share: whoever needs it first starts it, and it ends when the last one has hung up.
+"""A process that several clients share: the first client starts it, and it ends when the last one has disconnected.
 
-It is nobody's child: who started it may end, and the others go on with it. Who calls holds a lock until the line
-stands, and the process holds it while it ends, so that nobody is let in by one that ends.
+It is no child of the client that started it, so that one may end while others go on. A client holds a lock until it is
+connected, and the process holds the same lock while it ends. So no client connects to a process that is ending.
 """
 
 import fcntl
@@ -24,47 +24,47 @@ from workers.errors import BadMessage, Transient
 from workers.sandbox.syscalls import fork
 
 LOCK, DOOR = "lock", "door"
-"""In the folder of a process: the lock, and the socket that it listens at."""
+"""Names in a process's folder: the lock, and the socket that it listens at."""
 BEGUN = b"+"
 """Byte that a process writes once it listens."""
 LOOK_S = 1.0
-"""Seconds between two looks of a process that nobody has called yet, or has any longer, whether it may end."""
+"""Seconds after which a process without clients checks again if it may end."""
 PATIENCE_S = 60.0
-"""Seconds for a greeting, which others who call wait for as well: to open a card may take as long."""
+"""Maximum seconds to wait for a greeting: opening a card can take that long. Other new clients wait meanwhile."""
 _CREDENTIALS = struct.Struct("3i")
 
 
 class SharedProcess(Protocol):
-    """The process as one of those knows it who share it."""
+    """One client's session within the process."""
 
     @property
     def greeting(self) -> Reply:
         """The first reply."""
 
     def answer(self, order: Order) -> Reply:
-        """Carry out an order."""
+        """Carry out a command."""
 
     def leave(self) -> None:
-        """Let go of what was there for this one alone."""
+        """Release the resources of this client alone."""
 
 
 Receive = Callable[[], SharedProcess | ChildBroken]
-"""Makes ready for one more; says what is wrong if that cannot be."""
+"""Opens a session for one more client, or returns the reason why that is impossible."""
 
 
 class SharedConnection(ChildConnection):
-    """A line to a process that others have lines to as well."""
+    """A client's connection to a shared process."""
 
     def __init__(self, folder: Path, receive: Receive) -> None:
-        """Call the process of a folder; start it if there is none.
+        """Connect to the process of a folder; start it if there is none.
 
         Args:
-            folder: Names the process; made if it is not there, for this user alone.
-            receive: What it does for each of those who call.
+            folder: Identifies the process; created if it does not exist, for this user alone.
+            receive: Called in the process for each new client.
 
         Raises:
             ChildDied: If it cannot be started.
-            Transient: If the folder is somebody else's.
+            Transient: If the folder belongs to another user.
         """
         _require_own(folder)
         with _locked(folder):
@@ -73,12 +73,12 @@ class SharedConnection(ChildConnection):
                 _begin(folder, receive)
                 end = _called(folder / DOOR)
         if end is None:
-            raise ChildDied("a process that is shared did not start")
+            raise ChildDied("a shared process did not start")
         pid, _, _ = _CREDENTIALS.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         super().__init__(end, pid)
 
     def ask(self, order: Order, timeout_s: float) -> Reply:
-        """Give an order and wait for what comes back; a process that does not answer is ended for all.
+        """Send a command and wait for the reply. A process that does not answer is killed, for all clients.
 
         Raises:
             ChildDied: If it ended.
@@ -94,10 +94,9 @@ class SharedConnection(ChildConnection):
 
 
 def serve(door: socket.socket, folder: Path, receive: Receive) -> None:
-    """Serve whoever calls at a door, until the last one has hung up, or an order could not be carried out.
+    """Serve all clients of a socket until the last one has disconnected, or a command failed.
 
-    A process that failed is asked nothing more: what it holds may be what is broken, and the next who calls starts
-    another.
+    A process ends at its first failure, because its own state may be the cause. The next client starts another one.
     """
     with selectors.DefaultSelector() as lines:
         lines.register(door, selectors.EVENT_READ)
@@ -113,35 +112,35 @@ def serve(door: socket.socket, folder: Path, receive: Receive) -> None:
 
 @dataclass(frozen=True)
 class _Guest:
-    """One of those who share the process."""
+    """A connected client."""
 
     channel: ChildChannel
-    host: SharedProcess
+    session: SharedProcess
 
     def served(self) -> Reply | None:
-        """Answer its next command. Returns the reply; None if it hung up."""
+        """Answer its next command. Returns the reply; None if it disconnected."""
         with suppress(BadMessage):
             order = self.channel.hear()
-            return None if order is None else _told(self.channel, self.host.answer(order))
+            return None if order is None else _told(self.channel, self.session.answer(order))
         return None
 
     def leave(self) -> None:
-        """See it off."""
+        """Close its connection and its session."""
         self.channel.close()
-        self.host.leave()
+        self.session.leave()
 
 
 def _admit(door: socket.socket, receive: Receive, lines: selectors.BaseSelector) -> Reply:
-    """Let in who calls; what it is told first."""
-    channel, host = ChildChannel(door.accept()[0]), receive()
-    if isinstance(host, ChildBroken):
-        return _told(channel, host)
-    lines.register(channel, selectors.EVENT_READ, _Guest(channel, host))
-    return _told(channel, host.greeting)
+    """Accept a client. Returns the first reply to it."""
+    channel, session = ChildChannel(door.accept()[0]), receive()
+    if isinstance(session, ChildBroken):
+        return _told(channel, session)
+    lines.register(channel, selectors.EVENT_READ, _Guest(channel, session))
+    return _told(channel, session.greeting)
 
 
 def _told(channel: ChildChannel, reply: Reply) -> Reply:
-    with suppress(OSError):  # Who has gone is seen off when its line is read.
+    with suppress(OSError):  # A client that is gone is removed when its connection is read.
         channel.answer(reply)
     return reply
 
@@ -166,7 +165,7 @@ def _begin(folder: Path, receive: Receive) -> None:
     between = fork()
     if between == 0:
         try:
-            os.setsid()  # What ends us with all that is ours does not end it.
+            os.setsid()  # A signal to our process group must not end it.
             if fork() == 0:
                 settle(lambda: _listen(folder, receive, said), said)
         finally:
@@ -187,12 +186,12 @@ def _listen(folder: Path, receive: Receive, said: int) -> None:
 
 
 def _called(door: Path) -> socket.socket | None:
-    """A line to who listens at a door; None if nobody does, or who did has just ended."""
+    """Connect to a socket; None if no process listens at it, or the process has just ended."""
     end = socket.socket(socket.AF_UNIX)
     try:
         end.connect(str(door))
         end.settimeout(PATIENCE_S)
-        with suppress(TimeoutError):  # It is for who hears the greeting to say that it takes too long.
+        with suppress(TimeoutError):  # The reader of the greeting reports that it takes too long.
             if not end.recv(1, socket.MSG_PEEK):
                 raise ConnectionRefusedError
         end.settimeout(None)
@@ -203,10 +202,10 @@ def _called(door: Path) -> socket.socket | None:
 
 
 def _require_own(folder: Path) -> None:
-    """Make a folder that is this user's alone.
+    """Create a folder for this user alone, unless it exists.
 
     Raises:
-        Transient: If there is something else in its place.
+        Transient: If the path is something else, or accessible to other users.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
@@ -221,7 +220,7 @@ def _locked(folder: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            fcntl.flock(lock, fcntl.LOCK_UN)  # Closing it would not do: who was forked meanwhile had it open as well.
+            fcntl.flock(lock, fcntl.LOCK_UN)  # Closing is not enough: a process forked meanwhile has it open too.
 
 
 @contextmanager

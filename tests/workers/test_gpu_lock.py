@@ -263,5 +263,5 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
     victim.touch()
     gate.unlink()
     gate.symlink_to(victim)
-    with pytest.raises(Transient, match="need a file"):
+    with pytest.raises(Transient, match="needs a file"):
         GpuLock(CARD, tmp_path)

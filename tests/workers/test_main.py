@@ -324,7 +324,7 @@ def test_a_worker_ends_with_its_parent(redis_url: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "advice"),
     [
-        ("run --trace --target sm_90", "say where the queue is"),
+        ("run --trace --target sm_90", "no queue"),
         ("run --redis redis://x", "nothing to do"),
         ("run --redis redis://x --trace", "--trace needs --target"),
         ("run --redis redis://x --trace --target sm_1", "invalid choice"),

@@ -55,7 +55,7 @@ def test_a_question_takes_no_options(command: str) -> None:
         ("bench trace --card cuda:0", "--card needs a --device that measures"),
         ("bench measure", "measure needs --device"),
         ("bench both", "both needs --device"),
-        ("bench both --device h200", "a card has a bench of its own"),
+        ("bench both --device h200", "use trace and measure with a card"),
         (f"run {QUEUE} --join https://reef --token t --trace --target sm_90", "exclude each other"),
         ("run --join reef.example --token t --trace --target sm_90", "an address such as https://"),
     ],

@@ -1,7 +1,7 @@
-"""The warm process that does the work: torch and triton imported, one job a line in, one answer a line out.
+"""The executor: a warm process with torch and triton imported that reads one job per line and writes one answer each.
 
-`python -m workers bench KIND …` becomes `python -m workers.executor KIND …`, in the environment that it needs. Standard
-output carries answers alone: everything else written there, such as by a library at import, goes to standard error.
+`python -m workers bench KIND …` becomes `python -m workers.executor KIND …`, in the environment that it needs. Answers
+have the former standard output to themselves: other output, such as a library's at import, goes to standard error.
 Candidates run in sandboxes that it forks. Each kind is a module of its own, because neither needs the other's imports.
 """
 
@@ -37,12 +37,12 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class OpenedExecutor:
-    """A bench that is warm: what it can do.
+    """A warm executor.
 
     Attributes:
-        ready: What it says once it is warm.
+        ready: Its first message.
         work: Does a job.
-        foresee: Prepares what a later job judges.
+        foresee: Prepares the bundle of a later job.
     """
 
     ready: ExecutorReady
@@ -51,11 +51,11 @@ class OpenedExecutor:
 
 
 Open = Callable[[argparse.Namespace, ExitStack], OpenedExecutor]
-"""Gets a bench warm, as its options say."""
+"""Warms an executor up, according to its options."""
 
 
 def main(kind: str, open_executor: Open) -> int:
-    """Serve one bench until standard input ends; returns the exit status."""
+    """Serve one executor until standard input ends. Returns the exit status."""
     options = _parse(kind)
     channel = os.fdopen(options.answers, "wb")
     configure(os.environ, worker=options.worker)
@@ -76,7 +76,7 @@ def main(kind: str, open_executor: Open) -> int:
 
 
 def serve(executor: OpenedExecutor, lines: Iterable[bytes], say: Callable[[WireModel], None]) -> None:
-    """Answer every job with a report, or with a failure of ours."""
+    """Answer every job with a report, or with an `ExecutorFailure` if our machine failed."""
     for line in lines:
         try:
             message = _read(line)
@@ -102,9 +102,9 @@ def _failure(error: WorkerError) -> ExecutorFailure:
 
 def _parse(kind: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=f"python -m workers.executor {kind}", description="Serve jobs, one a line.")
-    parser.add_argument("--device", type=Device.parse, help="what to measure on, such as model:sm_90")
-    parser.add_argument("--card", type=read_seat, default=FIRST_CARD, metavar="cuda:N", help="which card to measure on")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="where measuring may leave what outlives the bench")
-    parser.add_argument("--worker", default="bench", help="the id that reports carry")
-    parser.add_argument("--answers", type=int, default=1, metavar="FD", help="where answers go")
+    parser.add_argument("--device", type=Device.parse, help="device to measure on, such as model:sm_90")
+    parser.add_argument("--card", type=read_seat, default=FIRST_CARD, metavar="cuda:N", help="card to measure on")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder for data that outlives the executor")
+    parser.add_argument("--worker", default="bench", help="worker id in the reports")
+    parser.add_argument("--answers", type=int, default=1, metavar="FD", help="file descriptor for answers")
     return parser.parse_args()

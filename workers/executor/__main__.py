@@ -1,7 +1,7 @@
-"""Starts a bench: `python -m workers.executor KIND …`, in the environment that `python -m workers bench` gives it.
+"""Start an executor: `python -m workers.executor KIND …`, in the environment that `python -m workers bench` gives it.
 
-What libraries make when they are imported stays to the end. The garbage collector would look through it again and
-again, and the interpreter would take it to pieces before it ends; both together take as long as half of the import.
+Objects that libraries create at import live until the process ends. Repeated garbage collections of them, and their
+deallocation at exit, would together take half as long as the import. So both are skipped.
 """
 
 import atexit

@@ -1,7 +1,7 @@
-"""The bench that traces, and measures on a device without a card: `python -m workers.executor both`.
+"""The executor that traces, and measures on a device without a card: `python -m workers.executor both`.
 
-A worker does one job at a time. Where nothing that measures touches a card, one process does both: libraries are
-imported once, and a kernel is assembled once.
+A worker does one job at a time. Without a card one process can do both, so that libraries are imported once and each
+kernel is assembled once.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The bench that measures: `python -m workers.executor measure`."""
+"""The executor that measures: `python -m workers.executor measure`."""
 
 import argparse
 from contextlib import ExitStack
@@ -24,7 +24,7 @@ def open_executor(options: argparse.Namespace, resources: ExitStack) -> OpenedEx
 
     def work(job: Job) -> AnyReport:
         if isinstance(job, TraceJob):
-            raise BadMessage("this bench measures; it cannot trace")
+            raise BadMessage("this executor measures; it cannot trace")
         match job:
             case MeasureJob():
                 return device.measure(job)

@@ -1,4 +1,4 @@
-"""The bench that traces: `python -m workers.executor trace`."""
+"""The executor that traces: `python -m workers.executor trace`."""
 
 import argparse
 import importlib.metadata
@@ -14,20 +14,20 @@ from workers.recordings import Recordings
 NICENESS = 5
 """Added to the niceness of the process: a card that waits for a core costs more than a candidate that does."""
 TRACED_WITH = ("torch", "triton")
-"""Packages whose version decides what a trace yields."""
+"""Packages whose version affects the result of a trace."""
 
 
 def open_executor(options: argparse.Namespace, _: ExitStack) -> OpenedExecutor:
-    """Import and compile what every trace needs; with a recorded device, what was recorded is asked for sources."""
+    """Import and compile what every trace needs. With a recorded device, sources are looked up in its recordings."""
     os.nice(NICENESS)
-    # Nothing that traces has business with a card, and no jail lets it near one.
+    # Tracing needs no card, and the sandbox hides cards anyway.
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     recorded = options.device if options.device is not None and options.device.kind == "recorded" else None
     recordings = None if recorded is None else Recordings(recorded, options.data)
 
     def work(job: Job) -> TraceReport:
         if not isinstance(job, TraceJob) or job.device != recorded:
-            raise BadMessage(f"this bench traces; it cannot {job.kind} on {job.device}")
+            raise BadMessage(f"this executor traces; it cannot {job.kind} on {job.device}")
         if recordings is None or job.source is None:
             return trace_job.trace(job, options.worker)
         return recordings.trace(job, job.source, options.worker)
@@ -38,4 +38,4 @@ def open_executor(options: argparse.Namespace, _: ExitStack) -> OpenedExecutor:
 
 
 def _foresee(_: Bundle) -> None:
-    """There is nothing to prepare."""
+    """Ignore a later job: there is nothing to prepare."""

@@ -51,7 +51,8 @@ class FloatAnswer:
         gains: (rows,) float32, factors that turn a row's sum of errors x values, both times `inverse`, into a slope;
             zero if the row has no scale or no part in the bias check, as on draws that the check skips.
         own: Share of its own value that any element may be off.
-        leeway: (2, rows) float32, factors on the root of `squares` and on the maximum error of any element, for few.
+        leeway: (2, rows) float32, factors on the root of `squares` and on the maximum error of an element, which apply
+            if few elements are off.
         gain_limit: Maximum mean slope that does not matter.
         widened: True if bounds allow the movement under nudged inputs, and rows that move have no part in the bias
             check.

@@ -156,7 +156,7 @@ class CudaOracleCard:
         return self._arena
 
     def _table(self, rows: Iterable[Sequence[int]]) -> torch.Tensor:
-        """Put words on the card. The driver copies them at once, so that the host need not wait for the card."""
+        """Put words on the card. The driver copies them at once, so the host does not wait for the card."""
         words = torch.tensor([*chain.from_iterable(rows)], dtype=torch.int64)
         return words.to(self.device, non_blocking=True)
 

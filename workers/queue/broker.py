@@ -1,7 +1,7 @@
-"""The porter: where hosts get their jobs. It belongs to the service; hosts reach only their own keys.
+"""The lease broker of the service: it leases jobs for remote workers, which reach only their own keys.
 
-A host's credential cannot lease, renew, settle or see a job in a lane: the porter does that in its place, with scripts
-that check whose lease it is. So a host cannot take what was not handed to it, whatever it sends.
+A remote worker's credential cannot lease, renew, settle or see a job in a queue. The broker does that in its place,
+with scripts that check the lease. So a remote worker cannot take a job that was not handed to it, whatever it sends.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -39,25 +39,25 @@ from workers.queue.lost_jobs import lost_report
 from workers.queue.remote_lease import FAREWELL
 
 MOST_OWED = 16
-"""Reports that a host may owe before it gets no further job: a few are on their way to the archive at any time."""
+"""Maximum number of reports that a remote worker may owe and still get a job; a few are always on their way."""
 MOST_REPORTS = 1_000
-"""Reports that may wait in a host's stream; its jobs come one at a time, so that more of them is a flood."""
-PORTER = "porter"
-"""Name that reports of the porter itself carry: on jobs that nobody brought back."""
+"""Maximum number of reports in a remote worker's stream. It gets one job at a time, so more of them are a flood."""
+BROKER = "porter"
+"""Worker id in the broker's own reports on lost jobs."""
 USERS = user_of("")
-"""Begins the name of every host's user."""
+"""Prefix of the names of the remote workers' users of Redis."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class BrokerWorker:
-    """A host as the porter serves it.
+    """A remote worker as the broker serves it.
 
     Attributes:
         worker: Its id.
-        queues: Where its jobs come from, the preferred first.
-        draining: Whether it shall leave as soon as it holds nothing.
+        queues: Queues that its jobs come from, the preferred first.
+        draining: True if it must leave as soon as it holds no job.
     """
 
     worker: str
@@ -66,7 +66,7 @@ class BrokerWorker:
 
 
 class LeaseBroker:
-    """Hands jobs to hosts, keeps their leases, and lets them in and out of Redis."""
+    """Hands jobs to remote workers, renews their leases, and adds and removes their users of Redis."""
 
     def __init__(self, redis_url: str, *, lease_ms: int = LEASE_MS) -> None:
         """Prepare; nothing is sent yet.
@@ -95,13 +95,13 @@ class LeaseBroker:
         await self._redis.aclose()
 
     async def admit(self, worker: str, password_digest: str) -> None:
-        """Let a host in: a user of its own, for its own keys and the handful of commands that it needs.
+        """Make a user of Redis for a remote worker, limited to its own keys and the few commands that it needs.
 
-        Each command comes with the one key that it is for, so that it cannot be turned on another: a host may not
-        delete its stream of reports, nor overwrite its inbox.
+        Each command is allowed on one key only: a remote worker can neither delete its stream of reports nor overwrite
+        its inbox.
 
         Args:
-            worker: Id of the host.
+            worker: Id of the remote worker.
             password_digest: SHA-256 of its password, in hexadecimal.
 
         Raises:
@@ -111,7 +111,7 @@ class LeaseBroker:
             await self._run("ACL", "SETUSER", user_of(worker), *rules(worker, password_digest))
 
     async def users(self) -> set[str]:
-        """Hosts that Redis lets in.
+        """Return the ids of the remote workers that have a user of Redis.
 
         Raises:
             QueueUnavailable: If Redis does not answer.
@@ -124,10 +124,10 @@ class LeaseBroker:
         return {str(name).removeprefix(USERS) for name in names if str(name).startswith(USERS)}
 
     async def dismiss(self, worker: str) -> int:
-        """Shut a host out: its connections end, its jobs go to others at once, its reports are dropped.
+        """Remove a remote worker: its connections end, its jobs are requeued at once, its reports are dropped.
 
         Returns:
-            How many jobs went back.
+            The number of requeued jobs.
 
         Raises:
             QueueUnavailable: If Redis does not answer; calling again is harmless.
@@ -137,24 +137,28 @@ class LeaseBroker:
             self._answered.pop(worker, None)
             return int(await self._return(args=[worker, "", "", RELEASED_MS]))
 
-    async def asks(self, seats: Sequence[BrokerWorker]) -> list[tuple[BrokerWorker, LeaseRequest]]:
-        """Return the requests of these hosts that are not answered yet. Unreadable requests are ignored.
+    async def asks(self, workers: Sequence[BrokerWorker]) -> list[tuple[BrokerWorker, LeaseRequest]]:
+        """Return the requests of these workers that are not answered yet. Unreadable requests are ignored.
 
         Raises:
             QueueUnavailable: If Redis does not answer.
         """
-        if not seats:
+        if not workers:
             return []
         with translated():
             async with self._redis.pipeline(transaction=False) as pipeline:
-                for seat in seats:
-                    pipeline.getrange(ask_key(seat.worker), 0, ASK_BYTES)
+                for remote in workers:
+                    pipeline.getrange(ask_key(remote.worker), 0, ASK_BYTES)
                 texts = await pipeline.execute()
-        asked = ((seat, _ask(text)) for seat, text in zip(seats, texts, strict=True) if text)
-        return [(seat, ask) for seat, ask in asked if ask and ask.number > self._answered.get(seat.worker, 0)]
+        asked = ((remote, _request(text)) for remote, text in zip(workers, texts, strict=True) if text)
+        return [
+            (remote, request)
+            for remote, request in asked
+            if request and request.number > self._answered.get(remote.worker, 0)
+        ]
 
-    async def answer(self, seat: BrokerWorker, ask: LeaseRequest) -> bool:
-        """Answer an ask: take back what it returns, and hand over the next job of its lanes.
+    async def answer(self, remote: BrokerWorker, request: LeaseRequest) -> bool:
+        """Answer a request: requeue the job that it returns, and hand over the next job of its queues.
 
         Returns:
             False if there was no job for it.
@@ -163,74 +167,75 @@ class LeaseBroker:
             QueueUnavailable: If Redis does not answer.
         """
         with translated():
-            if ask.returned:
-                await self._return(args=[seat.worker, ask.returned, ask.mishap, RELEASED_MS])
-            if not ask.wants:
-                return self._note(seat, ask)
-            if seat.draining and await self._redis.get(held_key(seat.worker)) in (None, ask.done):
-                await self._redis.rpush(inbox_key(seat.worker), FAREWELL)
-                return self._note(seat, ask)
-            queues = [queue.name for queue in seat.queues]
+            if request.returned:
+                await self._return(args=[remote.worker, request.returned, request.mishap, RELEASED_MS])
+            if not request.wants:
+                return self._note(remote, request)
+            if remote.draining and await self._redis.get(held_key(remote.worker)) in (None, request.done):
+                await self._redis.rpush(inbox_key(remote.worker), FAREWELL)
+                return self._note(remote, request)
+            queues = [queue.name for queue in remote.queues]
             limits = (MOST_OWED, MAX_DELIVERIES, self._lease_ms)
-            while (handed := await self._hand(args=[seat.worker, ask.number, ask.done, *limits, *queues])) is not None:
+            arguments: list[str | int] = [remote.worker, request.number, request.done, *limits, *queues]
+            while (handed := await self._hand(args=arguments)) is not None:
                 if not handed:
-                    return self._note(seat, ask)
-                await self._lose(seat.worker, *handed)
+                    return self._note(remote, request)
+                await self._lose(remote.worker, *handed)
         return False
 
     async def insert_spot_check(
-        self, seat: BrokerWorker, ask: LeaseRequest, job: TraceJob | MeasureJob, known: str
+        self, remote: BrokerWorker, request: LeaseRequest, job: TraceJob | MeasureJob, known: str
     ) -> bool:
-        """Answer an ask with a job of our own choice, which looks like any other.
+        """Answer a request with a spot check, which looks like any other job.
 
         Args:
-            seat: The host.
-            ask: What it asked.
+            remote: The remote worker.
+            request: Its request.
             job: The job.
-            known: What is known of its answer, for whoever collects the report; the host never sees it.
+            known: The expected answer, for the collector of the report; the remote worker never sees it.
 
         Returns:
-            False if the host cannot have it now.
+            False if the remote worker cannot take it now.
 
         Raises:
             QueueUnavailable: If Redis does not answer.
         """
-        told: list[str | int] = [seat.worker, ask.number, ask.done, job.id, job.model_dump_json(), known]
+        told: list[str | int] = [remote.worker, request.number, request.done, job.id, job.model_dump_json(), known]
         with translated():
-            return bool(await self._plant(args=told)) and self._note(seat, ask)
+            return bool(await self._plant(args=told)) and self._note(remote, request)
 
-    async def keep(self, seats: Sequence[BrokerWorker]) -> tuple[set[str], set[str]]:
-        """Renew the leases of the hosts that show signs of life.
+    async def keep(self, workers: Sequence[BrokerWorker]) -> tuple[set[str], set[str]]:
+        """Renew the leases of the remote workers that are alive.
 
         Returns:
-            These hosts, and those with more reports waiting than an honest one can have.
+            The workers that are alive, and those with more reports waiting than an honest one can have.
 
         Raises:
             QueueUnavailable: If Redis does not answer.
         """
-        if not seats:
+        if not workers:
             return set(), set()
         with translated():
             async with self._redis.pipeline(transaction=False) as pipeline:
-                for seat in seats:
-                    await self._keep(args=[seat.worker], client=pipeline)
-                    pipeline.exists(worker_key(seat.worker))
-                    pipeline.xlen(reports_key(seat.worker))
+                for remote in workers:
+                    await self._keep(args=[remote.worker], client=pipeline)
+                    pipeline.exists(worker_key(remote.worker))
+                    pipeline.xlen(reports_key(remote.worker))
                 said = await pipeline.execute()
-            alive = {seat.worker for seat, exists in zip(seats, said[1::3], strict=True) if exists}
+            alive = {remote.worker for remote, exists in zip(workers, said[1::3], strict=True) if exists}
             if alive:
                 await self._redis.sadd(WORKERS, *alive)
-        flooding = {seat.worker for seat, length in zip(seats, said[2::3], strict=True) if length > MOST_REPORTS}
+        flooding = {remote.worker for remote, length in zip(workers, said[2::3], strict=True) if length > MOST_REPORTS}
         return alive, flooding
 
-    def _note(self, seat: BrokerWorker, ask: LeaseRequest) -> bool:
-        self._answered[seat.worker] = ask.number
+    def _note(self, remote: BrokerWorker, request: LeaseRequest) -> bool:
+        self._answered[remote.worker] = request.number
         return True
 
     async def _lose(
         self, worker: str, queue_name: str, search: str, entry: str, deliveries: int, id: str, text: str
     ) -> None:
-        """Report a job that failed too many workers as lost, in the porter's own name."""
+        """Report a job that failed on too many workers as lost, in the broker's own name."""
         queue = JobQueue.named(queue_name)
         reason = f"{MAX_DELIVERIES} workers died or gave up while they held this job; it is not tried again"
         last_error: Any = await self._redis.hget(queue.errors(search), id)
@@ -239,8 +244,8 @@ class LeaseBroker:
         async with self._redis.pipeline(transaction=True) as pipeline:
             job = _job(text)
             if job is not None:
-                pipeline.xadd(reports_key(PORTER), {"report": lost_report(job, PORTER, told).model_dump_json()})
-                pipeline.sadd(WORKERS, PORTER)
+                pipeline.xadd(reports_key(BROKER), {"report": lost_report(job, BROKER, told).model_dump_json()})
+                pipeline.sadd(WORKERS, BROKER)
             pipeline.xack(queue.jobs(search), JOB_GROUP, entry)
             pipeline.xdel(queue.jobs(search), entry)
             pipeline.hdel(queue.ids(search), id)
@@ -249,7 +254,7 @@ class LeaseBroker:
 
 
 def rules(worker: str, password_digest: str) -> tuple[str, ...]:
-    """Rules of a host's user of Redis: selectors, each a few commands on one key."""
+    """Return the rules of a remote worker's user of Redis: selectors, each a few commands on one key."""
     return (
         *(
             "reset",
@@ -270,7 +275,7 @@ def rules(worker: str, password_digest: str) -> tuple[str, ...]:
     )
 
 
-def _ask(text: str) -> LeaseRequest | None:
+def _request(text: str) -> LeaseRequest | None:
     try:
         return LeaseRequest.model_validate_json(text)
     except ValidationError:

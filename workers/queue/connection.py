@@ -12,28 +12,28 @@ from redis.exceptions import TimeoutError as TimedOut
 from workers.errors import QueueUnavailable
 
 ANSWER_S = 10.0
-"""Seconds that Redis may take to answer before the connection counts as lost; blocking commands block for less."""
+"""Seconds without an answer of Redis after which the connection counts as lost; blocking commands block for less."""
 MAX_BLOCK_MS = 5_000
 """Longest wait in one blocking command, milliseconds."""
 RETRIES = 3
-"""Tries after the first, within half a second: enough for a dropped connection, not for a server that is away."""
+"""Tries after the first, within half a second: enough for a dropped connection, not for a server that is down."""
 
 _UNAVAILABLE = (ConnectionFailed, TimedOut, ReadOnlyError, OutOfMemoryError, OSError)
 
 
 def backoff() -> ExponentialWithJitterBackoff:
-    """Waits between tries: tens of milliseconds, growing to 0.3 s."""
+    """Return the waits between tries: tens of milliseconds, growing to 0.3 s."""
     return ExponentialWithJitterBackoff(base=0.02, cap=0.3)
 
 
 def script(*names: str) -> str:
-    """Text of the package's Lua scripts of these names, one after the other."""
+    """Return the text of the package's Lua scripts of these names, one after the other."""
     return "\n".join(files("workers.queue").joinpath(f"{name}.lua").read_text() for name in names)
 
 
 @contextlib.contextmanager
 def translated() -> Iterator[None]:
-    """Turn what the client raises when Redis does not serve us into `QueueUnavailable`.
+    """Turn the client's errors about a server that does not serve us into `QueueUnavailable`.
 
     Raises:
         QueueUnavailable: If Redis does not answer, is still loading, refuses our credential or takes no writes.

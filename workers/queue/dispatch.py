@@ -1,4 +1,4 @@
-"""The service's side of the queue: send jobs, collect reports, know what is on its way."""
+"""The service's side of the queue: send jobs, collect reports, list pending jobs and workers."""
 
 import asyncio
 import time
@@ -32,24 +32,24 @@ from workers.queue.status import WorkerStatus
 REDELIVER_MS = 5_000
 """A report not acknowledged for this long is delivered again: longer than the commits of one collection."""
 NO_SHARE = ("", 5)
-"""Owner and priority of a search about which nothing was said."""
+"""Default owner and priority of a search."""
 STATUS_BYTES = 1 << 16
-"""Longest status that is read, bytes; what a worker says of itself takes a few hundred."""
+"""Maximum length of a status that is read, bytes; a normal one takes a few hundred."""
 CONSUMER = "coordinator"
-"""One name for every coordinator: what one leaves behind is the next one's own."""
+"""Consumer name of every coordinator, so that the next one takes over unacknowledged reports."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """A report and the receipt to acknowledge it by, once what it says is committed.
+    """A report, with the receipt to acknowledge it by once its content is committed.
 
     Attributes:
-        report: What the worker says.
-        receipt: To acknowledge it by.
-        known: What was known of the answer before, where the job was planted; such a report is for no search.
-        unread: Why what the worker says cannot be read; the report then says that its job is lost. Empty otherwise.
+        report: The worker's report.
+        receipt: Argument of `acknowledge`.
+        known: Expected answer of a spot check, whose report is for no search. Empty otherwise.
+        unread: Reason why the worker's report cannot be read; `report` then says that its job is lost. Empty otherwise.
     """
 
     report: AnyReport
@@ -60,7 +60,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class _Entry:
-    """A report as it lies in a worker's stream."""
+    """An entry in a worker's stream of reports."""
 
     worker: str
     id: str
@@ -84,8 +84,8 @@ class Dispatcher:
         Args:
             redis_url: Address of Redis, with its credential.
             redeliver_ms: Milliseconds after which an unacknowledged report is delivered again.
-            alone: Whether no other coordinator runs. The first collection then delivers all that is not acknowledged,
-                for it is what an earlier life left behind.
+            alone: True if no other coordinator runs. The first collection then delivers all unacknowledged reports,
+                which are left from an earlier process.
         """
         self.redis_url = redis_url
         self._redis = Redis.from_url(
@@ -111,11 +111,11 @@ class Dispatcher:
         await self._redis.aclose()
 
     def share(self, search: str, owner: str, priority: int) -> None:
-        """Say whose a search is and how much it matters; it goes with every job of it that is sent from now on.
+        """Set the owner and the priority of a search, for all of its jobs that are sent from now on.
 
         Args:
             search: Id of the search.
-            owner: Owners take equal turns in a lane, however many searches they have there.
+            owner: Its owner. Owners take equal turns in a queue, however many searches they have there.
             priority: Its share of its owner's turns, 1 to 9.
         """
         self._shares[search] = (owner, priority)
@@ -124,8 +124,8 @@ class Dispatcher:
         """Queue a job. One that is queued or leased already is not queued twice.
 
         Args:
-            job: What is to be done.
-            reserved: Whether only trusted workers may do it; confirms and references are reserved anyway.
+            job: The job.
+            reserved: True if only trusted workers may do it; confirms and references are always reserved.
 
         Raises:
             QueueUnavailable: If Redis does not answer; calling again is harmless.
@@ -133,7 +133,7 @@ class Dispatcher:
         await self.submit_all([(job, reserved)])
 
     async def submit_all(self, jobs: Iterable[tuple[Job, bool]]) -> None:
-        """Queue jobs in their order, in one round trip, each with whether it is reserved; as `submit`.
+        """Queue pairs of a job and its `reserved` as `submit` does, in their order and in one round trip.
 
         Raises:
             QueueUnavailable: If Redis does not answer; calling again is harmless.
@@ -147,7 +147,7 @@ class Dispatcher:
                 await pipeline.execute()
 
     async def cancel(self, search: str) -> None:
-        """Drop all jobs of a search. Workers that hold one learn it at their next heartbeat.
+        """Drop all jobs of a search. Workers that hold one notice at their next heartbeat.
 
         Raises:
             QueueUnavailable: If Redis does not answer.
@@ -163,7 +163,7 @@ class Dispatcher:
         self._shares.pop(search, None)
 
     async def outstanding(self, search: str) -> set[str]:
-        """Ids of the jobs of a search that are queued or leased.
+        """Return the ids of the queued and leased jobs of a search.
 
         Raises:
             QueueUnavailable: If Redis does not answer.
@@ -177,14 +177,15 @@ class Dispatcher:
         return {job for jobs in held for job in jobs}
 
     async def collect(self, count: int = 64, block_ms: int = 1_000) -> list[Delivery]:
-        """Take reports in, waiting for some if there are none. Each comes back until it is acknowledged.
+        """Collect reports, waiting for some if there are none. Each is delivered again until it is acknowledged.
 
-        Of one that cannot be read, or that follows another protocol, it is told which job it is about. Dropped are
-        reports that do not even say that, or that name another worker than the one whose stream they are in, and those
-        of hosts that cannot be read, or on jobs whose lease they do not hold; `refused` counts the hosts'.
+        A trusted worker's report that cannot be read, or has another protocol, is delivered as a lost job. It is
+        dropped if it does not identify its job, or names another worker than the owner of its stream. A remote
+        worker's report is dropped if it cannot be read, or if the worker does not hold the lease of its job.
+        `refused` counts these.
 
         Args:
-            count: How many reports to take; where there are more workers than that, one of each.
+            count: Maximum number of reports; with more workers than that, one report per worker.
             block_ms: Longest wait, milliseconds, at most `MAX_BLOCK_MS`; 0 does not wait.
 
         Raises:
@@ -205,7 +206,7 @@ class Dispatcher:
             return [delivery for entry in entries if (delivery := await self._receive(entry)) is not None]
 
     async def acknowledge(self, receipts: Sequence[str]) -> None:
-        """Let go of reports whose content is committed.
+        """Delete reports whose content is committed.
 
         Raises:
             QueueUnavailable: If Redis does not answer; the reports then come again.
@@ -214,12 +215,12 @@ class Dispatcher:
             await self._settle(receipts)
 
     def refused(self) -> Counter[str]:
-        """Return the number of dropped reports of each host since the last call."""
+        """Return the number of dropped reports of each remote worker since the last call."""
         refused, self._refused = self._refused, Counter()
         return refused
 
     async def workers(self) -> list[WorkerStatus]:
-        """The workers that gave a sign of life within their lease time, by id.
+        """Return the status of every worker that renewed it within its lease time, by id.
 
         Raises:
             QueueUnavailable: If Redis does not answer.
@@ -237,7 +238,7 @@ class Dispatcher:
         return sorted(str(worker) for worker in await self._redis.smembers(WORKERS))
 
     async def _reporting(self) -> list[str]:
-        """Workers whose reports can be read; the consumer groups of new ones are made here."""
+        """Return all workers, after creating the consumer groups of new ones."""
         workers = await self._worker_ids()
         for worker in workers:
             if worker not in self._grouped:
@@ -246,7 +247,7 @@ class Dispatcher:
         return workers
 
     async def _left_behind(self, workers: Sequence[str], count: int) -> list[_Entry]:
-        """Reports that were delivered before and not acknowledged in time; looked for now and then only."""
+        """Return reports that were delivered and not acknowledged in time. Checks only every `redeliver_ms` / 2."""
         now = time.monotonic()
         if self._look_behind_at is not None and now < self._look_behind_at:
             return []
@@ -292,7 +293,7 @@ class Dispatcher:
             await pipeline.execute()
 
     async def _receive(self, entry: _Entry) -> Delivery | None:
-        """Read a report; None, and the report dropped, if it must not count."""
+        """Read a report. Drops it and returns None if it must not count."""
         text = entry.fields.get("report", "")
         try:
             report = REPORT.validate_json(text)
@@ -315,7 +316,7 @@ class Dispatcher:
             return None
 
     async def _accepted(self, report: AnyReport) -> tuple[Job, str]:
-        """The job that a host reports on, as it was handed to it, and what was known of its answer."""
+        """Return the job of a remote worker's report, as it was handed out, and its expected answer or ''."""
         accepted = await self._accept(args=[report.worker, report.job])
         if accepted is None:
             raise ValueError(f"its worker does not hold the job {report.job}")
@@ -323,7 +324,7 @@ class Dispatcher:
 
 
 async def _group(client: Redis, stream: str) -> None:
-    """Make a stream's consumer group, unless it is there."""
+    """Create a stream's consumer group unless it exists."""
     try:
         await client.xgroup_create(stream, REPORT_GROUP, id="0", mkstream=True)
     except ResponseError as error:
@@ -332,7 +333,7 @@ async def _group(client: Redis, stream: str) -> None:
 
 
 def _status(text: str | bytes) -> WorkerStatus | None:
-    """Read what a worker says of itself; one of another version may say what we do not know."""
+    """Read a worker's status; None if it is unreadable, such as that of a worker of another version."""
     try:
         return WorkerStatus.model_validate_json(text)
     except ValidationError as error:

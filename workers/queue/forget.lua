@@ -1,7 +1,7 @@
--- Forgets a worker that is gone and whose reports are all acknowledged.
+-- Forgets a worker that is gone if all its reports are acknowledged.
 --
 -- ARGV  1 worker
--- Returns 1 if it was forgotten, 0 if it lives or has reports waiting.
+-- Returns 1 if it was forgotten, 0 if it is alive or has unacknowledged reports.
 
 local status, reports = 'reef:worker:' .. ARGV[1], 'reef:reports:' .. ARGV[1]
 if redis.call('EXISTS', status) == 1 or redis.call('XLEN', reports) > 0 then

@@ -1,8 +1,9 @@
-"""Reports that one coordinator collected and another has to apply: a stream a search, read by whoever runs it.
+"""Forwarding of reports between coordinators: one stream per search, read by the coordinator that runs it.
 
-A worker's reports lie in one stream, whatever searches they are about, and come to any coordinator that asks. One that
-does not run the search puts the report here before it is taken out of the worker's stream: it is never in neither.
-They need no group, for a search is run by one coordinator at a time, and applying a report twice changes nothing.
+Reports on all searches share one stream per worker, and any coordinator may collect them. A coordinator that does not
+run the search adds the report here before it deletes it from the worker's stream, so that no report is lost between
+the two. The streams need no consumer group: one coordinator at a time runs a search, and applying a report twice
+changes nothing.
 """
 
 from collections.abc import Collection, Sequence
@@ -18,21 +19,21 @@ from workers.queue.keys import RETURNED, returned_key
 
 @dataclass(frozen=True)
 class ForwardedReport:
-    """A report that was handed over, and its entry among those of its search."""
+    """A forwarded report and the id of its entry in the search's stream."""
 
     report: AnyReport
     entry: str
 
 
 class ReportForwarding:
-    """Hands reports from one coordinator to another."""
+    """Forwards reports from one coordinator to another."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._settle = redis.register_script(script("settle_returned"))
 
     async def give(self, reports: Sequence[AnyReport]) -> None:
-        """Put reports before whoever runs their searches. Acknowledge them afterwards only.
+        """Forward reports to the coordinators that run their searches. Acknowledge the reports only after this.
 
         Raises:
             QueueUnavailable: If Redis does not answer; the reports then come again.
@@ -65,7 +66,7 @@ class ReportForwarding:
         ]
 
     async def settle(self, handed: Sequence[ForwardedReport]) -> None:
-        """Let go of reports that are applied.
+        """Delete reports that are applied.
 
         Raises:
             QueueUnavailable: If Redis does not answer; the reports then come again.

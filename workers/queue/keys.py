@@ -19,13 +19,13 @@ JOB_GROUP = "workers"
 REPORT_GROUP = "service"
 """Consumer group of every report stream."""
 RETURNED = "reef:returned"
-"""Searches with reports that were handed over and are not applied yet."""
+"""Searches with forwarded reports that are not applied yet."""
 RESERVED = "reserved-"
-"""Begins the kind of a lane whose jobs only trusted workers may have."""
+"""Prefix of the kind of a queue for trusted workers only."""
 FINAL = "final"
-"""Kind of the lanes of finalists; with `-trace` behind it, of those where they are traced."""
+"""Kind of the queues in which finalists are judged; `final-trace` is that of the queues in which they are traced."""
 DECISIVE = frozenset({"confirm", FINAL, f"{FINAL}-trace"})
-"""Kinds that decide about cells, and are reserved anyway."""
+"""Kinds that decide about cells; they are always reserved."""
 
 _HOST = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
@@ -41,37 +41,37 @@ def reports_key(worker: str) -> str:
 
 
 def returned_key(search: str) -> str:
-    """Return the key of the reports on a search that a coordinator collected which does not run it."""
+    """Return the key of a search's reports that were collected by a coordinator that does not run it."""
     return f"{RETURNED}:{search}"
 
 
-def ask_key(host: str) -> str:
-    """Return the key of a host's request to the broker."""
-    return f"reef:ask:{host}"
+def ask_key(worker: str) -> str:
+    """Return the key of a remote worker's request to the broker."""
+    return f"reef:ask:{worker}"
 
 
-def inbox_key(host: str) -> str:
-    """Return the key of the broker's answers to a host."""
-    return f"reef:inbox:{host}"
+def inbox_key(worker: str) -> str:
+    """Return the key of the broker's answers to a remote worker."""
+    return f"reef:inbox:{worker}"
 
 
-def held_key(host: str) -> str:
-    """Return the key of the id of the job that a host holds."""
-    return f"reef:held:{host}"
+def held_key(worker: str) -> str:
+    """Return the key of the id of the job that a remote worker holds."""
+    return f"reef:held:{worker}"
 
 
-def user_of(host: str) -> str:
-    """Name of a host's own user of Redis."""
-    return f"reef-{host}"
+def user_of(worker: str) -> str:
+    """Return the name of a remote worker's own user of Redis."""
+    return f"reef-{worker}"
 
 
 def is_host(worker: str) -> bool:
-    """Return True if a worker's id was given at joining, a UUIDv7; other workers name themselves."""
+    """Return True if a worker is remote: joining gave it a UUIDv7 as its id. Other workers name themselves."""
     return _HOST.fullmatch(worker) is not None
 
 
 def worker_of(reports: str) -> str:
-    """The worker whose reports are under a key."""
+    """Return the worker whose reports are under a key."""
     return reports.removeprefix(reports_key(""))
 
 
@@ -87,14 +87,14 @@ class JobQueue:
 
     @classmethod
     def of(cls, job: Job, *, reserved: bool = False) -> Self:
-        """The lane that a job goes to.
+        """Return the queue of a job.
 
-        Confirms and finalists decide about cells and the reference decides about everything else: theirs are reserved
-        anyway.
+        Jobs of confirms, finalists and references are always reserved: the first two decide about cells, and the
+        reference about every verdict.
 
         Args:
-            job: What is to be done.
-            reserved: Whether only trusted workers may do it.
+            job: The job.
+            reserved: True if only trusted workers may do it.
         """
         if not isinstance(job, TraceJob):
             return cls(job.device.name, f"{RESERVED if reserved and job.kind not in DECISIVE else ''}{job.kind}")
@@ -105,7 +105,7 @@ class JobQueue:
 
     @classmethod
     def named(cls, name: str) -> Self:
-        """Read a lane's name back; a place may hold colons, a kind does not."""
+        """Parse a queue's name; a place may hold colons, a kind does not."""
         place, _, kind = name.rpartition(":")
         return cls(place, kind)
 
@@ -116,50 +116,51 @@ class JobQueue:
 
     @property
     def name(self) -> str:
-        """The lane as keys write it, such as `model:sm_90:measure`."""
+        """The name within keys, such as `model:sm_90:measure`."""
         return f"{self.place}:{self.kind}"
 
     def jobs(self, search: str) -> str:
-        """Key of the stream of a search's jobs."""
+        """Return the key of the stream of a search's jobs."""
         return f"reef:jobs:{self.name}:{search}"
 
     def ids(self, search: str) -> str:
-        """Key of the hash of a search's jobs, queued or leased."""
+        """Return the key of the hash of a search's queued and leased jobs."""
         return f"reef:ids:{self.name}:{search}"
 
     def errors(self, search: str) -> str:
-        """Key of the hash of what went wrong with a search's jobs."""
+        """Return the key of the hash of the last errors of a search's jobs."""
         return f"reef:mishaps:{self.name}:{search}"
 
     @property
     def fair_shares(self) -> str:
-        """Key of the lane's searches with how often each was served."""
+        """Key of the queue's searches with the number of jobs served to each, divided by its priority."""
         return f"reef:served:{self.name}"
 
     @property
     def priorities(self) -> str:
-        """Key of the hash of the lane's searches with the priority and the owner of each."""
+        """Key of the hash of the queue's searches with the priority and the owner of each."""
         return f"reef:shares:{self.name}"
 
     @property
     def wake(self) -> str:
-        """Key of the list that sleeping workers wait on."""
+        """Key of the list that idle workers wait on."""
         return f"reef:wake:{self.name}"
 
     @property
     def dead(self) -> str:
-        """Key of the stream of jobs that nobody can read."""
+        """Key of the stream of unreadable jobs."""
         return f"reef:dead:{self.name}"
 
 
 def queues_of(target: str | None, device: str | None) -> tuple[JobQueue, ...]:
-    """Lanes of a trusted worker in order of preference: what finishes a candidate, or others wait for, comes first.
+    """Return the queues of a trusted worker in order of preference.
 
-    Finalists come last, so that they keep no ordinary candidate waiting.
+    Jobs that finish a candidate, or that others wait for, come first. Finalists come last, so that no ordinary
+    candidate waits for them.
 
     Args:
-        target: What it traces for; None if it does not trace.
-        device: Name of what it measures on; None if it measures nothing.
+        target: Compile target that it traces for; None if it does not trace.
+        device: Name of the device that it measures on; None if it measures nothing.
     """
     judging = [JobQueue(device, kind) for kind in ("confirm", f"{RESERVED}measure", "measure")] if device else []
     tracing = [JobQueue(target, kind) for kind in (f"{RESERVED}trace", "trace")] if target else []

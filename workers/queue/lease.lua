@@ -1,8 +1,7 @@
--- Leases the next job to a worker: lanes in the order given, in a lane the search served least, of a search a job
--- whose lease has lapsed before a new one. Follows `pick.lua`.
+-- Leases the next job to a worker, from the first of the queues that has one. Follows `pick.lua`.
 --
--- ARGV  1 worker  2 idle time after which a lease has lapsed, milliseconds  3.. lanes
--- Returns {lane, search, entry, deliveries, id, job} or nil. With nil, the wake tokens of the lanes are spent.
+-- ARGV  1 worker  2 idle time after which a lease has lapsed, milliseconds  3.. queues
+-- Returns {queue, search, entry, deliveries, id, job} or nil. With nil, the wake tokens of the queues are deleted.
 
 for index = 3, #ARGV do
   local lease = pick(ARGV[index], ARGV[1], ARGV[2])

@@ -1,4 +1,4 @@
-"""The worker's side of the queue: take a job, keep it, bring back its report."""
+"""The worker's side of the queue: lease a job, renew the lease, hand in the report."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,15 +22,15 @@ from workers.queue.lost_jobs import lost_report
 from workers.queue.status import WorkerStatus
 
 LEASE_MS = 15_000
-"""A lease lapses after this long without a renewal: three heartbeats at their default pace may get lost."""
+"""Milliseconds without a renewal after which a lease lapses: the time of three heartbeats at their default pace."""
 MAX_DELIVERIES = 3
-"""Workers that may fail on a job before it counts as lost (DESIGN 5, step 7)."""
+"""Number of workers that may fail on a job before it counts as lost (DESIGN 5, step 7)."""
 RELEASED_MS = 24 * 3600 * 1000
-"""Idle time given to a lease that is handed back: longer than any worker's lease time, so that it counts as lapsed."""
+"""Idle time given to a released lease: longer than any worker's lease time, so that it counts as lapsed."""
 KINDS = ("confirm", "measure", "trace", "final")
 """Kinds of jobs."""
 DEAD_LETTERS = 1_000
-"""Unreadable jobs kept per lane, for a person to look at."""
+"""Number of unreadable jobs kept per queue, for a person to look at."""
 
 log = structlog.get_logger(__name__)
 
@@ -40,10 +40,10 @@ class Lease:
     """A job that a worker holds until it reports, releases it or stops renewing.
 
     Attributes:
-        job: What to do.
-        queue: Where it came from.
+        job: The job.
+        queue: The queue that it came from.
         entry: Its entry in the stream.
-        deliveries: How often it was leased, this time included.
+        deliveries: Number of times that it was leased, this one included.
     """
 
     job: Job
@@ -53,7 +53,7 @@ class Lease:
 
 
 class LeaseClient:
-    """Leases jobs for one worker, one at a time. Dear jobs come before cheap ones, so that candidates get finished."""
+    """Leases jobs for one worker, one at a time. Jobs that finish a candidate come first."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class LeaseClient:
         Args:
             redis_url: Address of Redis, with its credential.
             worker: Id of this worker, unique among workers, without a colon.
-            target: What it traces for, such as `sm_90`; None if it does not trace.
+            target: Compile target that it traces for, such as `sm_90`; None if it does not trace.
             device: Name of the device it measures on; None if it measures nothing.
             lease_ms: Milliseconds without a renewal after which its leases lapse, and it counts as gone.
         """
@@ -89,7 +89,7 @@ class LeaseClient:
         self._renew = self._redis.register_script(script("renew"))
 
     def announce(self, *, jail: str = "", versions: Mapping[str, str] | None = None) -> None:
-        """Tell the service that this worker is there, and what it is; calls add to what earlier ones said.
+        """Publish this worker's status. Later calls add to what earlier ones published.
 
         Raises:
             QueueUnavailable: If Redis does not answer.
@@ -102,12 +102,12 @@ class LeaseClient:
     def lease(self, block_ms: int, *, busy: str | None = None) -> Lease | None:
         """Take the next job, waiting for one if there is none.
 
-        Lapsed leases of other workers count as jobs. A job that failed too many workers is reported as lost on the
-        way, one that nobody can read goes to the lane's dead letters.
+        Jobs with a lapsed lease of another worker count too. A job that failed on too many workers is reported as
+        lost, and an unreadable one goes to the queue's dead letters.
 
         Args:
             block_ms: Longest wait, milliseconds, at most `MAX_BLOCK_MS`; 0 does not wait.
-            busy: The job that the worker works on meanwhile, None if it waits.
+            busy: Id of the job that the worker works on meanwhile; None if it is idle.
 
         Returns:
             The lease, or None if no job came.
@@ -140,9 +140,9 @@ class LeaseClient:
             return self._hold(lease, idle_ms=0, deliveries=lease.deliveries)
 
     def report(self, lease: Lease, report: AnyReport) -> None:
-        """Hand in what came out, and settle the job, in one transaction.
+        """Hand in a report and settle its job, in one transaction.
 
-        A report on a lease that is gone is handed in as well: reports are told apart by their job.
+        A report on a lost lease is handed in too: the service deduplicates reports by job.
 
         Raises:
             QueueUnavailable: If Redis does not answer; calling again is harmless.
@@ -154,11 +154,11 @@ class LeaseClient:
             pipeline.execute()
 
     def release(self, lease: Lease, last_error: str | None = None) -> None:
-        """Give a job back, for whoever asks next.
+        """Release a job for the next worker.
 
         Args:
-            lease: Of the job.
-            last_error: What went wrong; this delivery then counts as one that failed. None if nothing did.
+            lease: Its lease.
+            last_error: Error that made this delivery fail; None if it did not fail, and the delivery does not count.
 
         Raises:
             QueueUnavailable: If Redis does not answer; the lease then lapses by itself.
@@ -172,7 +172,7 @@ class LeaseClient:
             self._redis.lpush(lease.queue.wake, lease.job.id)
 
     def depart(self) -> None:
-        """Sign off and close the connection.
+        """Delete the status and close the connection.
 
         Raises:
             QueueUnavailable: If Redis does not answer; the worker's status then expires by itself.
@@ -205,7 +205,7 @@ class LeaseClient:
         return None
 
     def _lose(self, lease: Lease) -> None:
-        """Report a job as lost, with what is known of the last mishap."""
+        """Report a job as lost, with its last error if that is known."""
         last_error: Any = self._redis.hget(lease.queue.errors(lease.job.search), lease.job.id)
         log.error("job lost", job=lease.job.id, deliveries=lease.deliveries - 1, last_error=last_error)
         reason = f"{MAX_DELIVERIES} workers died or gave up while they held this job; it is not tried again"

@@ -1,4 +1,4 @@
-"""The report on a job that no worker brought back, or not in a form that we can read."""
+"""Reports on jobs without a readable report of a worker."""
 
 from collections.abc import Mapping
 
@@ -22,14 +22,14 @@ from workers.protocol import (
 from workers.queue.report_validation import PROVENANCE
 
 NAMING = ("kind", "job", "search", "candidate", "variant", "bundle", "device", "worker", "provenance")
-"""Fields that say which job a report is about, and whose it is."""
+"""Fields that identify a report's job and worker."""
 
 
 def unread_report(text: str, reason: str) -> AnyReport | None:
-    """A report with the outcome `worker_lost` on the job of one that cannot be read; None if it names no job.
+    """Return a report with the outcome `worker_lost` in place of an unreadable one; None if that names no job.
 
     Args:
-        text: What was handed in, JSON as a rule.
+        text: The unreadable report, normally JSON.
         reason: Why it cannot be read.
     """
     try:
@@ -40,17 +40,17 @@ def unread_report(text: str, reason: str) -> AnyReport | None:
 
 
 def report_instead(said: Mapping[str, object], reason: str) -> AnyReport:
-    """A report with the outcome `worker_lost`, on the job that another one is about; of that, nothing else is in it.
+    """Return a report with the outcome `worker_lost` on the job of another report, without its other content.
 
     Raises:
-        ValueError: If the other one does not say which job that is.
+        ValueError: If the other report does not identify its job.
     """
     kept = {name: said[name] for name in NAMING if name in said}
     return REPORT.validate_python({**kept, "outcome": Outcome.WORKER_LOST, "reason": reason[:REASON_CHARS]})
 
 
 def lost_report(job: Job, worker: str, reason: str) -> AnyReport:
-    """A report with the outcome `worker_lost`: our machine failed on this job, for good."""
+    """Return a report with the outcome `worker_lost`: our machine failed on this job, and it is not tried again."""
     reason = reason[:REASON_CHARS]
     if isinstance(job, TraceJob):
         return TraceReport(
@@ -77,7 +77,7 @@ def lost_report(job: Job, worker: str, reason: str) -> AnyReport:
 
 
 def _subject(job: MeasureJob | ConfirmJob | FinalJob) -> str:
-    """Return the job's subject; empty for a bundle that was never assembled, which is why it got lost."""
+    """Return the job's subject; empty for a bundle that was never assembled and was lost because of that."""
     try:
         return job.subject
     except ValueError:

@@ -1,7 +1,6 @@
--- Functions of scripts that take jobs out of a lane; a script that uses them follows.
+-- Functions for scripts that take jobs from a queue. The script that uses them is appended to this text.
 --
--- ARGV  those of the script that follows
--- Returns what that returns
+-- ARGV and the return value are those of that script.
 
 local function lapsed(stream, worker, lapsed_ms)
   local held = redis.call('XPENDING', stream, 'workers', 'IDLE', lapsed_ms, '-', '+', 1)
@@ -17,11 +16,11 @@ local function fresh(stream, worker)
   return read and read[1][2][1], 1
 end
 
-local function next_of(lane, search, worker, lapsed_ms)
-  local stream = 'reef:jobs:' .. lane .. ':' .. search
+local function next_of(queue, search, worker, lapsed_ms)
+  local stream = 'reef:jobs:' .. queue .. ':' .. search
   if redis.call('EXISTS', stream) == 0 then
-    redis.call('ZREM', 'reef:served:' .. lane, search)
-    redis.call('HDEL', 'reef:shares:' .. lane, search)
+    redis.call('ZREM', 'reef:served:' .. queue, search)
+    redis.call('HDEL', 'reef:shares:' .. queue, search)
     return nil
   end
   local entry, deliveries = lapsed(stream, worker, lapsed_ms)
@@ -31,17 +30,17 @@ local function next_of(lane, search, worker, lapsed_ms)
   if not entry then
     return nil
   end
-  return {lane, search, entry[1], deliveries, entry[2][2], entry[2][4]}
+  return {queue, search, entry[1], deliveries, entry[2][2], entry[2][4]}
 end
 
--- Searches of a lane by owner, the one served least for its priority first: owner -> {{search, count, priority}, ..}.
-local function by_owner(lane)
+-- Searches of a queue by owner: owner -> {{search, count, priority}, ..}, the least served for its priority first.
+local function by_owner(queue)
   local found = {}
-  local searches = redis.call('ZRANGE', 'reef:served:' .. lane, 0, -1, 'WITHSCORES')
+  local searches = redis.call('ZRANGE', 'reef:served:' .. queue, 0, -1, 'WITHSCORES')
   if #searches == 0 then
     return found
   end
-  local shares, all = {}, redis.call('HGETALL', 'reef:shares:' .. lane)
+  local shares, all = {}, redis.call('HGETALL', 'reef:shares:' .. queue)
   for place = 1, #all, 2 do
     shares[all[place]] = all[place + 1]
   end
@@ -53,11 +52,11 @@ local function by_owner(lane)
   return found
 end
 
--- The next job for a worker out of a lane: of the owner served least, of its searches the one served least for its
--- priority, one whose lease has lapsed before a new one. {lane, search, entry, deliveries, id, job} or nil.
-local function pick(lane, worker, lapsed_ms)
-  local owners, turns = 'reef:owners:' .. lane, 'reef:turns:' .. lane
-  local waiting = by_owner(lane)
+-- Returns the next job of a queue as {queue, search, entry, deliveries, id, job}, or nil. The least served owner comes
+-- first, then its search that was served least for its priority, then a job with a lapsed lease before a new one.
+local function pick(queue, worker, lapsed_ms)
+  local owners, turns = 'reef:owners:' .. queue, 'reef:turns:' .. queue
+  local waiting = by_owner(queue)
   local order = redis.call('ZRANGE', owners, 0, -1, 'WITHSCORES')
   for place = 1, #order, 2 do
     local owner = order[place]
@@ -67,11 +66,11 @@ local function pick(lane, worker, lapsed_ms)
     end
     for _, each in ipairs(waiting[owner] or {}) do
       local search, count, priority = each[1], each[2], each[3]
-      local lease = next_of(lane, search, worker, lapsed_ms)
+      local lease = next_of(queue, search, worker, lapsed_ms)
       if lease then
         redis.call('HSET', turns, 'owners', order[place + 1], 'of ' .. owner, count)
         redis.call('ZINCRBY', owners, 1, owner)
-        redis.call('ZINCRBY', 'reef:served:' .. lane, string.format('%.17g', 1 / priority), search)
+        redis.call('ZINCRBY', 'reef:served:' .. queue, string.format('%.17g', 1 / priority), search)
         return lease
       end
     end

@@ -1,8 +1,7 @@
-"""The queue as a host sees it: no lane, no other worker, only its own four keys.
+"""A remote worker's side of the queue.
 
-A host is a worker that joined with a token, and may be anybody's. It asks, and the porter of the service leases a job
-for it; its user of Redis reaches nothing but its ask, its inbox, its status, its reports and the name of the job it
-holds.
+A remote worker joined with a token and may belong to anybody. On request the service's broker leases a job for it. Its
+user of Redis reaches five keys only: its request, its inbox, its status, its reports and the id of the job it holds.
 """
 
 import contextlib
@@ -32,26 +31,26 @@ from workers.queue.lease_request import ASK_MS, LeaseRequest
 from workers.queue.status import WorkerStatus
 
 DISMISSED = 4
-"""Exit status of a worker that the service does not want, or no longer: whoever supervises it must not restart it."""
+"""Exit status of a worker that the service refuses or dismissed. Its supervisor must not restart it."""
 FAREWELL = "drained"
-"""Text in the inbox in place of a job, for a host that is being drained."""
+"""Text in the inbox in place of a job, for a worker that is being drained."""
 STALE_S = 10.0
-"""Seconds without an answer after which an ask gets a new number: an answer may have got lost with its connection."""
+"""Seconds without an answer after which a request gets a new number: the answer may be lost with its connection."""
 REFUSED_S = 2.0
-"""Seconds between two looks at why Redis refuses us; a server that lost everything gets our user back within these."""
+"""Seconds to wait after Redis refused our credential; a server that lost its data gets our user back within these."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class QueueCredential:
-    """The credential that a host got for its token.
+    """The credential that a remote worker got for its token.
 
     Attributes:
-        worker: Its id.
+        worker: Id of the worker.
         redis_url: Address of Redis, without any credential.
-        password: Of its own user.
-        ca: Certificates that vouch for Redis, PEM; None for those that the machine trusts.
+        password: Password of its own user.
+        ca: CA certificates to verify Redis with, PEM; None for those that the machine trusts.
     """
 
     worker: str
@@ -61,16 +60,16 @@ class QueueCredential:
 
 
 class RemoteLeaseClient:
-    """Leases jobs for a host, one at a time, through the porter."""
+    """Leases jobs for a remote worker, one at a time, through the broker."""
 
     def __init__(self, credential: QueueCredential, standing: Callable[[], str], *, status: WorkerStatus) -> None:
         """Prepare; nothing is sent yet.
 
         Args:
-            credential: What the host got for its token.
-            standing: Asks the service how the host stands; a word other than `active` or `draining` ends it. It is
-                called when Redis refuses the credential, and may raise `QueueUnavailable`.
-            status: What the host is.
+            credential: The credential from joining.
+            standing: Asks the service for the worker's state; any other than `active` or `draining` ends the worker.
+                It is called when Redis refuses the credential, and may raise `QueueUnavailable`.
+            status: The worker's first status.
         """
         self.worker = credential.worker
         self.lease_ms = LEASE_MS
@@ -93,11 +92,11 @@ class RemoteLeaseClient:
         )
 
     def announce(self, *, jail: str = "", versions: Mapping[str, str] | None = None) -> None:
-        """Tell the service what this host is; calls add to what earlier ones said.
+        """Publish this worker's status. Later calls add to what earlier ones published.
 
         Raises:
             QueueUnavailable: If Redis does not answer.
-            Dismissed: If the host may work no longer.
+            Dismissed: If the worker may work no longer.
         """
         known = {"jail": jail or self._status.jail, "versions": {**self._status.versions, **(versions or {})}}
         self._status = self._status.model_copy(update=known)
@@ -112,7 +111,7 @@ class RemoteLeaseClient:
 
         Raises:
             QueueUnavailable: If Redis does not answer.
-            Dismissed: If the host shall leave, or may work no longer.
+            Dismissed: If the worker is drained, or may work no longer.
         """
         if time.monotonic() - self._asked_at > STALE_S:
             self._begin_ask()
@@ -130,33 +129,33 @@ class RemoteLeaseClient:
         return lease
 
     def heartbeat(self, lease: Lease) -> bool:
-        """Show that the host works on a job; False if the job is its own no longer.
+        """Show that the worker works on a job. Returns False if it holds the job no longer.
 
         Raises:
             QueueUnavailable: If Redis does not answer.
-            Dismissed: If the host may work no longer.
+            Dismissed: If the worker may work no longer.
         """
         with self._admitted():
             self._appear(lease.job.id)
             return self._redis.get(held_key(self.worker)) == lease.job.id
 
     def report(self, lease: Lease, report: AnyReport) -> None:
-        """Hand in what came out; the service settles the job.
+        """Hand in a report; the service settles the job.
 
         Raises:
             QueueUnavailable: If Redis does not answer; calling again is harmless.
-            Dismissed: If the host may work no longer.
+            Dismissed: If the worker may work no longer.
         """
         with self._admitted():
             self._redis.xadd(reports_key(self.worker), {"report": report.model_dump_json()})
         self._done = lease.job.id
 
     def release(self, lease: Lease, last_error: str | None = None) -> None:
-        """Give a job back, for whoever asks next.
+        """Release a job for the next worker.
 
         Args:
-            lease: Of the job.
-            last_error: What went wrong; None if nothing did.
+            lease: Its lease.
+            last_error: Error that made this delivery fail; None if it did not fail.
 
         Raises:
             QueueUnavailable: If Redis does not answer; the lease then lapses by itself.
@@ -168,10 +167,10 @@ class RemoteLeaseClient:
         self._begin_ask()
 
     def depart(self) -> None:
-        """Sign off and close the connection.
+        """Delete the status and close the connection.
 
         Raises:
-            QueueUnavailable: If Redis does not answer; the host's status then expires by itself.
+            QueueUnavailable: If Redis does not answer; the worker's status then expires by itself.
         """
         try:
             with translated():
@@ -184,17 +183,17 @@ class RemoteLeaseClient:
         self._asked_at = time.monotonic()
 
     def _ask(self, *, wants: bool = True) -> None:
-        ask = LeaseRequest(number=self._number, wants=wants, done=self._done, **self._back)
-        self._redis.set(ask_key(self.worker), ask.model_dump_json(), px=ASK_MS)
+        request = LeaseRequest(number=self._number, wants=wants, done=self._done, **self._back)
+        self._redis.set(ask_key(self.worker), request.model_dump_json(), px=ASK_MS)
 
     def _appear(self, busy: str | None) -> None:
         status = self._status.model_copy(update={"busy": busy, "seen": datetime.now(UTC)})
         self._redis.set(worker_key(self.worker), status.model_dump_json(), px=self.lease_ms)
 
     def _read(self, text: str) -> Lease | None:
-        """Read the inbox; an answer that was sent twice is let go."""
+        """Read an answer from the inbox. Returns None for a repeated or unreadable one."""
         if text == FAREWELL:
-            raise Dismissed("this host was drained: it leaves, and may join again")
+            raise Dismissed("this worker was drained; it may join again")
         number, _, body = text.partition("\n")
         held = self._redis.get(held_key(self.worker))
         if int(number) < self._since or held is None:
@@ -212,17 +211,17 @@ class RemoteLeaseClient:
 
     @contextlib.contextmanager
     def _admitted(self) -> Iterator[None]:
-        """Turn what Redis refuses into one of two things: we may no longer work, or Redis has yet to know us again."""
+        """Turn refusals of Redis into `Dismissed` if we may no longer work, else into `QueueUnavailable`."""
         try:
             with translated():
                 yield
         except NoPermissionError as error:
-            raise QueueUnavailable(f"Redis refuses what a host needs: {error}") from error
+            raise QueueUnavailable(f"Redis refuses a command that a remote worker needs: {error}") from error
         except QueueUnavailable as error:
             if not isinstance(error.__cause__, AuthenticationError):
                 raise
             standing = self._standing()
             if standing not in ("active", "draining"):
-                raise Dismissed(f"this host may work no longer: it is {standing}") from error
+                raise Dismissed(f"this worker may work no longer: it is {standing}") from error
             time.sleep(REFUSED_S)
             raise

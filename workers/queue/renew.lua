@@ -1,7 +1,7 @@
--- Sets how long a lease has been idle and how often its job was delivered, if the worker still holds it.
+-- Sets the idle time and the delivery count of a lease if the worker still holds it.
 --
 -- ARGV  1 stream  2 worker  3 entry  4 idle time, milliseconds  5 deliveries
--- Returns 1, or 0 if the lease is gone: the job was cancelled, settled, or leased to another after a lapse.
+-- Returns 1, or 0 if the lease is gone: the job was cancelled or settled, or the lease lapsed and another worker has it.
 
 local stream, worker, entry = ARGV[1], ARGV[2], ARGV[3]
 if redis.call('EXISTS', stream) == 0 then

@@ -15,14 +15,14 @@ PROVENANCE = {"cuda": Provenance.MEASURED, "model": Provenance.PREDICTED, "recor
 """Source of the figures on each kind of device."""
 
 VERDICT_BYTES = 1 << 20
-"""Longest report on one variant, bytes; those of sixteen shapes with all checks take a few kilobytes."""
+"""Maximum length of a report on one variant, bytes; one of sixteen shapes with all checks takes a few kilobytes."""
 
 
 def require_match(job: Job, report: AnyReport) -> None:
     """Refuse a report that does not answer a job.
 
     Raises:
-        ValueError: If it names anything else than it was asked about; says what.
+        ValueError: If a field differs from the job's; names the field.
     """
     asked: dict[str, object] = {"kind": job.kind, "job": job.id, "search": job.search, "candidate": job.candidate}
     asked["protocol_version"] = job.protocol_version
@@ -31,37 +31,37 @@ def require_match(job: Job, report: AnyReport) -> None:
         asked["bundle"] = job.subject
     for name, value in asked.items():
         if getattr(report, name, None) != value:
-            raise ValueError(f"its {name} is not what was asked about")
+            raise ValueError(f"its {name} differs from the job's")
     if isinstance(job, TraceJob) and isinstance(report, TraceReport):
         _is_of(job, report)
     elif isinstance(job, TraceJob) or not isinstance(report, Report):
-        raise ValueError(f"a {report.kind} is no answer to a {job.kind} job")
+        raise ValueError(f"a {report.kind} report does not answer a {job.kind} job")
     else:
         _can_be(report)
 
 
 def _can_be(report: Report) -> None:
-    """Refuse figures that no measurement can give: times and ratios are positive, finite and in order.
+    """Refuse impossible figures: times and ratios must be positive, finite and in order.
 
-    The sheet of a card is of the device's class: figures of one product do not pass for another's.
+    The card's sheet must be of the device's hardware class, so that figures of another product are not accepted.
     """
     if report.card is not None and (not report.device.measures or report.card.device_class != report.device.name):
         raise ValueError(f"it was measured on another card than {report.device.name}")
     if len(report.model_dump_json()) > VERDICT_BYTES:
-        raise ValueError("it is longer than a verdict can be")
+        raise ValueError(f"it is longer than {VERDICT_BYTES} bytes")
     spans = [(shape.low_us, shape.mid_us, shape.high_us) for shape in report.shapes]
     ratios = (report.over_pacer, report.pacer_speedup, report.speedup, report.rival)
     spans += [(ratio.low, ratio.mid, ratio.high) for ratio in ratios if ratio is not None]
     for span in spans:
         known = [figure for figure in span if figure is not None]
         if known != sorted(known) or not all(0 < figure < math.inf for figure in known):
-            raise ValueError("its figures cannot be")
+            raise ValueError("its figures are impossible: times and ratios must be positive, finite and in order")
 
 
 def _is_of(job: TraceJob, report: TraceReport) -> None:
-    """Refuse traces for another operator or target, or of anything else than the shapes asked for."""
+    """Refuse traces for another operator or target, or with other shapes than the job's."""
     if job.source is not None and ((report.graphs and not job.references) or report.gate is not None):
-        raise ValueError("it brings reference graphs, which nobody asked for")
+        raise ValueError("it has reference graphs, which the job did not request")
     indexes = [variant.index for variant in report.variants]
     if len(set(indexes)) != len(indexes):
         raise ValueError("two variants have one index")
@@ -72,4 +72,4 @@ def _is_of(job: TraceJob, report: TraceReport) -> None:
         if (bundle.operator, bundle.target) != (job.operator.digest, job.target):
             raise ValueError("a bundle is for another operator or target")
         if tuple(plan.shape for plan in bundle.plans) != job.shapes or len(variant.readings) != len(job.shapes):
-            raise ValueError("a bundle has not exactly the shapes that were asked for")
+            raise ValueError("a bundle does not have exactly the job's shapes")

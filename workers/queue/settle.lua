@@ -1,18 +1,18 @@
--- Lets go of a host's report, and settles the job that it was about.
+-- Deletes a remote worker's report and settles its job.
 --
--- ARGV  1 host  2 entry of the report  3 job id, or '' if the report counted for nothing
+-- ARGV  1 remote worker  2 entry of the report  3 job id, or '' if the report was refused
 -- Returns 1 if a job was settled, else 0.
 
-local host, id = ARGV[1], ARGV[3]
-local porter, held, reports = 'reef:porter:' .. host, 'reef:held:' .. host, 'reef:reports:' .. host
+local worker, id = ARGV[1], ARGV[3]
+local handed, held, reports = 'reef:porter:' .. worker, 'reef:held:' .. worker, 'reef:reports:' .. worker
 
 redis.pcall('XACK', reports, 'service', ARGV[2])
 redis.pcall('XDEL', reports, ARGV[2])
-local text = id ~= '' and redis.call('HGET', porter, id)
+local text = id ~= '' and redis.call('HGET', handed, id)
 if not text then
   return 0
 end
-redis.call('HDEL', porter, id)
+redis.call('HDEL', handed, id)
 if redis.call('GET', held) == id then
   redis.call('DEL', held)
 end

@@ -1,7 +1,7 @@
--- Lets go of reports that were handed over and are applied.
+-- Deletes forwarded reports that are applied.
 --
 -- ARGV  1 search  2.. entries
--- Returns how many reports still wait for this search.
+-- Returns the number of forwarded reports left for this search.
 
 local stream = 'reef:returned:' .. ARGV[1]
 for index = 2, #ARGV do

@@ -9,13 +9,13 @@ from workers.queue.keys import QUEUES, WORKERS, JobQueue, reports_key
 
 
 class QueueStats:
-    """Looks at the queue, for one that has to decide what more to put into it."""
+    """Statistics by which the service decides to queue more jobs or not."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
 
     async def life(self) -> str:
-        """Names this life of the server: after a restart it is another, and jobs may be lost.
+        """Return the server's run id. After a restart it is another, and jobs may be lost.
 
         Raises:
             QueueUnavailable: If Redis does not answer.
@@ -25,7 +25,7 @@ class QueueStats:
         return str(told.get("run_id", ""))
 
     async def reports_waiting(self) -> int:
-        """Reports that are handed in and not acknowledged.
+        """Return the number of reports that are not acknowledged.
 
         Raises:
             QueueUnavailable: If Redis does not answer.
@@ -49,7 +49,7 @@ class QueueStats:
         return {f"{queue.name}:{search}": length for (queue, search), length in zip(streams, lengths, strict=True)}
 
     async def ages_s(self) -> dict[str, float]:
-        """Seconds since the oldest job was sent that is queued or leased, by lane; lanes without jobs are left out.
+        """Return the age of the oldest queued or leased job, seconds, by queue. Queues without jobs are left out.
 
         Raises:
             QueueUnavailable: If Redis does not answer.
@@ -69,7 +69,7 @@ class QueueStats:
         return ages_s
 
     async def queues_of(self, search: str) -> list[JobQueue]:
-        """Lanes in which a search has jobs queued or leased.
+        """Return the queues in which a search has queued or leased jobs.
 
         Raises:
             QueueUnavailable: If Redis does not answer.
@@ -80,14 +80,14 @@ class QueueStats:
         return [queue for queue, length in zip(queues, lengths, strict=True) if length]
 
     async def _lengths(self, streams: Sequence[tuple[JobQueue, str]]) -> list[int]:
-        """Jobs queued or leased of each search in each lane."""
+        """Return the number of queued and leased jobs of each pair of a queue and a search."""
         async with self._redis.pipeline(transaction=False) as pipeline:
             for queue, search in streams:
                 pipeline.xlen(queue.jobs(search))
             return [int(length) for length in await pipeline.execute()]
 
     async def _streams(self) -> list[tuple[JobQueue, str]]:
-        """Lanes with the searches that have, or had, jobs in them."""
+        """Return every queue with each search that has, or had, jobs in it."""
         streams = []
         for queue in await queues_in(self._redis):
             streams += [(queue, str(search)) for search in await self._redis.zrange(queue.fair_shares, 0, -1)]
@@ -95,5 +95,5 @@ class QueueStats:
 
 
 async def queues_in(redis: Redis) -> list[JobQueue]:
-    """Every lane that jobs were sent to, by name."""
+    """Return every queue that jobs were sent to, by name."""
     return sorted((JobQueue.named(str(name)) for name in await redis.smembers(QUEUES)), key=lambda queue: queue.name)

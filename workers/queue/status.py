@@ -6,17 +6,17 @@ from workers.protocol import WireModel
 
 
 class WorkerStatus(WireModel):
-    """One living worker, as its last sign of life said.
+    """Latest status of a live worker.
 
     Attributes:
         id: Unique among workers.
-        target: What it traces for, such as `sm_90`; None if it does not trace.
-        device: Name of what it measures on; None if it measures nothing.
+        target: Compile target that it traces for, such as `sm_90`; None if it does not trace.
+        device: Name of the device that it measures on; None if it measures nothing.
         kinds: Kinds of jobs it takes, the preferred first.
-        versions: Of everything that influences a figure, by name.
-        jail: What its jail can provide.
-        busy: The job it works on, None while it waits.
-        seen: When it said so, UTC, by its own clock.
+        versions: Versions of everything that influences a figure, by name.
+        jail: Isolation layers of its sandbox.
+        busy: Id of the job that it works on; None while it is idle.
+        seen: Time of this status, UTC, by its own clock.
     """
 
     id: str
