@@ -1,12 +1,12 @@
 """The first minutes of a new user: commands and seconds from a clone to a result, in an empty home and data folder.
 
     python -m benchmarks.first_minutes demo --out results            # git clone, make install, make demo
-    python -m benchmarks.first_minutes search --out results          # reef search on a card of this machine, installed
     python -m benchmarks.first_minutes join --out results            # a service, and a worker that joins it
 
 Rows are appended to `first_minutes.jsonl`, and `first_minutes.json` is written from all of them. `join` plays both
 sides on one machine over loopback: a service without workers of its own, tokens, a worker that joins and is trusted
-over REST, and a search submitted over REST. `--device model:sm_90` tries `search` and `join` without a card.
+over REST, and a search submitted over REST. `--device model:sm_90` tries `join` without a card. `as_run.json` has the
+seconds to the first elite of `reef search` on a card.
 """
 
 import argparse
@@ -90,16 +90,6 @@ def demo(folder: Path, device: str) -> Row:
     return {"steps": steps.rows, "device": device, "said": said[-SAID_CHARS:]}
 
 
-def search(folder: Path, device: str) -> Row:
-    """Search on a device until its first elite is in the archive; then interrupt the command."""
-    steps, environment = Steps(), _environment(folder)
-    command = [*REEF, "search", "softmax", "--device", device, "--out", str(folder / "out")]
-    with _running(command, environment):
-        steps.note(f"reef search softmax --device {device} (started)")
-        best = steps.wait("first elite", lambda: _best_in(environment))
-    return {"steps": steps.rows, "device": device, "first_elite": best}
-
-
 def join(folder: Path, device: str) -> Row:
     """Serve without workers, let a worker join, trust it, and submit a search, until its first elite."""
     steps, port = Steps(), _free_port()
@@ -144,14 +134,6 @@ def _running(command: list[str], environment: Mapping[str, str]) -> Any:
             process.wait()
 
 
-def _best_in(environment: Mapping[str, str]) -> float | None:
-    """Ask the archive for the newest search's best elite, as another shell would."""
-    command = [*REEF, "best", "--json"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    elites = json.loads(done.stdout).get("elites", ()) if done.returncode == 0 and done.stdout else ()
-    return max((elite["speedup"]["mid"] for elite in elites), default=None)
-
-
 def _best(reef: Reef, search: str) -> float | None:
     best = reef.best(search)
     return None if best is None else best.speedup.mid
@@ -185,7 +167,7 @@ def _free_port() -> int:
         return int(tried.getsockname()[1])
 
 
-WAYS = {"demo": demo, "search": search, "join": join}
+WAYS = {"demo": demo, "join": join}
 
 
 def main() -> None:
