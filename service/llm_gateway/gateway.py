@@ -102,7 +102,7 @@ class LlmGateway:
         """Check the LLM settings of a search before it starts.
 
         Raises:
-            InvalidInput: If a backend is unknown, or dollars are limited and a price is unknown.
+            InvalidInput: If a backend is unknown, if none takes calls, or if dollars are limited and a price is unknown.
         """
         known = {status.name: status for status in self.backends.statuses()}
         for name in terms.backends:
@@ -112,6 +112,10 @@ class LlmGateway:
             if terms.usd is not None and known[name].price is None:
                 detail = f"the price of '{name}' is unknown, so dollars cannot be limited; set it in backends.toml"
                 raise InvalidInput(detail, "llm.usd")
+        refusals = {name: known[name].disabled_reason for name in terms.backends}
+        if all(refusals.values()):
+            detail = "; ".join(f"'{name}' takes no calls: {reason}" for name, reason in refusals.items())
+            raise InvalidInput(f"{detail}; see reef backends list", "llm.backends")
 
     def available(self, backends: Sequence[str]) -> tuple[str, ...]:
         """Return those of some backends that take calls now."""

@@ -166,6 +166,7 @@ def test_a_candidate_with_a_mistake_is_a_result(run: Run, tmp_path: Path, source
             ["gelu", "--emitters", "llm", "--llm", "manual", "--llm-strategies", "improv"],
             r"--llm-strategies: 'improv' is not one of: .*; did you mean 'improve'\?",
         ),
+        (["gelu", "--llm", "claude"], r"--llm: 'claude' takes no calls: .*REEF_TEST_KEY_THAT_NOBODY_SET.*backends list"),
         (["gelu", "--stop", "platau=3"], r"--stop platau: unknown name; did you mean 'plateau'\?"),
         (["gelu", "--stop", "plateau=soon"], r"--stop plateau: must be a whole number, not 'soon'"),
         (["gelu", "--evaluations", "0"], r"--evaluations: must be 1 or more, not 0"),
@@ -176,6 +177,11 @@ def test_a_candidate_with_a_mistake_is_a_result(run: Run, tmp_path: Path, source
 )
 def test_an_option_with_a_mistake(run: Run, arguments: list[str], said: str) -> None:
     one_line(*run("submit", *arguments), said)
+
+
+def test_a_search_on_a_card_that_is_not_here_ends_at_once(run: Run) -> None:
+    said = run("search", "gelu", "--device", "b200", REEF_LOCAL_WORKERS="1")
+    one_line(*said, r"--device: b200: no worker has this card; ")
 
 
 def test_a_card_that_is_not_here(run: Run, tmp_path: Path) -> None:
