@@ -102,7 +102,7 @@ class LlmGateway:
         """Check the LLM settings of a search before it starts.
 
         Raises:
-            InvalidInput: If a backend is unknown, if none takes calls, or if dollars are limited and a price is unknown.
+            InvalidInput: If a backend or a price that dollars need is unknown, or if no backend takes calls.
         """
         known = {status.name: status for status in self.backends.statuses()}
         for name in terms.backends:

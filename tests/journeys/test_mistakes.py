@@ -166,7 +166,7 @@ def test_a_candidate_with_a_mistake_is_a_result(run: Run, tmp_path: Path, source
             ["gelu", "--emitters", "llm", "--llm", "manual", "--llm-strategies", "improv"],
             r"--llm-strategies: 'improv' is not one of: .*; did you mean 'improve'\?",
         ),
-        (["gelu", "--llm", "claude"], r"--llm: 'claude' takes no calls: .*REEF_TEST_KEY_THAT_NOBODY_SET.*backends list"),
+        (["gelu", "--llm", "claude"], r"--llm: 'claude' takes no calls: .*_THAT_NOBODY_SET.*backends list"),
         (["gelu", "--stop", "platau=3"], r"--stop platau: unknown name; did you mean 'plateau'\?"),
         (["gelu", "--stop", "plateau=soon"], r"--stop plateau: must be a whole number, not 'soon'"),
         (["gelu", "--evaluations", "0"], r"--evaluations: must be 1 or more, not 0"),
