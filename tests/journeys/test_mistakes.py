@@ -161,7 +161,7 @@ def test_a_candidate_with_a_mistake_is_a_result(run: Run, tmp_path: Path, source
         (["glu"], r"SPEC: there is no operator 'glu'; did you mean 'gelu'\?"),
         (["gelu", "--device", "h201"], r"--device: 'h201' .*h200"),
         (["gelu", "--emitters", "tun"], r"--emitters: 'tun' is not one of: .*; did you mean 'tune'\?"),
-        (["gelu", "--emitters", "llm", "--llm", "clade"], r"--llm: 'clade' is not one of: .*claude"),
+        (["gelu", "--emitters", "llm", "--llm", "clade"], r"--llm: 'clade' is not a backend; .*claude"),
         (
             ["gelu", "--emitters", "llm", "--llm", "manual", "--llm-strategies", "improv"],
             r"--llm-strategies: 'improv' is not one of: .*; did you mean 'improve'\?",

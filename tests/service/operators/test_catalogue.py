@@ -174,7 +174,7 @@ def test_an_unknown_operator(spec, message, tmp_path, monkeypatch):
         ('["seeds/first.py"]', "[7]", "seeds[0]", "write a list of kernels to start from"),
         ('["seeds/first.py"]', '"seeds/first.py"', "seeds", "write a list of kernels to start from"),
         ("N = 1024", "N = 2026-01-01", "spec", "a value that JSON cannot express"),
-        ("[[shapes]]", "[[shape]]", "shape", "shape: unknown key; did you mean 'shapes'?"),
+        ("[[shapes]]", "[[shape]]", "shape", "shape: unknown name; did you mean 'shapes'?"),
     ],
 )
 def test_a_spec_that_cannot_be_right(folder, old, new, field, message):
@@ -219,7 +219,7 @@ def test_files_that_are_no_text_are_refused(folder):
         ("spec.json", "[1]", "a spec is one JSON object"),
         ("spec.json", "[" * 100_000, "spec.json' is not valid JSON: "),
         ("spec.json", "{}", "name is missing"),
-        ("spec.py", "class Model: pass", "spec.py' is not a spec; give operator.toml, or a .json file"),
+        ("spec.py", "class Model: pass", "spec.py' is not a spec; give operator.toml, its folder, or a .json file with the sources inline"),
     ],
 )
 def test_files_that_are_no_specs(tmp_path, name, text, message):
