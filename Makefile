@@ -24,7 +24,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 demo: $(STAMP)   ## Search for a faster softmax: measured on a card of this machine, predicted without one
-	$(BIN)/reef search softmax --device auto --evaluations 20
+	$(BIN)/reef search softmax --device auto --evaluations 16
 
 # Tests wait for servers, locks and timers a good part of their time: more processes than cores keep the cores busy.
 # Hundreds of processes import the same modules: whatever the environment says, only the first one compiles them.

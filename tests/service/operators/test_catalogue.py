@@ -219,7 +219,7 @@ def test_files_that_are_no_text_are_refused(folder):
         ("spec.json", "[1]", "a spec is one JSON object"),
         ("spec.json", "[" * 100_000, "spec.json' is not valid JSON: "),
         ("spec.json", "{}", "name is missing"),
-        ("spec.py", "class Model: pass", "spec.py' is not a spec; give operator.toml, its folder, or a .json file with the sources inline"),
+        ("spec.py", "class Model: pass", "spec.py' is not a spec; give operator.toml, its folder, or a .json file"),
     ],
 )
 def test_files_that_are_no_specs(tmp_path, name, text, message):
