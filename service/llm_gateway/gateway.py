@@ -110,12 +110,10 @@ class LlmGateway:
                 detail = f"'{name}' is not a backend; {self.backends.file} has: {', '.join(known)}"
                 raise InvalidInput(detail, "llm.backends")
             if terms.usd is not None and known[name].price is None:
-                detail = f"the price of '{name}' is unknown, so dollars cannot be limited; set it in backends.toml"
-                raise InvalidInput(detail, "llm.usd")
-        refusals = {name: known[name].disabled_reason for name in terms.backends}
-        if all(refusals.values()):
-            detail = "; ".join(f"'{name}' takes no calls: {reason}" for name, reason in refusals.items())
-            raise InvalidInput(f"{detail}; see reef backends list", "llm.backends")
+                raise InvalidInput(f"the price of '{name}' is unknown; set it in backends.toml", "llm.usd")
+        if not self.available(terms.backends):
+            said = "; ".join(f"'{name}' takes no calls: {known[name].disabled_reason}" for name in terms.backends)
+            raise InvalidInput(f"{said}; see reef backends list", "llm.backends")
 
     def available(self, backends: Sequence[str]) -> tuple[str, ...]:
         """Return those of some backends that take calls now."""
