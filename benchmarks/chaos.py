@@ -27,6 +27,7 @@ from archive.store import Store, migrate
 from benchmarks.cluster import NetworkNamespaces, PostgresServer, RedisServer, RestartableProcess
 from benchmarks.record import write
 from benchmarks.stub_worker import outcome_of, spec
+from kernelreef.states import ENDED
 from service.evaluation.finalists import FINALISTS, finalists
 from service.evaluation.jobs import FINAL
 from service.operators.sources import digest
@@ -40,7 +41,6 @@ BUDGET = 125
 """Candidates of a search, each traced once and judged once; the best are examined when it ends."""
 PAUSE_S = (4.0, 12.0)
 """Seconds between two deeds, drawn."""
-ENDED = (SearchState.DONE, SearchState.FAILED, SearchState.STOPPED)
 POST = """
 import json, sys, time, urllib.request
 url, names, budget = sys.argv[1], sys.argv[2].split(","), int(sys.argv[3])

@@ -44,6 +44,7 @@ from benchmarks.comparison_report import NOT_REACHED, conclude, lines_of
 from benchmarks.figures import FigureRows, LineLog, Row, device_of, share_of
 from benchmarks.record import RESULTS
 from benchmarks.suites import SUITES, CardRates, SuiteEntry, suite
+from kernelreef.states import ENDED
 from service.analysis.kernelbench import speedups_of
 from service.coordinator import Coordinator
 from service.errors import Conflict, ServiceError
@@ -62,7 +63,6 @@ SHORTEST_S = 10.0
 """A search that would get less is not begun."""
 RATES_S = 120.0
 LOG_CHARS = 200_000
-ENDED = (SearchState.DONE, SearchState.FAILED, SearchState.STOPPED)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,10 @@ class SearchState(StrEnum):
     FAILED = "failed"
 
 
+ENDED = (SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
+"""Final states of a search."""
+
+
 class CandidateState(StrEnum):
     """State of a candidate: waiting for its trace, for verdicts on its variants, or judged (final)."""
 

@@ -9,11 +9,9 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from kernelreef import models
 from kernelreef.errors import Unavailable
-from kernelreef.states import SearchState
+from kernelreef.states import ENDED
 from kernelreef.transport import RestTransport, at
 
-FINAL = (SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
-"""Final states of a search."""
 CHANGED, RESET = "search.changed", ("stream.reset", "stream.reread")
 """Kinds of events that the client acts on; it passes on all others. Services of 0.1 send `stream.reread`."""
 SILENCE_S = 60.0
@@ -46,8 +44,8 @@ class Event(BaseModel):
     def is_last(self) -> bool:
         """True if the search has ended: no event follows."""
         if self.search is not None:
-            return self.search.state in FINAL
-        return self.kind == CHANGED and self.data.get("state") in FINAL
+            return self.search.state in ENDED
+        return self.kind == CHANGED and self.data.get("state") in ENDED
 
 
 async def parse(lines: AsyncIterator[str]) -> AsyncIterator[Event]:

@@ -15,8 +15,8 @@ from archive.errors import RecordConflict, RecordNotFound
 from archive.records import SearchState
 from archive.store.engine import Database
 from archive.tables import bundles, candidates, counters, metadata, searches, variants
+from kernelreef.states import ENDED
 
-ENDED = (SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
 ROWS_AT_ONCE = 2000
 """Maximum number of rows that one transaction deletes from a table."""
 INTERRUPTED = "its deletion was interrupted; delete it again"

@@ -10,7 +10,7 @@ from archive.records import PRIORITY
 from kernelreef import AsyncReef
 from kernelreef.asynchronous import SearchChanges, SearchOptions
 from kernelreef.models import Search
-from kernelreef.streams import FINAL
+from kernelreef.states import ENDED
 from service.cli.connection import AsJson, Token, Url, reach
 from service.cli.console import err
 from service.cli.control import changes_of
@@ -100,7 +100,7 @@ async def _take_up(id: str, limits: SearchChanges | None, reef: AsyncReef) -> Se
     try:
         return await reef.resume(found.id)
     except Conflict as error:
-        if limits is not None or found.state not in FINAL:
+        if limits is not None or found.state not in ENDED:
             raise
         err.print(error.detail, highlight=False)
         return found

@@ -16,7 +16,7 @@ from kernelreef import AsyncReef
 from kernelreef.asynchronous import SearchOptions
 from kernelreef.models import Archive, Elite, Progress, Search
 from kernelreef.short_ids import brief
-from kernelreef.streams import FINAL
+from kernelreef.states import ENDED
 from kernelreef.validation import invalid
 from service.cli.connection import AsJson, LocalReef, NewestSearch, Token, Url, reach
 from service.cli.console import emit_json, err, out
@@ -129,7 +129,7 @@ async def _watch(search: str, url: str | None, token: str | None, *, as_json: bo
         if isinstance(reef, LocalReef) and found.state is SearchState.PAUSED:
             err.print(f"search {found.id} is paused; continue it with: {continuing(found)}", highlight=False)
             return 0
-        if isinstance(reef, LocalReef) and found.state not in FINAL:
+        if isinstance(reef, LocalReef) and found.state not in ENDED:
             found = await reef.resume(found.id)
         progress = await follow(reef, found)
         return conclude(progress, await reef.archive(found.id), None, as_json=as_json)
@@ -280,7 +280,7 @@ async def look_on(reef: AsyncReef, search: Search) -> Progress:
             while True:
                 progress = await _progress(reef, search.id)
                 view.show(progress)
-                if progress.state in FINAL:
+                if progress.state in ENDED:
                     return progress
                 await asyncio.sleep(POLL_S)
         finally:

@@ -11,9 +11,9 @@ from archive.errors import RecordNotFound
 from archive.records import BundleRecord, CandidateRecord, SearchRecord, VariantRecord
 from archive.store import Store
 from kernelreef.short_ids import brief
+from kernelreef.states import ENDED
 from service.analysis.kernels import kernel_file
 from service.dashboard import formatting
-from service.dashboard.charts import ENDED
 from service.dashboard.evaluated import EvaluatedVariant, load_results
 from service.dashboard.lineages import CHILDREN, GENERATIONS, LineageDrawing, lay_out
 from service.dashboard.rendering import Fragment, HtmlPage

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from archive.records import Milestone, ProgressRecord, SearchRecord, SearchState
+from archive.records import Milestone, ProgressRecord, SearchRecord
+from kernelreef.states import ENDED
 from service.dashboard import formatting
 from service.dashboard.maps import ALONG, Along, MapView
 from service.dashboard.rendering import Fragment
@@ -139,9 +140,6 @@ def spacing_for(evaluations: int, points: int) -> int:
 def _scaled(value: float, low: float, high: float) -> float:
     """Scale a value between two ends to 0 to 1."""
     return 0.0 if high <= low else min(max((value - low) / (high - low), 0.0), 1.0)
-
-
-ENDED = (SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,9 @@ from archive.records import (
 from archive.store import Store
 from kernelreef.models import ScreeningReport
 from kernelreef.short_ids import brief
+from kernelreef.states import ENDED
 from service.coordinator import Coordinator
-from service.dashboard.charts import ENDED, draw_charts, spacing_for
+from service.dashboard.charts import draw_charts, spacing_for
 from service.dashboard.feasibility import count_impossible
 from service.dashboard.maps import ArchiveMap, MapView, Tile, draw, load_cells
 from service.dashboard.rendering import Fragment, HtmlPage

@@ -10,8 +10,8 @@ from fastapi import Response
 from archive.records import CandidateRow, HintRecord, PinRecord, Placement, PlacementRecord, SearchRecord, SearchState
 from archive.store import Store
 from kernelreef.short_ids import brief
+from kernelreef.states import ENDED
 from service.api.dependencies import Named, Running, needs
-from service.dashboard.charts import ENDED
 from service.dashboard.formatting import speedup, title
 from service.dashboard.rendering import HEADERS, Fragment, HtmlPage, render_fragment, respond
 from service.dashboard.routing import Framed, pages

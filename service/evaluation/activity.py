@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from archive.records import ExchangeState, SearchRecord, SearchState
 from archive.store import Store
+from kernelreef.states import ENDED
 from service.evaluation.finalists import FINALISTS
 from service.evaluation.jobs import (
     draft_id,
@@ -16,7 +17,6 @@ from service.evaluation.jobs import (
 )
 from workers.queue import Dispatcher
 
-ENDED = (SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
 MOST_CALLS = 100
 """Maximum number of calls of models that are counted."""
 

@@ -5,15 +5,15 @@ The charge reserved for such a prompt has the prompt's id, and is settled or rel
 
 import asyncio
 
-from archive.records import Exchange, ExchangeState, LlmReply, SearchState
+from archive.records import Exchange, ExchangeState, LlmReply
 from archive.store import Store
+from kernelreef.states import ENDED
 from service.errors import Conflict
 from service.llm import Completion, LlmRefused, TransientFailure
 
 FIRST_LOOK_S = 0.05
 LAST_LOOK_S = 5.0
 """Seconds between polls for an answer that another process took; they double from the first to the last."""
-ENDED = (SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
 QUEUED = (ExchangeState.WAITING, ExchangeState.CLAIMED)
 WITHDRAWN = "withdrawn: the search has ended"
 

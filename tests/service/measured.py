@@ -10,6 +10,8 @@ from tests.service import records
 from tests.service.workbench import Workbench
 
 DEVICE = "h200"
+FIRST, SECOND = 10, 15
+"""Sizes of two seeds that lie in one cell."""
 
 
 def seed(size: int) -> str:

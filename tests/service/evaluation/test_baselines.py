@@ -1,26 +1,15 @@
 """Baselines come beside the search: cells are filled before them, and all objectives turn once."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from archive.records import SearchState
 from tests.service import records
-from tests.service.evaluation.test_verdicts import FIRST, SECOND, times_better
-from tests.service.measured import DEVICE, elites, history, identity, plant
+from tests.service.evaluation.test_verdicts import times_better
+from tests.service.measured import DEVICE, FIRST, SECOND, elites, history, identity
 from tests.service.workbench import Answers, Workbench
 from workers.protocol import Job, MeasureJob, Report, Trust
-
-
-@pytest.fixture
-async def card(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Workbench]:
-    """A workbench with a card, and seeds FIRST and SECOND."""
-    plant(monkeypatch, FIRST, SECOND)
-    bench = await Workbench.open(tmp_path, redis_url)
-    bench.devices = (DEVICE,)
-    yield bench
-    await bench.close()
 
 
 def waits_for_baselines(job: Job) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from archive.records import EMPTY_CELL, CandidateState, Placement, SearchRecord, SearchState
 from service.evaluation.jobs import confirm_id, measure_id, reference_job
 from tests.service import records
-from tests.service.measured import DEVICE, elites, history, identity, outcomes, plant
+from tests.service.measured import DEVICE, FIRST, SECOND, elites, history, identity, outcomes, plant
 from tests.service.scheduler.test_evolution import TUNABLE
 from tests.service.workbench import Answers, Judging, Workbench, bundle_of
 from workers.protocol import (
@@ -23,18 +23,8 @@ from workers.protocol import (
     TraceReport,
 )
 
-FIRST, SECOND, THIRD, ELSEWHERE = 10, 15, 20, 11
-"""Sizes of seeds: all but the last lie in one cell."""
-
-
-@pytest.fixture
-async def card(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Workbench]:
-    """A workbench with a card, and seeds FIRST and SECOND."""
-    plant(monkeypatch, FIRST, SECOND)
-    bench = await Workbench.open(tmp_path, redis_url)
-    bench.devices = (DEVICE,)
-    yield bench
-    await bench.close()
+THIRD, ELSEWHERE = 20, 11
+"""Sizes of seeds: one in the cell of FIRST and SECOND, one outside."""
 
 
 def times_better(better: dict[int, float], confirmed: float = 1.0) -> Callable[[Judging], float]:
