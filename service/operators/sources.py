@@ -30,7 +30,11 @@ def parse(source: str) -> ast.Module:
         SyntaxError: If Python cannot parse it; other exceptions of the parser are converted.
     """
     try:
-        return ast.parse(source)
+        try:
+            return ast.parse(source)
+        except SystemError:
+            # CPython before 3.11.8 fails when another parse runs meanwhile, in a thread or a finalizer (gh-106905).
+            return ast.parse(source)
     except (ValueError, RecursionError, MemoryError) as error:
         raise SyntaxError(f"Python's parser gave up: {error}") from error
 

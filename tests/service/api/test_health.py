@@ -61,11 +61,14 @@ async def test_gauges_follow_what_happens(client: httpx.AsyncClient, filled) -> 
 async def test_without_a_database_the_service_is_alive_but_not_ready(service, client: httpx.AsyncClient) -> None:
     await service.coordinator.store.close()
     database = service.coordinator.settings.data_dir / "reef.db"
-    database.rename(database.with_suffix(".away"))
+    away = database.rename(database.with_suffix(".away"))
     database.mkdir()
     assert (await client.get(f"{ROOT}/healthz")).status_code == 200
     answer = await client.get(f"{ROOT}/readyz")
     assert (answer.status_code, answer.json()["title"]) == (503, "Unavailable")
+    database.rmdir()
+    away.rename(database)
+    assert (await client.get(f"{ROOT}/readyz")).status_code == 200, "it comes back by itself"
 
 
 async def test_the_versions_are_told(client: httpx.AsyncClient, service) -> None:

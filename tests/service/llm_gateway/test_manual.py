@@ -90,7 +90,7 @@ async def test_a_prompt_outlives_the_process_that_asked(asked: Inquiry) -> None:
 
 
 async def test_an_answer_before_its_prompt_is_listened_for_costs_one_call(asked: Inquiry) -> None:
-    _, id = await waiting(asked)
+    call, id = await waiting(asked)
     async with narrow(asked) as again:
         first, other = await waiting(again, 1)
         second = asyncio.create_task(again.ask())
@@ -100,6 +100,7 @@ async def test_an_answer_before_its_prompt_is_listened_for_costs_one_call(asked:
         await again.llm_gateway.manual.answer(other, "ada", REPLY)
         assert [(await each).exchange for each in (first, second)] == [other, id]
     assert (await asked.spent())[:2] == (2, 0), "a call for each prompt"
+    assert (await call).exchange == id
 
 
 async def test_a_prompt_that_is_withdrawn_before_it_is_listened_for_costs_nothing(asked: Inquiry) -> None:
