@@ -31,6 +31,7 @@ from archive.records import Placement
 from benchmarks.figures import FigureRows, LineLog, Row, device_of
 from benchmarks.record import RESULTS
 from benchmarks.throughput import CardUtilisation, processor_ticks
+from service.evaluation.jobs import BASELINES, purpose_of
 from service.settings import DATABASE_FILE
 from workers.protocol import Outcome, Report, Samples
 
@@ -169,10 +170,12 @@ def row_of(search: StoredSearch, begun: float, ended: float, use: Utilisation) -
         ended: When it exited.
         use: Samples of the machine.
     """
-    measured = [each for each in search.reports if each.report.kind == "measure"]
+    jobs = [each for each in search.reports if each.report.kind == "measure"]
+    measured = [each for each in jobs if purpose_of(each.report.job) != BASELINES]
     if not measured:
         return {"state": search.state, "reason": search.reason, "first_verdict_s": None, "whole_s": ended - begun}
-    first, last = measured[0].at, max(each.at for each in search.reports if each.report.kind != "final")
+    # Confirms at the end are part of the end.
+    first, last = measured[0].at, measured[-1].at
     window = max(last - first, 1.0)
     firsts = _first_times(measured)
     related = [each.at for each in search.reports if each.report.speedup is not None]

@@ -70,9 +70,8 @@ class Confirmations:
         return DueConfirms(tuple(due), frozenset(queued), settled=not (due or pending))
 
     def forget(self, search: str) -> None:
-        """Clear the in-memory state of a search."""
+        """Have a search looked at again; its confirms at the end are not requested twice."""
         self._looked_at.pop(search, None)
-        self._last = {key for key in self._last if key[0] != search}
 
     async def choose(
         self,
