@@ -17,7 +17,7 @@ AXES = tuple(DESCRIPTORS[name].axis for name in ("num_warps", "launches", "regis
 
 
 def _archive(axes: tuple[AxisRecord, ...] = AXES, elites: Sequence[EliteRecord] = ()) -> Archive:
-    return archive_of(records.search(axes=axes), records.DEVICE, elites)
+    return archive_of(records.search(axes=axes), records.DEVICE, elites, ())
 
 
 def _print(table: object) -> str:
