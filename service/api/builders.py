@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from archive import records
 from archive.descriptors import DESCRIPTORS
@@ -70,42 +70,29 @@ def search_of(search: records.SearchRecord, result: records.SearchResult | None 
 
 def provisional_of(holder: records.ProvisionalRecord, grid: Grid) -> models.ProvisionalHolder:
     """Build a provisional holder with its place in the grid."""
-    return models.ProvisionalHolder(
-        device=holder.device,
-        cell=holder.cell,
-        bins=tuple(grid.bins(holder.cell)),
-        coordinates={name: models.Coordinate.model_validate(place) for name, place in holder.coordinates.items()},
-        candidate=holder.candidate,
-        variant=holder.variant,
-        bundle=holder.bundle,
-        job=holder.job,
-        emitter=holder.emitter,
-        objective=holder.objective,
-        speedup=models.Speedup(low=holder.low, mid=holder.mid, high=holder.high),
-        placed_at=holder.placed_at,
-    )
+    return models.ProvisionalHolder(**_holder(holder, grid))
 
 
 def elite_of(elite: records.EliteRecord, grid: Grid, finalist: models.FinalistResult | None = None) -> models.Elite:
     """Build an elite with its place in the grid."""
     return models.Elite(
-        device=elite.device,
-        cell=elite.cell,
-        bins=tuple(grid.bins(elite.cell)),
-        coordinates={name: models.Coordinate.model_validate(place) for name, place in elite.coordinates.items()},
-        candidate=elite.candidate,
-        variant=elite.variant,
-        bundle=elite.bundle,
-        job=elite.job,
-        emitter=elite.emitter,
-        objective=elite.objective,
-        speedup=models.Speedup(low=elite.low, mid=elite.mid, high=elite.high),
+        **_holder(elite, grid),
         revision=elite.revision,
-        placed_at=elite.placed_at,
         protocol_version=elite.protocol_version,
         outdated=outdated(elite.protocol_version),
         finalist=finalist,
     )
+
+
+def _holder(holder: records.EliteRecord | records.ProvisionalRecord, grid: Grid) -> dict[str, Any]:
+    """Build the fields that every holder of a cell has."""
+    names = ("device", "cell", "candidate", "variant", "bundle", "job", "emitter", "objective", "placed_at")
+    return {
+        **{name: getattr(holder, name) for name in names},
+        "bins": tuple(grid.bins(holder.cell)),
+        "coordinates": {name: models.Coordinate.model_validate(place) for name, place in holder.coordinates.items()},
+        "speedup": models.Speedup(low=holder.low, mid=holder.mid, high=holder.high),
+    }
 
 
 def archive_of(

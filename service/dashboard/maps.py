@@ -128,7 +128,7 @@ class Tile(Fragment):
     provenance: str
     by_emitter: bool
     pinned: bool
-    waiting: ProvisionalRecord | None = None
+    waiting: EliteSummary | None = None
 
     @property
     def older(self) -> bool:
@@ -262,7 +262,10 @@ def mark_provisional(
     def marked(tile: Tile, place: tuple[int, int]) -> Tile:
         if tile.mark is not None or place not in best:
             return tile
-        return replace(tile, look="provisional", waiting=best[place])
+        holder = best[place]
+        names = ("cell", "candidate", "variant", "emitter", "objective", "low", "mid", "high", "placed_at")
+        waiting = EliteSummary(**{name: getattr(holder, name) for name in names}, revision=0)
+        return replace(tile, look="provisional", waiting=waiting)
 
     height = len(drawn.rows)
     rows = tuple(

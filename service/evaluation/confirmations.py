@@ -44,7 +44,7 @@ class Confirmations:
         self._dispatcher = dispatcher
         self._looked_at: dict[str, float] = {}
         self._last: set[tuple[str, str]] = set()
-        self._paces: dict[str, Mapping[str, float]] = {}
+        self._paces: dict[str, dict[str, Mapping[str, float]]] = {}
 
     async def look(self, search: SearchRecord, awaits: Callable[[str], bool], *, last: bool = False) -> DueConfirms:
         """Look which holders of a search are to be confirmed; while it runs, at most every `LOOK_S` seconds.
@@ -72,6 +72,7 @@ class Confirmations:
     def forget(self, search: str) -> None:
         """Have a search looked at again; its confirms at the end are not requested twice."""
         self._looked_at.pop(search, None)
+        self._paces.pop(search, None)
 
     async def choose(
         self,
@@ -127,11 +128,13 @@ class Confirmations:
         shapes = benchmark_weights(search)
         if len(shapes) == 1:
             return set()
-        unknown = [holder.job for holder in holders if holder.job not in self._paces]
+        before, jobs = self._paces.get(search.id, {}), dict.fromkeys(holder.job for holder in holders)
+        paces = {job: before[job] for job in jobs if job in before}
+        unknown = jobs.keys() - paces.keys()
         for job, document in (await self._store.views.documents(unknown)).items() if unknown else ():
-            self._paces[job] = _paces(Report.model_validate_json(document))
-        known = [(self._paces.get(holder.job, {}), holder.job) for holder in holders]
-        return {max(known, key=lambda each: each[0].get(shape, 0.0))[1] for shape in shapes}
+            paces[job] = _paces(Report.model_validate_json(document))
+        self._paces[search.id] = paces  # Of present holders only, so that memory does not grow with the search.
+        return {max(jobs, key=lambda job: paces.get(job, {}).get(shape, 0.0)) for shape in shapes}
 
 
 def _paces(report: Report) -> dict[str, float]:

@@ -4,8 +4,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import structlog
-
 from archive.descriptors import coordinates
 from archive.grid import Grid
 from archive.records import Offer, Placement, SearchRecord
@@ -29,8 +27,6 @@ from service.evaluation.retraces import RetraceRefused, Retraces
 from service.evaluation.unit_of_work import UnitOfWork
 from service.events import EliteWithdrawn
 from workers.protocol import PRACTICAL_MARGIN, ShapeRole
-
-log = structlog.get_logger(__name__)
 
 
 def first_benchmark(search: SearchRecord) -> int:

@@ -4,9 +4,9 @@ import pytest
 
 from archive.records import AxisRecord, EliteSummary, MapCell, PinRecord
 from archive.store import Store
-from service.dashboard.maps import MapView, draw, load_cells
+from service.dashboard.maps import MapView, draw, load_cells, mark_provisional
 from service.errors import InvalidInput
-from tests.archive.samples import offer, stored_candidate, stored_search
+from tests.archive.samples import DEVICE, offer, stored_candidate, stored_search
 from tests.service import records
 from workers.protocol import PROTOCOL_VERSION
 
@@ -53,6 +53,21 @@ async def test_places_are_read_as_the_view_says(store: Store) -> None:
     assert found == {(1, 2, 2), (5, 0, 1), (0, 4, 1)}
     turned = MapView.of(search, {"x": "memory_path", "y": "num_warps", "registers": "2"})
     assert {(place.x, place.y) for place in await load_cells(store, search, turned)} == {(0, 1), (1, 1)}
+
+
+async def test_tiles_without_an_elite_show_their_provisional_holder_and_are_sent_as_all_others(store: Store) -> None:
+    search = await stored_search(store, axes=AXES)
+    candidate = await stored_candidate(store, search.id)
+    for cell, low in ((MARKS[0].cell, 9.0), (0, 1.5), (1, 1.7)):
+        held = offer(search.id, candidate, low, cell=cell, low=low, mid=low, high=low)
+        await store.provisional.hold(held, 0.005)
+    provisional = await store.provisional.list(search.id, DEVICE, 1)
+    view = MapView.of(search, {})
+    drawn = mark_provisional(draw(search, view, PLACES, records.NOW), search, view, provisional)
+    shown = {tile.name: tile.waiting.objective for tile in drawn.tiles if tile.waiting is not None}
+    assert shown == {"at-0-0": 1.7} and drawn.provisional, "the best of a tile, and none beside an elite"
+    assert {tile.look for tile in drawn.tiles if tile.waiting} == {"provisional"}
+    assert len({hash(tile) for tile in drawn.tiles}) > 1, "rendered tiles are kept by their values"
 
 
 def test_squares_of_an_older_protocol_are_marked_with_a_legend() -> None:
