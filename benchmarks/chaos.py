@@ -227,14 +227,15 @@ async def _holder(store: Store, search: str) -> str:
 
 
 async def finish(store: Store, searches: list[str], limit_s: float) -> dict[str, SearchState]:
-    """Wait until every search has ended; their states."""
+    """Wait until every search has ended and its finalists are examined; their states."""
     deadline = time.monotonic() + limit_s
     states: dict[str, SearchState] = {}
     said = time.monotonic()
     while time.monotonic() < deadline:
         try:
-            states = {id: (await store.searches.get(id)).state for id in searches}
-            if all(state in ENDED for state in states.values()):
+            found = [await store.searches.get(id) for id in searches]
+            states = {each.id: each.state for each in found}
+            if all(each.state in ENDED and not each.finishing for each in found):
                 return states
             if time.monotonic() - said > 15:
                 said = time.monotonic()
@@ -271,7 +272,8 @@ async def audit(store: Store, searches: list[str], budget: int) -> dict[str, int
             found["wrong"] += candidate.outcome not in (None, outcome_of(candidate.source).value)
             found["given_up"] += candidate.outcome == Outcome.WORKER_LOST
         best = await store.elites.top(search, "model:sm_90", 1, FINALISTS)
-        found["lost"] += len(best) - len(await finalists(store, best))
+        results = await finalists(store, best)
+        found["lost"] += sum(result.standing == "unexamined" for result in results.values())
         offers = await store.elites.history(search, "model:sm_90", limit=10 * budget)
         found["twice"] += len(offers) - len({offer.candidate for offer in offers})
     return dict(found)

@@ -69,6 +69,7 @@ async def history(folder: Path) -> dict[str, Any] | None:
         return {
             "id": search.id,
             "state": search.state,
+            "finishing": search.finishing,
             "candidates": sorted(rows, key=lambda row: row[0]),
             "elites": sorted([e.cell, candidates[e.candidate].ordinal, e.objective, e.revision] for e in elites),
         }
@@ -110,7 +111,7 @@ def run(
     """
     search = [operator, "--device", DEVICE, "--evaluations", str(evaluations), "--seed", "1"]
     made = 0
-    while (found := look(folder)) is None or found["state"] is not SearchState.DONE:
+    while (found := look(folder)) is None or found["state"] is not SearchState.DONE or found["finishing"]:
         judged = seen(folder)
         left = max(0, int(evaluations * (1 - UNDISTURBED)) - judged)
         more = rng.randint(0, 2 * left // (kills - made + 1)) if made < kills else evaluations

@@ -16,8 +16,8 @@ Document = dict[str, JsonValue]
 """A document with an identity of its own, as JSON: an operator, a bundle, a certificate, a report on checks."""
 Provenance = Literal["measured", "predicted", "recorded"]
 """Origin of the times of a device."""
-Standing = Literal["passed", "failed", "not possible"]
-"""Result of examining a finalist."""
+Standing = Literal["passed", "failed", "not possible", "unexamined"]
+"""Result of examining a finalist; `unexamined` until there is one."""
 
 
 class Resource(ShowsFormerNames):
@@ -77,7 +77,8 @@ class Search(Resource):
 
     `evaluations` is the maximum number of evaluations. `name`, `tags` and `notes` are for people. `owner` is the id of
     the token that submitted it; empty for the machine's own user. Only lists show `evaluated`, the number of
-    evaluations so far, and `best`, the largest objective per device with an elite.
+    evaluations so far, and `best`, the largest objective per device with an elite. A search that is done may be
+    `finishing`: its finalists are still to be examined, or its baselines to be measured.
     """
 
     former: ClassVar[Mapping[str, str]] = {"evaluations": "budget", "selection": "choosing"}
@@ -100,6 +101,8 @@ class Search(Resource):
     reason: str
     created_at: datetime
     updated_at: datetime
+    ended_at: datetime | None = None
+    finishing: bool = False
     name: str = ""
     tags: tuple[str, ...] = ()
     notes: str = ""
@@ -126,8 +129,8 @@ class Coordinate(Resource):
 class Elite(Resource):
     """The holder of a cell. `objective` is what the archive compares; `revision` counts the cell's promotions.
 
-    `job` is the job of the report that its speedup rests on. `finalist` is the result of its examination at the
-    search's end, None before; only `…/elites` shows it. `protocol_version` is the report's, None if the archive lacks
+    `job` is the job of the report that its speedup rests on. `finalist` is the result of its examination, or says that
+    it is unexamined; `…/archive` leaves it out. `protocol_version` is the report's, None if the archive lacks
     it; the elite is `outdated` if the service judges by another one, with checks that it has not passed.
     """
 
@@ -234,6 +237,9 @@ class Progress(Resource):
     that the search waits for, such as `a trusted worker that traces for sm_90`; it is empty if none is missing.
     `screening` is None if the search screens nothing. `elapsed_s` counts from its submission to now or to its end.
     `activity` says what it does now, such as `evaluating 5, tracing 2`; it is empty if it is paused or has ended.
+    `running_s` is its running time since the first verdict, without pauses, and `left_s` what the stop rule `seconds`
+    leaves of it; None without that rule. A search that is done may be `finishing`: of its `finalists`, the best elites,
+    some are not `examined` yet, or its baselines are not measured. `activity` then says so.
     """
 
     former: ClassVar[Mapping[str, str]] = {
@@ -259,6 +265,11 @@ class Progress(Resource):
     screening: ScreeningReport | None = None
     activity: str = ""
     elapsed_s: float = 0.0
+    running_s: float = 0.0
+    left_s: float | None = None
+    finishing: bool = False
+    finalists: int = 0
+    examined: int = 0
 
 
 class CandidateSummary(Resource):

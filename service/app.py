@@ -15,6 +15,7 @@ from starlette.middleware import Middleware
 
 import service
 from archive.errors import RecordConflict
+from archive.records import SearchState
 from archive.store import Store
 from service.api import SOFTWARE_VERSION
 from service.api.audit_middleware import AuditRecorder
@@ -34,7 +35,6 @@ from service.dashboard import install_pages
 from service.discovery import discoverable
 from service.errors import InvalidInput
 from service.events import EventBus
-from service.scheduler.evolution import ACTIVE
 from service.security.access_policy import AccessPolicy, LoginPolicy, doors_for
 from service.security.authentication import FIRST_TOKEN, issue, utc_now
 from service.security.certificates import certified
@@ -172,7 +172,7 @@ async def serve(
             settle_memory()
             url = address_of(listening, host, tls=settings.tls_certificate is not None)
             open_searches = await app.state.coordinator.store.search_leases.fingerprints()
-            ready(url, sum(each.state in ACTIVE for each in open_searches))
+            ready(url, sum(each.state is not SearchState.PAUSED for each in open_searches))
             # A certificate is for other names than this machine's own, so commands here could not verify it.
             found = contextlib.nullcontext() if settings.tls_certificate else discoverable(settings.data_dir, url)
             with found:

@@ -217,11 +217,14 @@ class Coordinator:
 
         Raises:
             NotFound: If there is no such search.
-            Conflict: If it was stopped or failed, or is done and its limits leave no room.
+            Conflict: If it was stopped or failed, or is done and its limits leave no room. What a done search still
+                lacks, such as examinations, is continued all the same.
             InvalidInput: If it needs a card that no worker can have.
         """
         search = await self._find(search_id)
         await _devices(search.devices, self.settings, self.capabilities)
+        if search.finishing:
+            await self._evolution.search_leases.take(search_id)
         if search.state is SearchState.DONE:
             await require_room(self.store, search)
         if search.state not in ACTIVE:

@@ -78,6 +78,21 @@ class EliteWithdrawn:
 
 
 @dataclass(frozen=True)
+class EliteExamined:
+    """Result of an elite's examination as a finalist, which may come after the search is done.
+
+    `standing` is `passed`, `failed` or `not possible`; `reason` says what was found, or what could not be examined.
+    """
+
+    kind: ClassVar[str] = "elite.examined"
+    search: str
+    device: str
+    candidate: str
+    standing: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class WorkerChanged:
     """Change of a remote worker: it joined, its state changed, or its report differed from a trusted worker's.
 
@@ -98,7 +113,7 @@ class StreamReset:
     kind: ClassVar[str] = "stream.reset"
 
 
-Event = SearchChanged | CandidateJudged | ElitePromoted | EliteWithdrawn | WorkerChanged | StreamReset
+Event = SearchChanged | CandidateJudged | ElitePromoted | EliteExamined | EliteWithdrawn | WorkerChanged | StreamReset
 
 
 @dataclass(frozen=True)

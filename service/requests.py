@@ -67,7 +67,8 @@ class StopRules(ReadsFormerNames):
     """Rules that end a search before its evaluations are used up; the first one met ends it.
 
     Attributes:
-        seconds: Seconds since the search was submitted.
+        seconds: Seconds of running time since the first verdict. Pauses and time without a coordinator do not count.
+            A search without a verdict ends after five times as long, or ten minutes if that is longer.
         device_seconds: Seconds that its reports took on their devices; on a card, GPU-seconds including all checks.
         plateau: Number of evaluations in a row without a better kernel on any device.
         speedup: Objective that the best kernel of some device has to reach.

@@ -25,7 +25,7 @@ class SearchLease:
 
 @dataclass(frozen=True)
 class SearchFingerprint:
-    """Fields of an open search that show if a cached record is still valid; `in_flight` counts candidates."""
+    """Fields of an unfinished search that show if a cached record is still valid; `in_flight` counts candidates."""
 
     id: str
     owner: str

@@ -107,6 +107,8 @@ class SearchRecord(NewSearch):
         notes: Notes for people.
         baselines: Measured baselines by device. Objectives of a device that measures are over the pacer before its
             baselines are here, and over the best baseline from then on.
+        ended_at: Time of its end, UTC; None while it is open.
+        finishing: True if it is done, and its finalists or its baselines are still to come.
     """
 
     graphs: tuple[Mapping[str, Any], ...]
@@ -115,16 +117,24 @@ class SearchRecord(NewSearch):
     created_at: datetime
     updated_at: datetime
     baselines: Mapping[str, MeasuredBaselines] = field(default_factory=dict)
+    ended_at: datetime | None = None
+    finishing: bool = False
 
 
 @dataclass(frozen=True)
 class SearchCounts:
-    """Candidates of a search by state (`proposals` counts duplicates too), and the time of its reports on devices."""
+    """Candidates of a search by state (`proposals` counts duplicates too), and its times in milliseconds.
+
+    `device_ms` is the time of its reports on devices. `running_ms` is the time that it has run since its first verdict,
+    `starting_ms` the time before that. Neither counts pauses, or time without a coordinator.
+    """
 
     proposals: int
     candidates: int
     evaluated: int
     device_ms: int
+    starting_ms: int = 0
+    running_ms: int = 0
 
     @property
     def in_flight(self) -> int:

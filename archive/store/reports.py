@@ -86,6 +86,12 @@ class ReportStore:
             rows = (await connection.execute(statement.where(reports.c.kind == "final"))).all()
         return [document for _, document in sorted(rows)]
 
+    async def known(self, jobs: Iterable[str]) -> frozenset[str]:
+        """Return those jobs that have a report."""
+        statement = select(reports.c.job).where(reports.c.job.in_(list(jobs)))
+        async with self._database.read() as connection:
+            return frozenset((await connection.scalars(statement)).all())
+
     async def of_candidate(self, candidate: str) -> list[str]:
         """Return the documents of a candidate's reports, oldest first."""
         statement = select(reports.c.document).where(reports.c.candidate == candidate).order_by(reports.c.seq)

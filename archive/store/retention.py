@@ -85,7 +85,7 @@ class Retention:
             removed[table.name] += count
 
     async def _close(self, search: str) -> None:
-        mark = {"state": SearchState.FAILED, "reason": INTERRUPTED, "updated_at": now()}
+        mark = {"state": SearchState.FAILED, "reason": INTERRUPTED, "updated_at": now(), "finishing": False}
         async with self._database.write() as connection:
             statement = update(searches).where(searches.c.id == search, searches.c.state.in_(ENDED)).values(mark)
             if (await connection.execute(statement)).rowcount:

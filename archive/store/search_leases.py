@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from sqlalchemy import ColumnElement, Double, Select, cast, delete, exists, func, literal, select, update
+from sqlalchemy import ColumnElement, Double, Select, cast, delete, exists, func, literal, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.errors import RecordConflict
@@ -12,6 +12,8 @@ from archive.tables import coordinators, counters, search_leases, searches
 
 OPEN = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
 """States of searches that a coordinator has to run."""
+TO_RUN = or_(searches.c.state.in_(OPEN), searches.c.finishing)
+"""Condition of the searches that a coordinator has to run: the open ones, and done ones with work that is left."""
 UNIX_EPOCH_DAY = 2440587.5
 """1970-01-01 as a Julian day, which is what SQLite's clock counts."""
 DAY_S = 86_400.0
@@ -26,7 +28,7 @@ class SearchLeaseStore:
     async def take(
         self, holder: str, term_s: float, *, most: int, search: str | None = None, by_force: bool = False
     ) -> list[SearchLease]:
-        """Take open searches without a lease, in one conditional statement.
+        """Take unfinished searches without a lease, in one conditional statement.
 
         Args:
             holder: Id of the coordinator that takes them.
@@ -58,7 +60,7 @@ class SearchLeaseStore:
             return [SearchLease(**row._asdict()) for row in rows]
 
     async def attend(self, holder: str, term_s: float) -> int:
-        """Record that a coordinator is alive. Returns its fair share of open searches, rounded up.
+        """Record that a coordinator is alive. Returns its fair share of unfinished searches, rounded up.
 
         Args:
             holder: Id of the coordinator.
@@ -72,8 +74,8 @@ class SearchLeaseStore:
             await connection.execute(statement.on_conflict_do_update(index_elements=["holder"], set_=again))
             live = select(func.count()).where(coordinators.c.until_s > now_s)
             present = await connection.scalar(live) or 1
-            open_ = await connection.scalar(select(func.count()).where(searches.c.state.in_(OPEN))) or 0
-        return -(-open_ // present)
+            unfinished = await connection.scalar(select(func.count()).where(TO_RUN)) or 0
+        return -(-unfinished // present)
 
     async def leave(self, holder: str) -> None:
         """Remove a coordinator at once. Idempotent."""
@@ -108,12 +110,12 @@ class SearchLeaseStore:
         return None if row is None else SearchLease(**row._asdict())
 
     async def fingerprints(self) -> list[SearchFingerprint]:
-        """Return the fingerprints of all open searches; reads no wide columns."""
+        """Return the fingerprints of all unfinished searches; reads no wide columns."""
         columns = (searches.c.id, searches.c.owner, searches.c.state, searches.c.updated_at)
         in_flight = (counters.c.candidates - counters.c.evaluated).label("in_flight")
         statement = select(*columns, in_flight).join(counters, counters.c.search == searches.c.id)
         async with self._database.read() as connection:
-            rows = await connection.execute(statement.where(searches.c.state.in_(OPEN)))
+            rows = await connection.execute(statement.where(TO_RUN))
             return [SearchFingerprint(**row._asdict()) for row in rows]
 
 
@@ -134,11 +136,11 @@ async def require_held(connection: AsyncConnection, search: str, holder: str | N
 def _untaken(
     holder: str, clock: ColumnElement[float], term_s: float, *, by_force: bool
 ) -> Select[tuple[str, str, int, float]]:
-    """Select a first lease for each open search that may be taken."""
+    """Select a first lease for each unfinished search that may be taken."""
     held = search_leases.c.holder == holder if by_force else search_leases.c.until_s > clock
     taken = exists().where(search_leases.c.search == searches.c.id, held)
     values = (searches.c.id, literal(holder), literal(1), clock + term_s)
-    return select(*values).where(searches.c.state.in_(OPEN), ~taken)
+    return select(*values).where(TO_RUN, ~taken)
 
 
 def _columns() -> list[ColumnElement[object]]:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Update, delete, insert, select, update
+from sqlalchemy import Update, case, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.column_types import now
@@ -22,6 +22,7 @@ from archive.tables import (
     search_tags,
     searches,
 )
+from kernelreef.states import ENDED
 
 
 class SearchStore:
@@ -71,6 +72,7 @@ class SearchStore:
         reason: str = "",
         only_from: Collection[SearchState] = (),
         holder: str | None = None,
+        finishing: bool = False,
     ) -> SearchRecord:
         """Move a search to a state.
 
@@ -80,12 +82,14 @@ class SearchStore:
             reason: Reason, for people.
             only_from: States that it may be in before; any if empty.
             holder: Id of the coordinator that must hold its lease; None to skip this check.
+            finishing: True if its finalists or its baselines are still to come; only for a done search.
 
         Raises:
             RecordNotFound: If there is no such search.
             RecordConflict: If it is in a state not among `only_from`, or another coordinator runs it.
         """
-        statement = _change(id).values(state=state, reason=reason)
+        ended_at = now() if state in ENDED else None
+        statement = _change(id).values(state=state, reason=reason, ended_at=ended_at, finishing=finishing)
         if only_from:
             statement = statement.where(searches.c.state.in_(only_from))
         async with self._database.write() as connection:
@@ -95,6 +99,35 @@ class SearchStore:
         if not changed:
             raise RecordConflict(f"search {id} is {search.state.value} and cannot become {state.value}")
         return search
+
+    async def finish(self, id: str, *, holder: str) -> bool:
+        """Mark a done search as finished: nothing about it is to come. Returns False if it was not finishing.
+
+        Raises:
+            RecordNotFound: If there is no such search.
+            RecordConflict: If another coordinator runs it.
+        """
+        statement = _change(id).where(searches.c.finishing).values(finishing=False)
+        async with self._database.write() as connection:
+            await require_held(connection, id, holder)
+            changed = (await connection.execute(statement)).rowcount
+            await _get(connection, id)
+        return bool(changed)
+
+    async def count_time(self, ids: Collection[str], ms: int) -> None:
+        """Count time of running searches: before the first verdict apart from the time since then.
+
+        Args:
+            ids: Ids of the searches.
+            ms: Milliseconds that each of them has run.
+        """
+        started = counters.c.evaluated > 0
+        times = {
+            "running_ms": counters.c.running_ms + case((started, ms), else_=0),
+            "starting_ms": counters.c.starting_ms + case((started, 0), else_=ms),
+        }
+        async with self._database.write() as connection:
+            await connection.execute(update(counters).where(counters.c.search.in_(ids)).values(times))
 
     async def set_graphs(self, id: str, graphs: Sequence[Mapping[str, Any]]) -> None:
         """Store the reference graphs.

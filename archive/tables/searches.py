@@ -4,6 +4,7 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Double,
     ForeignKey,
@@ -12,6 +13,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
     text,
 )
 
@@ -85,7 +87,10 @@ searches = Table(
     Column("name", TextColumn, nullable=False, server_default=""),
     Column("tags", JsonColumn(tuple), nullable=False, server_default="[]"),
     Column("notes", TextColumn, nullable=False, server_default=""),
+    Column("ended_at", TimestampColumn),
+    Column("finishing", Boolean, nullable=False, server_default=false()),
     Index(None, "state", "id"),
+    Index(None, "finishing", "id"),
     Index(None, "operator_name", "id"),
     Index(None, "owner", "id"),
     Index(None, "name", "id"),
@@ -109,6 +114,8 @@ counters = Table(
     Column("candidates", BigInteger, nullable=False),
     Column("evaluated", BigInteger, nullable=False),
     Column("device_ms", BigInteger, nullable=False, server_default="0"),
+    Column("starting_ms", BigInteger, nullable=False, server_default="0"),
+    Column("running_ms", BigInteger, nullable=False, server_default="0"),
 )
 
 # Counts of events of `archive.progress`, and of outcomes, by emitter; device "" if an event is about none.

@@ -7,7 +7,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from archive.records import CandidateRecord, EliteRecord, SearchRecord, VariantRecord
 from archive.store import Store
+from kernelreef.models import FinalistResult
 from service.evaluation.figure_labels import best_baselines, provenance, relative_to
+from service.evaluation.finalists import finalists
 from service.evaluation.reports import reports_on
 from workers.protocol import Device, Operator, Report, Shape, ShapeRole
 
@@ -37,7 +39,8 @@ async def read_kernel(store: Store, search: SearchRecord, operator: Operator, el
     variants = await store.candidates.variants(elite.candidate)
     variant = next(item for item in variants if item.index == elite.variant)
     report = next((item for item in await reports_on(store, candidate.id, search) if item.job == elite.job), None)
-    text = kernel_file(search, operator, candidate, variant, elite, report)
+    finalist = (await finalists(store, [elite]))[elite.job]
+    text = kernel_file(search, operator, candidate, variant, elite, report, finalist)
     return KernelFile(f"{operator.name}_{candidate.id}.py", text, candidate, variant, report)
 
 
@@ -48,6 +51,7 @@ def kernel_file(
     variant: VariantRecord,
     elite: EliteRecord,
     report: Report | None,
+    finalist: FinalistResult,
 ) -> str:
     """Render a runnable file: provenance, the unchanged candidate, and a check against the reference."""
     baselines = best_baselines(report) if report else {}
@@ -66,6 +70,7 @@ def kernel_file(
         variant=elite.variant,
         configuration=f" ({json.dumps(dict(variant.configuration))})" if variant.configuration else "",
         bundle=elite.bundle[:16],
+        finalist=finalist.standing,
         source=candidate.source.rstrip("\n") + "\n",
         reference=repr(operator.reference),
         inputs=repr(_inputs(operator, dims)),

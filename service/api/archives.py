@@ -14,9 +14,10 @@ from service.api.paging import Cursor, Limit, Page, decode_sorted, page, remaini
 from service.api.problems import PROBLEMS
 from service.errors import InvalidInput
 from service.evaluation.activity import elapsed_s
-from service.evaluation.finalists import finalists
+from service.evaluation.finalists import examination_progress, finalists
 from service.generation.emitter_stats import emitter_shares, read_stats, selection_of
 from service.generation.screening import screening_report
+from service.generation.stop_rules import seconds_left
 from service.security.scopes import Scope
 from workers.protocol import PROTOCOL_VERSION
 
@@ -93,7 +94,7 @@ async def elites(
         ranked,
         limit,
         lambda elite: (sort, *key(elite)),
-        lambda elite: builders.elite_of(elite, grid, stamps.get(elite.job)),
+        lambda elite: builders.elite_of(elite, grid, stamps[elite.job]),
     )
 
 
@@ -117,6 +118,10 @@ async def progress(search: Named, running: Running) -> models.Progress:
         screening=screening_report(search, stats) if selection_of(search).screening else None,
         activity=await running.describe_activity(search),
         elapsed_s=elapsed_s(search),
+        running_s=counts.running_ms / 1000,
+        left_s=seconds_left(search, counts),
+        finishing=search.finishing,
+        **vars(await examination_progress(running.store, search)),
     )
 
 

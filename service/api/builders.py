@@ -59,6 +59,8 @@ def search_of(search: records.SearchRecord, result: records.SearchResult | None 
         reason=search.reason,
         created_at=search.created_at,
         updated_at=search.updated_at,
+        ended_at=search.ended_at,
+        finishing=search.finishing,
         name=search.name,
         tags=search.tags,
         notes=search.notes,

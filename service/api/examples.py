@@ -123,6 +123,11 @@ EXAMPLES: Mapping[str, dict[str, JsonValue]] = {
         ],
         "activity": "tracing 2, evaluating 6",
         "elapsed_s": 41.5,
+        "running_s": 27.0,
+        "left_s": 273.0,
+        "finishing": False,
+        "finalists": 3,
+        "examined": 1,
     },
     "CandidateSummary": _SUMMARY,
     "Candidate": {

@@ -17,6 +17,7 @@ from service.analysis.kernels import read_kernel
 from service.api import builders
 from service.certificates.certifier import Certifier
 from service.evaluation.figure_labels import in_words, provenance, relative_to
+from service.evaluation.finalists import finalists
 from workers.protocol import Bundle, Operator, Readings
 from workers.protocol.words import describe
 
@@ -69,7 +70,7 @@ async def export(store: Store, search: SearchRecord) -> AsyncIterator[bytes]:
                 files = await _files(store, search, operator, elite)
                 files |= await _certificate(certifier, search, elite)
                 await asyncio.to_thread(_add_all, file, files)
-                shown.append(_shown(search, elite, files))
+                shown.append(await _shown(store, search, elite, files))
                 yield sink.take()
             devices.append(_device(search, device, shown))
         _add(file, "manifest.json", _text(_manifest(search, operator, devices)))
@@ -107,8 +108,9 @@ def _folder(elite: EliteRecord) -> str:
     return f"{elite.device.replace(':', '-')}/cell-{elite.cell:05}"
 
 
-def _shown(search: SearchRecord, elite: EliteRecord, files: Mapping[str, str]) -> dict[str, Any]:
-    return {**builders.elite_of(elite, Grid(search.axes)).model_dump(mode="json"), "files": list(files)}
+async def _shown(store: Store, search: SearchRecord, elite: EliteRecord, files: Mapping[str, str]) -> dict[str, Any]:
+    finalist = (await finalists(store, [elite]))[elite.job]
+    return {**builders.elite_of(elite, Grid(search.axes), finalist).model_dump(mode="json"), "files": list(files)}
 
 
 def _device(search: SearchRecord, device: str, elites: list[dict[str, Any]]) -> dict[str, Any]:

@@ -23,8 +23,8 @@ class CertificateEvidence:
     """Records of one variant on one device.
 
     `verdict` is the report that counts; `reports` are all on the candidate, oldest first. `traced_alike` is true if a
-    second trace gave the same bundle. Devices that measure have a `pacer`; others have `baseline_us`, the times of the
-    seed kernel by shape.
+    second trace gave the same bundle. `examination` is the report of its examination as a finalist.
+    Devices that measure have a `pacer`; others have `baseline_us`, the times of the seed kernel by shape.
     """
 
     search: SearchRecord
@@ -34,6 +34,7 @@ class CertificateEvidence:
     stored: BundleRecord
     verdict: Report
     reports: Sequence[Report]
+    examination: Report | None
     traced_alike: bool
     pacer: Bundle | None
     baseline_us: Mapping[str, float]
@@ -77,6 +78,7 @@ def certify(evidence: CertificateEvidence, *, with_source: bool = True) -> Certi
         baseline_us=dict(evidence.baseline_us),
         verdict=_unsigned(verdict),
         earlier=_earlier(evidence),
+        examination=_unsigned(evidence.examination) if evidence.examination else None,
         speedup=speedup_of(verdict, evidence.baseline_us, shapes),
         trust=trust,
         trust_reasons=reasons,

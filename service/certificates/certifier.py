@@ -9,6 +9,7 @@ from archive.records import BundleRecord, CandidateRecord, EliteRecord, SearchRe
 from archive.store import Store
 from service.certificates.builder import CertificateEvidence, certify
 from service.certificates.document import Certificate
+from service.evaluation.finalists import examination
 from service.evaluation.promotion import first_benchmark
 from service.evaluation.reference_seed import ReferenceSeed
 from service.evaluation.reports import latest_reports, reports_on
@@ -78,6 +79,7 @@ class Certifier:
             stored=stored,
             verdict=report,
             reports=reports,
+            examination=await examination(self._store, candidate.id, variant.index, report.device.name),
             traced_alike=await self._traced_alike(candidate, variants),
             pacer=await self._reference_seed.pacer(search, report.device.name) if measures else None,
             baseline_us={} if measures else await self._reference_seed.baseline_us(search, report.device.name),

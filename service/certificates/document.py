@@ -18,8 +18,8 @@ from workers.protocol import Bundle, Device, Operator, Provenance, Ratio, Readin
 from workers.protocol.base import Constant, WireModel
 from workers.protocol.plan import Digest
 
-FORMAT = "kernelreef.certificate/1"
-"""Name and version of the format; the version rises when readers have to change."""
+FORMAT: Literal["kernelreef.certificate/2"] = "kernelreef.certificate/2"
+"""Name and version of the format; the version rises when readers have to change. Version 2 added the examination."""
 MAX_BYTES = 256 * 2**20
 """Maximum size of a document: plans of 128 shapes with their kernels stay below a quarter of it."""
 
@@ -76,6 +76,7 @@ class Certificate(WireModel):
         verdict: The report that counts, with checks, times, raw samples, controls and versions, without the worker's
             name. It has the secret of its inputs if no other job shared that.
         earlier: Other reports on the same bundle on this device, oldest first.
+        examination: Report of its examination as a finalist, without the worker's name; None if it is unexamined.
         speedup: Speedup that the verdict shows.
         trust: Trust label: how much the host could guarantee.
         trust_reasons: Reasons why the label is not a better one.
@@ -83,7 +84,7 @@ class Certificate(WireModel):
         left_out: Missing parts, with reasons.
     """
 
-    format: Literal["kernelreef.certificate/1"] = "kernelreef.certificate/1"
+    format: Literal["kernelreef.certificate/1", "kernelreef.certificate/2"] = FORMAT
     id: str = ""
     title: str
     provenance: Provenance
@@ -107,6 +108,7 @@ class Certificate(WireModel):
     baseline_us: dict[str, float]
     verdict: Report
     earlier: tuple[Report, ...]
+    examination: Report | None = None
     speedup: Ratio | None
     trust: Trust | None
     trust_reasons: tuple[str, ...]

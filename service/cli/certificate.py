@@ -14,6 +14,7 @@ from service.cli.connection import AsJson, Token, Url, reach
 from service.cli.console import FoldedTable, emit_json, out, plain
 from service.errors import InvalidInput
 from service.evaluation.executor_client import COMMAND
+from service.evaluation.figure_labels import stamp_of
 from service.fleet.devices import find_card
 from service.settings import Settings
 
@@ -49,6 +50,7 @@ def certificate(
     except OSError as error:
         raise InvalidInput(f"{write}: {error.strerror}", "--out") from error
     out.print(f"{found.title}\ncertificate {found.id} is in {write}", highlight=False, markup=False)
+    out.print(f"Examination as a finalist: {stamp_of(found.examination).standing}", highlight=False)
 
 
 def verify(

@@ -48,7 +48,9 @@ def best(
                 return
             out.print(elite_table(await reef.archive(found.id, device)))
             if leader.finalist is not None:
-                said = f"As a finalist the best one is: {leader.finalist.standing}. {leader.finalist.reason}"
+                said = (
+                    f"Examination of the best one as a finalist: {leader.finalist.standing}. {leader.finalist.reason}"
+                )
                 out.print(said.strip(), highlight=False, markup=False)
             if leader.outdated:
                 said = f"It was judged by the older protocol {leader.protocol_version}; this release's checks differ."

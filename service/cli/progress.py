@@ -15,6 +15,7 @@ from rich.text import Text
 
 from kernelreef import Event
 from kernelreef.models import DeviceProgress, Progress, Search
+from kernelreef.states import ENDED
 from service.cli.console import err
 
 RECENT = 6
@@ -86,7 +87,7 @@ class ProgressView:
         emitters = ", ".join(f"{name} {counts.get('judged', 0)}" for name, counts in progress.emitters.items())
         failed = ", ".join(f"{reason} {count}" for reason, count in progress.outcomes.items() if reason != "correct")
         return (
-            f"[{whole.elapsed_s:5.0f} s] {whole.activity or whole.state.value}: "
+            f"[{whole.elapsed_s:5.0f} s{_left(whole)}] {_doing(whole)}: "
             f"{progress.evaluated}/{whole.evaluations} evaluations, {progress.correct} correct, "
             f"{held_in_words(progress)}, best {best}; {emitters or 'no emitter yet'}"
             f"{'; failed: ' + failed if failed else ''}"
@@ -104,3 +105,17 @@ def held_in_words(progress: DeviceProgress) -> str:
     """Describe how many cells have elites, and how many are held provisionally."""
     held = f"{progress.elites} of {progress.cells} cells"
     return f"{held}, {progress.provisional} held provisionally" if progress.provisional else held
+
+
+def _doing(progress: Progress) -> str:
+    """Describe what a search does; one that has ended says so first."""
+    state = progress.state.value
+    return f"{state}, {progress.activity}" if progress.finishing else progress.activity or state
+
+
+def _left(progress: Progress) -> str:
+    """Return the running time that the stop rule `seconds` leaves, as text; empty without it and after the end."""
+    if progress.left_s is None or progress.state in ENDED:
+        return ""
+    start = "" if progress.evaluated else " from the first verdict"
+    return f", {progress.left_s:.0f} s left{start}"

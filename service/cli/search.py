@@ -93,7 +93,10 @@ async def _submit(operator: str | Operator, options: SearchOptions, reef: AsyncR
 
 
 async def _take_up(id: str, limits: SearchChanges | None, reef: AsyncReef) -> Search:
-    """Continue a search, with other limits if there are some. One that is done and has no room stays done."""
+    """Continue a search, with other limits if there are some. One that is done and has no room stays done.
+
+    If its finalists are unexamined, they are examined.
+    """
     found = await reef.search(id)
     if limits is not None:
         found = await reef.update(found.id, **limits)
@@ -102,5 +105,6 @@ async def _take_up(id: str, limits: SearchChanges | None, reef: AsyncReef) -> Se
     except Conflict as error:
         if limits is not None or found.state not in ENDED:
             raise
-        err.print(error.detail, highlight=False)
+        if not found.finishing:
+            err.print(error.detail, highlight=False)
         return found

@@ -253,11 +253,15 @@ async def follow(reef: AsyncReef, search: Search) -> Progress:
     """Show a search until it ends, and return its final progress.
 
     If the command is interrupted, a search that runs in this process is paused; elsewhere it goes on. A line says so.
+    One that is done in this process is shown until its finalists are examined; an interruption leaves them unexamined.
     """
     try:
         return await look_on(reef, search)
     except asyncio.CancelledError:
         if isinstance(reef, LocalReef):
+            if (progress := await reef.progress(search.id)).finishing and (task := asyncio.current_task()):
+                task.uncancel()
+                return progress
             with contextlib.suppress(ServiceError):  # It may have ended just now.
                 await reef.pause(search.id)
             said = f"paused; continue it with: {continuing(search)}; end it with: reef stop {search.id}"
@@ -273,15 +277,24 @@ def continuing(search: Search) -> str:
 
 
 async def look_on(reef: AsyncReef, search: Search) -> Progress:
-    """Show a search until it ends, and return its final progress."""
+    """Show a search until it ends, and return its final progress.
+
+    One that runs in this process is shown until its finalists are examined, too.
+    """
+    local, told = isinstance(reef, LocalReef), False
     with ProgressView(search) as view:
         follower = asyncio.create_task(_follow(reef, search, view))
         try:
             while True:
                 progress = await _progress(reef, search.id)
                 view.show(progress)
-                if progress.state in ENDED:
+                if progress.state in ENDED and not (local and progress.finishing):
                     return progress
+                if progress.state in ENDED and not told:
+                    told = True
+                    err.print(
+                        f"The search is done: {progress.activity}. Ctrl-C leaves that for later.", highlight=False
+                    )
                 await asyncio.sleep(POLL_S)
         finally:
             await end([follower])
@@ -317,6 +330,13 @@ def conclude(progress: Progress, archive: Archive, kernel: Path | None, *, as_js
     return 0 if archive.elites else NOTHING_CORRECT
 
 
+def _unfinished(progress: Progress) -> str:
+    """Describe what a done search still lacks, and how to get it."""
+    examined = f"{progress.examined} of {progress.finalists} finalists are examined"
+    lacks = examined if progress.examined < progress.finalists else "its baselines are not measured yet"
+    return f"{lacks}; a running service continues with that; without one: reef search --resume {progress.search}"
+
+
 def _document(progress: Progress, archive: Archive, kernel: Path | None) -> dict[str, object]:
     here, screened = progress.devices[0], progress.screening
     return {
@@ -332,6 +352,9 @@ def _document(progress: Progress, archive: Archive, kernel: Path | None) -> dict
         "best": here.best,
         "provisional": here.provisional,
         "screening": {"dropped": dropped(here.emitters), **screened.model_dump()} if screened else None,
+        "finishing": progress.finishing,
+        "finalists": progress.finalists,
+        "examined": progress.examined,
         "kernel": str(kernel) if kernel else None,
     }
 
@@ -340,6 +363,8 @@ def _show(progress: Progress, archive: Archive, kernel: Path | None) -> None:
     here = progress.devices[0]
     if progress.reason:
         err.print(f"The search is {progress.state.value}: {progress.reason}", highlight=False)
+    if progress.finishing:
+        err.print(_unfinished(progress), highlight=False)
     out.print(heat_map(archive))
     out.print(elite_table(archive))
     out.print(

@@ -12,7 +12,7 @@ from archive.records import BundleRecord, CandidateRecord, SearchRecord, Variant
 from archive.store import Store
 from kernelreef.short_ids import brief
 from kernelreef.states import ENDED
-from service.analysis.kernels import kernel_file
+from service.analysis.kernels import read_kernel
 from service.dashboard import formatting
 from service.dashboard.evaluated import EvaluatedVariant, load_results
 from service.dashboard.lineages import CHILDREN, GENERATIONS, LineageDrawing, lay_out
@@ -159,10 +159,10 @@ async def load_kernel(store: Store, id: str, device: str, variant: int) -> str:
     """
     page = await load_candidate(store, id, variant, None)
     judged = next((each for each in page.holds if each.device == device), None)
-    if judged is None or judged.holder is None or page.chosen is None:
+    if judged is None or judged.holder is None:
         raise RecordNotFound(f"variant {variant} of candidate {id} holds no cell on {device}")
     operator = Operator.model_validate_json((await store.operators.get(page.search.operator)).document)
-    return kernel_file(page.search, operator, page.candidate, page.chosen, judged.holder, judged.report)
+    return (await read_kernel(store, page.search, operator, judged.holder)).text
 
 
 def _choose(variants: Sequence[VariantRecord], reports: Sequence[Report], wanted: int | None) -> VariantRecord | None:

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from fastapi import Depends, Query, Response
 
 from archive.records import CANDIDATE_SORTS, SEED_EMITTER, CandidateFilter, CandidateRow, SearchRecord
+from kernelreef.models import FinalistResult
 from kernelreef.short_ids import brief
 from service.api.dependencies import Id, Named, Running, needs
 from service.api.paging import ID, Cursor, decode_sorted, encode
@@ -18,6 +19,7 @@ from service.dashboard.candidate_pairs import load_pair
 from service.dashboard.rendering import HEADERS, HtmlPage, render_fragment, respond
 from service.dashboard.routing import Framed, pages
 from service.errors import InvalidInput
+from service.evaluation.figure_labels import stamp_of
 from service.security.scopes import Scope
 from workers.protocol import Outcome, Report, Samples
 
@@ -62,6 +64,11 @@ class CertificatePage(HtmlPage):
             plans=tuple(CertifiedPlan(shape, lines[1:]) for shape, lines in certificate.words.items()),
             samples=paired_samples(certificate.verdict),
         )
+
+    @property
+    def finalist(self) -> FinalistResult:
+        """Result of its examination as a finalist."""
+        return stamp_of(self.certificate.examination)
 
     @property
     def title(self) -> str:

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from archive.records import Milestone, ProgressRecord, SearchRecord
-from kernelreef.states import ENDED
 from service.dashboard import formatting
 from service.dashboard.maps import ALONG, Along, MapView
 from service.dashboard.rendering import Fragment
+from service.evaluation.activity import run_until
 from service.evaluation.figure_labels import provenance
 
 WIDTH = 300.0
@@ -171,7 +170,7 @@ def draw_charts(
     said = provenance(view.device)
     if now.best is None or view.along not in choices:
         return ProgressCharts((), view, said, choices)
-    present = Milestone(now.evaluated, now.elites, now.qd_score, now.best, usd, _until(search))
+    present = Milestone(now.evaluated, now.elites, now.qd_score, now.best, usd, run_until(search))
     points = [*(each for each in milestones if each.evaluations < present.evaluations), present]
     places = [_place(search, view.along, each) for each in points]
     along: Callable[[float], str] = {
@@ -198,10 +197,6 @@ def draw_charts(
         ),
     )
     return ProgressCharts(drawn, view, said, choices)
-
-
-def _until(search: SearchRecord) -> datetime:
-    return search.updated_at if search.state in ENDED else datetime.now(UTC)
 
 
 def _place(search: SearchRecord, along: Along, milestone: Milestone) -> float:

@@ -20,7 +20,7 @@ from archive.records import (
     StrategyStatsRecord,
 )
 from archive.store import Store
-from kernelreef.models import ScreeningReport
+from kernelreef.models import FinalistResult, ScreeningReport
 from kernelreef.short_ids import brief
 from kernelreef.states import ENDED
 from service.coordinator import Coordinator
@@ -29,9 +29,11 @@ from service.dashboard.feasibility import count_impossible
 from service.dashboard.maps import ArchiveMap, MapView, Tile, draw, load_cells, mark_provisional
 from service.dashboard.rendering import Fragment, HtmlPage
 from service.evaluation.activity import elapsed_s
-from service.evaluation.figure_labels import in_words, provenance, relative_to
+from service.evaluation.figure_labels import in_words, provenance, relative_to, stamp_of
+from service.evaluation.finalists import examination
 from service.generation.emitter_stats import EmitterStats, emitter_shares, read_stats, selection_of
 from service.generation.screening import screening_report
+from service.generation.stop_rules import seconds_left
 from workers.protocol import Device
 from workers.targets import TARGETS
 
@@ -57,7 +59,8 @@ class DeviceTab:
 class SearchStatus(Fragment):
     """State of the search, its best result and its devices; `activity` is what it does now, empty if nothing.
 
-    `impossible` is the number of cells that no kernel can reach.
+    `finalist` is the result of the best elite's examination. `left_s` is what the stop rule `seconds` leaves of the
+    running time; None without that rule. `impossible` is the number of cells that no kernel can reach.
     """
 
     template = "parts/status.html"
@@ -66,6 +69,7 @@ class SearchStatus(Fragment):
     search: SearchRecord
     counts: SearchCounts
     best: EliteSummary | None
+    finalist: FinalistResult
     progress: ProgressRecord
     provenance: str
     relative_to: str
@@ -73,6 +77,7 @@ class SearchStatus(Fragment):
     tabs: tuple[DeviceTab, ...]
     activity: str
     elapsed_s: float
+    left_s: float | None
     impossible: int
 
     @property
@@ -114,6 +119,7 @@ class UseIt(Fragment):
     device: str
     provenance: str
     best: EliteSummary | None
+    finalist: FinalistResult
     ended: bool
 
 
@@ -274,9 +280,11 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     spent = bill.usd if bill and bill.unpriced < max(bill.calls, 1) else None
     here, now = progress[view.device], datetime.now(UTC)
     drawn = draw(search, view, places, now, pins=[pin for pin in pins if pin.device == view.device])
-    said = provenance(view.device)
+    said, leader = provenance(view.device), next(iter(best), None)
+    found_out = await examination(running.store, leader.candidate, leader.variant, view.device) if leader else None
+    finalist = stamp_of(found_out)
     return (
-        _status(search, view, counts, next(iter(best), None), progress, missing_workers, activity),
+        _status(search, view, counts, (leader, finalist), progress, (missing_workers, activity)),
         SearchControls(
             search=search.id,
             actions=actions_in(search.state),
@@ -284,7 +292,7 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
             failed=search.state is SearchState.FAILED,
             more=2 * search.evaluations if search.state is SearchState.DONE else None,
         ),
-        UseIt(search, view.device, said, next(iter(best), None), search.state in ENDED),
+        UseIt(search, view.device, said, leader, finalist, search.state in ENDED),
         MapPart(
             search=search.id,
             view=view,
@@ -324,11 +332,21 @@ def _status(
     search: SearchRecord,
     view: MapView,
     counts: SearchCounts,
-    best: EliteSummary | None,
+    best: tuple[EliteSummary | None, FinalistResult],
     progress: Mapping[str, ProgressRecord],
-    missing_workers: Sequence[str],
-    activity: str,
+    doing: tuple[Sequence[str], str],
 ) -> SearchStatus:
+    """Build the state of a search.
+
+    Args:
+        search: The search.
+        view: View with the device.
+        counts: Its candidates and times.
+        best: Best elite on the device, and the result of its examination.
+        progress: Progress on each device.
+        doing: Missing workers, and what it does now.
+    """
+    missing_workers, activity = doing
     sheet = TARGETS.get(Device.parse(view.device).target)
     tabs = tuple(
         DeviceTab(
@@ -344,7 +362,8 @@ def _status(
     return SearchStatus(
         search=search,
         counts=counts,
-        best=best,
+        best=best[0],
+        finalist=best[1],
         progress=progress[view.device],
         provenance=provenance(view.device),
         relative_to=relative_to(view.device, search),
@@ -352,6 +371,7 @@ def _status(
         tabs=tabs,
         activity=activity,
         elapsed_s=elapsed_s(search),
+        left_s=seconds_left(search, counts),
         impossible=count_impossible(search.axes, sheet) if sheet else 0,
     )
 

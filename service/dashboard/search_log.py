@@ -103,7 +103,7 @@ def _of_search(search: SearchRecord) -> Iterator[LogLine]:
     if search.state in ENDED or search.state is SearchState.PAUSED:
         reason = f": {search.reason}" if search.reason else "."
         text = f"The search is {search.state.value}{reason}"
-        yield LogLine(search.updated_at, text, is_bad=search.state is SearchState.FAILED)
+        yield LogLine(search.ended_at or search.updated_at, text, is_bad=search.state is SearchState.FAILED)
 
 
 def _of_offers(offers: Iterable[PlacementRecord]) -> Iterator[LogLine]:

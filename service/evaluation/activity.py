@@ -5,45 +5,50 @@ from datetime import UTC, datetime
 
 from archive.records import ExchangeState, SearchRecord, SearchState
 from archive.store import Store
-from kernelreef.states import ENDED
-from service.evaluation.finalists import FINALISTS
+from service.evaluation.finalists import examination_progress
 from service.evaluation.jobs import (
+    BASELINES,
     draft_id,
-    finalist_of,
     is_final,
+    purpose_of,
     reference_id,
     retrace_id,
     trace_id,
 )
+from workers.protocol import Device
 from workers.queue import Dispatcher
 
 MOST_CALLS = 100
 """Maximum number of calls of models that are counted."""
 
 
+def run_until(search: SearchRecord) -> datetime:
+    """Return the end of a search, or now if it is open."""
+    return search.ended_at or datetime.now(UTC)
+
+
 def elapsed_s(search: SearchRecord) -> float:
     """Return the seconds from a search's submission until now, or until its end."""
-    until = search.updated_at if search.state in ENDED else datetime.now(UTC)
-    return max(0.0, (until - search.created_at).total_seconds())
+    return max(0.0, (run_until(search) - search.created_at).total_seconds())
 
 
 async def describe_activity(store: Store, dispatcher: Dispatcher, search: SearchRecord) -> str:
-    """Describe what a search does now; empty if it is paused or has ended.
+    """Describe what a search does now; empty if it is paused, or has ended and nothing about it is to come.
 
     Raises:
         ArchiveError: If the database does not answer.
         QueueUnavailable: If Redis does not answer.
     """
-    if search.state not in (SearchState.PREPARING, SearchState.RUNNING):
+    if search.state not in (SearchState.PREPARING, SearchState.RUNNING) and not search.finishing:
         return ""
     jobs = await dispatcher.outstanding(search.id)
     if search.state is SearchState.PREPARING:
         return _preparing(search, jobs)
-    counts = await store.candidates.count(search.id)
-    finals = {finalist_of(job) for job in jobs if is_final(job)}
-    if finals or (counts.candidates >= search.evaluations and not counts.in_flight):
-        return await _finalists(store, search, len(finals))
     said = [f"{does} {count}" for does, count in sorted(_kinds(jobs).items(), reverse=True)]
+    if search.finishing or any(map(is_final, jobs)):
+        said += await _finalists(store, search)
+    if search.finishing:
+        return ", ".join([*said, *_baselines(search)]) or "finishing"
     return ", ".join([*said, *await _asking(store, search)]) or "proposing candidates"
 
 
@@ -52,7 +57,7 @@ def _preparing(search: SearchRecord, jobs: set[str]) -> str:
         return "preparing the reference"
     if draft_id(search.id) in jobs:
         return "drafting a seed kernel from the reference"
-    return "tracing the seed kernels" if "tracing" in _kinds(jobs) else "timing the baselines and the seed kernels"
+    return "tracing the seed kernels" if "tracing" in _kinds(jobs) else "evaluating the seed kernels"
 
 
 def _kinds(jobs: set[str]) -> Counter[str]:
@@ -60,16 +65,22 @@ def _kinds(jobs: set[str]) -> Counter[str]:
     kinds: Counter[str] = Counter()
     for job in jobs:
         candidate = job.partition(":")[0]
-        if job in (reference_id(candidate), draft_id(candidate)) or is_final(job):
+        if job in (reference_id(candidate), draft_id(candidate)) or is_final(job) or purpose_of(job) == BASELINES:
             continue
         kinds["tracing" if job in (trace_id(candidate), retrace_id(candidate)) else "evaluating"] += 1
     return kinds
 
 
-async def _finalists(store: Store, search: SearchRecord, left: int) -> str:
-    tops = [await store.elites.top(search.id, device, search.axes_version, FINALISTS) for device in search.devices]
-    total = max(left, sum(map(len, tops)))
-    return f"examining finalists, {total - left} of {total} done" if left else "examining finalists"
+async def _finalists(store: Store, search: SearchRecord) -> list[str]:
+    """Name the finalist that is examined now, by its number; empty if all are examined."""
+    progress = await examination_progress(store, search)
+    left = progress.examined < progress.finalists
+    return [f"examining finalists {progress.examined + 1} of {progress.finalists}"] if left else []
+
+
+def _baselines(search: SearchRecord) -> list[str]:
+    lacking = any(Device.parse(name).measures and name not in search.baselines for name in search.devices)
+    return ["timing the baselines"] if lacking else []
 
 
 async def _asking(store: Store, search: SearchRecord) -> list[str]:

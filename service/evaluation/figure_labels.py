@@ -18,8 +18,10 @@ BOUND_SHARE = 0.5
 MATRIX_UNITS = ("mma", "wgmma")
 
 
-def stamp_of(report: Report) -> FinalistResult:
-    """Summarise a finalist's report: its standing, the findings, and what could not be examined."""
+def stamp_of(report: Report | None) -> FinalistResult:
+    """Summarise a finalist's report: its standing, the findings, and what could not be examined; None has no report."""
+    if report is None:
+        return FinalistResult(standing="unexamined", reason="")
     if report.outcome is Outcome.WORKER_LOST:
         return FinalistResult(standing="not possible", reason=report.reason)
     if report.outcome is not Outcome.CORRECT:

@@ -1,4 +1,7 @@
-"""Finalists: the best elites are examined more closely when a search would end, and lose their cells if they fail.
+"""Finalists: the best elites of a search are examined more closely, and lose their cells if they fail.
+
+An elite that leads for long enough is examined beside its search. The others are examined after the search is done;
+until then they count as unexamined. The jobs are the last in their queues, so no candidate waits for one in a queue.
 
 A trusted worker traces the finalist again, for the search's shapes and for random ones drawn from a fresh secret. The
 new trace must be the very kernel that holds the cell. Then a device examines it on those shapes, and on a card also
@@ -6,7 +9,10 @@ under the memory sanitizer. A finalist that could not be examined keeps its cell
 """
 
 import secrets
+import time
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from archive.records import CandidateRecord, EliteRecord, SearchRecord
 from archive.store import ReportKey, Store
@@ -24,7 +30,7 @@ from service.evaluation.jobs import (
     purpose_of,
 )
 from service.evaluation.reports import record
-from service.events import EliteWithdrawn, EventBus
+from service.events import EliteExamined, EliteWithdrawn, EventBus
 from service.operators.shapes import far_shape, random_shapes
 from workers.protocol import (
     PROTOCOL_VERSION,
@@ -49,6 +55,14 @@ INTERPRETED_SHAPES = 8
 FINALISTS = 3
 """Number of elites on each device that are examined, the best first: users export these. Each costs a trace of all its
 shapes and, on a card, minutes of the sanitizer."""
+LEADS_S = 120.0
+"""Seconds for which an elite must have held its cell before it is examined beside its search. Most leaders of a
+search's first minutes do not last that long."""
+LEADS_SHARE = 0.5
+"""Share of the search's running time for which it must have held its cell. So at most a few leaders per doubling of
+the running time cost an examination, however long the search runs."""
+LOOK_S = 5.0
+"""Seconds between two looks for such an elite."""
 UNDECIDED = frozenset({Outcome.WORKER_LOST, Outcome.TRACE_TIMEOUT, Outcome.TRACE_MEMORY})
 """Outcomes of a finalist's trace that say nothing about the kernel: so many shapes took too much time or memory."""
 ANOTHER = "a second trace gave a different kernel: its host code does not do the same each time"
@@ -61,14 +75,36 @@ UNTRACED = "its plan for {} could not be traced"
 
 
 async def finalists(store: Store, elites: Iterable[EliteRecord]) -> dict[str, FinalistResult]:
-    """Return the results of examined elites, by the job that each elite rests on."""
+    """Return the results of elites, by the job that each elite rests on; `unexamined` for those without one."""
     holders = list(elites)
-    stamps: dict[tuple[str, int, str], FinalistResult] = {}
-    for document in await store.reports.finals_on({elite.candidate for elite in holders}):
-        report = Report.model_validate_json(document)
-        stamps[report.candidate, report.variant, report.device.name] = stamp_of(report)
-    keys = {elite.job: (elite.candidate, elite.variant, elite.device) for elite in holders}
-    return {job: stamps[key] for job, key in keys.items() if key in stamps}
+    found = await _examinations(store, {elite.candidate for elite in holders})
+    return {elite.job: stamp_of(found.get((elite.candidate, elite.variant, elite.device))) for elite in holders}
+
+
+async def examination(store: Store, candidate: str, variant: int, device: str) -> Report | None:
+    """Return the report of a variant's examination as a finalist; None if it is unexamined."""
+    return (await _examinations(store, [candidate])).get((candidate, variant, device))
+
+
+async def _examinations(store: Store, candidates: Collection[str]) -> dict[tuple[str, int, str], Report]:
+    """Read the latest examination of each variant on each device."""
+    documents = await store.reports.finals_on(candidates)
+    reports = [Report.model_validate_json(document) for document in documents]
+    return {(report.candidate, report.variant, report.device.name): report for report in reports}
+
+
+@dataclass(frozen=True)
+class ExaminationProgress:
+    """Number of a search's present finalists, and how many of them are examined."""
+
+    examined: int
+    finalists: int
+
+
+async def examination_progress(store: Store, search: SearchRecord) -> ExaminationProgress:
+    """Count the finalists of a search, and those that are examined."""
+    jobs = [_job_of(elite) for elite in await _finalists(store, search)]
+    return ExaminationProgress(len(await store.reports.known(jobs)), len(jobs))
 
 
 class Finalists:
@@ -79,24 +115,31 @@ class Finalists:
         self._dispatcher = dispatcher
         self._events = events
         self._waiting: dict[str, set[str]] = {}
+        self._look_at: dict[str, float] = {}
 
     async def complete(self, search: SearchRecord, operator: Operator) -> bool:
         """Return True if the best elites of a search have been examined; request the missing examinations once."""
-        if not self._waiting.get(search.id):
-            queued: set[str] | None = None
-            waiting: set[str] = set()
-            for device in search.devices:
-                if Device.parse(device).kind == "recorded":
-                    continue  # A recording holds only the shapes that were measured.
-                for elite in await self._store.elites.top(search.id, device, search.axes_version, FINALISTS):
-                    case = await self._case(search, operator, elite)
-                    if await self._is_known(case):
-                        continue
-                    queued = await self._dispatcher.outstanding(search.id) if queued is None else queued
-                    await self._order(case, queued)
-                    waiting.add(final_id(case))
-            self._waiting[search.id] = waiting
-        return not self._waiting[search.id]
+        if not self.awaits(search.id):
+            for elite in await _finalists(self._store, search):
+                await self._require(await self._case(search, operator, elite))
+        return not self.awaits(search.id)
+
+    async def examine_leaders(self, search: SearchRecord, operator: Operator) -> None:
+        """Request the examination of a running search's elite that leads for long enough, one at a time.
+
+        Such an elite is among the best of its device now, and has held its cell for `LEADS_S` and for `LEADS_SHARE` of
+        the search's running time. Elites only get better, so it has been among the best all that time.
+        """
+        if time.monotonic() < self._look_at.get(search.id, 0.0) or self.awaits(search.id):
+            return
+        self._look_at[search.id] = time.monotonic() + LOOK_S
+        running_s = (await self._store.candidates.count(search.id)).running_ms / 1000
+        since = datetime.now(UTC) - timedelta(seconds=max(LEADS_S, LEADS_SHARE * running_s))
+        leaders = [elite for elite in await _finalists(self._store, search) if elite.placed_at <= since]
+        known = await self._store.reports.known(map(_job_of, leaders)) if leaders else frozenset()
+        for elite in leaders:
+            if _job_of(elite) not in known and await self._require(await self._case(search, operator, elite)):
+                return
 
     async def apply(self, search: SearchRecord, operator: Operator, report: AnyReport) -> None:
         """Apply the report on a finalist's job."""
@@ -115,6 +158,7 @@ class Finalists:
     def forget(self, search: str) -> None:
         """Clear the in-memory state of a search; the next sweep rebuilds it."""
         self._waiting.pop(search, None)
+        self._look_at.pop(search, None)
 
     async def _take_trace(
         self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, report: TraceReport
@@ -150,8 +194,17 @@ class Finalists:
     async def _take(self, case: EvaluationCase, report: Report) -> None:
         """Store the result of an examination; a failed finalist loses its cells."""
         await self._store.reports.save(record(case, report))
-        self._waiting.get(case.search.id, set()).discard(final_id(case))
+        self._waiting.get(case.search.id, set()).discard(case.final_job())
         stamp = stamp_of(report)
+        self._events.publish(
+            EliteExamined(
+                search=case.search.id,
+                device=case.device.name,
+                candidate=case.candidate.id,
+                standing=stamp.standing,
+                reason=stamp.reason,
+            )
+        )
         if stamp.standing != "failed":
             return
         for cell in await self._store.elites.withdraw(case.search.id, case.device.name, case.bundle, report.job):
@@ -175,18 +228,34 @@ class Finalists:
         documents = await self._store.reports.finals(about)
         reports = [Report.model_validate_json(document) for document in documents]
         mine = await self._store.reports.finals_on([case.candidate.id])
-        reports += [report for report in map(Report.model_validate_json, mine) if report.job == final_id(case)]
+        reports += [report for report in map(Report.model_validate_json, mine) if report.job == case.final_job()]
         if not reports:
             return False
-        about_it = {"job": final_id(case), "search": case.search.id, "candidate": case.candidate.id}
+        about_it = {"job": case.final_job(), "search": case.search.id, "candidate": case.candidate.id}
         await self._take(case, reports[0].model_copy(update={**about_it, "variant": case.variant}))
         return True
 
-    async def _order(self, case: EvaluationCase, queued: Collection[str]) -> None:
-        if any(final_id(case, purpose) in queued for purpose in (FINAL, FINAL_TRACE, NEAR_TRACE)):
-            return
-        far, _ = _far(case)
-        await self._dispatcher.submit(final_trace_job(case, [*_drawn(case), *([far] if far else [])]))
+    async def _require(self, case: EvaluationCase) -> bool:
+        """Request the examination of a finalist, unless its result is known. Returns True if it is pending now."""
+        if await self._is_known(case):
+            return False
+        queued = await self._dispatcher.outstanding(case.search.id)
+        if not any(case.final_job(purpose) in queued for purpose in (FINAL, FINAL_TRACE, NEAR_TRACE)):
+            far, _ = _far(case)
+            await self._dispatcher.submit(final_trace_job(case, [*_drawn(case), *([far] if far else [])]))
+        self._waiting.setdefault(case.search.id, set()).add(case.final_job())
+        return True
+
+
+async def _finalists(store: Store, search: SearchRecord) -> list[EliteRecord]:
+    """Read the best elites on each device that can examine them; a recording holds only the shapes it measured."""
+    devices = [device for device in search.devices if Device.parse(device).kind != "recorded"]
+    tops = [await store.elites.top(search.id, device, search.axes_version, FINALISTS) for device in devices]
+    return [elite for top in tops for elite in top]
+
+
+def _job_of(elite: EliteRecord) -> str:
+    return final_id(elite.candidate, elite.variant, elite.device)
 
 
 def _drawn(case: EvaluationCase) -> list[Shape]:
@@ -228,7 +297,7 @@ def _untraced(case: EvaluationCase, report: TraceReport, outcome: Outcome, reaso
     provenance = Provenance.MEASURED if case.device.measures else Provenance.PREDICTED
     return Report(
         kind=FINAL,
-        job=final_id(case),
+        job=case.final_job(),
         search=case.search.id,
         candidate=case.candidate.id,
         variant=case.variant,

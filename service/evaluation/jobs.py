@@ -78,6 +78,10 @@ class EvaluationCase(JobSubject):
             return id if incumbent is None else f"{id}:{incumbent}"
         return confirm_id(self.candidate.id, self.variant, self.device.name, incumbent)
 
+    def final_job(self, purpose: str = FINAL) -> str:
+        """Return the id of the job that examines it as a finalist, or of one that traces it first."""
+        return final_id(self.candidate.id, self.variant, self.device.name, purpose)
+
 
 def is_reference_seed(candidate: CandidateRecord) -> bool:
     """Return True if a candidate is its search's reference seed."""
@@ -114,9 +118,9 @@ def confirm_id(candidate: str, variant: int, device: str, incumbent: str) -> str
     return f"{candidate}:{variant}:{device}:confirm:{incumbent}"
 
 
-def final_id(case: EvaluationCase, purpose: str = FINAL) -> str:
+def final_id(candidate: str, variant: int, device: str, purpose: str = FINAL) -> str:
     """Return the id of the job that examines a finalist, or of one that traces it first."""
-    return f"{case.candidate.id}:{case.variant}:{case.device.name}:{purpose}"
+    return f"{candidate}:{variant}:{device}:{purpose}"
 
 
 def purpose_of(job: str) -> str:
@@ -240,7 +244,7 @@ def final_trace_job(case: EvaluationCase, random: Sequence[Shape], purpose: str 
     """Trace a finalist again, at its search's shapes and at random ones, and export the reference at all of them."""
     job = trace_job(case.search, case.operator, case.candidate)
     shapes = (*job.shapes, *random)
-    update = {"id": final_id(case, purpose), "shapes": shapes, "references": True, "deadline_s": FINAL_TRACE_S}
+    update = {"id": case.final_job(purpose), "shapes": shapes, "references": True, "deadline_s": FINAL_TRACE_S}
     return job.model_copy(update=update)
 
 
@@ -254,7 +258,7 @@ def final_job(case: EvaluationCase, bundle: Bundle, graphs: tuple[Graph, ...], u
         unreached: Reason why no shape has indices beyond 2^31; empty if one has.
     """
     return FinalJob(
-        id=final_id(case),
+        id=case.final_job(),
         search=case.search.id,
         candidate=case.candidate.id,
         variant=case.variant,

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from service.certificates.document import Certificate, sealed
 from service.errors import InvalidInput
-from service.evaluation.figure_labels import in_words
+from service.evaluation.figure_labels import in_words, stamp_of
 from service.export.modules import ExportedModule, names_of
 from workers.protocol import Operator, ShapeResult, ShapeRole
 
@@ -207,6 +207,7 @@ def _section(name: str, module: ExportedModule) -> dict[str, Any]:
         "candidate": plain(said.origin.candidate),
         "bundle": said.bundle_digest,
         "trust": plain(trust),
+        "finalist": stamp_of(said.examination).standing,
         "versions": ", ".join(f"{tool} {version}" for tool, version in sorted(said.verdict.versions.items())),
         "relative_to": said.relative_to,
         "speedup": _interval(said.speedup.low, said.speedup.mid, said.speedup.high) if said.speedup else "unknown",

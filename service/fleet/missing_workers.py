@@ -53,7 +53,7 @@ async def describe_missing(
         ArchiveError: If the database does not answer.
         QueueUnavailable: If Redis does not answer.
     """
-    if search.state not in (SearchState.PREPARING, SearchState.RUNNING):
+    if search.state not in (SearchState.PREPARING, SearchState.RUNNING) and not search.finishing:
         return []
     judges = {_wanted(JobQueue(device, "measure"), trusted=False) for device in await capabilities.lacking(search)}
     missing = sorted({*(await find_missing(capabilities, dispatcher, search)).missing, *judges})

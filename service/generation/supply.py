@@ -22,7 +22,6 @@ from service.generation.contexts import ContextBuilder
 from service.generation.emitter_stats import active
 from service.generation.proposals import PendingProposal, Proposer, device_of
 from service.generation.snapshot import SearchSnapshot
-from service.generation.stop_rules import stop_reason
 from service.llm import BackendError, LlmRefused, PermanentFailure, TransientFailure
 from service.llm.base import BudgetExhausted, LlmClient
 from service.operators.sources import digest
@@ -33,6 +32,9 @@ DUPLICATES_PER_EVALUATION = 20
 """Proposals per evaluation of the budget after which a search counts as exhausted."""
 MADE_AT_ONCE = 32
 """Maximum number of proposals in a search's turn: if nearly all are duplicates, new reports should come first."""
+LANDING_S = 10.0
+"""Seconds that candidates in flight get after a stop rule is met. A search is done by then: later verdicts are still
+applied, and count."""
 REST_S = 15.0
 """Seconds without calls after a failed one: backends already retry what is worth retrying."""
 
@@ -81,6 +83,7 @@ class _Conversations:
     following: int = 0
     taken_up: bool = False
     silent_until: float = 0.0
+    stopped_at: float | None = None
     silence: BackendError | None = None
 
     @property
@@ -134,6 +137,17 @@ class CandidateSupply:
             del talks.tasks[ordinal]
         return added
 
+    async def stop(self, search: SearchRecord, reason: str) -> Filled:
+        """Propose nothing more for a search that a stop rule ends.
+
+        It is done once its conversations are over, and all its candidates are evaluated or `LANDING_S` have passed.
+        """
+        talks = self._talks.setdefault(search.id, _Conversations())
+        talks.stopped_at = talks.stopped_at or time.monotonic()
+        landing = time.monotonic() < talks.stopped_at + LANDING_S
+        in_flight = landing and (await self._store.candidates.count(search.id)).in_flight
+        return Filled() if talks.tasks or talks.drafts or in_flight else Filled(0, SearchState.DONE, reason)
+
     async def supply(self, search: SearchRecord, operator: Operator, free: int) -> Filled:
         """Propose candidates for the free slots of a search.
 
@@ -143,8 +157,7 @@ class CandidateSupply:
             free: Number of free slots; conversations take slots too.
         """
         talks = self._talks.setdefault(search.id, _Conversations())
-        if met := await stop_reason(self._store, search):
-            return await self._stop(search, talks, met)
+        talks.stopped_at = None  # A rule that was met may have been replaced.
         asking = [name for name in search.emitters if EMITTERS[name].asks]
         if asking and not talks.taken_up and not talks.silent:
             await self._take_up(search, operator, talks, asking[0])
@@ -162,11 +175,6 @@ class CandidateSupply:
         if state is None and not only:
             state, reason = _remark(search, talks)
         return Filled(slots.added, state, reason)
-
-    async def _stop(self, search: SearchRecord, talks: _Conversations, reason: str) -> Filled:
-        """Propose nothing more; the search is done once all its candidates are evaluated."""
-        waiting = (await self._store.candidates.count(search.id)).in_flight or talks.tasks or talks.drafts
-        return Filled() if waiting else Filled(0, SearchState.DONE, reason)
 
     async def _fill(self, search: SearchRecord, operator: Operator, talks: _Conversations, slots: _Slots) -> bool:
         """Propose until no slot is free. Returns True if the emitters without a model had nothing to propose."""

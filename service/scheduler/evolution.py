@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 
 import structlog
 
-from archive.errors import ArchiveError, DatabaseUnavailable
+from archive.errors import DatabaseUnavailable
 from archive.errors import RecordConflict as ArchiveConflict
 from archive.records import CandidateState, SearchFingerprint, SearchRecord, SearchState
 from archive.store import Store
@@ -20,16 +20,18 @@ from service.evaluation.finalists import Finalists
 from service.evaluation.jobs import reference_id, reference_job, trace_id
 from service.evaluation.spot_checks import SpotChecks
 from service.evaluation.verdicts import Verdicts
-from service.events import EventBus, SearchChanged
+from service.events import EventBus
 from service.generation.drafts import DraftSeeds
 from service.generation.proposals import Proposer
+from service.generation.stop_rules import stop_reason, time_over
 from service.generation.supply import CandidateSupply
 from service.llm import LlmClient
 from service.scheduler.backpressure import CandidateLimits, InFlightLimits
 from service.scheduler.ingestion import Ingestion
 from service.scheduler.leases import SearchLeases
+from service.scheduler.running_time import RunningTime
 from service.scheduler.search_cache import SearchCache
-from service.scheduler.stalled import StalledSearches
+from service.scheduler.transitions import SearchTransitions
 from service.tasks import end
 from workers.protocol import Operator
 from workers.queue import Dispatcher, QueueUnavailable
@@ -90,13 +92,13 @@ class Evolution:
         self._workers_for = workers_for
         self._store = store
         self._dispatcher = dispatcher
-        self._events = events
         self.search_leases = search_leases or SearchLeases(store, alone=True)
         self.verdicts = Verdicts(store, dispatcher, events)
         self.finals = Finalists(store, dispatcher, events)
         self._cache = SearchCache(store)
         self._limits_in_flight = InFlightLimits(dispatcher, limits)
-        self._stalled = StalledSearches(store, dispatcher)
+        self._running_time = RunningTime(store)
+        self._transitions = SearchTransitions(store, events, self.search_leases, self.finals, self.verdicts)
         self.spot_checks = SpotChecks(store, events)
         self._proposer = Proposer(store, self.search_leases.holder)
         self._proposing = CandidateSupply(store, self._proposer, self.verdicts, ask)
@@ -142,7 +144,7 @@ class Evolution:
                 await asyncio.sleep(PAUSE_S)
 
     async def tick(self) -> None:
-        """Apply reports, then propose candidates."""
+        """Apply reports, finish searches that are done, then propose candidates."""
         await self.search_leases.refresh()
         # A search with a conversation is not handed over: its paid answer arrives in this process.
         quiet = [search for search in self._reported_at if not self._proposing.waiting(search)]
@@ -158,6 +160,10 @@ class Evolution:
             await self._cache.look()
         self._arrived = frozenset()
         await self._sweep_quiet()
+        await self._running_time.count([search.id for search in await self._cache.those(self._reported_at, ACTIVE)])
+        for search in await self._cache.those(self._reported_at, (SearchState.DONE,)):
+            in_flight = self._cache.fingerprints[search.id].in_flight
+            await self._transitions.finish(search, await self._cache.operator(search), in_flight)
         await self._supply_all()
 
     async def _take_up(self, held: frozenset[str]) -> None:
@@ -171,7 +177,7 @@ class Evolution:
         for search in held - self._reported_at.keys():
             if search in fingerprints and time.monotonic() < until:
                 await self.sweep(await self._cache.get(search))
-        await self._release_ended(held - fingerprints.keys())
+        await self._release_ended((held | self._reported_at.keys()) - fingerprints.keys())
         for search in self._reported_at.keys() - (held & fingerprints.keys()):
             del self._reported_at[search]
             # Its jobs are gone from the queue, so other searches that waited for one of them need a sweep.
@@ -191,8 +197,6 @@ class Evolution:
         await self._limits_in_flight.look(_counted(fingerprints, self._reported_at, self.search_leases))
         mine = await self._cache.those(self._reported_at, ACTIVE)
         await self._proposing.retain({search.id for search in mine if search.state is SearchState.RUNNING})
-        for search, reason in await self._stalled.spent(mine):
-            await self._enter(search, SearchState.STOPPED, reason)
         for search in mine:
             self._limits_in_flight.add(search, self._proposing.waiting(search.id))
             self._dispatcher.share(search.id, search.owner, search.priority)
@@ -214,17 +218,27 @@ class Evolution:
         if search.state is SearchState.PREPARING:
             await self._prepare(search, operator)
             return
+        await self.finals.examine_leaders(search, operator)
         in_flight += await self._proposing.settle(search, operator)
         free = self._limits_in_flight.free(search, in_flight + self._proposing.waiting(search.id))
-        if free > 0 or in_flight == 0:
-            await self._propose(search, operator, min(free, PROPOSED_AT_ONCE))
+        if met := await stop_reason(self._store, search):
+            supplied = await self._proposing.stop(search, met)
+        elif free > 0 or in_flight == 0:
+            supplied = await self._proposing.supply(search, operator, min(free, PROPOSED_AT_ONCE))
+        else:
+            return
+        self._limits_in_flight.add(search, supplied.added)
+        if supplied.state is not None:
+            await self._transitions.enter(search, supplied.state, supplied.reason)
 
     async def _prepare(self, search: SearchRecord, operator: Operator) -> None:
         """Store the seeds once the reference is known, then request the draft; start to run once all are judged."""
-        if not search.graphs:
-            return
         counts = await self._store.candidates.count(search.id)
-        if counts.proposals < len(operator.seeds):
+        if over := time_over(search, counts):
+            await self._transitions.enter(search, SearchState.DONE, over)
+        elif not search.graphs:
+            return
+        elif counts.proposals < len(operator.seeds):
             try:
                 added_seeds = await self._proposer.add_seeds(
                     search, operator, range(counts.proposals, len(operator.seeds))
@@ -237,28 +251,7 @@ class Evolution:
         elif self._drafts.is_due(search, operator, counts):
             await self._drafts.order(search, operator)
         elif counts.in_flight == 0:
-            await self._enter(search, SearchState.RUNNING)
-
-    async def _propose(self, search: SearchRecord, operator: Operator, free: int) -> None:
-        supplied = await self._proposing.supply(search, operator, free)
-        self._limits_in_flight.add(search, supplied.added)
-        if supplied.state is SearchState.DONE:
-            confirmed = await self.verdicts.confirm(search, operator, last=True)
-            related = await self.verdicts.baselines.complete(search, operator)
-            if not confirmed or not await self.finals.complete(search, operator) or not related:
-                return  # Nothing more is proposed; the search is done once its best are confirmed and examined.
-        if supplied.state is not None:
-            await self._enter(search, supplied.state, supplied.reason)
-
-    async def _enter(self, search: SearchRecord, state: SearchState, reason: str = "") -> None:
-        """Change the state, unless a person paused or stopped the search, or another coordinator holds it."""
-        holder, known = self.search_leases.holder, (search.state,)
-        try:
-            await self._store.searches.set_state(search.id, state, reason=reason, only_from=known, holder=holder)
-        except ArchiveError as error:
-            log.info("search changed meanwhile", search=search.id, detail=str(error))
-            return
-        self._events.publish(SearchChanged(search=search.id, state=state.value, reason=reason))
+            await self._transitions.enter(search, SearchState.RUNNING)
 
     async def _sweep_quiet(self) -> None:
         """Sweep searches that have pending jobs but got no report for a while."""
@@ -275,7 +268,7 @@ class Evolution:
                 return
             if fingerprint is None:
                 continue
-            waits = fingerprint.in_flight or fingerprint.state is SearchState.PREPARING
+            waits = fingerprint.in_flight or fingerprint.state in (SearchState.PREPARING, SearchState.DONE)
             if waits or self.finals.awaits(id) or self.verdicts.baselines.awaits(id):
                 await self.sweep(await self._cache.get(id))
 

@@ -114,7 +114,7 @@ class Guest:
             await self.work()
             await asyncio.to_thread(self.trusted_work)
             search = await self.bench.store.searches.get(search.id)
-            if search.state in ENDED:
+            if search.state in ENDED and not search.finishing:
                 return search
         raise AssertionError(f"the search is still {search.state} after {rounds} rounds")
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from archive.records import NewSearch, SearchRecord, SearchState
 from archive.store import Store
+from kernelreef.states import ENDED
 from service.events import EventBus
 from service.scheduler.backpressure import CandidateLimits
 from service.scheduler.evolution import Evolution
@@ -233,11 +234,11 @@ class Workbench:
         return most
 
     async def run(self, search: SearchRecord, *, rounds: int = 200) -> SearchRecord:
-        """Tick and work in turn until the search ends."""
+        """Tick and work in turn until the search has ended, and its finalists are examined."""
         for _ in range(rounds):
             await self.evolution.tick()
             await asyncio.to_thread(self.work)
             search = await self.store.searches.get(search.id)
-            if search.state in (SearchState.DONE, SearchState.FAILED, SearchState.STOPPED):
+            if search.state in ENDED and not search.finishing:
                 return search
         raise AssertionError(f"the search is still {search.state} after {rounds} rounds")

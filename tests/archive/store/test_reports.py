@@ -95,3 +95,10 @@ async def test_finals_are_found_by_what_they_are_about_and_by_candidate(store: S
     assert await store.reports.finals(ReportKey(**{**KEY, "bundle": "c" * 64})) == []
     assert await store.reports.finals_on([subject[1], "x"]) == [lost.document, final.document]
     assert await store.reports.finals_on([]) == []
+
+
+async def test_jobs_with_a_report_are_known(store: Store, subject: tuple[str, str]) -> None:
+    report = new_report(*subject)
+    await store.reports.save(report)
+    assert await store.reports.known([report.job, "another"]) == {report.job}
+    assert await store.reports.known([]) == frozenset()

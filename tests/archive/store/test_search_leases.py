@@ -120,3 +120,15 @@ async def test_a_share_is_fair_among_those_who_live(store: Store) -> None:
     await store.search_leases.leave("b")
     await store.search_leases.leave("b")
     assert await store.search_leases.attend("a", TERM_S) == 7
+
+
+async def test_a_done_search_that_is_finishing_is_taken_until_it_is_finished(store: Store) -> None:
+    search = (await stored_search(store)).id
+    await store.searches.set_state(search, SearchState.DONE, finishing=True)
+    assert [fingerprint.id for fingerprint in await store.search_leases.fingerprints()] == [search]
+    assert await taken(store, "a") == [search] and await store.search_leases.attend("a", TERM_S) == 1
+    with pytest.raises(RecordConflict, match="another coordinator"):
+        await store.searches.finish(search, holder="b")
+    assert await store.searches.finish(search, holder="a")
+    assert not await store.searches.finish(search, holder="a")
+    assert await store.search_leases.fingerprints() == [] and await store.search_leases.attend("a", TERM_S) == 0

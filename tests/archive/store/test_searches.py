@@ -6,7 +6,7 @@ from datetime import UTC
 import pytest
 
 from archive.errors import RecordConflict, RecordNotFound
-from archive.records import MeasuredBaselines, SearchState
+from archive.records import CandidateVerdict, MeasuredBaselines, SearchState
 from archive.store import Store
 from tests.archive.samples import new_search, offer, stored_candidate, stored_search
 
@@ -135,3 +135,27 @@ async def test_baselines_turn_the_objectives_of_their_device_once(store: Store) 
     second, first = await store.candidates.list(search.id)
     assert (first.objective, first.objectives) == (1.0, {"h200": 1.0})
     assert second.objectives == {"h100": 2.0}
+
+
+async def test_an_end_has_a_time_that_later_changes_leave(store: Store) -> None:
+    search = await stored_search(store)
+    assert (search.ended_at, search.finishing) == (None, False)
+    done = await store.searches.set_state(search.id, SearchState.DONE, finishing=True)
+    assert done.finishing and done.ended_at is not None and done.ended_at >= search.created_at
+    labelled = await store.searches.label(search.id, notes="later")
+    assert labelled.updated_at > done.updated_at and labelled.ended_at == done.ended_at
+    again = await store.searches.set_state(search.id, SearchState.RUNNING)
+    assert (again.ended_at, again.finishing) == (None, False)
+
+
+async def test_time_counts_before_the_first_verdict_apart_from_the_time_since(store: Store) -> None:
+    first, second = [await stored_search(store) for _ in range(2)]
+    await store.searches.count_time([first.id, second.id], 400)
+    await store.searches.count_time([first.id], 100)
+    candidate = await stored_candidate(store, first.id)
+    batch = store.batch()
+    batch.judge(CandidateVerdict(candidate, "correct", "", None, 1.0, {}))
+    await batch.flush()
+    await store.searches.count_time([first.id, second.id], 30)
+    times = [await store.candidates.count(search.id) for search in (first, second)]
+    assert [(counts.starting_ms, counts.running_ms) for counts in times] == [(500, 30), (430, 0)]

@@ -24,6 +24,7 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "searches.change": lambda store, search, candidate: store.searches.change(search, evaluations=7, priority=2),
     "operators.mutation_report": lambda store, search, candidate: store.operators.mutation_report("0" * 64),
     "operators.gates": lambda store, search, candidate: store.operators.mutation_reports_of(["0" * 64, "1" * 64]),
+    "searches.count_time": lambda store, search, candidate: store.searches.count_time([search, "x"], 5),
     "searches.set_state": lambda store, search, candidate: store.searches.set_state(search, SearchState.RUNNING),
     "candidates.get": lambda store, search, candidate: store.candidates.get(candidate),
     "candidates.list": lambda store, search, candidate: store.candidates.list(search, before=candidate),
@@ -46,6 +47,7 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "reports.finals": lambda store, search, candidate: store.reports.finals(ReportKey("o", "b", DEVICE, 1)),
     "reports.finals_on": lambda store, search, candidate: store.reports.finals_on([candidate, "x"]),
     "elites.withdraw": lambda store, search, candidate: store.elites.withdraw(search, DEVICE, "b", "job"),
+    "reports.known": lambda store, search, candidate: store.reports.known(["j", "x"]),
     "reports.of_candidate": lambda store, search, candidate: store.reports.of_candidate(candidate),
     "remote_workers.unverified_traces_of": lambda store, search, candidate: store.remote_workers.unverified_traces_of(
         [candidate, "b", "c"]

@@ -3,7 +3,9 @@
 import ast
 
 from archive.records import MeasuredBaselines, VariantRecord
+from kernelreef.models import FinalistResult
 from service.analysis.kernels import kernel_file
+from service.evaluation.figure_labels import stamp_of
 from tests.service import records
 from workers.protocol import Device, Report, ShapeResult, Trust
 
@@ -13,11 +15,19 @@ SHAPES = (
 )
 
 
-def _file(report: Report | None = None, **changes: object) -> str:
+EXAMINED = FinalistResult(standing="passed", reason="")
+
+
+def _file(report: Report | None = None, finalist: FinalistResult = EXAMINED, **changes: object) -> str:
     variant = VariantRecord("candidate-1", 0, {"BLOCK": 64}, "b" * 64, None, "", None)
     elite = records.elite(**changes)
     search = records.search(baselines={"h200": MeasuredBaselines()})
-    return kernel_file(search, records.OPERATOR, records.candidate(), variant, elite, report)
+    return kernel_file(search, records.OPERATOR, records.candidate(), variant, elite, report, finalist)
+
+
+def test_the_head_says_whether_the_kernel_was_examined() -> None:
+    assert "# Examination as a finalist: passed.\n" in _file()
+    assert "# Examination as a finalist: unexamined.\n" in _file(None, stamp_of(None))
 
 
 def test_the_file_is_python_and_holds_the_candidate_unchanged() -> None:

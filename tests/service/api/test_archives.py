@@ -1,14 +1,20 @@
 """What was found, over HTTP: the map, the elites in order, and the figures of progress."""
 
+import asyncio
 from typing import get_args
 
 import httpx
 import pytest
 
 from archive.descriptors import DESCRIPTORS
+from archive.records import SearchState
 from service.api.archives import ELITE_SORTS, EliteSort
+from service.api.response_cache import PROGRESS_S
+from service.evaluation.jobs import EvaluationCase
+from service.evaluation.reports import record
 from tests.service import records
-from workers.protocol import PROTOCOL_VERSION
+from tests.service.api.conftest import Service, fill
+from workers.protocol import PROTOCOL_VERSION, CheckResult
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -81,12 +87,49 @@ async def test_progress_counts_candidates_and_shows_each_device(client: httpx.As
     assert progress["devices_without_worker"] == [records.DEVICE, "model:sm_80"], "no worker runs here"
     assert progress["missing_workers"] == [], "it has ended"
     assert progress["activity"] == "" and 0 < progress["elapsed_s"] < 60, "the time stands still at its end"
+    said = [progress[name] for name in ("running_s", "left_s", "finishing", "finalists", "examined")]
+    assert said == [0.0, None, False, 2, 0]
     measured, other = progress["devices"]
     assert (measured["device"], measured["provenance"]) == (records.DEVICE, "predicted")
     assert (measured["elites"], measured["cells"], measured["best"], measured["qd_score"]) == (2, 6, 1.5, 2.5)
     assert measured["coverage"] == pytest.approx(1 / 3)
     assert measured["outcomes"] == {"correct": 2, "compile_error": 1}
     assert (other["elites"], other["best"]) == (0, None)
+
+
+async def test_elites_and_progress_say_what_is_unexamined_while_a_done_search_finishes(
+    client: httpx.AsyncClient, service: Service
+) -> None:
+    store = service.coordinator.store
+    filled = await fill(store)
+    await store.searches.change(filled.search.id, stop={"seconds": 60})
+    await store.searches.set_state(filled.search.id, SearchState.DONE, finishing=True)
+    await store.searches.count_time([filled.search.id], 45_500)
+    address = f"/searches/{filled.search.id}"
+    elites = (await client.get(f"{address}/elites")).json()["items"]
+    assert [elite["finalist"] for elite in elites] == [{"standing": "unexamined", "reason": ""}] * 2
+    search, progress = (await client.get(address)).json(), (await client.get(f"{address}/progress")).json()
+    assert search["finishing"] is progress["finishing"] is True and search["ended_at"] is not None
+    assert progress["state"] == "done" and progress["activity"].endswith("examining finalists 1 of 2")
+    assert (progress["finalists"], progress["examined"]) == (2, 0)
+    assert (progress["running_s"], progress["left_s"]) == (45.5, 14.5)
+    report = records.report(
+        {},
+        kind="final",
+        job=f"{filled.best}:0:{records.DEVICE}:final",
+        search=filled.search.id,
+        candidate=filled.best,
+        bundle=elites[0]["bundle"],
+        checks=(CheckResult(name="random_shapes", verdict="passed"),),
+    )
+    candidate = await store.candidates.get(filled.best)
+    case = EvaluationCase(filled.search, records.OPERATOR, candidate, 0, elites[0]["bundle"], report.device)
+    assert await store.reports.save(record(case, report))
+    elites = (await client.get(f"{address}/elites")).json()["items"]
+    assert [elite["finalist"]["standing"] for elite in elites] == ["passed", "unexamined"]
+    await asyncio.sleep(PROGRESS_S)
+    progress = (await client.get(f"{address}/progress")).json()
+    assert progress["examined"] == 1 and progress["activity"].endswith("examining finalists 2 of 2")
 
 
 async def test_progress_says_who_gets_the_turns_to_come(client: httpx.AsyncClient, filled) -> None:

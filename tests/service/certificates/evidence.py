@@ -88,6 +88,7 @@ def evidence(report: Report, **changes: object) -> CertificateEvidence:
         stored=stored,
         verdict=report,
         reports=(report,),
+        examination=None,
         traced_alike=True,
         pacer=records.bundle(1 + len(records.SEED)).reduced() if measures else None,
         baseline_us={} if measures else dict.fromkeys(TIMES, 12.5),

@@ -53,6 +53,14 @@ def test_the_secret_is_revealed_where_it_was_this_jobs_alone() -> None:
     assert "kept it" in reason
 
 
+def test_the_examination_is_there_or_it_is_unexamined() -> None:
+    assert certificate().examination is None
+    examined = verdict().model_copy(update={"kind": "final", "job": "candidate-1:0:model:sm_90:final"})
+    written = certificate(examination=examined)
+    assert written.examination is not None and written.examination.job == examined.job
+    assert WORKER not in written.text() and written.id != certificate().id
+
+
 def test_missing_samples_are_said() -> None:
     report = measured()
     bare = tuple(shape.model_copy(update={"samples": None}) for shape in report.shapes)

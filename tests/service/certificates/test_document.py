@@ -47,7 +47,7 @@ def test_figures_that_json_has_no_word_for_survive() -> None:
         (b"[" * 100_000, "not a JSON document"),
         (b"{}", "title"),
         (b"[]", "not a certificate"),
-        (certificate().text().replace("/1", "/2", 1).encode(), "format"),
+        (certificate().text().replace("/2", "/3", 1).encode(), "format"),
         (certificate().text().replace('"title"', '"tittle"', 1).encode(), "title"),
     ],
 )

@@ -7,6 +7,7 @@ import pytest
 from archive import records as records_of
 from kernelreef import Event
 from kernelreef.models import Progress
+from kernelreef.states import SearchState
 from service.api.builders import device_progress_of, search_of
 from service.api.examples import EXAMPLES
 from service.cli.progress import ProgressView
@@ -36,7 +37,7 @@ def test_a_line_says_where_the_search_stands(capsys: pytest.CaptureFixture[str])
     with ProgressView(SEARCH) as view:
         view.show(PROGRESS)
     line = capsys.readouterr().err
-    assert "42 s] tracing 2, evaluating 6:" in line
+    assert "42 s, 273 s left] tracing 2, evaluating 6:" in line
     for fact in (
         "7/10 evaluations",
         "5 correct",
@@ -46,6 +47,27 @@ def test_a_line_says_where_the_search_stands(capsys: pytest.CaptureFixture[str])
         "tune",
     ):
         assert fact in line
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"left_s": 17.6, "evaluated": 3}, "s, 18 s left] "),
+        ({"left_s": 60.0, "evaluated": 0}, "s, 60 s left from the first verdict] "),
+        ({"left_s": None}, "42 s] tracing"),
+        ({"left_s": 0.0, "state": "done", "activity": "", "finishing": False}, "42 s] done: "),
+        (
+            {"state": "done", "activity": "examining finalists 2 of 3", "finishing": True},
+            "42 s] done, examining finalists 2 of 3: ",
+        ),
+    ],
+)
+def test_a_line_says_what_time_is_left_and_what_a_done_search_lacks(
+    changes: dict[str, object], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ProgressView(SEARCH) as view:
+        view.show(PROGRESS.model_copy(update={**changes, "state": SearchState(changes.get("state", "running"))}))
+    assert said in capsys.readouterr().err
 
 
 def test_lines_are_not_repeated_at_every_look(capsys: pytest.CaptureFixture[str]) -> None:

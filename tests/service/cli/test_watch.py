@@ -88,6 +88,24 @@ def test_the_end_has_its_exit_code(
     assert conclude(ended, archive, Path("kernel.py"), as_json=False) == code
 
 
+@pytest.mark.parametrize(
+    ("examined", "said"),
+    [(1, "1 of 3 finalists are examined; "), (3, "its baselines are not measured yet; ")],
+)
+def test_what_a_done_search_lacks_is_said_at_the_end(
+    examined: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = {"state": SearchState.DONE, "reason": "", "finalists": 3, "examined": examined}
+    conclude(PROGRESS.model_copy(update={**done, "finishing": True}), ARCHIVE, None, as_json=False)
+    told = capsys.readouterr().err.replace("\n", " ")
+    assert said in told and f"reef search --resume {PROGRESS.search}" in told
+    conclude(PROGRESS.model_copy(update={**done, "finishing": False}), ARCHIVE, None, as_json=False)
+    assert "--resume" not in capsys.readouterr().err
+    conclude(PROGRESS.model_copy(update={**done, "finishing": True}), ARCHIVE, None, as_json=True)
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["finishing"], shown["finalists"], shown["examined"]) == (True, 3, examined)
+
+
 def test_what_screening_saved_is_said_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     conclude(PROGRESS, ARCHIVE, None, as_json=True)
     assert json.loads(capsys.readouterr().out)["screening"] is None

@@ -44,7 +44,7 @@ SEARCH = replace(
     records.search(),
     state=SearchState.DONE,
     created_at=records.NOW,
-    updated_at=records.NOW + timedelta(minutes=10),
+    ended_at=records.NOW + timedelta(minutes=10),
 )
 COURSE = [
     Milestone(number, number, float(number), 1.0 + number, 0.25 * number, records.NOW + timedelta(minutes=number))

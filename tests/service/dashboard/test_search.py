@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from archive.records import SearchState
@@ -39,6 +41,22 @@ async def test_the_parts_say_what_the_archive_holds(service: Service, filled: Fi
     assert sum(row.share for row in emitters.rows) == pytest.approx(1.0)
     assert isinstance(outcomes, OutcomeTable)
     assert dict((name, times) for name, times, _ in outcomes.outcomes) == {"correct": 2, "compile_error": 1}
+
+
+async def test_the_page_says_that_the_best_is_unexamined_and_what_time_is_left(
+    service: Service, filled: Filled
+) -> None:
+    store, view = service.coordinator.store, MapView.of(filled.search, {})
+    search = replace(filled.search, finishing=True)
+    page = await load_search(service.coordinator, search, view)
+    status, use = (render_fragment(page.parts[name], PageFrame()) for name in ("status", "use"))
+    assert "over the seed kernel, unexamined" in status and "examining finalists 1 of 2" in status
+    assert "The best kernel is unexamined: its examination as a finalist is still to come." in use
+    assert " left" not in status
+    running = replace(search, state=SearchState.RUNNING, finishing=False, stop={"seconds": 90})
+    await store.searches.count_time([search.id], 30_000)
+    page = await load_search(service.coordinator, running, view)
+    assert "1 min 0 s left<" in render_fragment(page.parts["status"], PageFrame()).replace("\xa0", " ")
 
 
 async def test_courses_may_run_along_the_time(service: Service, filled: Filled) -> None:

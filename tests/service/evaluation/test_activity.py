@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from archive.records import SearchRecord, SearchState
-from service.evaluation.activity import describe_activity, elapsed_s
+from service.evaluation.activity import describe_activity, elapsed_s, run_until
 from tests.service.measured import DEVICE, plant
 from tests.service.workbench import Workbench
+from workers.protocol import AnyReport, Job
 
 
 @pytest.fixture
@@ -24,11 +25,12 @@ async def bench(tmp_path: Path, redis_url: str) -> AsyncIterator[Workbench]:
 async def activities(bench: Workbench, search: SearchRecord) -> list[str]:
     """Work one job at a time until the search ends, and note each new activity."""
     said: list[str] = []
+    ended = (SearchState.DONE, False)
     for _ in range(400):
         search = await bench.store.searches.get(search.id)
         activity = await describe_activity(bench.store, bench.dispatcher, search)
         said += [activity] if said[-1:] != [activity] else []
-        if search.state is SearchState.DONE:
+        if (search.state, search.finishing) == ended:
             return said
         await asyncio.to_thread(bench.work, 1)
         await bench.evolution.tick()
@@ -42,9 +44,9 @@ async def test_each_phase_is_named_in_its_order(bench: Workbench, monkeypatch: p
     phases = [
         "preparing the reference",
         "tracing the seed kernels",
-        "timing the baselines and the seed kernels",
-        "examining finalists, 0 of 2 done",
-        "examining finalists, 1 of 2 done",
+        "evaluating the seed kernels",
+        "examining finalists 1 of 2",
+        "examining finalists 2 of 2",
         "",
     ]
     assert [activity for activity in phases if activity in said] == phases
@@ -73,5 +75,30 @@ async def test_jobs_about_candidates_are_counted_by_what_is_done(
 async def test_time_goes_on_until_the_end(bench: Workbench) -> None:
     search = await bench.begin(evaluations=2)
     later = search.created_at + timedelta(seconds=90)
-    assert elapsed_s(replace(search, state=SearchState.DONE, updated_at=later)) == 90
+    assert elapsed_s(replace(search, state=SearchState.DONE, ended_at=later)) == 90
     assert elapsed_s(replace(search, state=SearchState.PAUSED, updated_at=later)) < 60
+
+
+async def test_a_label_that_changes_later_moves_no_end(bench: Workbench) -> None:
+    search = await bench.begin(evaluations=2)
+    ended = await bench.store.searches.set_state(search.id, SearchState.STOPPED)
+    labelled = await bench.store.searches.label(search.id, name="for the paper")
+    assert labelled.updated_at > ended.updated_at
+    assert run_until(labelled) == run_until(ended) == ended.ended_at
+
+
+async def test_a_done_search_says_that_its_baselines_are_timed(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch, 10)
+    bench.devices = (DEVICE,)
+    plain = bench.answers.to
+
+    def late(job: Job) -> AnyReport:
+        bench.answers.baselines = lambda job: 1.0 if job.id.endswith("baselines") else None
+        return plain(job)
+
+    bench.answers.to = late
+    said = await activities(bench, await bench.begin(evaluations=1))
+    assert "examining finalists 1 of 1, timing the baselines" in said or "timing the baselines" in said, said
+    assert "timing the baselines" not in " ".join(said[: said.index("evaluating the seed kernels")])

@@ -1,18 +1,26 @@
-"""Finalists: examined when a search would end, in their cell or out of it."""
+"""Finalists: examined beside a search or after its end, in their cell or out of it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from archive.records import Placement, SearchState
+from archive.records import Placement, SearchRecord, SearchState
 from service.evaluation import assignments, jobs
 from service.evaluation import finalists as module
-from service.evaluation.finalists import INTERPRETED_SHAPES, RANDOM_SHAPES, finalists
-from service.events import EliteWithdrawn
+from service.evaluation.finalists import (
+    INTERPRETED_SHAPES,
+    RANDOM_SHAPES,
+    ExaminationProgress,
+    examination_progress,
+    finalists,
+)
+from service.events import EliteExamined, EliteWithdrawn
+from service.generation.supply import Filled
 from tests.service import records
 from tests.service.measured import DEVICE, elites, history, identity, outcomes, plant, seed
-from tests.service.workbench import Answers, Workbench
+from tests.service.workbench import Answers, Workbench, bundle_of
 from workers.protocol import PROTOCOL_VERSION, FinalJob, Outcome, ShapeRole, TraceJob, TraceReport
 from workers.protocol import operator as operators
 
@@ -31,7 +39,13 @@ async def bench(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch)
     await bench.close()
 
 
-async def test_every_holder_is_traced_anew_and_examined_before_a_search_ends(bench: Workbench) -> None:
+async def standings(bench: Workbench, search: SearchRecord) -> list[str]:
+    """What is known of each elite's examination."""
+    found = await finalists(bench.store, await elites(bench, search))
+    return [result.standing for result in found.values()]
+
+
+async def test_every_holder_is_traced_anew_and_examined(bench: Workbench) -> None:
     search = await bench.run(await bench.begin(evaluations=len(SIZES)))
     assert search.state is SearchState.DONE
     held = await elites(bench, search)
@@ -69,6 +83,8 @@ async def test_who_fails_loses_the_cell_and_stays_in_its_history(bench: Workbenc
     assert await outcomes(bench, search) == ["correct", "correct"], "what was found out before stays on record"
     (event,) = [event for event in heard if isinstance(event, EliteWithdrawn)]
     assert event.reason == "out_of_bounds: found under the sanitizer"
+    examined = {event.standing: event.reason for event in heard if isinstance(event, EliteExamined)}
+    assert examined == {"passed": "no memcheck: ", "failed": event.reason}
 
 
 @pytest.mark.parametrize("again", [None, records.bundle(77)])
@@ -93,7 +109,7 @@ async def test_an_equal_bundle_is_not_examined_twice(bench: Workbench) -> None:
     before = len(bench.answers.finals)
     second = await bench.run(await bench.begin(id="search-2", evaluations=len(SIZES)))
     assert len(bench.answers.finals) == before
-    assert len(await finalists(bench.store, await elites(bench, second))) == len(SIZES)
+    assert await standings(bench, second) == ["passed"] * len(SIZES)
 
 
 async def test_nothing_that_an_older_protocol_found_is_used_again(
@@ -171,6 +187,94 @@ async def test_shapes_that_a_search_has_by_itself_are_far_enough(
     assert {job.unreached for job in examined(bench)} == {module.MET_BEFORE}
 
 
+def let_lead(monkeypatch: pytest.MonkeyPatch, seconds: float = 0.0) -> None:
+    """Let an elite lead for long enough after that many seconds."""
+    monkeypatch.setattr(module, "LEADS_S", seconds)
+    monkeypatch.setattr(module, "LOOK_S", 0.0)
+
+
+async def until_elites(bench: Workbench, search: SearchRecord) -> SearchRecord:
+    """Run a search until all its seeds hold their cells; it then goes on."""
+    for _ in range(40):
+        await bench.evolution.tick()
+        await asyncio.to_thread(bench.work)
+        search = await bench.store.searches.get(search.id)
+        if search.state is SearchState.RUNNING and len(await elites(bench, search)) == len(SIZES):
+            return search
+    raise AssertionError("not all seeds hold a cell")
+
+
+def endless(bench: Workbench) -> None:
+    """Keep searches running: nothing is proposed, and none is done."""
+    supply = bench.evolution._proposing
+
+    async def propose_nothing(*asked: object) -> Filled:
+        return Filled()
+
+    supply.supply = propose_nothing  # type: ignore[method-assign]
+
+
+async def test_leaders_are_examined_beside_the_search_one_at_a_time_the_best_first(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_lead(monkeypatch)
+    endless(bench)
+    bench.answers.speedup = lambda job: 2.0 if bundle_of(job).identity == identity(SIZES[1]) else 1.0
+    search = await until_elites(bench, await bench.begin(evaluations=40))
+    for _ in range(6):
+        await bench.evolution.tick()
+        finals = [job for job in await bench.dispatcher.outstanding(search.id) if jobs.is_final(job)]
+        assert len(finals) <= 1
+        await asyncio.to_thread(bench.work, 1)
+    examined = [job.finalist for job in bench.answers.finals if isinstance(job, FinalJob)]
+    assert examined == [identity(SIZES[1]), identity(SIZES[0])]
+    assert (await bench.store.searches.get(search.id)).state is SearchState.RUNNING
+    assert await examination_progress(bench.store, search) == ExaminationProgress(2, 2)
+
+
+async def test_an_elite_must_hold_its_cell_for_long_enough_before_it_is_examined_early(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_lead(monkeypatch, 3600.0)
+    endless(bench)
+    search = await until_elites(bench, await bench.begin(evaluations=40))
+    for _ in range(3):
+        await bench.evolution.tick()
+    assert bench.answers.finals == [] and not bench.evolution.finals.awaits(search.id)
+    let_lead(monkeypatch)
+    await bench.store.searches.count_time([search.id], 7_200_000)
+    await bench.evolution.tick()
+    assert not bench.evolution.finals.awaits(search.id), "of two hours it has led for seconds"
+    monkeypatch.setattr(module, "LEADS_SHARE", 0.0)
+    await bench.evolution.tick()
+    assert bench.evolution.finals.awaits(search.id)
+
+
+async def test_a_leader_that_fails_beside_the_search_loses_its_cell_and_another_may_take_it(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_lead(monkeypatch)
+    endless(bench)
+    wrong = identity(SIZES[1])
+    bench.answers.final = lambda job: Outcome.OUT_OF_BOUNDS if job.finalist == wrong else Outcome.CORRECT
+    search = await until_elites(bench, await bench.begin(evaluations=40))
+    for _ in range(6):
+        await bench.evolution.tick()
+        await asyncio.to_thread(bench.work)
+    assert [elite.bundle for elite in await elites(bench, search)] == [identity(SIZES[0])]
+    assert await examination_progress(bench.store, search) == ExaminationProgress(1, 1)
+
+
+async def test_an_elite_that_was_examined_beside_the_search_is_not_examined_again(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_lead(monkeypatch)
+    search = await bench.run(await bench.begin(evaluations=len(SIZES) + 4))
+    examined = [job.finalist for job in bench.answers.finals if isinstance(job, FinalJob)]
+    assert len(examined) == len(set(examined))
+    assert await standings(bench, search) == ["passed"] * len(await elites(bench, search))
+
+
 async def test_lost_examinations_are_ordered_again(bench: Workbench) -> None:
     search = await bench.begin(evaluations=len(SIZES))
     finals = bench.evolution.finals
@@ -182,7 +286,7 @@ async def test_lost_examinations_are_ordered_again(bench: Workbench) -> None:
     await bench.dispatcher.cancel(search.id)
     await bench.evolution.sweep(await bench.store.searches.get(search.id))
     ended = await bench.run(search)
-    assert len(await finalists(bench.store, await elites(bench, ended))) == len(SIZES)
+    assert await standings(bench, ended) == ["passed"] * len(SIZES)
 
 
 async def test_devices_without_a_card_get_few_and_small_shapes(bench: Workbench) -> None:

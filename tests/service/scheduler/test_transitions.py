@@ -1,0 +1,207 @@
+"""Ends of searches: done right after the stop, finished once verdicts, baselines and examinations have come."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+import redis
+
+from archive.records import CandidateState, Placement, SearchRecord, SearchState
+from service.evaluation.finalists import finalists
+from service.evaluation.jobs import is_final
+from service.generation import supply
+from tests.service import records
+from tests.service.measured import DEVICE, elites, history, identity, plant
+from tests.service.scheduler.test_evolution import TUNABLE
+from tests.service.workbench import Workbench, bundle_of
+from workers.protocol import FinalJob, Outcome
+from workers.queue import JobQueue, LeaseClient
+
+SIZES = (10, 11)
+"""Of two seeds, each in a cell of its own."""
+DONE = SearchState.DONE
+
+
+@pytest.fixture
+async def bench(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Workbench]:
+    plant(monkeypatch, *SIZES)
+    bench = await Workbench.open(tmp_path, redis_url)
+    bench.devices = (DEVICE,)
+    yield bench
+    await bench.close()
+
+
+async def work(bench: Workbench, wanted: Callable[[JobQueue], bool]) -> int:
+    """Answer the jobs of some queues; returns how many."""
+    worker = LeaseClient(bench.redis_url, "w", target="sm_90", device=bench.devices[0])
+    worker._queues = tuple(filter(wanted, worker._queues))
+    answered = 0
+    while (lease := await asyncio.to_thread(worker.lease, 0)) is not None:
+        worker.report(lease, bench.answers.to(lease.job))
+        answered += 1
+    worker.depart()
+    return answered
+
+
+async def until_done(bench: Workbench, search: SearchRecord) -> SearchRecord:
+    """Run a search without anybody who examines finalists, until it is done."""
+    for _ in range(60):
+        await bench.evolution.tick()
+        await work(bench, lambda queue: not queue.kind.startswith("final"))
+        search = await bench.store.searches.get(search.id)
+        if search.state is DONE:
+            return search
+    raise AssertionError("it is not done")
+
+
+async def standings(bench: Workbench, search: SearchRecord) -> list[str]:
+    """What is known of each elite's examination."""
+    held = await bench.store.elites.list(search.id, bench.devices[0], search.axes_version)
+    found = await finalists(bench.store, held)
+    return [result.standing for result in found.values()]
+
+
+async def test_a_search_is_done_while_its_finalists_are_unexamined(bench: Workbench) -> None:
+    search = await until_done(bench, await bench.begin(evaluations=len(SIZES)))
+    assert search.finishing and search.ended_at is not None
+    assert await standings(bench, search) == ["unexamined"] * len(SIZES)
+    for _ in range(3):
+        await bench.evolution.tick()
+    queued = await bench.dispatcher.outstanding(search.id)
+    assert len(queued) == len(SIZES) and all(map(is_final, queued)), "each is requested once, all of them at once"
+    finished = await bench.run(search)
+    assert (finished.state, finished.finishing, finished.ended_at) == (DONE, False, search.ended_at)
+    assert await standings(bench, finished) == ["passed"] * len(SIZES)
+    await bench.evolution.tick()
+    assert await bench.dispatcher.stats.queues_of(search.id) == []
+    assert search.id not in bench.evolution.search_leases.held
+
+
+async def test_a_finalist_that_fails_after_the_end_loses_its_cell_and_the_best_falls_back(bench: Workbench) -> None:
+    wrong = identity(SIZES[1])
+    bench.answers.speedup = lambda job: 2.0 if bundle_of(job).identity == wrong else 1.0
+    search = await until_done(bench, await bench.begin(evaluations=len(SIZES)))
+    best = await bench.store.elites.best(search.id, DEVICE)
+    assert best is not None and best.bundle == wrong
+    bench.answers.final = lambda job: Outcome.OUT_OF_BOUNDS if job.finalist == wrong else Outcome.CORRECT
+    finished = await bench.run(search)
+    left = await bench.store.elites.best(search.id, DEVICE)
+    assert left is not None and left.bundle == identity(SIZES[0])
+    assert await elites(bench, finished) == [left]
+    assert (wrong, Placement.WITHDRAWN) in [(entry.bundle, entry.placement) for entry in await history(bench, finished)]
+    assert await standings(bench, finished) == ["passed"]
+
+
+@pytest.mark.parametrize("examined", range(4))
+@pytest.mark.parametrize("queue_lost", [False, True])
+async def test_a_kill_while_finalists_are_examined_loses_and_doubles_nothing(
+    bench: Workbench, tmp_path: Path, redis_url: str, examined: int, queue_lost: bool
+) -> None:
+    search = await until_done(bench, await bench.begin(evaluations=len(SIZES)))
+    await bench.evolution.tick()
+    for _ in range(examined):
+        await asyncio.to_thread(bench.work, 1)
+        await bench.evolution.tick()
+    await asyncio.to_thread(bench.work, 1)  # Its report is delivered to nobody before the kill.
+    if queue_lost:
+        redis.Redis.from_url(redis_url).flushall()
+    restarted = await Workbench.open(tmp_path, redis_url)
+    restarted.devices, restarted.answers = bench.devices, bench.answers
+    finished = await restarted.run(await restarted.store.searches.get(search.id))
+    held = await restarted.store.elites.list(search.id, DEVICE, 1)
+    results = [result.standing for result in (await finalists(restarted.store, held)).values()]
+    found = [await restarted.store.reports.finals_on([elite.candidate]) for elite in held]
+    await restarted.close()
+    assert (finished.state, finished.finishing) == (DONE, False)
+    assert results == ["passed"] * len(SIZES) and [len(reports) for reports in found] == [1] * len(SIZES)
+    if not queue_lost:
+        jobs = [job.id for job in bench.answers.finals if isinstance(job, FinalJob)]
+        assert len(jobs) <= len(SIZES) + 1, "at most the report that was on its way is made again"
+
+
+async def test_an_examination_is_continued_by_the_next_coordinator_that_takes_everything(
+    bench: Workbench, tmp_path: Path, redis_url: str
+) -> None:
+    search = await until_done(bench, await bench.begin(evaluations=len(SIZES)))
+    await bench.evolution.stop()
+    other = await Workbench.open(tmp_path, redis_url)
+    other.devices, other.answers = bench.devices, bench.answers
+    await other.evolution.tick()
+    assert search.id in other.evolution.search_leases.held
+    finished = await other.run(search)
+    await other.close()
+    assert not finished.finishing
+
+
+async def test_a_done_search_that_goes_on_is_not_finishing_and_ends_anew(bench: Workbench) -> None:
+    search = await until_done(bench, await bench.begin(evaluations=len(SIZES)))
+    await bench.store.searches.change(search.id, evaluations=len(SIZES) + 2)
+    running = await bench.store.searches.set_state(search.id, SearchState.RUNNING)
+    assert (running.finishing, running.ended_at) == (False, None)
+    finished = await bench.run(running)
+    assert (finished.state, finished.finishing) == (DONE, False)
+    assert set(await standings(bench, finished)) == {"passed"}
+
+
+async def test_a_search_that_is_deleted_while_it_finishes_leaves_no_job(bench: Workbench) -> None:
+    search = await until_done(bench, await bench.begin(evaluations=len(SIZES)))
+    await bench.evolution.tick()
+    lessee = LeaseClient(bench.redis_url, "w", target="sm_90", device=DEVICE)
+    lease = await asyncio.to_thread(lessee.lease, 10)
+    assert lease is not None and lease.job.search == search.id
+    await bench.store.retention.delete(search.id)
+    lessee.report(lease, bench.answers.to(lease.job))
+    await bench.evolution.tick()
+    await bench.evolution.tick()
+    assert await bench.dispatcher.stats.queues_of(search.id) == []
+
+
+async def test_after_a_stop_rule_late_candidates_are_waited_for_only_a_while_and_still_count(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supply, "LANDING_S", 0.2)
+    monkeypatch.setattr(records, "OPERATOR", records.OPERATOR.model_copy(update={"seeds": (TUNABLE,)}))
+    bench.devices = (records.DEVICE,)
+    search = await bench.begin(evaluations=100, stop={"seconds": 60})
+    for _ in range(40):
+        await bench.evolution.tick()
+        search = await bench.store.searches.get(search.id)
+        counts = await bench.store.candidates.count(search.id)
+        if search.state is SearchState.RUNNING and counts.in_flight:
+            break
+        await asyncio.to_thread(bench.work)
+    before = counts.evaluated
+    await bench.store.searches.count_time([search.id], 60_000)
+    await bench.evolution.tick()
+    assert (await bench.store.searches.get(search.id)).state is SearchState.RUNNING, "they get a while"
+    await asyncio.sleep(0.2)
+    await bench.evolution.tick()
+    search = await bench.store.searches.get(search.id)
+    assert (search.state, search.finishing) == (DONE, True)
+    finished = await bench.run(search)
+    counts = await bench.store.candidates.count(search.id)
+    assert (counts.in_flight, counts.candidates) == (0, counts.evaluated) and counts.evaluated > before
+    states = {candidate.state for candidate in await bench.store.candidates.list(search.id)}
+    assert states == {CandidateState.JUDGED} and "passed" in await standings(bench, finished)
+
+
+async def test_a_search_without_any_verdict_in_time_is_done_and_over(bench: Workbench) -> None:
+    search = await bench.begin(evaluations=9, stop={"seconds": 1})
+    await bench.evolution.tick()
+    await bench.store.searches.count_time([search.id], 600_000)
+    for _ in range(3):
+        await bench.evolution.tick()
+    ended = await bench.store.searches.get(search.id)
+    assert (ended.state, ended.finishing) == (DONE, False)
+    assert ended.reason == "it had no verdict after 600 s (stop rule: 1 s from the first verdict)"
+    assert await bench.dispatcher.stats.queues_of(search.id) == [], "its jobs have left the queue"
+
+
+async def test_a_paused_search_does_not_end_by_its_rule(bench: Workbench) -> None:
+    search = await bench.begin(evaluations=9, stop={"seconds": 1})
+    await bench.store.searches.set_state(search.id, SearchState.PAUSED)
+    await bench.store.searches.count_time([search.id], 900_000)
+    for _ in range(3):
+        await bench.evolution.tick()
+    assert (await bench.store.searches.get(search.id)).state is SearchState.PAUSED
