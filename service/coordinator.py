@@ -23,6 +23,7 @@ from service.emitters import EMITTERS
 from service.emitters.llm.strategies import STRATEGIES
 from service.errors import Conflict, InvalidInput, NotFound
 from service.evaluation.activity import describe_activity
+from service.evaluation.admissions import is_admitted
 from service.events import EventBus, SearchChanged
 from service.fleet.capabilities import Capabilities
 from service.fleet.devices import DEVICES, choose_devices, local_cards, may_measure, names_card
@@ -308,9 +309,10 @@ class Coordinator:
 
 
 async def _prepared(store: Store, search: SearchRecord) -> bool:
-    """Return True if a search has its reference graphs and a verdict per seed of its operator."""
+    """Return True if a search has its reference graphs, an admitted operator, and a verdict per seed of it."""
     seeds = Operator.model_validate_json((await store.operators.get(search.operator)).document).seeds
-    return bool(search.graphs) and (await store.candidates.count(search.id)).evaluated >= len(seeds)
+    evaluated = (await store.candidates.count(search.id)).evaluated >= len(seeds)
+    return bool(search.graphs) and evaluated and await is_admitted(store, search)
 
 
 def _embedded(settings: Settings) -> EmbeddedServer:

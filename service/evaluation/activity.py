@@ -8,6 +8,7 @@ from archive.store import Store
 from kernelreef.states import ENDED
 from service.evaluation.finalists import FINALISTS
 from service.evaluation.jobs import (
+    admission_id,
     draft_id,
     finalist_of,
     is_final,
@@ -52,7 +53,10 @@ def _preparing(search: SearchRecord, jobs: set[str]) -> str:
         return "preparing the reference"
     if draft_id(search.id) in jobs:
         return "drafting a seed kernel from the reference"
-    return "tracing the seed kernels" if "tracing" in _kinds(jobs) else "timing the baselines and the seed kernels"
+    kinds = _kinds(jobs)
+    if not kinds and admission_id(search.id) in jobs:
+        return "testing the operator's checks"
+    return "tracing the seed kernels" if "tracing" in kinds else "timing the baselines and the seed kernels"
 
 
 def _kinds(jobs: set[str]) -> Counter[str]:
@@ -60,7 +64,7 @@ def _kinds(jobs: set[str]) -> Counter[str]:
     kinds: Counter[str] = Counter()
     for job in jobs:
         candidate = job.partition(":")[0]
-        if job in (reference_id(candidate), draft_id(candidate)) or is_final(job):
+        if job in (reference_id(candidate), admission_id(candidate), draft_id(candidate)) or is_final(job):
             continue
         kinds["tracing" if job in (trace_id(candidate), retrace_id(candidate)) else "evaluating"] += 1
     return kinds

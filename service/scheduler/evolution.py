@@ -16,6 +16,7 @@ from archive.errors import RecordConflict as ArchiveConflict
 from archive.records import CandidateState, SearchFingerprint, SearchRecord, SearchState
 from archive.store import Store
 from service.errors import InvalidInput
+from service.evaluation.admissions import Admissions
 from service.evaluation.finalists import Finalists
 from service.evaluation.jobs import reference_id, reference_job, trace_id
 from service.evaluation.spot_checks import SpotChecks
@@ -101,6 +102,7 @@ class Evolution:
         self._proposer = Proposer(store, self.search_leases.holder)
         self._proposing = CandidateSupply(store, self._proposer, self.verdicts, ask)
         self._drafts = DraftSeeds(store, dispatcher, self._proposer, self.verdicts)
+        self._admissions = Admissions(store, dispatcher)
         self._ingestion = Ingestion(
             dispatcher, self.verdicts, self.finals, self._drafts, self.spot_checks, self._cache, self.search_leases
         )
@@ -219,9 +221,10 @@ class Evolution:
             await self._propose(search, operator, min(free, PROPOSED_AT_ONCE))
 
     async def _prepare(self, search: SearchRecord, operator: Operator) -> None:
-        """Store the seeds once the reference is known, then request the draft; start to run once all are judged."""
-        if not search.graphs:
-            return
+        """Store the seeds, request the draft and mutation testing; start to run once all are judged and it has passed.
+
+        The reference is exported meanwhile: traces do not need it.
+        """
         counts = await self._store.candidates.count(search.id)
         if counts.proposals < len(operator.seeds):
             try:
@@ -233,9 +236,11 @@ class Evolution:
                 return
             for candidate in added_seeds:
                 await self.verdicts.trace(search, operator, candidate)
-        elif self._drafts.is_due(search, operator, counts):
+            return
+        admitted = await self._admissions.obtain(search, operator)
+        if self._drafts.is_due(search, operator, counts):
             await self._drafts.order(search, operator)
-        elif counts.in_flight == 0:
+        elif admitted and search.graphs and counts.in_flight == 0:
             await self._enter(search, SearchState.RUNNING)
 
     async def _propose(self, search: SearchRecord, operator: Operator, free: int) -> None:
@@ -296,6 +301,7 @@ class Evolution:
         queued = await self._dispatcher.outstanding(search.id) | self._arrived
         self.verdicts.forget(search.id)
         self._drafts.sweep(search.id, queued)
+        self._admissions.sweep(search.id, queued)
         self.finals.forget(search.id)
         if not search.graphs and reference_id(search.id) not in queued:
             await self._dispatcher.submit(reference_job(search, operator))

@@ -213,7 +213,7 @@ class Ingestion:
         elif self._drafts.is_about(report):
             await self._drafts.apply(search, operator, report)
         elif report.candidate is None:
-            await self._verdicts.apply_reference(search, report)
+            await self._verdicts.apply_reference(search, operator, report)
         else:
             await self._verdicts.apply_trace(search, operator, report)
 
