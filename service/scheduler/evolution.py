@@ -150,6 +150,7 @@ class Evolution:
         quiet = [search for search in self._reported_at if not self._proposing.waiting(search)]
         await self.search_leases.share(self._cache.by_load(quiet))
         inbox = await self._ingestion.collect()
+        self._limits_in_flight.observe(inbox.reports)
         self._arrived, held = frozenset(report.job for report in inbox.reports), self.search_leases.held
         await self._cache.look()
         await self._take_up(held)
