@@ -72,26 +72,6 @@ class Verdicts:
         if traced is not None:
             await self._settle_trace(search, operator, candidate, traced, ())
 
-    async def apply_reference(self, search: SearchRecord, operator: Operator, report: TraceReport) -> None:
-        """Store a search's reference graphs and mutation report, or fail the search with the reason.
-
-        Candidates that were traced before the graphs came are evaluated from then on.
-        """
-        if report.gate is not None:
-            await self._store.operators.keep_mutation_report(
-                search.operator, report.gate.verdict, report.gate.model_dump_json()
-            )
-        if report.outcome is Outcome.WORKER_LOST:
-            await self.fail(search, f"its reference could not be prepared: {report.reason}")
-        elif not report.graphs:
-            await self.fail(search, f"the reference does not export: {report.reason}")
-        elif report.gate is not None and report.gate.verdict == "failed":
-            await self.fail(search, f"the operator is not admitted: {report.gate.reason}")
-        elif not search.graphs:
-            await self._store.searches.set_graphs(search.id, [graph.plain() for graph in report.graphs])
-            await self.unit_of_work.commit()  # Traces that came with this report are read from the archive.
-            await self._order_traced(await self._store.searches.get(search.id), operator, ())
-
     async def apply_trace(self, search: SearchRecord, operator: Operator, report: TraceReport) -> None:
         """Store a candidate's variants and request their evaluation."""
         candidate = await self.unit_of_work.candidate(report.candidate or "")
@@ -137,7 +117,7 @@ class Verdicts:
     ) -> None:
         """Request all jobs that a traced candidate still needs, except those that `queued` lists already.
 
-        Without reference graphs there are none yet: `apply_reference` continues.
+        Without reference graphs there are none yet: `Admissions.apply` continues.
         """
         if not search.graphs:  # The record in hand may be older than the graphs.
             search = await self._store.searches.get(search.id)
@@ -149,6 +129,12 @@ class Verdicts:
             if mine:
                 await self._promote(case, mine[-1], queued)
         await self._advance(search, operator, candidate, queued)
+
+    async def order_traced(self, search: SearchRecord, operator: Operator, queued: Collection[str]) -> None:
+        """Request the jobs of all traced candidates of a search, which waited for what has just come."""
+        for candidate in await self._store.candidates.unfinished(search.id):
+            if candidate.state is CandidateState.TRACED:
+                await self.order_verdicts(search, operator, candidate, queued)
 
     def forget(self, search: str) -> set[str]:
         """Forget a search's jobs in flight. Returns the other searches that waited for one of them."""
@@ -267,13 +253,7 @@ class Verdicts:
         measured = {case.job() for case in cases} <= {report.job for report in reports}
         awaited = self._retraces.awaits(candidate.id) or self._assignments.awaits(candidate.id)
         if cases and measured and not awaited and await self._conclude(search, candidate, latest_reports(reports)):
-            await self._order_traced(search, operator, queued)
-
-    async def _order_traced(self, search: SearchRecord, operator: Operator, queued: Collection[str]) -> None:
-        """Request the jobs of all traced candidates of a search, which waited for what has just come."""
-        for candidate in await self._store.candidates.unfinished(search.id):
-            if candidate.state is CandidateState.TRACED:
-                await self.order_verdicts(search, operator, candidate, queued)
+            await self.order_traced(search, operator, queued)
 
     async def _measure(self, cases: Sequence[EvaluationCase], queued: Collection[str]) -> None:
         """Request the evaluation of one candidate's variants on one device; a measured one waits for its pacer."""

@@ -162,9 +162,7 @@ class Proposer:
         ranked = await self._screening.rank(search, target_of(search), offered)
         for name, parent, edit in ranked[:TAKEN]:
             context = contexts[name, parent.candidate]
-            if edit.values and await self._known_plans.has(
-                search, target_of(search), parent.source, rng, edit.values
-            ):
+            if edit.values and await self._known_plans.has(search, target_of(search), parent.source, rng, edit.values):
                 continue
             if proposal := await self._apply(snapshot, EMITTERS[name], context, edit):
                 snapshot.count_children(proposal.parents)

@@ -15,14 +15,12 @@ from archive.errors import ArchiveError, DatabaseUnavailable
 from archive.errors import RecordConflict as ArchiveConflict
 from archive.records import CandidateState, SearchFingerprint, SearchRecord, SearchState
 from archive.store import Store
-from service.errors import InvalidInput
-from service.evaluation.admissions import Admissions
 from service.evaluation.finalists import Finalists
-from service.evaluation.jobs import reference_id, reference_job, trace_id
+from service.evaluation.jobs import trace_id
 from service.evaluation.spot_checks import SpotChecks
 from service.evaluation.verdicts import Verdicts
 from service.events import EventBus, SearchChanged
-from service.generation.drafts import DraftSeeds
+from service.generation.preparation import Preparation
 from service.generation.proposals import Proposer
 from service.generation.supply import CandidateSupply
 from service.llm import LlmClient
@@ -101,10 +99,9 @@ class Evolution:
         self.spot_checks = SpotChecks(store, events)
         self._proposer = Proposer(store, self.search_leases.holder)
         self._proposing = CandidateSupply(store, self._proposer, self.verdicts, ask)
-        self._drafts = DraftSeeds(store, dispatcher, self._proposer, self.verdicts)
-        self._admissions = Admissions(store, dispatcher)
+        self._preparation = Preparation(store, dispatcher, self._proposer, self.verdicts)
         self._ingestion = Ingestion(
-            dispatcher, self.verdicts, self.finals, self._drafts, self.spot_checks, self._cache, self.search_leases
+            dispatcher, self.verdicts, self.finals, self._preparation, self.spot_checks, self._cache, self.search_leases
         )
         self._reported_at: dict[str, float] = {}
         self._arrived: frozenset[str] = frozenset()
@@ -214,35 +211,13 @@ class Evolution:
     async def _supply(self, search: SearchRecord, in_flight: int) -> None:
         operator = await self._cache.operator(search)
         if search.state is SearchState.PREPARING:
-            await self._prepare(search, operator)
+            if await self._preparation.advance(search, operator):
+                await self._enter(search, SearchState.RUNNING)
             return
         in_flight += await self._proposing.settle(search, operator)
         free = self._limits_in_flight.free(search, in_flight + self._proposing.waiting(search.id))
         if free > 0 or in_flight == 0:
             await self._propose(search, operator, min(free, PROPOSED_AT_ONCE))
-
-    async def _prepare(self, search: SearchRecord, operator: Operator) -> None:
-        """Store the seeds, request the draft and mutation testing; start to run once all are judged and it has passed.
-
-        The reference is exported meanwhile: traces do not need it.
-        """
-        counts = await self._store.candidates.count(search.id)
-        if counts.proposals < len(operator.seeds):
-            try:
-                added_seeds = await self._proposer.add_seeds(
-                    search, operator, range(counts.proposals, len(operator.seeds))
-                )
-            except InvalidInput as error:
-                await self.verdicts.fail(search, error.detail)
-                return
-            for candidate in added_seeds:
-                await self.verdicts.trace(search, operator, candidate)
-            return
-        admitted = await self._admissions.obtain(search, operator)
-        if self._drafts.is_due(search, operator, counts):
-            await self._drafts.order(search, operator)
-        elif admitted and search.graphs and counts.in_flight == 0:
-            await self._enter(search, SearchState.RUNNING)
 
     async def _propose(self, search: SearchRecord, operator: Operator, free: int) -> None:
         supplied = await self._proposing.supply(search, operator, free)
@@ -301,11 +276,8 @@ class Evolution:
         self._dispatcher.share(search.id, search.owner, search.priority)
         queued = await self._dispatcher.outstanding(search.id) | self._arrived
         self.verdicts.forget(search.id)
-        self._drafts.sweep(search.id, queued)
-        self._admissions.sweep(search.id, queued)
+        await self._preparation.sweep(search, operator, queued)
         self.finals.forget(search.id)
-        if not search.graphs and reference_id(search.id) not in queued:
-            await self._dispatcher.submit(reference_job(search, operator))
         for candidate in await self._store.candidates.unfinished(search.id):
             if candidate.state is CandidateState.TRACED:
                 await self.verdicts.order_verdicts(search, operator, candidate, queued)

@@ -1,6 +1,7 @@
 """Mutation testing of a search's operator: beside the first seeds, before the first proposal."""
 
 from archive.records import SearchState
+from service.evaluation.activity import describe_activity
 from service.evaluation.admissions import is_admitted
 from service.evaluation.jobs import admission_id, reference_id, trace_id
 from tests.service import records
@@ -17,7 +18,9 @@ async def test_seeds_are_judged_meanwhile_and_nothing_is_proposed(card: Workbenc
     seeds = len(records.OPERATOR.seeds)
     assert card.judged(MeasureJob) and (counts.candidates, counts.in_flight) == (seeds, 0)
     assert admission_id(search.id) in await card.dispatcher.outstanding(search.id)
-    assert (await card.store.searches.get(search.id)).state is SearchState.PREPARING
+    search = await card.store.searches.get(search.id)
+    assert search.state is SearchState.PREPARING
+    assert await describe_activity(card.store, card.dispatcher, search) == "testing the operator's checks"
     assert not await is_admitted(card.store, search)
     assert (await card.run(search)).state is SearchState.DONE
     assert await is_admitted(card.store, search)
