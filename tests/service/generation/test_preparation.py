@@ -7,12 +7,15 @@ import pytest
 
 from archive.records import SearchState
 from service.evaluation.jobs import admission_id, reference_id
+from tests.service import records
+from tests.service.scheduler.test_evolution import TUNABLE
 from tests.service.workbench import Workbench
 from workers.protocol import MeasureJob
 
 
 @pytest.fixture
-async def bench(tmp_path: Path, redis_url: str) -> AsyncIterator[Workbench]:
+async def bench(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Workbench]:
+    monkeypatch.setattr(records, "OPERATOR", records.OPERATOR.model_copy(update={"seeds": (TUNABLE,)}))
     bench = await Workbench.open(tmp_path, redis_url)
     yield bench
     await bench.close()
