@@ -5,7 +5,7 @@ import errno
 import gc
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -63,14 +63,18 @@ class ReefApp(FastAPI):
 
 
 @asynccontextmanager
-async def running(app: FastAPI, settings: Settings, *, named_only: bool = False) -> AsyncIterator[None]:
+async def running(
+    app: FastAPI, settings: Settings, *, named_only: bool = False, devices: Sequence[str] = ()
+) -> AsyncIterator[None]:
     """Run a coordinator for an app; with `named_only`, it runs only searches that the app submits or resumes.
+
+    The workers of `devices`, which the first submission will name, start at once.
 
     Raises:
         ServiceError: If the queue or another dependency does not start.
         ArchiveError: If the database does not answer.
     """
-    coordinator = await Coordinator.open(settings, named_only=named_only)
+    coordinator = await Coordinator.open(settings, named_only=named_only, devices=devices)
     app.state.coordinator = coordinator
     try:
         yield

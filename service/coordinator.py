@@ -23,6 +23,7 @@ from service.emitters import EMITTERS
 from service.emitters.llm.strategies import STRATEGIES
 from service.errors import Conflict, InvalidInput, NotFound
 from service.evaluation.activity import describe_activity
+from service.evaluation.admissions import is_admitted
 from service.events import EventBus, SearchChanged
 from service.fleet.capabilities import Capabilities
 from service.fleet.devices import DEVICES, choose_devices, local_cards, may_measure, names_card
@@ -31,7 +32,7 @@ from service.fleet.pool import WorkerPool
 from service.fleet.remote_workers import RemoteWorkers, address_for_hosts
 from service.llm_gateway.gateway import LlmGateway
 from service.metrics import METRICS
-from service.open_archive import open_archive
+from service.open_archive import make_data_dir, open_archive
 from service.operators.catalogue import load_catalogue, parse_operator
 from service.operators.naming import find_operator
 from service.operators.shapes import all_shapes
@@ -96,23 +97,22 @@ class Coordinator:
         self._resources = contextlib.AsyncExitStack()
 
     @classmethod
-    async def open(cls, settings: Settings, *, named_only: bool = False) -> Self:
+    async def open(cls, settings: Settings, *, named_only: bool = False, devices: Sequence[str] = ()) -> Self:
         """Start everything that the settings ask for, and continue every open search.
 
         Args:
             settings: Settings of the service.
             named_only: True if it runs only searches that are submitted or resumed through it.
+            devices: Devices that a search is about to name: their workers start before the archive is open.
 
         Raises:
             ServiceError: If the queue or another dependency does not start.
         """
         async with contextlib.AsyncExitStack() as stack:
-            store = await stack.enter_async_context(open_archive(settings))
+            make_data_dir(settings)
             redis_url = settings.queue
             if redis_url is None:
                 redis_url = (await stack.enter_async_context(_embedded(settings))).url
-            dispatcher = Dispatcher(redis_url, alone=settings.alone)
-            stack.push_async_callback(dispatcher.close)
             pool = WorkerPool(
                 redis_url,
                 size=settings.local_workers,
@@ -121,6 +121,10 @@ class Coordinator:
                 sharers=settings.benches_per_card,
             )
             stack.push_async_callback(pool.close)
+            await _start_workers(pool, devices, settings)
+            store = await stack.enter_async_context(open_archive(settings))
+            dispatcher = Dispatcher(redis_url, alone=settings.alone)
+            stack.push_async_callback(dispatcher.close)
             coordinator = cls(settings, store, dispatcher, pool, named_only=named_only)
             stack.push_async_callback(coordinator.llm_gateway.close)
             await coordinator._go_on()
@@ -311,9 +315,20 @@ class Coordinator:
 
 
 async def _prepared(store: Store, search: SearchRecord) -> bool:
-    """Return True if a search has its reference graphs and a verdict per seed of its operator."""
+    """Return True if a search has its reference graphs, an admitted operator, and a verdict per seed of it."""
     seeds = Operator.model_validate_json((await store.operators.get(search.operator)).document).seeds
-    return bool(search.graphs) and (await store.candidates.count(search.id)).evaluated >= len(seeds)
+    evaluated = (await store.candidates.count(search.id)).evaluated >= len(seeds)
+    return bool(search.graphs) and evaluated and await is_admitted(store, search)
+
+
+async def _start_workers(pool: WorkerPool, names: Sequence[str], settings: Settings) -> None:
+    """Start the workers of some devices, if this machine can have them; a submission explains why it cannot."""
+    if not names or not settings.local_workers:
+        return
+    cards = await asyncio.to_thread(local_cards) if any(map(may_measure, names)) else ()
+    with contextlib.suppress(InvalidInput):
+        for device in choose_devices(names, cards=cards, served=(), closed=settings.closed):
+            await pool.require(device.name)
 
 
 def _embedded(settings: Settings) -> EmbeddedServer:

@@ -1,6 +1,7 @@
 """Settings from environment variables with the prefix `REEF_`. `docs/reference/settings.md` explains each for users."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import quote
@@ -10,6 +11,10 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 SECRETS = Path("/run/secrets")
 """Folder of container secrets, one file each: a file named `reef_database_url`, for example, sets that setting."""
+WORKER_BYTES = 3 * 2**29
+"""Memory per worker: 0.5 GiB of libraries, and 1 GiB for the trace of the largest kernels of the catalogue."""
+MEMORY_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+"""Files with the memory limit of a container, by cgroups 2 and 1."""
 DATABASE_FILE = "reef.db"
 """Name of the embedded database in the data folder."""
 
@@ -28,6 +33,20 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def usable_memory_bytes() -> int:
+    """Return the memory of this machine in bytes, or the limit of this process's container if that is less."""
+    limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for file in MEMORY_LIMITS:
+        with suppress(OSError, ValueError):  # Without a limit the file says "max".
+            limits.append(int(file.read_text()))
+    return min(limits)
+
+
+def usable_workers() -> int:
+    """Return the number of workers for this machine: one per core, if the memory suffices."""
+    return max(1, min(usable_cores(), usable_memory_bytes() // WORKER_BYTES))
 
 
 def _absolute(path: Path) -> Path:
@@ -85,12 +104,13 @@ class Settings(BaseSettings):
     """PEM file of the authorities that verify the queue's certificate; None for the system's."""
     requests_per_s: int = Field(default=50, ge=0, le=1_000_000)
     """Maximum requests per second and caller, on average; 0 for no limit."""
-    local_workers: int = Field(default_factory=usable_cores, ge=0, le=1024)
+    local_workers: int = Field(default_factory=usable_workers, ge=0, le=1024)
     """Number of worker processes on this machine; 0 if workers run elsewhere."""
-    benches_per_card: int = Field(default=1, ge=1, le=16)
-    """Number of worker processes that share each card of this machine and take turns to measure."""
-    in_flight_per_search: int = Field(default=8, ge=1, le=10_000)
-    """Maximum candidates in flight per search."""
+    benches_per_card: int | None = Field(default=None, ge=1, le=16)
+    """Number of worker processes that share each card of this machine and take turns to measure; None to derive it from
+    the card's memory and the cores."""
+    in_flight_per_search: int | None = Field(default=None, ge=1, le=10_000)
+    """Maximum candidates in flight per search; None to derive it from the workers and the times of their jobs."""
     in_flight_per_owner: int = Field(default=256, ge=1, le=100_000)
     """Maximum candidates in flight per token, over all its searches."""
     in_flight: int = Field(default=1024, ge=1, le=1_000_000)

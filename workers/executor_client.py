@@ -60,9 +60,11 @@ can read its memory, and dozens of variables change how Triton, PyTorch, CUDA an
 class ExecutorClient:
     """A running executor process."""
 
-    def __init__(self, command: Sequence[str]) -> None:
-        """Start `command`."""
-        self._process = LineProcess(command)
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str] | None = None, *, duplex: bool = False
+    ) -> None:
+        """Start a process, as `LineProcess` does."""
+        self._process = LineProcess(command, environment=environment, duplex=duplex)
 
     @property
     def alive(self) -> bool:

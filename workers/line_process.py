@@ -6,11 +6,13 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO
 
 from workers.safe_python import safe_environment
 
+STDERR = 2
+"""File descriptor of this process's standard error."""
 CHUNK_BYTES = 1 << 18
 """Bytes moved at once: a socket's usual buffer."""
 
@@ -18,17 +20,32 @@ CHUNK_BYTES = 1 << 18
 class LineProcess:
     """A running process, in a session of its own, so that a Ctrl-C reaches only whoever started it."""
 
-    def __init__(self, command: Sequence[str], complaints: IO[bytes] | None = None) -> None:
-        """Start `command`; what it writes to standard error goes to `complaints`, or where ours goes."""
+    def __init__(
+        self,
+        command: Sequence[str],
+        complaints: IO[bytes] | None = None,
+        environment: Mapping[str, str] | None = None,
+        *,
+        duplex: bool = False,
+    ) -> None:
+        """Start a process.
+
+        Args:
+            command: Its command line.
+            complaints: Destination of its standard error; this process's own if None.
+            environment: Its environment; this process's own if None.
+            duplex: True if it answers through its standard input, which is a socket. Its standard output then goes
+                where its standard error goes, so that nothing that a library prints is taken for an answer.
+        """
         self._link, theirs = socket.socketpair()
         with theirs:
             end = theirs.fileno()
             self._process = subprocess.Popen(
                 command,
                 stdin=end,
-                stdout=end,
+                stdout=(complaints or STDERR) if duplex else end,
                 stderr=complaints,
-                env=safe_environment(os.environ),
+                env=safe_environment(os.environ if environment is None else environment),
                 start_new_session=True,
             )
         self._link.setblocking(False)

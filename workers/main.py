@@ -13,11 +13,11 @@ This process does not import torch: it keeps its lease if a candidate crashes an
 
 import argparse
 import contextlib
+import functools
 import os
 import signal
-import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NoReturn
@@ -32,7 +32,7 @@ from workers.options import cache_home, card_arguments, parse
 from workers.protocol import Answer, AnyReport, ExecutorFailure, ExecutorReady, TraceJob, bundle_of, patience_s
 from workers.queue import DISMISSED, Lease, LeaseClient, RemoteLeaseClient, WorkerStatus, lost_report
 from workers.safe_python import PYTHON
-from workers.sandbox.syscalls import die_with_parent
+from workers.sandbox.syscalls import tie_to
 
 WARM_S = 300.0
 """Seconds that an executor may take to import its libraries and set up its sandbox; cold disks are slow."""
@@ -44,6 +44,10 @@ LOOK_S = 0.2
 """Seconds between two checks for a request to stop."""
 READY = b"+"
 """Byte that a worker writes to its `--ready-fd`."""
+EXECUTOR = "workers.executor"
+"""Module of an executor; its first argument is the kind."""
+BECOMES = {"survey": "workers.survey", "kernelbench": "workers.kernelbench"}
+"""Modules that take the place of this one, by command."""
 CARDS_IN_BUS_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 """Environment in which CUDA numbers cards as the driver's tools do; its default puts the fastest first."""
 
@@ -78,6 +82,7 @@ class LeaseLoop:
         commands: Mapping[str, Sequence[str]],
         pace: LeasePace = LeasePace(),
         *,
+        start: Callable[[Sequence[str]], ExecutorClient] = ExecutorClient,
         ahead: LeaseClient | None = None,
         ready_fd: int | None = None,
     ) -> None:
@@ -87,6 +92,7 @@ class LeaseLoop:
             lease_client: Source of jobs.
             commands: Command line of the executor for each kind of job, `trace` and `measure`; equal ones share one.
             pace: Waiting times.
+            start: Starts an executor by its command line.
             ahead: Source of the next job while one runs, so that its executor can prepare it; None to lease no job
                 in advance.
             ready_fd: Pipe to write one byte to once all executors are ready; it is closed then.
@@ -94,6 +100,7 @@ class LeaseLoop:
         self._lease_client = lease_client
         self._commands = {kind: tuple(command) for kind, command in commands.items()}
         self._pace = pace
+        self._start = start
         self._executors: dict[tuple[str, ...], ExecutorClient] = {}
         self._stop_at: float | None = None
         self._ahead = ahead
@@ -131,7 +138,8 @@ class LeaseLoop:
     def _warm(self) -> None:
         """Start the executors that do not run, all at once, and wait until they are ready."""
         commands = dict.fromkeys(self._commands.values())
-        started = {command: ExecutorClient(command) for command in commands if not self._runs(command)}
+        missing = [command for command in commands if not self._runs(command)]
+        started = {command: self._start(command) for command in missing}
         self._executors.update(started)
         for command, executor in started.items():
             ready = self._await_ready(executor)
@@ -278,14 +286,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = parse(arguments, __doc__.splitlines()[0])
     if options.with_parent is not None:
-        _tie_to(options.with_parent)
-    if options.command == "survey":
-        environment = {**executor_environment(os.environ), **CARDS_IN_BUS_ORDER}
-        os.execve(PYTHON[0], [*PYTHON, "-m", "workers.survey"], environment)
-    if options.command == "kernelbench":
-        os.execve(PYTHON[0], [*PYTHON, "-m", "workers.kernelbench"], executor_environment(os.environ))
+        tie_to(options.with_parent)
     if options.command == "bench":
         _become_executor(options)
+    if options.command in BECOMES:
+        os.execve(PYTHON[0], [*PYTHON, "-m", BECOMES[options.command]], _environment())
     configure(os.environ)
     try:
         _run(options)
@@ -301,12 +306,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> None:
     device = options.device
     lease_client = _join(options) if options.join is not None else _lease_client(options)
-    common = ("--worker", lease_client.worker, "--with-parent", str(os.getpid()))
-    start = (*PYTHON, "-m", "workers", "bench")
-    commands = {kind: (*start, *executor, *common) for kind, executor in _executors(options).items()}
+    common = ("--worker", lease_client.worker, "--answers", "0", "--with-parent", str(os.getpid()))
+    commands = {kind: (*PYTHON, "-m", *executor, *common) for kind, executor in _executors(options).items()}
     prepares = device is not None and device.measures and not options.trace
     ahead = lease_client if prepares and isinstance(lease_client, LeaseClient) else None
-    worker = LeaseLoop(lease_client, commands, ahead=ahead, ready_fd=options.ready_fd)
+    start = functools.partial(ExecutorClient, environment=_environment(), duplex=True)
+    worker = LeaseLoop(lease_client, commands, start=start, ahead=ahead, ready_fd=options.ready_fd)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
     worker.run()
@@ -315,13 +320,32 @@ def _run(options: argparse.Namespace) -> None:
 def _executors(options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
     """Return the executor, with its options, for each kind of job that this worker does."""
     device = options.device
-    where = () if device is None else ("--device", device.name, *card_arguments(options))
     if options.trace and device is not None and not device.measures:
-        return dict.fromkeys(("trace", "measure"), ("both", *where))
+        return dict.fromkeys(("trace", "measure"), _executor(options, "both"))
     return {
-        **({"trace": ("trace",)} if options.trace else {}),
-        **({"measure": ("measure", *where)} if device is not None else {}),
+        **({"trace": (EXECUTOR, "trace")} if options.trace else {}),
+        **({"measure": _executor(options, "measure")} if device is not None else {}),
     }
+
+
+def _executor(options: argparse.Namespace, kind: str) -> tuple[str, ...]:
+    """Return the module of an executor with its arguments."""
+    device = () if options.device is None else ("--device", options.device.name)
+    return (EXECUTOR, kind, *device, *card_arguments(options))
+
+
+def _become_executor(options: argparse.Namespace) -> NoReturn:
+    """Become the executor. Answers go to a copy of standard output, which is redirected to standard error."""
+    answers = os.dup(1)
+    os.set_inheritable(answers, True)
+    os.dup2(2, 1)
+    arguments = (*_executor(options, options.kind), "--worker", options.worker, "--answers", str(answers))
+    os.execve(PYTHON[0], [*PYTHON, "-m", *arguments], _environment())
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of an executor: Triton and the driver read it when they are imported."""
+    return {**executor_environment(os.environ), **CARDS_IN_BUS_ORDER}
 
 
 def _lease_client(options: argparse.Namespace) -> LeaseClient:
@@ -349,26 +373,3 @@ def _join(options: argparse.Namespace) -> RemoteLeaseClient:
     kinds = (*(("measure",) if device else ()), *(("trace",) if target else ()))
     status = WorkerStatus(id=credential.worker, target=target, device=device, kinds=kinds, seen=datetime.now(UTC))
     return RemoteLeaseClient(credential, lambda: service.status(credential.worker), status=status)
-
-
-def _become_executor(options: argparse.Namespace) -> NoReturn:
-    """Become the executor, in a controlled environment: Triton and the driver read it when they are imported.
-
-    Answers go to a copy of standard output. Standard output itself is redirected to standard error.
-    """
-    answers = os.dup(1)
-    os.set_inheritable(answers, True)
-    os.dup2(2, 1)
-    arguments = [*PYTHON, "-m", "workers.executor", options.kind]
-    arguments += ["--worker", options.worker, "--answers", str(answers)]
-    if options.device is not None:
-        arguments += ["--device", options.device.name]
-    arguments += card_arguments(options)
-    os.execve(PYTHON[0], arguments, {**executor_environment(os.environ), **CARDS_IN_BUS_ORDER})
-
-
-def _tie_to(parent: int) -> None:
-    """End when the parent ends, even if it is killed."""
-    die_with_parent(signal.SIGKILL)
-    if os.getppid() != parent:
-        sys.exit(f"process {parent} ended before this one began")

@@ -69,8 +69,11 @@ def verify(
 
 def _verifier(certificate: Certificate) -> Verifier:
     device = certificate.device
-    card = find_card(device) if device.measures else 0
-    return Verifier(cards={} if card is None else {device.name: card}, data=Settings().measured_dir, command=COMMAND)
+    card = find_card(device) if device.measures else None
+    number = card.number if card else None if device.measures else 0
+    return Verifier(
+        cards={} if number is None else {device.name: number}, data=Settings().measured_dir, command=COMMAND
+    )
 
 
 def _read(path: Path) -> LoadedCertificate:

@@ -3,7 +3,7 @@
 The service is at an address, or runs inside this process while the command runs.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated
 
@@ -36,7 +36,9 @@ class LocalReef(AsyncReef):
 
 
 @asynccontextmanager
-async def reach(url: str | None, token: str | None, *, working: bool = False) -> AsyncIterator[AsyncReef]:
+async def reach(
+    url: str | None, token: str | None, *, working: bool = False, devices: Sequence[str] = ()
+) -> AsyncIterator[AsyncReef]:
     """Connect to the service that a command uses.
 
     Args:
@@ -44,6 +46,7 @@ async def reach(url: str | None, token: str | None, *, working: bool = False) ->
             that searches uses a service that serves the data folder already.
         token: API token; `REEF_TOKEN` if not given.
         working: True if a service in this process must search and judge; otherwise it only reads the archive.
+        devices: Devices of the search to come: a service in this process starts their workers first.
 
     Raises:
         ServiceError: If the service in this process does not start.
@@ -57,5 +60,5 @@ async def reach(url: str | None, token: str | None, *, working: bool = False) ->
         async with AsyncReef(where, token or settings.token) as reef:
             yield reef
         return
-    async with imported(INSIDE).serve_inside(settings, working=working) as reef:
+    async with imported(INSIDE).serve_inside(settings, working=working, devices=devices) as reef:
         yield reef

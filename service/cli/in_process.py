@@ -1,7 +1,7 @@
 """A service inside this process while a command runs; imported only by commands that use no other service."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from kernelreef import AsyncReef
@@ -18,7 +18,7 @@ HERE = "http://127.0.0.1"
 
 
 @asynccontextmanager
-async def serve_inside(settings: Settings, *, working: bool) -> AsyncIterator[AsyncReef]:
+async def serve_inside(settings: Settings, *, working: bool, devices: Sequence[str] = ()) -> AsyncIterator[AsyncReef]:
     """Run a service over the data folder, and connect to it.
 
     It runs only searches that the command submits or resumes. If the command is interrupted, no model is asked any more
@@ -27,13 +27,16 @@ async def serve_inside(settings: Settings, *, working: bool) -> AsyncIterator[As
     Args:
         settings: Settings of the service.
         working: True if it must search and judge; otherwise it only reads the archive.
+        devices: Devices of the search to come, so that their workers start at once.
 
     Raises:
         ServiceError: If the service does not start.
         ArchiveError: If its database does not start.
     """
     app = create_app(settings)
-    async with running(app, settings, named_only=True) if working else _reading(settings) as coordinator:
+    async with (
+        running(app, settings, named_only=True, devices=devices) if working else _reading(settings) as coordinator
+    ):
         app.state.coordinator = coordinator or app.state.coordinator
         # One attempt: a failure inside this process would repeat.
         async with (

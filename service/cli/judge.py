@@ -71,7 +71,7 @@ def _card(device: Device) -> int:
     card = find_card(device)
     if card is None:
         raise InvalidInput(f"{device.name}: this machine does not have it; {describe_cards(local_cards())}", "--device")
-    return card
+    return card.number
 
 
 def _read(path: Path) -> str:

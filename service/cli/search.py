@@ -1,6 +1,7 @@
 """`reef search`: run a whole search, from an operator to a file with the best kernel."""
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -66,6 +67,7 @@ def search(
     token: Token = None,
 ) -> None:
     """Search for a faster kernel for SPEC. With --resume, --evaluations and --stop change the limits of that search."""
+    devices: Sequence[str] = ()
     if resume:
         limits = changes_of(evaluations, None, stop) if evaluations is not None or stop else None
         begin = functools.partial(_take_up, resume, limits)
@@ -74,10 +76,10 @@ def search(
         options = options_of(device, evaluations, emitters, seed, stop, priority=priority, terms=terms)
         operator = asked_for(spec, kernelbench, options)
         options["selection"] = {"bandit": bandit, "screening": screening}
-        begin = functools.partial(_submit, operator, options)
+        begin, devices = functools.partial(_submit, operator, options), options["devices"]
 
     async def whole() -> int:
-        async with reach(url, token, working=True) as reef:
+        async with reach(url, token, working=True, devices=devices) as reef:
             found = await begin(reef)
             err.print(f"search {found.id} (continue it after an interruption with: {continuing(found)})")
             progress = await follow(reef, found)

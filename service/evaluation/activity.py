@@ -8,6 +8,7 @@ from archive.store import Store
 from service.evaluation.finalists import examination_progress
 from service.evaluation.jobs import (
     BASELINES,
+    admission_id,
     draft_id,
     is_final,
     purpose_of,
@@ -57,7 +58,10 @@ def _preparing(search: SearchRecord, jobs: set[str]) -> str:
         return "preparing the reference"
     if draft_id(search.id) in jobs:
         return "drafting a seed kernel from the reference"
-    return "tracing the seed kernels" if "tracing" in _kinds(jobs) else "evaluating the seed kernels"
+    kinds = _kinds(jobs)
+    if not kinds and admission_id(search.id) in jobs:
+        return "testing the operator's checks"
+    return "tracing the seed kernels" if "tracing" in kinds else "timing the baselines and the seed kernels"
 
 
 def _kinds(jobs: set[str]) -> Counter[str]:
@@ -65,7 +69,8 @@ def _kinds(jobs: set[str]) -> Counter[str]:
     kinds: Counter[str] = Counter()
     for job in jobs:
         candidate = job.partition(":")[0]
-        if job in (reference_id(candidate), draft_id(candidate)) or is_final(job) or purpose_of(job) == BASELINES:
+        about = (reference_id(candidate), admission_id(candidate), draft_id(candidate))
+        if job in about or is_final(job) or purpose_of(job) == BASELINES:
             continue
         kinds["tracing" if job in (trace_id(candidate), retrace_id(candidate)) else "evaluating"] += 1
     return kinds

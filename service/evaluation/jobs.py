@@ -93,6 +93,11 @@ def reference_id(search: str) -> str:
     return f"{search}:reference"
 
 
+def admission_id(search: str) -> str:
+    """Return the id of the job that tests the checks of a search's operator."""
+    return f"{search}:admission"
+
+
 def draft_id(search: str) -> str:
     """Return the id of the job that drafts a candidate from a search's reference."""
     return f"{search}:draft"
@@ -170,7 +175,12 @@ def trace_key(digest: str, operator: str, shapes: Sequence[Mapping[str, Any]], p
 
 def reference_job(search: SearchRecord, operator: Operator) -> TraceJob:
     """Export the operator's reference for the search's shapes."""
-    return _trace_job(search, operator, reference_id(search.id))
+    return _trace_job(search, operator, reference_id(search.id)).model_copy(update={"mutation_testing": False})
+
+
+def admission_job(search: SearchRecord, operator: Operator) -> TraceJob:
+    """Test if the operator's checks tell right answers from wrong ones."""
+    return _trace_job(search, operator, admission_id(search.id))
 
 
 def draft_job(search: SearchRecord, operator: Operator) -> TraceJob:

@@ -74,21 +74,6 @@ class Verdicts:
         if traced is not None:
             await self._settle_trace(search, operator, candidate, traced, ())
 
-    async def apply_reference(self, search: SearchRecord, report: TraceReport) -> None:
-        """Store a search's reference graphs, or fail the search with the reason why there are none."""
-        if report.gate is not None:
-            await self._store.operators.keep_mutation_report(
-                search.operator, report.gate.verdict, report.gate.model_dump_json()
-            )
-        if report.outcome is Outcome.WORKER_LOST:
-            await self.fail(search, f"its reference could not be prepared: {report.reason}")
-        elif not report.graphs:
-            await self.fail(search, f"the reference does not export: {report.reason}")
-        elif report.gate is not None and report.gate.verdict == "failed":
-            await self.fail(search, f"the operator is not admitted: {report.gate.reason}")
-        else:
-            await self._store.searches.set_graphs(search.id, [graph.plain() for graph in report.graphs])
-
     async def apply_trace(self, search: SearchRecord, operator: Operator, report: TraceReport) -> None:
         """Store a candidate's variants and request their evaluation."""
         candidate = await self.unit_of_work.candidate(report.candidate or "")
@@ -149,13 +134,26 @@ class Verdicts:
     async def order_verdicts(
         self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, queued: Collection[str]
     ) -> None:
-        """Request all jobs that a traced candidate still needs, except those that `queued` lists already."""
+        """Request all jobs that a traced candidate still needs, except those that `queued` lists already.
+
+        Without reference graphs there are none yet: `Admissions.apply` continues.
+        """
+        if not search.graphs:  # The record in hand may be older than the graphs.
+            search = await self._store.searches.get(search.id)
+        if not search.graphs:
+            return
         known = await self.unit_of_work.reports(candidate.id)
         for case in _cases(search, operator, candidate, await self.unit_of_work.variants(candidate.id)):
             mine = [report for report in known if (report.variant, report.device) == (case.variant, case.device)]
             if mine:
                 await self._promote(case, queued)
         await self._advance(search, operator, candidate, queued)
+
+    async def order_traced(self, search: SearchRecord, operator: Operator, queued: Collection[str]) -> None:
+        """Request the jobs of all traced candidates of a search, which waited for what has just come."""
+        for candidate in await self._store.candidates.unfinished(search.id):
+            if candidate.state is CandidateState.TRACED:
+                await self.order_verdicts(search, operator, candidate, queued)
 
     def forget(self, search: str) -> set[str]:
         """Forget a search's jobs in flight. Returns the other searches that waited for one of them."""
@@ -245,9 +243,7 @@ class Verdicts:
         if not cases or not measured or self._awaits(candidate.id):
             return
         if await self._conclude(search, candidate, latest_reports(reports)):
-            for other in await self._store.candidates.unfinished(search.id):
-                if other.state is CandidateState.TRACED:
-                    await self.order_verdicts(search, operator, other, queued)
+            await self.order_traced(search, operator, queued)
 
     async def _measure(self, cases: Sequence[EvaluationCase], queued: Collection[str]) -> None:
         """Request the evaluation of one candidate's variants on one device; a measured one waits for its pacer."""

@@ -7,7 +7,9 @@ import re
 import subprocess
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from shutil import which
 
 from service.errors import InvalidInput
 from workers.protocol import Device, device_of_card
@@ -23,6 +25,12 @@ LIST_S = 20.0
 DRIVER_FILES = Path("/proc/driver/nvidia/gpus")
 """Folder with the driver's description of each card, in a folder named by its bus id."""
 
+BENCH_MEMORY_BYTES = 60 * 2**30
+"""Card memory per worker that measures. Half of it is the largest arena: two runs of every operator of the catalogue
+take less than 20 GB, and an operator that fits on an 80 GB card must fit on any larger one."""
+BENCH_CORES = 4
+"""Cores per worker that measures: its executor, runner and oracle use one each, and assemble kernels beside them."""
+
 CARD_NAME = re.compile(r"cuda(:\d{1,4})?", re.ASCII)
 DEVICES = "devices"
 """Field of a request that names devices."""
@@ -37,11 +45,15 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class LocalCard:
-    """A card of this machine: its number, the driver's name, and its hardware class if it has one."""
+    """A card of this machine: its number, the driver's name, its hardware class if it has one, and its memory.
+
+    The memory is 0 if the driver's tool does not say it.
+    """
 
     number: int
     name: str
     device: Device | None
+    memory_bytes: int = 0
 
     def __str__(self) -> str:
         return f"cuda:{self.number} is {self.device.name if self.device else f'{self.name!r}, without a class'}"
@@ -66,7 +78,8 @@ def require_judgeable(device: Device, field: str) -> None:
 def local_cards(driver_files: Path = DRIVER_FILES) -> tuple[LocalCard, ...]:
     """Return this machine's cards by bus id, the order in which `cuda:N` counts them."""
     try:
-        listed = subprocess.run(LIST_CARDS, capture_output=True, text=True, timeout=LIST_S, check=True).stdout
+        tool = which(LIST_CARDS[0]) or LIST_CARDS[0]
+        listed = _listed(tool, Path(tool).stat().st_mtime_ns)
     except (OSError, subprocess.SubprocessError):
         described = [path.read_text() for path in sorted(driver_files.glob("*/information"))]
         names = [name for text in described for name in re.findall(r"^Model:\s*(.+?)\s*$", text, re.MULTILINE)]
@@ -75,9 +88,24 @@ def local_cards(driver_files: Path = DRIVER_FILES) -> tuple[LocalCard, ...]:
     return tuple(_card(number, *row) for number, row in enumerate(row for row in rows if len(row) == 4))
 
 
-def find_card(device: Device) -> int | None:
-    """Return the number of this machine's first card of a hardware class; None without one."""
-    return next((card.number for card in local_cards() if card.device == device), None)
+@lru_cache(maxsize=1)
+def _listed(tool: str, _changed_ns: int) -> str:
+    """Return the cards in the words of the driver's tool; a list is kept, because the tool may take seconds."""
+    command = (tool, *LIST_CARDS[1:])
+    return subprocess.run(command, capture_output=True, text=True, timeout=LIST_S, check=True).stdout
+
+
+def find_card(device: Device) -> LocalCard | None:
+    """Return this machine's first card of a hardware class; None without one."""
+    return next((card for card in local_cards() if card.device == device), None)
+
+
+def benches_for(card: LocalCard, cores: int) -> int:
+    """Return the number of workers to share a card: as many as its memory and the cores suffice for.
+
+    A worker that measures prepares and checks most of the time, and times alone for the rest.
+    """
+    return max(1, min(card.memory_bytes // BENCH_MEMORY_BYTES, cores // BENCH_CORES))
 
 
 def describe_cards(cards: Sequence[LocalCard]) -> str:
@@ -182,4 +210,4 @@ def _card(number: int, name: str, capability: str, memory_mib: str, mig: str) ->
     parts = re.fullmatch(r"(\d+)\.(\d+)", capability)
     known = None if parts is None else (int(parts[1]), int(parts[2]))
     memory = int(memory_mib) * 2**20 if memory_mib.isdecimal() else None
-    return LocalCard(number, name, None if mig == "Enabled" else device_of_card(name, known, memory))
+    return LocalCard(number, name, None if mig == "Enabled" else device_of_card(name, known, memory), memory or 0)

@@ -13,8 +13,9 @@ from typing import IO
 
 import structlog
 
-from service.fleet.devices import find_card
+from service.fleet.devices import benches_for, find_card
 from service.fleet.starts import Starts
+from service.settings import usable_cores
 from workers.protocol import CardShare, Device
 from workers.queue import DISMISSED
 from workers.safe_python import PYTHON, safe_environment
@@ -61,7 +62,7 @@ class WorkerPool:
         size: int,
         output: Path | None = None,
         data: Path | None = None,
-        sharers: int = 1,
+        sharers: int | None = None,
         command: Sequence[str] = COMMAND,
         first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
@@ -73,7 +74,7 @@ class WorkerPool:
             size: Number of workers per kind, 0 for none. One per core is right: a worker does one job at a time.
             output: File that workers log to; None for this process's standard error.
             data: Folder for results kept between measurements; None for the worker's default.
-            sharers: Number of workers that share each card and take turns to measure.
+            sharers: Number of workers that share each card and take turns to measure; None to derive it.
             command: Command that starts a worker, without its options.
             first_pause_s: Seconds before a crashed worker is restarted; doubles with every crash in a row.
         """
@@ -126,7 +127,8 @@ class WorkerPool:
             if card is None:
                 log.warning("no such card on this machine; a remote worker has to measure", device=device)
             else:
-                self.keep_measuring(measuring, CardShare(card, self._sharers))
+                sharers = self._sharers or benches_for(card, usable_cores())
+                self.keep_measuring(measuring, CardShare(card.number, sharers))
 
     def keep_measuring(self, device: Device, seat: CardShare) -> None:
         """Keep workers that measure on a card of this machine: one, or as many as share it."""

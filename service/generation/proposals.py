@@ -20,6 +20,7 @@ from service.emitters import EMITTERS, bandit
 from service.emitters.base import Edit, Emitter, EmitterTrial, Parent, Proposal, ProposalContext
 from service.evaluation.jobs import target_of, trace_key, traced_at
 from service.generation.emitter_stats import active, selection_of
+from service.generation.known_plans import KnownPlans
 from service.generation.screening import STARTS, TAKEN, RankedEdit, Screening, is_blind
 from service.generation.snapshot import ParentCache, SearchSnapshot
 from service.operators.sources import digest
@@ -57,6 +58,7 @@ class Proposer:
         self._store = store
         self._holder = holder
         self._screening = Screening(store)
+        self._known_plans = KnownPlans(store)
         self._parents = ParentCache(store)
         self._had: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._leads: OrderedDict[tuple[str, str, str], str] = OrderedDict()
@@ -93,7 +95,7 @@ class Proposer:
             starts = {elite.candidate: await snapshot.parent(elite) for elite in reversed(best)}
             if proposed := await self._screened(snapshot, operator, ordinal, list(starts.values())):
                 return proposed
-        left = list[str]()
+        left, known = list[str](), None
         for _ in range(ATTEMPTS if quick else 0):
             left = left or bandit.ranked(stats.accounts, quick, rng)
             name = left.pop(0)
@@ -101,10 +103,14 @@ class Proposer:
             choices = [select(elites, rng, around, pinned) for _ in range(emitter.arity)]
             chosen = [await snapshot.parent(choice.parent) for choice in choices if choice is not None]
             proposal = await emitter.propose(_context(search, operator, stats.trials[name], chosen, rng))
-            if isinstance(proposal, Proposal):
-                snapshot.count_children(proposal.parents)
-                return PendingProposal(ordinal, name, proposal)
-        return None
+            if not isinstance(proposal, Proposal):
+                continue
+            if await self._known_plans.has(search, target_of(search), proposal.source, rng):
+                known = known or PendingProposal(ordinal, name, proposal)
+                continue
+            snapshot.count_children(proposal.parents)
+            return PendingProposal(ordinal, name, proposal)
+        return known
 
     async def turn(self, snapshot: SearchSnapshot, ordinal: int) -> str:
         """Choose the emitter for a proposal, including those that use a language model."""
@@ -156,6 +162,8 @@ class Proposer:
         ranked = await self._screening.rank(search, target_of(search), offered)
         for name, parent, edit in ranked[:TAKEN]:
             context = contexts[name, parent.candidate]
+            if edit.values and await self._known_plans.has(search, target_of(search), parent.source, rng, edit.values):
+                continue
             if proposal := await self._apply(snapshot, EMITTERS[name], context, edit):
                 snapshot.count_children(proposal.parents)
                 return PendingProposal(

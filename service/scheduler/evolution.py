@@ -15,13 +15,12 @@ from archive.errors import DatabaseUnavailable
 from archive.errors import RecordConflict as ArchiveConflict
 from archive.records import CandidateState, SearchFingerprint, SearchRecord, SearchState
 from archive.store import Store
-from service.errors import InvalidInput
 from service.evaluation.finalists import Finalists
-from service.evaluation.jobs import reference_id, reference_job, trace_id
+from service.evaluation.jobs import trace_id
 from service.evaluation.spot_checks import SpotChecks
 from service.evaluation.verdicts import Verdicts
 from service.events import EventBus
-from service.generation.drafts import DraftSeeds
+from service.generation.preparation import Preparation
 from service.generation.proposals import Proposer
 from service.generation.stop_rules import stop_reason, time_over
 from service.generation.supply import CandidateSupply
@@ -102,9 +101,9 @@ class Evolution:
         self.spot_checks = SpotChecks(store, events)
         self._proposer = Proposer(store, self.search_leases.holder)
         self._proposing = CandidateSupply(store, self._proposer, self.verdicts, ask)
-        self._drafts = DraftSeeds(store, dispatcher, self._proposer, self.verdicts)
+        self._preparation = Preparation(store, dispatcher, self._proposer, self.verdicts)
         self._ingestion = Ingestion(
-            dispatcher, self.verdicts, self.finals, self._drafts, self.spot_checks, self._cache, self.search_leases
+            dispatcher, self.verdicts, self.finals, self._preparation, self.spot_checks, self._cache, self.search_leases
         )
         self._reported_at: dict[str, float] = {}
         self._arrived: frozenset[str] = frozenset()
@@ -150,6 +149,7 @@ class Evolution:
         quiet = [search for search in self._reported_at if not self._proposing.waiting(search)]
         await self.search_leases.share(self._cache.by_load(quiet))
         inbox = await self._ingestion.collect()
+        self._limits_in_flight.observe(inbox.reports)
         self._arrived, held = frozenset(report.job for report in inbox.reports), self.search_leases.held
         await self._cache.look()
         await self._take_up(held)
@@ -232,25 +232,10 @@ class Evolution:
             await self._transitions.enter(search, supplied.state, supplied.reason)
 
     async def _prepare(self, search: SearchRecord, operator: Operator) -> None:
-        """Store the seeds once the reference is known, then request the draft; start to run once all are judged."""
-        counts = await self._store.candidates.count(search.id)
-        if over := time_over(search, counts):
+        """Start to run once all is prepared; a search without a verdict for too long ends."""
+        if over := time_over(search, await self._store.candidates.count(search.id)):
             await self._transitions.enter(search, SearchState.DONE, over)
-        elif not search.graphs:
-            return
-        elif counts.proposals < len(operator.seeds):
-            try:
-                added_seeds = await self._proposer.add_seeds(
-                    search, operator, range(counts.proposals, len(operator.seeds))
-                )
-            except InvalidInput as error:
-                await self.verdicts.fail(search, error.detail)
-                return
-            for candidate in added_seeds:
-                await self.verdicts.trace(search, operator, candidate)
-        elif self._drafts.is_due(search, operator, counts):
-            await self._drafts.order(search, operator)
-        elif counts.in_flight == 0:
+        elif await self._preparation.advance(search, operator):
             await self._transitions.enter(search, SearchState.RUNNING)
 
     async def _sweep_quiet(self) -> None:
@@ -288,10 +273,8 @@ class Evolution:
         self._dispatcher.share(search.id, search.owner, search.priority)
         queued = await self._dispatcher.outstanding(search.id) | self._arrived
         self.verdicts.forget(search.id)
-        self._drafts.sweep(search.id, queued)
+        await self._preparation.sweep(search, operator, queued)
         self.finals.forget(search.id)
-        if not search.graphs and reference_id(search.id) not in queued:
-            await self._dispatcher.submit(reference_job(search, operator))
         for candidate in await self._store.candidates.unfinished(search.id):
             if candidate.state is CandidateState.TRACED:
                 await self.verdicts.order_verdicts(search, operator, candidate, queued)

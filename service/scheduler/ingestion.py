@@ -19,7 +19,7 @@ from service.evaluation.finalists import Finalists
 from service.evaluation.jobs import is_final
 from service.evaluation.spot_checks import SpotChecks
 from service.evaluation.verdicts import Verdicts
-from service.generation.drafts import DraftSeeds
+from service.generation.preparation import Preparation
 from service.metrics import METRICS
 from service.scheduler.leases import SearchLeases
 from service.scheduler.poison_reports import PoisonReports
@@ -75,7 +75,7 @@ class Ingestion:
         dispatcher: Dispatcher,
         verdicts: Verdicts,
         finals: Finalists,
-        drafts: DraftSeeds,
+        preparation: Preparation,
         spot_checks: SpotChecks,
         cache: SearchCache,
         search_leases: SearchLeases,
@@ -84,7 +84,7 @@ class Ingestion:
         self._spot_checks = spot_checks
         self._verdicts = verdicts
         self._finals = finals
-        self._drafts = drafts
+        self._preparation = preparation
         self._cache = cache
         self._search_leases = search_leases
         self._poison_reports = PoisonReports()
@@ -210,10 +210,8 @@ class Ingestion:
             await self._finals.apply(search, operator, report)
         elif not isinstance(report, TraceReport):
             await self._verdicts.apply_report(search, operator, report)
-        elif self._drafts.is_about(report):
-            await self._drafts.apply(search, operator, report)
         elif report.candidate is None:
-            await self._verdicts.apply_reference(search, report)
+            await self._preparation.apply(search, operator, report)
         else:
             await self._verdicts.apply_trace(search, operator, report)
 

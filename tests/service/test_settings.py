@@ -7,7 +7,8 @@ import pytest
 from pydantic import ValidationError
 from redis import ConnectionPool
 
-from service.settings import Settings, data_home, usable_cores
+from service import settings
+from service.settings import WORKER_BYTES, Settings, data_home, usable_cores, usable_memory_bytes
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +47,19 @@ def test_the_environment_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.redis_url == "redis://redis:6379/0"
     assert settings.local_workers == 0
     assert settings.log_json
+
+
+def test_workers_follow_cores_and_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    limit, none = tmp_path / "memory.max", tmp_path / "missing"
+    monkeypatch.setattr(settings, "MEMORY_LIMITS", (limit, none))
+    limit.write_text("max\n")
+    whole = usable_memory_bytes()
+    assert whole == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limit.write_text(f"{2**30}\n")
+    assert (usable_memory_bytes(), Settings().local_workers) == (2**30, 1)
+    limit.write_text(f"{whole // 2}\n")
+    assert Settings().local_workers == max(1, min(usable_cores(), whole // 2 // WORKER_BYTES))
+    assert Settings().in_flight_per_search is Settings().benches_per_card is None
 
 
 def test_names_stand_with_commas_between(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ The worker leases real jobs and sends real reports; only what it says about cand
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -26,6 +26,7 @@ from workers.protocol import (
     FinalJob,
     Job,
     MeasureJob,
+    MutationReport,
     Outcome,
     Provenance,
     Ratio,
@@ -146,7 +147,8 @@ class Answers:
             return TraceReport(outcome=Outcome.CORRECT, variants=(assembled,), **base)
         graphs = tuple(records.graph(shape) for shape in job.shapes) if job.source is None or job.references else ()
         if job.source is None:
-            return TraceReport(outcome=Outcome.CORRECT, graphs=graphs, **base)
+            gate = MutationReport(verdict="passed") if job.mutation_testing else None
+            return TraceReport(outcome=Outcome.CORRECT, graphs=graphs, gate=gate, **base)
         bundle = (self.retraced if job.references and self.retraced else self.bundle)(job.source)
         if bundle is None:
             return TraceReport(outcome=Outcome.COMPILE_ERROR, reason="no such name", line=3, **base)
@@ -223,14 +225,21 @@ class Workbench:
         """The jobs of a kind that the worker saw."""
         return [job for job in self.answers.seen if isinstance(job, kind)]
 
-    def work(self, most: int = 100) -> int:
-        """Let the worker answer what is queued; returns how many jobs it answered."""
+    def work(self, most: int = 100, *, but: Collection[str] = ()) -> int:
+        """Let the worker answer what is queued; returns how many jobs it answered. The jobs of `but` stay queued."""
+        kept = []
         lessees = [LeaseClient(self.redis_url, "w", target="sm_90", device=device) for device in self.devices]
         for answered in range(most):
             lease = next((lease for lessee in lessees if (lease := lessee.lease(block_ms=10))), None)
             if lease is None:
-                return answered
+                most = answered
+                break
+            if lease.job.id in but:
+                kept.append(lease)
+                continue
             lessees[0].report(lease, self.answers.to(lease.job))
+        for lease in kept:
+            lessees[0].release(lease)
         return most
 
     async def run(self, search: SearchRecord, *, rounds: int = 200) -> SearchRecord:

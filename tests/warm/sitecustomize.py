@@ -2,12 +2,12 @@
 
 import sys
 
-SERVED = (["workers", "bench"], ["workers", "kernelbench"])
-"""What is started warm: a module and a first argument."""
+SERVED = ("workers bench", "workers kernelbench", "workers.executor")
+"""What is started warm: a module, or a module and a first argument."""
 
 given = sys.orig_argv
 started = given[given.index("-m") + 1 :] if "-m" in given else []
-if started[:2] in SERVED:
+if " ".join(started[:2]) in SERVED or "".join(started[:1]) in SERVED:
     import warm_client
 
     warm_client.hand_over(started[0], started[1:])

@@ -81,3 +81,20 @@ def test_a_process_that_is_interrupted_by_another_thread_hangs_up(launch: Launch
     with pytest.raises(EOFError):
         process.hear(LONG_S)
     timer.join()
+
+
+def test_chatter_is_no_answer_of_a_duplex_process(capfd: pytest.CaptureFixture[str]) -> None:
+    answering = "for line in sys.stdin:\n    os.write(0, line.upper().encode())\n"
+    program = f"import os, sys\nprint('a banner', flush=True)\n{answering}"
+    process = LineProcess((sys.executable, "-c", program), duplex=True)
+    process.say(b"word")
+    assert process.hear(LONG_S) == b"WORD"
+    process.kill()
+    assert capfd.readouterr().err == "a banner\n"
+
+
+def test_a_process_gets_the_environment_that_is_given() -> None:
+    program = "import os\nprint(sorted(name for name in os.environ if name in ('HOME', 'GIVEN')), flush=True)\n"
+    process = LineProcess((sys.executable, "-c", program), environment={"GIVEN": "1"})
+    assert process.hear(LONG_S) == b"['GIVEN']"
+    process.kill()

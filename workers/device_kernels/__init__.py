@@ -8,7 +8,7 @@ enqueueing    `DeviceKernels`: the kernels loaded in a process that has opened a
 They never look at a candidate.
 """
 
-from workers.device_kernels.compilation import SUPPORT, SupportKernel, compile_support
+from workers.device_kernels.compilation import SUPPORT, Spread, SupportKernel, compile_support
 from workers.device_kernels.contents import (
     ContentJob,
     ContentKind,
@@ -29,6 +29,7 @@ __all__ = [
     "ContentKind",
     "ContentSpec",
     "DeviceKernels",
+    "Spread",
     "SupportKernel",
     "assign_content",
     "checksum_key",

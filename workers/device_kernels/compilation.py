@@ -1,9 +1,10 @@
 """Machine code of the support kernels for a target, made by Triton without a card, in the executor before it forks."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import triton
 import triton.language as tl
@@ -87,21 +88,26 @@ _RECIPES = tuple(_recipes())
 SUPPORT: tuple[str, ...] = tuple(recipe.name for recipe in _RECIPES)
 """Names of the kernels: `fill_` and a dtype for contents, the function names in `kernels` for the others."""
 
+Spread: TypeAlias = Callable[[Callable[[str], SupportKernel], Sequence[str]], Iterable[SupportKernel]]
+"""Compiles each name by a function that can be pickled, in order: `map`, or that of a pool of processes."""
 
-def compile_support(target: str) -> dict[str, SupportKernel]:
+
+def compile_support(target: str, spread: Spread = map) -> dict[str, SupportKernel]:
     """Compile every kernel for a target, except those that the target cannot run.
 
     Raises:
         ToolMissing: If the target is not one of NVIDIA's.
     """
-    sheet = sheet_of(target)
-    return {
-        recipe.name: compile_kernel(
-            sheet, recipe.function, recipe.signature, recipe.constants, num_warps=recipe.num_warps
-        )
-        for recipe in _RECIPES
-        if sheet.capability >= _NEWER.get(recipe.name, (0, 0))
-    }
+    capability = sheet_of(target).capability
+    names = [name for name in SUPPORT if capability >= _NEWER.get(name, (0, 0))]
+    return dict(zip(names, spread(partial(_compile_one, target), names), strict=True))
+
+
+def _compile_one(target: str, name: str) -> SupportKernel:
+    recipe = next(recipe for recipe in _RECIPES if recipe.name == name)
+    return compile_kernel(
+        sheet_of(target), recipe.function, recipe.signature, recipe.constants, num_warps=recipe.num_warps
+    )
 
 
 def sheet_of(target: str) -> Target:

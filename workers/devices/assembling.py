@@ -3,8 +3,10 @@
 import os
 import signal
 from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
+from typing import TypeVar
 
 from workers import sandbox
 from workers.assembler import Assembler, AssemblyRefused, MachineCode, assemble_kernel
@@ -18,9 +20,12 @@ average."""
 KEPT_KERNELS = 512
 """Kernels whose machine code is kept, a few tens of kilobytes each: variants and incumbents share many."""
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
 
 class Assemblers:
-    """Processes that assemble kernels, one per core at most."""
+    """Processes that assemble kernels, and compile our own at the start; one per core at most."""
 
     def __init__(self) -> None:
         """Probe the sandbox, so that the processes need not, and start them.
@@ -53,6 +58,10 @@ class Assemblers:
         """Return True if all kernels of a bundle are assembled or refused."""
         known = (self._kept.get(digest) for digest in bundle.kernels)
         return all(found is not None and found.done() for found in known)
+
+    def spread(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """Do work on each item in these processes; yields the results in order."""
+        return self._pool.map(work, items)
 
     def close(self) -> None:
         """End the processes. Idempotent."""

@@ -31,7 +31,7 @@ from workers.commands import (
     TimedRound,
     TimeRound,
 )
-from workers.device_kernels import compile_support
+from workers.device_kernels import Spread, compile_support
 from workers.devices.ending import JudgementEnded, timed
 from workers.errors import Transient
 from workers.gpu_lock import FOLDER, GpuLock
@@ -113,16 +113,16 @@ class CardProcesses:
             stack.pop_all()
 
     @classmethod
-    def at(cls, seat: CardShare, target: Target, checks: Mapping[str, Check] = CHECKS) -> Self:
-        """Start the processes of a card for one of its sharers.
+    def at(cls, seat: CardShare, target: Target, checks: Mapping[str, Check] = CHECKS, spread: Spread = map) -> Self:
+        """Start the processes of a card for one of its sharers. `spread` compiles their kernels.
 
         Raises:
             Transient: If the card cannot be opened, or no oracle can be reached.
         """
-        kernels = compile_support(target.name)
+        kernels = compile_support(target.name, spread)
         begin = functools.partial(open_card, seat.card, kernels)
         run = functools.partial(serve_runner, begin=begin)
-        kernels = kernels | compile_oracle(target.name)
+        kernels = kernels | compile_oracle(target.name, spread)
         oracle = Oracle(functools.partial(open_to_look, seat.card, kernels), seat.sharers, checks)
 
         def start_oracle() -> ChildConnection:

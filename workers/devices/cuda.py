@@ -78,7 +78,7 @@ class CudaDevice(DeviceBench):
         self._batches = ControlBatches()
         self._assemblers = Assemblers()
         self._versions = {name: version(name) for name in ("torch", "triton", "kernelreef")}
-        self._processes = CardProcesses.at(seat, TARGETS[self._target], checks)
+        self._processes = CardProcesses.at(seat, TARGETS[self._target], checks, self._assemblers.spread)
         self._beside = BackgroundBaselines(BaselineProcess(seat.card), device, folder)
         sheet = self._processes.sheet
         if sheet.device_class != device.name:

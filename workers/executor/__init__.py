@@ -1,7 +1,8 @@
 """The executor: a warm process with torch and triton imported that reads one job per line and writes one answer each.
 
-`python -m workers bench KIND …` becomes `python -m workers.executor KIND …`, in the environment that it needs. Answers
-have the former standard output to themselves: other output, such as a library's at import, goes to standard error.
+A worker starts `python -m workers.executor KIND …` in the environment that it needs, and `python -m workers bench`
+becomes that. Answers have a descriptor of their own: other output, such as a library's at import, goes to standard
+error.
 Candidates run in sandboxes that it forks. Each kind is a module of its own, because neither needs the other's imports.
 """
 
@@ -54,10 +55,9 @@ Open = Callable[[argparse.Namespace, ExitStack], OpenedExecutor]
 """Warms an executor up, according to its options."""
 
 
-def main(kind: str, open_executor: Open) -> int:
+def main(options: argparse.Namespace, open_executor: Open) -> int:
     """Serve one executor until standard input ends. Returns the exit status."""
-    options = _parse(kind)
-    channel = os.fdopen(options.answers, "wb")
+    channel = os.fdopen(os.dup(options.answers), "wb")
     configure(os.environ, worker=options.worker)
 
     def say(answer: WireModel) -> None:
@@ -100,11 +100,13 @@ def _failure(error: WorkerError) -> ExecutorFailure:
     return ExecutorFailure(error=f"{type(error).__name__}: {error}", transient=isinstance(error, Transient))
 
 
-def _parse(kind: str) -> argparse.Namespace:
+def parse(kind: str) -> argparse.Namespace:
+    """Parse the command line of an executor of a kind."""
     parser = argparse.ArgumentParser(prog=f"python -m workers.executor {kind}", description="Serve jobs, one a line.")
     parser.add_argument("--device", type=Device.parse, help="device to measure on, such as model:sm_90")
     parser.add_argument("--card", type=read_seat, default=FIRST_CARD, metavar="cuda:N", help="card to measure on")
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder for data that outlives the executor")
     parser.add_argument("--worker", default="bench", help="worker id in the reports")
     parser.add_argument("--answers", type=int, default=1, metavar="FD", help="file descriptor for answers")
+    parser.add_argument("--with-parent", type=int, metavar="PID", help="end when this parent process ends")
     return parser.parse_args()

@@ -1,4 +1,4 @@
-"""Start an executor: `python -m workers.executor KIND …`, in the environment that `python -m workers bench` gives it.
+"""Start an executor: `python -m workers.executor KIND …`, in the environment that a worker gives it.
 
 Objects that libraries create at import live until the process ends. Repeated garbage collections of them, and their
 deallocation at exit, would together take half as long as the import. So both are skipped.
@@ -12,7 +12,8 @@ import sys
 from types import ModuleType
 from typing import NoReturn
 
-from workers.executor import main
+from workers.executor import main, parse
+from workers.sandbox.syscalls import tie_to
 
 
 def _imported(kind: str) -> ModuleType:
@@ -32,4 +33,7 @@ def _end(status: int) -> NoReturn:
 
 if __name__ == "__main__":
     kind = sys.argv.pop(1)
-    _end(main(kind, _imported(kind).open_executor))
+    options = parse(kind)
+    if options.with_parent is not None:
+        tie_to(options.with_parent)
+    _end(main(options, _imported(kind).open_executor))

@@ -17,7 +17,6 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from workers.inductor_seeds.extremes import values_of
@@ -133,11 +132,12 @@ def _trace(operator: Operator) -> tuple[fx.GraphModule, list[FakeTensor]]:
     known = _late("torch._inductor.decomposition").select_decomp_table()
     table = thin_products({**known, **DECOMPOSITIONS})
     entry, scalars = load_entry(operator), [scalar.value for scalar in operator.scalars]
-    sizes = ShapeEnv(duck_shape=False, specialize_zero_one=False)
+    symbolic = _late("torch.fx.experimental.symbolic_shapes")
+    sizes = symbolic.ShapeEnv(duck_shape=False, specialize_zero_one=False)
     dims: dict[str | int, Any] = {}
     for name in operator.dimensions:
         hint, source = max(SMALLEST_HINT, operator.shapes[0].dims[name]), named(name)
-        symbol = sizes.create_symbol(hint, source=source, dynamic_dim=DimDynamic.DYNAMIC)
+        symbol = sizes.create_symbol(hint, source=source, dynamic_dim=symbolic.DimDynamic.DYNAMIC)
         dims[name] = sizes.create_symintnode(symbol, hint=hint, source=source)
 
     def call(*tensors: torch.Tensor) -> tuple[object, ...]:

@@ -1,12 +1,13 @@
 """Machine code of the oracle's kernels for a target, made by Triton without a card, in the executor before it forks."""
 
+from functools import partial
 from typing import Any
 
 import torch
 import triton.language as tl
 
 from workers.device_kernels import SupportKernel
-from workers.device_kernels.compilation import compile_kernel, sheet_of
+from workers.device_kernels.compilation import Spread, compile_kernel, sheet_of
 from workers.float8 import mantissa_bits
 from workers.oracle import kernels
 
@@ -33,21 +34,28 @@ def measure_constants(dtype: str) -> dict[str, Any]:
     return {"dtype": MEASURED[dtype], "bits": mantissa_bits(getattr(torch, dtype))}
 
 
-def compile_oracle(target: str) -> dict[str, SupportKernel]:
+_MEASURES = {measure_name(dtype, EVEN - odd): (dtype, not odd) for dtype in MEASURED for odd in (False, True)}
+# Dtype, and True if rows are read in whole vectors, by the name of the kernel that measures such outputs.
+
+
+def compile_oracle(target: str, spread: Spread = map) -> dict[str, SupportKernel]:
     """Compile every kernel for a target.
 
     Raises:
         ToolMissing: If the target is not one of NVIDIA's.
     """
+    sheet_of(target)
+    names = ["differences", "sift", *_MEASURES]
+    return dict(zip(names, spread(partial(_compile_one, target), names), strict=True))
+
+
+def _compile_one(target: str, name: str) -> SupportKernel:
     sheet = sheet_of(target)
-    compiled = {
-        "differences": compile_kernel(sheet, kernels.differences, "*i64 *i32 i64"),
-        "sift": compile_kernel(sheet, kernels.sift, "*i64 *fp32 *fp32 i32 i32 fp32"),
-    }
-    for dtype in MEASURED:
-        for columns in (EVEN, EVEN - 1):
-            even = ("columns",) if columns == EVEN else ()
-            name = measure_name(dtype, columns)
-            constants = measure_constants(dtype)
-            compiled[name] = compile_kernel(sheet, kernels.measure, "*i64 *fp32 i32 i32 fp32", constants, even=even)
-    return compiled
+    if name == "differences":
+        return compile_kernel(sheet, kernels.differences, "*i64 *i32 i64")
+    if name == "sift":
+        return compile_kernel(sheet, kernels.sift, "*i64 *fp32 *fp32 i32 i32 fp32")
+    dtype, even = _MEASURES[name]
+    return compile_kernel(
+        sheet, kernels.measure, "*i64 *fp32 i32 i32 fp32", measure_constants(dtype), even=("columns",) if even else ()
+    )

@@ -34,6 +34,9 @@ class TraceJob(WireModel):
     candidate: str | None = None
     source: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] | None = None
     drafts: bool = False
+    mutation_testing: bool = True
+    """True to test the operator's checks with an exported reference. A search asks for that in a job of its own: its
+    first seed needs the reference alone."""
     bundle: Bundle | None = None
     """Plans that were traced elsewhere, in place of a source: they are checked against the operator and assembled
     again."""

@@ -5,6 +5,8 @@ They raise OSError if the kernel refuses.
 
 import ctypes
 import os
+import signal
+import sys
 import warnings
 from contextlib import suppress
 
@@ -120,6 +122,13 @@ def adopt_orphans() -> None:
 def die_with_parent(signal_number: int) -> None:
     """Request a signal for when the thread that forked this process ends."""
     _prctl(_PR_SET_PDEATHSIG, signal_number)
+
+
+def tie_to(parent: int) -> None:
+    """End when the parent process ends, even if it is killed."""
+    die_with_parent(signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit(f"process {parent} ended before this one began")
 
 
 def forbid_new_privileges() -> None:

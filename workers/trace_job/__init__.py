@@ -98,7 +98,7 @@ def trace(
 
     Returns:
         The report. `outcome` is `correct` if a variant is ready to be judged, for a draft, and for reference graphs.
-        With reference graphs comes the operator's mutation report.
+        With reference graphs comes the operator's mutation report, if the job asks for it.
 
     Raises:
         ToolMissing: If there is no such target.
@@ -200,9 +200,11 @@ def _read_export(result: SandboxResult, job: TraceJob, report: TraceReport) -> T
     export = _exported(result, job)
     if not isinstance(export, _Export):
         return _with_end(report, export, stages_s={"trace": result.wall_s})
-    started = time.perf_counter()
-    gate = admission(job.operator, export.graphs)
-    stages_s = {"trace": result.wall_s, "gate": time.perf_counter() - started}
+    stages_s, gate = {"trace": result.wall_s}, None
+    if job.mutation_testing:
+        started = time.perf_counter()
+        gate = admission(job.operator, export.graphs)
+        stages_s["gate"] = time.perf_counter() - started
     return _with_end(report, export, graphs=export.graphs, gate=gate, stages_s=stages_s)
 
 

@@ -1,9 +1,11 @@
 """Execution of one candidate: load it, find its configurations, call its entry for every shape of every variant."""
 
+import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import ModuleType, TracebackType
+from types import FrameType, ModuleType, TracebackType
 from typing import Any
 
 import torch
@@ -24,6 +26,8 @@ from workers.tracer.tuning import Choice, Tuning
 
 SHARE = 0.8
 """Share of the deadline for variants; the rest is for the reply, which may be megabytes."""
+LEAST_S = 2.0
+"""Minimum processor seconds of a variant before it is cut; most candidates need one for all shapes."""
 
 
 class TimeBudget:
@@ -45,6 +49,29 @@ class TimeBudget:
     def suffices(self, seconds: float) -> bool:
         """Return True if work of so many seconds still fits."""
         return self.spent_s + seconds <= SHARE * self._deadline_s
+
+    @contextmanager
+    def cut(self, others: int) -> Iterator[None]:
+        """Refuse the block's work once it has taken half of the time left, if other variants wait for the rest.
+
+        A candidate can lift this limit; that of its process stays. A step of the compiler ends before it counts.
+
+        Args:
+            others: Number of variants that come after it.
+        """
+        limit_s = max(LEAST_S, (SHARE * self._deadline_s - self.spent_s) / 2)
+
+        def refuse(_signal: int, _frame: FrameType | None) -> None:
+            reason = f"this configuration of {others + 1} left takes longer than its limit of {limit_s:.0f} s"
+            raise TraceRefused(Outcome.TRACE_TIMEOUT, f"{reason}: use smaller blocks or fewer stages", Stage.COMPILE)
+
+        former = signal.signal(signal.SIGPROF, refuse)
+        signal.setitimer(signal.ITIMER_PROF, limit_s if others else 0.0)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0.0)
+            signal.signal(signal.SIGPROF, former)
 
 
 @dataclass
@@ -122,13 +149,14 @@ class CandidateExecution:
         """Trace variants in turn, as long as the time left suffices for the longest one so far."""
         found: list[TracedPlans] = []
         longest_s = 0.0
-        for choice in choices:
+        for number, choice in enumerate(choices, start=1):
             before_s = self._time.spent_s
             if found and not self._time.suffices(longest_s):
                 found.append(self._left_out(choice, len(choices)))
                 continue
-            found.append(self._trace_variant(choice))
-            longest_s = max(longest_s, self._time.spent_s - before_s)
+            found.append(self._trace_variant(choice, len(choices) - number))
+            if found[-1].outcome is not Outcome.TRACE_TIMEOUT:
+                longest_s = max(longest_s, self._time.spent_s - before_s)
         return found
 
     def _left_out(self, choice: Choice, count: int) -> TracedPlans:
@@ -139,13 +167,21 @@ class CandidateExecution:
         ended = TraceEnded(outcome=Outcome.TRACE_TIMEOUT, reason=reason, stage=Stage.COMPILE)
         return TracedPlans(configuration=self._tuning.describe(choice), **ended.model_dump())
 
-    def _trace_variant(self, choice: Choice) -> TracedPlans:
-        """Trace all plans of one variant, the cheapest shape first, up to the first failure."""
+    def _trace_variant(self, choice: Choice, others: int) -> TracedPlans:
+        """Trace all plans of one variant, up to the first failure.
+
+        The cheapest benchmark shape comes first: most kernels that do not fit on the target fail there, and the others
+        are not compiled then.
+        """
         self._tuning.choose(choice)
         operator = self._job.operator
         plans: dict[str, Plan] = {}
-        with CandidateEdge() as edge:
-            for shape in sorted(self._job.shapes, key=lambda shape: operator.input_bytes(shape.dims)):
+
+        def order(shape: Shape) -> tuple[bool, int]:
+            return shape.role is not ShapeRole.BENCHMARK, operator.input_bytes(shape.dims)
+
+        with CandidateEdge() as edge, self._time.cut(others):
+            for shape in sorted(self._job.shapes, key=order):
                 plans[shape.key] = self._trace_shape(shape)
         ordered = tuple(plans[shape.key] for shape in self._job.shapes) if not edge.ended.reason else ()
         return TracedPlans(configuration=self._tuning.describe(choice), plans=ordered, **edge.ended.model_dump())

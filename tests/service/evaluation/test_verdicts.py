@@ -99,7 +99,7 @@ async def test_an_operator_that_nothing_can_be_judged_by_ends_its_search(
     reference = bench.answers.to(reference_job(search, records.OPERATOR))
     assert isinstance(reference, TraceReport) and reference.graphs
     gate = MutationReport.model_validate({"verdict": verdict, "reason": "the checks take 'zeros' for right"})
-    await bench.evolution.verdicts.apply_reference(search, reference.model_copy(update={"gate": gate}))
+    await bench.evolution._preparation.apply(search, records.OPERATOR, reference.model_copy(update={"gate": gate}))
     search = await bench.store.searches.get(search.id)
     assert search.state.value == state
     assert bool(search.graphs) == (state != "failed")
@@ -114,7 +114,7 @@ async def test_a_reference_that_masks_with_infinities_is_kept_as_it_is(bench: Wo
     assert isinstance(reference, TraceReport)
     masked = Node(op="aten.masked_fill.Scalar", args=(InputRef(input=0), InputRef(input=0), -math.inf))
     graphs = tuple(graph.model_copy(update={"nodes": (*graph.nodes, masked)}) for graph in reference.graphs)
-    await bench.evolution.verdicts.apply_reference(search, reference.model_copy(update={"graphs": graphs}))
+    await bench.evolution._preparation.apply(search, records.OPERATOR, reference.model_copy(update={"graphs": graphs}))
     search = await bench.store.searches.get(search.id)
     assert tuple(Graph.model_validate(graph) for graph in search.graphs) == graphs
 
@@ -276,7 +276,7 @@ async def test_a_candidate_is_judged_when_its_confirm_is_in(card: Workbench) -> 
     await card.evolution.tick()
     assert len(card.judged(ConfirmJob)) == 1 and await elites(card, search) == [], "its trace is repeated beside it"
     assert (await card.store.candidates.count(search.id)).evaluated == 0
-    card.work(most=1)
+    card.work(most=2)  # Mutation testing of the operator is between them.
     await card.evolution.tick()
     assert len(await elites(card, search)) == (await card.store.candidates.count(search.id)).evaluated == 1
 

@@ -8,6 +8,7 @@ from service.errors import InvalidInput
 from service.fleet.devices import (
     NO_CARD,
     LocalCard,
+    benches_for,
     card_named,
     choose_devices,
     class_served,
@@ -32,8 +33,16 @@ def test_the_drivers_tool_lists_the_cards(tmp_path: Path, monkeypatch: pytest.Mo
     cards = local_cards()
     assert [(card.number, card.name) for card in cards][1:3] == [(1, "NVIDIA H200"), (2, "NVIDIA H200")]
     assert [card.device for card in cards] == [L40S, H200, H200, None]
-    assert [find_card(Device.parse(name)) for name in ("l40s", "h200", "h100", "model:sm_90")] == [0, 1, None, None]
+    found = [find_card(Device.parse(name)) for name in ("l40s", "h200", "h100", "model:sm_90")]
+    assert [card and card.number for card in found] == [0, 1, None, None]
     assert describe_cards(cards[1:2] + cards[3:]) == "here: cuda:1 is h200, cuda:3 is 'Tesla T4', without a class"
+
+
+@pytest.mark.parametrize(
+    ("gib", "cores", "benches"), [(140, 16, 2), (140, 4, 1), (80, 16, 1), (24, 64, 1), (180, 32, 3), (0, 16, 1)]
+)
+def test_workers_share_a_card_where_memory_and_cores_suffice(gib: int, cores: int, benches: int) -> None:
+    assert benches_for(LocalCard(0, "NVIDIA H200", H200, gib * 2**30), cores) == benches
 
 
 def test_a_divided_card_has_no_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,33 @@ async def test_the_narrowest_limit_counts(redis_url: str) -> None:
     await dispatcher.close()
 
 
+async def test_candidates_in_flight_follow_the_workers_and_their_times(redis_url: str) -> None:
+    dispatcher = Dispatcher(redis_url)
+    places = InFlightLimits(dispatcher, CandidateLimits(None, 100, 100))
+    search = records.search(devices=("h200",))
+    await places.look([mark(search.id, "ann", 0)])
+    assert places.free(search, 0) == 1, "no worker is there yet"
+    for number in range(8):
+        LeaseClient(redis_url, f"tracer-{number}", target="sm_90").announce()
+    LeaseClient(redis_url, "bench", device="h200").announce()
+    await places.look([mark(search.id, "ann", 0)])
+    assert places.free(search, 0) == 9, "nothing is known of the times yet"
+    traced = TraceReport(job="t", search=search.id, worker="w", outcome=Outcome.CORRECT, stages_s={"compile": 2.0})
+    measured = records.report({}, search=search.id, stages_s={"time": 0.5})
+    for _ in range(200):
+        places.observe([traced, measured])
+    assert places.per_search(search) == 9, "a verdict takes a quarter of a trace: 1 + 2 * 4 for one bench"
+    for _ in range(200):
+        places.observe([traced, measured.model_copy(update={"stages_s": {"time": 8.0}})])
+    assert places.per_search(search) == 2, "the bench is the bottleneck: one waits for it, and no proposal is early"
+    for _ in range(200):
+        places.observe([traced, measured.model_copy(update={"stages_s": {"time": 0.02}})])
+    assert places.per_search(search) == 11, "the tracers are: each has a job, and some have one to come"
+    await places.look([])
+    assert places.per_search(search) == 9, "an ended search leaves nothing behind"
+    await dispatcher.close()
+
+
 async def test_a_deep_lane_leaves_each_search_one_candidate(redis_url: str) -> None:
     dispatcher = Dispatcher(redis_url)
     places = InFlightLimits(dispatcher, CandidateLimits(4, 100, 100))

@@ -56,6 +56,23 @@ def test_configurations_that_there_is_no_time_for_are_left_out():
     assert found[1].reason.endswith("offer fewer configurations")
 
 
+SLOW = """\
+def programs(meta):
+    while meta["BLOCK"] == 256:
+        pass
+    return (4096,)
+
+
+"""
+
+
+def test_a_slow_configuration_is_cut_and_the_others_go_on():
+    slow = tuned(*THREE, body=ALLOCATE + "scale_kernel[programs](x, w, y, x.shape[1])\nreturn y\n")
+    found = variants(slow.replace("@triton.autotune", SLOW + "@triton.autotune"), deadline_s=5.0)
+    assert [variant.outcome for variant in found] == [Outcome.CORRECT, Outcome.TRACE_TIMEOUT, Outcome.CORRECT]
+    assert found[1].reason.startswith("this configuration of 2 left takes longer than its limit of 2 s")
+
+
 def test_a_candidate_without_configurations_is_one_variant():
     (variant,) = variants(candidate())
     assert variant.configuration == {}

@@ -1,0 +1,61 @@
+"""Preparation of a search: reference, mutation testing, seeds and draft, side by side, before anything is proposed."""
+
+from collections.abc import Collection
+
+from archive.records import SearchRecord
+from archive.store import Store
+from service.errors import InvalidInput
+from service.evaluation.admissions import Admissions
+from service.evaluation.verdicts import Verdicts
+from service.generation.drafts import DraftSeeds
+from service.generation.proposals import Proposer
+from workers.protocol import Operator, TraceReport
+from workers.queue import Dispatcher
+
+
+class Preparation:
+    """Requests what searches need before they run, and applies the reports."""
+
+    def __init__(self, store: Store, dispatcher: Dispatcher, proposer: Proposer, verdicts: Verdicts) -> None:
+        self._store = store
+        self._proposer = proposer
+        self._verdicts = verdicts
+        self._drafts = DraftSeeds(store, dispatcher, proposer, verdicts)
+        self._admissions = Admissions(store, dispatcher, verdicts)
+
+    async def advance(self, search: SearchRecord, operator: Operator) -> bool:
+        """Store the seeds, then request the draft and mutation testing. The reference is exported meanwhile.
+
+        Returns:
+            True if the search may run: it has a reference, an admitted operator, and a verdict per seed.
+        """
+        counts = await self._store.candidates.count(search.id)
+        if counts.proposals < len(operator.seeds):
+            await self._add_seeds(search, operator, range(counts.proposals, len(operator.seeds)))
+            return False
+        admitted = await self._admissions.obtain(search, operator)
+        if self._drafts.is_due(search, operator, counts):
+            await self._drafts.order(search, operator)
+            return False
+        return admitted and bool(search.graphs) and counts.in_flight == 0
+
+    async def sweep(self, search: SearchRecord, operator: Operator, queued: Collection[str]) -> None:
+        """Request a missing reference, and allow new requests for all else whose jobs are not in the queue."""
+        self._drafts.sweep(search.id, queued)
+        await self._admissions.sweep(search, operator, queued)
+
+    async def apply(self, search: SearchRecord, operator: Operator, report: TraceReport) -> None:
+        """Apply a report that is about no candidate."""
+        if self._drafts.is_about(report):
+            await self._drafts.apply(search, operator, report)
+        else:
+            await self._admissions.apply(search, operator, report)
+
+    async def _add_seeds(self, search: SearchRecord, operator: Operator, ordinals: range) -> None:
+        try:
+            added_seeds = await self._proposer.add_seeds(search, operator, ordinals)
+        except InvalidInput as error:
+            await self._verdicts.fail(search, error.detail)
+            return
+        for candidate in added_seeds:
+            await self._verdicts.trace(search, operator, candidate)
