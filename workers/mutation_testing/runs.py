@@ -110,22 +110,28 @@ def mutant_entries(fixtures: Sequence[ShapeFixture], is_up: IsUp) -> Iterator[Mu
     The order is shuffled. So the mutants tried before the time is up are a fair sample, and so are the first
     `MOST_MUTANTS` of a very large reference.
     """
-    places: dict[str, list[tuple[ShapeFixture, Mutant]]] = {}
-    for fixture in fixtures:
-        for mutant in mutants_of(fixture.operator, fixture.formulas):
-            places.setdefault(mutant.name, []).append((fixture, mutant))
+    places = places_of(fixtures)
     names = list(places)
     random.Random(0).shuffle(names)
     entries = {name: _tried(name, places[name], is_up) for name in names[:MOST_MUTANTS]}
     yield from (entry for name in places if (entry := entries.get(name)) is not None)
 
 
+def places_of(fixtures: Sequence[ShapeFixture]) -> dict[str, list[tuple[ShapeFixture, Mutant]]]:
+    """Return the mutants of all shapes by name."""
+    places: dict[str, list[tuple[ShapeFixture, Mutant]]] = {}
+    for fixture in fixtures:
+        for mutant in mutants_of(fixture.operator, fixture.formulas):
+            places.setdefault(mutant.name, []).append((fixture, mutant))
+    return places
+
+
 def _tried(name: str, places: Sequence[tuple[ShapeFixture, Mutant]], is_up: IsUp) -> MutationEntry | None:
     """Try a mutant. Returns None if the mutation applies nowhere, or is meaningless for some values."""
     rounds = places[0][1].rounds
     tally, doubtful = AnswerTally(), Doubtful()
-    for fixture, graph, case in _cases(places, is_up):
-        outputs = _outputs(graph, case)
+    for fixture, graph, case in cases_of(places, is_up):
+        outputs = outputs_of(graph, case)
         if outputs is None:
             return None
         same = is_identical(outputs, case)
@@ -136,10 +142,10 @@ def _tried(name: str, places: Sequence[tuple[ShapeFixture, Mutant]], is_up: IsUp
             doubtful.append((fixture, graph, case))
     if is_up():
         return tally.entry(name, "mutant", "untried")
-    return tally.entry(name, "mutant", _verdict_on_survivor(doubtful, rounds=rounds)) if tally.cases else None
+    return tally.entry(name, "mutant", verdict_on_survivor(doubtful, rounds=rounds)) if tally.cases else None
 
 
-def _cases(
+def cases_of(
     places: Sequence[tuple[ShapeFixture, Mutant]], is_up: IsUp
 ) -> Iterator[tuple[ShapeFixture, Graph, MutationCase]]:
     """Yield the cases of a mutant until the time is up, the first round at all shapes before the others."""
@@ -159,7 +165,7 @@ def _built(fixture: ShapeFixture, mutant: Mutant) -> Graph | None:
     if graph is None:
         return None
     case = fixture.cases[0]
-    outputs = _outputs(graph, case)
+    outputs = outputs_of(graph, case)
     if outputs is None:
         return None
     right = case.reference.native
@@ -167,7 +173,7 @@ def _built(fixture: ShapeFixture, mutant: Mutant) -> Graph | None:
     return graph if same else None
 
 
-def _outputs(graph: Graph, case: MutationCase) -> Tensors | None:
+def outputs_of(graph: Graph, case: MutationCase) -> Tensors | None:
     """Evaluate a mutant in a case. Returns None if that fails, as when a computed index is out of bounds."""
     try:
         return evaluate(graph, case.inputs, double=False)
@@ -175,8 +181,8 @@ def _outputs(graph: Graph, case: MutationCase) -> Tensors | None:
         return None
 
 
-def _verdict_on_survivor(doubtful: Doubtful, *, rounds: bool) -> str:
-    """Return the verdict on a mutant that passes every check."""
+def verdict_on_survivor(doubtful: Doubtful, *, rounds: bool) -> str:
+    """Return the verdict on a mutant that passes every check, from the cases where it differs from the reference."""
     if not doubtful or (not rounds and all(is_equal(graph, case) for _, graph, case in doubtful)):
         return "equivalent"
     found = (
