@@ -87,14 +87,19 @@ class SearchStore:
             raise RecordConflict(f"search {id} is {search.state.value} and cannot become {state.value}")
         return search
 
-    async def set_graphs(self, id: str, graphs: Sequence[Mapping[str, Any]]) -> None:
+    async def set_graphs(self, id: str, graphs: Sequence[Mapping[str, Any]], *, admitted: str = "") -> None:
         """Store the reference graphs.
+
+        Args:
+            id: Id of the search.
+            graphs: The graphs.
+            admitted: Reason for which mutation testing failed the operator, if the search goes on all the same.
 
         Raises:
             RecordNotFound: If there is no such search.
         """
         async with self._database.write() as connection:
-            if not (await connection.execute(_change(id).values(graphs=tuple(graphs)))).rowcount:
+            if not (await connection.execute(_change(id).values(graphs=tuple(graphs), admitted=admitted))).rowcount:
                 raise RecordNotFound(f"there is no search {id}")
 
     async def change(

@@ -4,6 +4,7 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Double,
     ForeignKey,
@@ -12,6 +13,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
     text,
 )
 
@@ -85,6 +87,8 @@ searches = Table(
     Column("name", TextColumn, nullable=False, server_default=""),
     Column("tags", JsonColumn(tuple), nullable=False, server_default="[]"),
     Column("notes", TextColumn, nullable=False, server_default=""),
+    Column("admit", Boolean, nullable=False, server_default=false()),
+    Column("admitted", TextColumn, nullable=False, server_default=""),
     Index(None, "state", "id"),
     Index(None, "operator_name", "id"),
     Index(None, "owner", "id"),

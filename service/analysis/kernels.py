@@ -66,6 +66,7 @@ def kernel_file(
         variant=elite.variant,
         configuration=f" ({json.dumps(dict(variant.configuration))})" if variant.configuration else "",
         bundle=elite.bundle[:16],
+        admitted=search.admitted,
         source=candidate.source.rstrip("\n") + "\n",
         reference=repr(operator.reference),
         inputs=repr(_inputs(operator, dims)),

@@ -92,7 +92,7 @@ async def elites(
         ranked,
         limit,
         lambda elite: (sort, *key(elite)),
-        lambda elite: builders.elite_of(elite, grid, stamps.get(elite.job)),
+        lambda elite: builders.elite_of(search, elite, grid, stamps.get(elite.job)),
     )
 
 

@@ -63,13 +63,20 @@ def search_of(search: records.SearchRecord, result: records.SearchResult | None 
         tags=search.tags,
         notes=search.notes,
         owner=search.owner,
+        admit=search.admit,
+        admitted=search.admitted,
         evaluated=result.evaluated if result else None,
         best=result.best if result else None,
     )
 
 
-def elite_of(elite: records.EliteRecord, grid: Grid, finalist: models.FinalistResult | None = None) -> models.Elite:
-    """Build an elite with its place in the grid."""
+def elite_of(
+    search: records.SearchRecord,
+    elite: records.EliteRecord,
+    grid: Grid,
+    finalist: models.FinalistResult | None = None,
+) -> models.Elite:
+    """Build an elite of a search with its place in the grid."""
     return models.Elite(
         device=elite.device,
         cell=elite.cell,
@@ -86,6 +93,7 @@ def elite_of(elite: records.EliteRecord, grid: Grid, finalist: models.FinalistRe
         placed_at=elite.placed_at,
         protocol_version=elite.protocol_version,
         outdated=outdated(elite.protocol_version),
+        admitted=search.admitted,
         finalist=finalist,
     )
 
@@ -101,7 +109,7 @@ def archive_of(search: records.SearchRecord, device: str, elites: Sequence[recor
         axes_version=search.axes_version,
         axes=tuple(axis_of(axis) for axis in search.axes),
         cells=grid.cells,
-        elites=tuple(elite_of(elite, grid) for elite in elites),
+        elites=tuple(elite_of(search, elite, grid) for elite in elites),
     )
 
 

@@ -108,7 +108,7 @@ def _folder(elite: EliteRecord) -> str:
 
 
 def _shown(search: SearchRecord, elite: EliteRecord, files: Mapping[str, str]) -> dict[str, Any]:
-    return {**builders.elite_of(elite, Grid(search.axes)).model_dump(mode="json"), "files": list(files)}
+    return {**builders.elite_of(search, elite, Grid(search.axes)).model_dump(mode="json"), "files": list(files)}
 
 
 def _device(search: SearchRecord, device: str, elites: list[dict[str, Any]]) -> dict[str, Any]:

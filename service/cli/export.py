@@ -50,6 +50,9 @@ def best(
             if leader.finalist is not None:
                 said = f"As a finalist the best one is: {leader.finalist.standing}. {leader.finalist.reason}"
                 out.print(said.strip(), highlight=False, markup=False)
+            if leader.admitted:
+                said = f"ADMITTED against mutation testing, so it may be wrong: {leader.admitted}"
+                out.print(said, highlight=False, markup=False)
             if leader.outdated:
                 said = f"It was judged by the older protocol {leader.protocol_version}; this release's checks differ."
                 out.print(said, highlight=False)

@@ -16,6 +16,7 @@ from service.cli.console import err
 from service.cli.control import changes_of
 from service.cli.interruption import run_interruptibly
 from service.cli.watch import (
+    Admit,
     Bandit,
     Devices,
     Emitters,
@@ -58,6 +59,7 @@ def search(
     stop: Stop = None,
     bandit: Bandit = True,
     screening: Screening = False,
+    admit: Admit = False,
     kernelbench: Problem = None,
     resume: Annotated[str | None, typer.Option(help="Id of a search to continue.")] = None,
     out_dir: Annotated[Path, typer.Option("--out", help="Folder for the best kernel.")] = Path("reef-out"),
@@ -74,6 +76,8 @@ def search(
         options = options_of(device, evaluations, emitters, seed, stop, priority=priority, terms=terms)
         operator = asked_for(spec, kernelbench, options)
         options["selection"] = {"bandit": bandit, "screening": screening}
+        if admit:
+            options["admit"] = True
         begin = functools.partial(_submit, operator, options)
 
     async def whole() -> int:

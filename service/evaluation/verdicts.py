@@ -82,10 +82,13 @@ class Verdicts:
             await self.fail(search, f"its reference could not be prepared: {report.reason}")
         elif not report.graphs:
             await self.fail(search, f"the reference does not export: {report.reason}")
-        elif report.gate is not None and report.gate.verdict == "failed":
-            await self.fail(search, f"the operator is not admitted: {report.gate.reason}")
         else:
-            await self._store.searches.set_graphs(search.id, [graph.plain() for graph in report.graphs])
+            failure = report.gate.reason if report.gate is not None and report.gate.verdict == "failed" else ""
+            if failure and not search.admit:
+                await self.fail(search, f"the operator is not admitted: {failure}")
+                return
+            graphs = [graph.plain() for graph in report.graphs]
+            await self._store.searches.set_graphs(search.id, graphs, admitted=failure)
 
     async def apply_trace(self, search: SearchRecord, operator: Operator, report: TraceReport) -> None:
         """Store a candidate's variants and request their evaluation."""

@@ -72,9 +72,9 @@ def trivial_entries(fixtures: Sequence[ShapeFixture], is_up: IsUp) -> Iterator[M
     wrong: set[str] = set()
     for _, case in _until(is_up, fixtures):
         for name, answer in trivial_answers(case):
-            verdict = case.judge(answer)
-            counts = case.draw not in PLANTED or _is_exact(verdict)
-            tallies.setdefault(name, AnswerTally()).add(verdict if counts else None)
+            found = case.judge(answer)
+            counts = case.draw not in PLANTED or _is_exact(found)
+            tallies.setdefault(name, AnswerTally()).add(found if counts else None)
             if not is_identical(answer, case):
                 wrong.add(name)
     for name, tally in tallies.items():

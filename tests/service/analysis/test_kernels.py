@@ -45,5 +45,13 @@ def test_a_measured_figure_names_the_baselines_and_the_trust() -> None:
     assert head[3].startswith("# Candidate candidate-1")
 
 
+def test_the_head_says_if_the_operator_failed_mutation_testing() -> None:
+    variant = VariantRecord("candidate-1", 0, {}, "b" * 64, None, "", None)
+    search = records.search(admitted="zeros pass")
+    text = kernel_file(search, records.OPERATOR, records.candidate(), variant, records.elite(), None)
+    assert text.splitlines()[2] == "# ADMITTED against mutation testing, so it may be wrong: zeros pass"
+    assert "ADMITTED" not in _file()
+
+
 def test_without_baselines_no_line_is_left_empty() -> None:
     assert [line[:7] for line in _file().splitlines()[:3]] == ["# doubl", "# Speed", "# Candi"]

@@ -84,6 +84,9 @@ async def test_an_operator_that_anything_passes_for_is_refused() -> None:
     async with Judge(nothing, DEVICE) as judge:
         with pytest.raises(InvalidInput, match=r"not admitted: .*zeros"):
             await judge.judge(SEED)
+    async with Judge(nothing.model_copy(update={"seeds": ()}), DEVICE, admit=True) as judge:
+        judgement = await judge.judge(SEED)
+    assert judgement.outcome is Outcome.WRONG_RESULT and "zeros" in judgement.admitted
 
 
 async def test_an_operator_whose_seed_is_wrong_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,16 @@ async def test_an_operator_that_nothing_can_be_judged_by_ends_its_search(
     kept = await bench.store.operators.mutation_report(search.operator)
     assert (kept.verdict, MutationReport.model_validate_json(kept.document)) == (verdict, gate)
     assert (search.reason == "the operator is not admitted: the checks take 'zeros' for right") == (state == "failed")
+
+
+async def test_an_operator_that_fails_goes_on_if_asked_to_and_is_marked(bench: Workbench) -> None:
+    search = replace(await bench.begin(evaluations=3), admit=True)
+    reference = bench.answers.to(reference_job(search, records.OPERATOR))
+    assert isinstance(reference, TraceReport)
+    gate = MutationReport(verdict="failed", reason="the checks take 'zeros' for right")
+    await bench.evolution.verdicts.apply_reference(search, reference.model_copy(update={"gate": gate}))
+    found = await bench.store.searches.get(search.id)
+    assert (found.state.value, found.admitted, bool(found.graphs)) == ("preparing", gate.reason, True)
 
 
 async def test_a_reference_that_masks_with_infinities_is_kept_as_it_is(bench: Workbench) -> None:
