@@ -73,6 +73,8 @@ def kernel_file(
         backward=operator.backward_entry if operator.backward else "",
         wanted=repr(operator.differentiated),
         taken=len(operator.inputs),
+        contents=operator.in_place,
+        results=len(operator.outputs),
         scalars=repr(operator.scalar_values(dims)),
     )
 

@@ -85,10 +85,8 @@ class Verdicts:
         else:
             failure = report.gate.reason if report.gate is not None and report.gate.verdict == "failed" else ""
             if failure and not search.admit:
-                await self.fail(search, f"the operator is not admitted: {failure}")
-                return
-            graphs = [graph.plain() for graph in report.graphs]
-            await self._store.searches.set_graphs(search.id, graphs, admitted=failure)
+                return await self.fail(search, f"the operator is not admitted: {failure}")
+            await self._store.searches.set_graphs(search.id, [each.plain() for each in report.graphs], admitted=failure)
 
     async def apply_trace(self, search: SearchRecord, operator: Operator, report: TraceReport) -> None:
         """Store a candidate's variants and request their evaluation."""

@@ -26,7 +26,7 @@ REMEDIES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"^output '"), "declare a wider `outputs.dtype`, or return results that do not cancel"),
     (re.compile(r"element|tile|tenth|axis|border|divided"), "let `ranges` start with smaller sizes"),
 )
-"""What to change in a spec, by the names of survivors."""
+"""Changes of a spec that help, by the names of survivors."""
 OTHERWISE = "give the inputs `low` and `high` between which this step matters, or take it out of the reference"
 ADMIT = "`--admit` (`admit` of a request) searches all the same, and marks what it finds"
 

@@ -5,7 +5,7 @@ import ast
 from archive.records import MeasuredBaselines, VariantRecord
 from service.analysis.kernels import kernel_file
 from tests.service import records
-from workers.protocol import Device, Report, ShapeResult, Trust
+from workers.protocol import Device, Operator, Report, ShapeResult, Trust
 
 SHAPES = (
     ShapeResult(shape="N=1024", baselines_us={"eager": 9.0, "max_autotune": 4.0}),
@@ -55,3 +55,13 @@ def test_the_head_says_if_the_operator_failed_mutation_testing() -> None:
 
 def test_without_baselines_no_line_is_left_empty() -> None:
     assert [line[:7] for line in _file().splitlines()[:3]] == ["# doubl", "# Speed", "# Candi"]
+
+
+def test_the_content_of_an_input_is_compared() -> None:
+    told = records.OPERATOR.model_dump()
+    told["inputs"][0]["mutable"] = True
+    of = Operator.model_validate({**told, "outputs": [{"name": "x", "dtype": told["inputs"][0]["dtype"]}]})
+    variant = VariantRecord("candidate-1", 0, {}, "b" * 64, None, "", None)
+    text = kernel_file(records.search(), of, records.candidate(), variant, records.elite(), None)
+    assert "contents = {0: 0}" in text and "results(double)" in text
+    assert ast.parse(text) and "def results" not in _file()
