@@ -1,9 +1,14 @@
 """Mutation testing of every catalogue operator: trivial answers, mutants and right answers against its checks.
 
-python -m benchmarks.mutation_testing
+Two kinds of false admission are counted. Mutants that the checks find must not be pardoned: had the checks missed them,
+they would have to count. And operators made blind, whose results hide what a kernel does, must not be admitted.
+
+python -m benchmarks.mutation_testing [OPERATOR...]
 """
 
+import sys
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,22 +17,78 @@ from benchmarks.record import write
 from service.operators.catalogue import load_catalogue
 from service.operators.shapes import all_shapes
 from workers import trace_job
-from workers.protocol import MutationReport, Operator, TraceJob
+from workers.mutation_testing.equality import is_identical
+from workers.mutation_testing.fixture import ShapeFixture
+from workers.mutation_testing.runs import cases_of, outputs_of, places_of, verdict_on_survivor
+from workers.protocol import MutationReport, Operator, TraceJob, TraceReport
 
 REPEATS = 5
 """Verdicts on each operator, from different values: the gate draws them by the operator's digest, which a comment in
 the reference changes."""
 WRONG = ("trivial", "mutant")
+BLIND: Mapping[str, str] = {
+    "too small": "y * 1e-43",
+    "lost in an offset": "y * 1e-3 + 1e6",
+    "cut off": "y.clamp(1e4, 2e4)",
+    "coarse": "(y / 64).round() * 64",
+    "barely more than a constant": "y * 1e-9 + 1",
+}
+"""Ways to hide what an operator computes, as a formula of each float result in float32."""
+
+
+def traced(spec: Operator) -> TraceReport:
+    """The reference of an operator with its report."""
+    job = TraceJob(id="gate", search="gate", operator=spec, shapes=all_shapes(spec, 0), target="sm_90")
+    return trace_job.trace(job, "benchmark")
 
 
 def passed(spec: Operator, repeat: int) -> MutationReport:
     """One verdict."""
     changed = spec.model_copy(update={"reference": f"{spec.reference}\n# {repeat}\n"}) if repeat else spec
-    job = TraceJob(id="gate", search="gate", operator=changed, shapes=all_shapes(changed, 0), target="sm_90")
-    gate = trace_job.trace(job, "benchmark").gate
+    gate = traced(changed).gate
     if gate is None:
         raise SystemExit(f"the reference of {spec.name} does not export")
     return gate
+
+
+def pardoned(spec: Operator, gate: MutationReport) -> list[str]:
+    """Names of mutants that the checks find, and that would not count if they did not."""
+    killed = {entry.name for entry in gate.entries if entry.verdict == "killed"}
+    places = places_of(ShapeFixture.all_of(spec, traced(spec).graphs))
+    found = []
+    for name in killed & places.keys():
+        first = [
+            (fixture, graph, case)
+            for fixture, graph, case in cases_of(places[name], lambda: False)
+            if any(case is each for each in fixture.cases) and not is_identical(outputs_of(graph, case) or (), case)
+        ]
+        if verdict_on_survivor(first, rounds=places[name][0][1].rounds) != "survived":
+            found.append(name)
+    return found
+
+
+def hides(spec: Operator) -> bool:
+    """True if formulas of float results can hide what an operator computes."""
+    return not spec.backward and all("float" in output.dtype for output in spec.outputs)
+
+
+def blinded(spec: Operator, formula: str) -> str:
+    """The verdict on an operator whose results hide what it computes."""
+    source = f"""{spec.reference}
+
+_{spec.entry} = {spec.entry}
+
+
+def _hide(y):
+    return ({formula.replace("y", "y.float()")}).to(y.dtype) if y.is_floating_point() else y
+
+
+def {spec.entry}({", ".join(item.name for item in (*spec.inputs, *spec.scalars))}):
+    found = _{spec.entry}({", ".join(item.name for item in (*spec.inputs, *spec.scalars))})
+    return tuple(map(_hide, found)) if isinstance(found, tuple) else _hide(found)
+"""
+    gate = traced(spec.model_copy(update={"reference": source, "seeds": ()})).gate
+    return gate.verdict if gate else "not exported"
 
 
 def row(spec: Operator) -> dict[str, Any]:
@@ -48,6 +109,8 @@ def row(spec: Operator) -> dict[str, Any]:
         "survived": [entry.name for entry in first.entries if entry.verdict == "survived"],
         "equivalent": [entry.name for entry in first.entries if entry.verdict == "equivalent"],
         "within_rounding": [entry.name for entry in first.entries if entry.verdict == "within_rounding"],
+        "pardoned_of_killed": pardoned(spec, first),
+        "blinded": {name: blinded(spec, formula) for name, formula in BLIND.items() if hides(spec)},
         "untried": found["trivial", "untried"] + found["mutant", "untried"],
         "killed_by": dict(Counter(entry.check for entry in first.entries if entry.kind in WRONG and entry.check)),
         "trivial_failures": {
@@ -62,10 +125,14 @@ def main() -> None:
     torch.set_num_threads(1)
     trace_job.warm()
     rows = []
-    for spec in load_catalogue().values():
+    for name, spec in load_catalogue().items():
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         rows.append(row(spec))
         print(rows[-1]["operator"], rows[-1]["verdicts"], rows[-1]["least_kill_rate"], rows[-1]["processor_s"])
-    print(write("gate", rows, repeats=REPEATS))
+        print("  ", rows[-1]["pardoned_of_killed"], rows[-1]["blinded"], flush=True)
+    if not sys.argv[1:]:
+        print(write("gate", rows, repeats=REPEATS))
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ class SearchOptions(TypedDict, total=False):
     name: str
     tags: Sequence[str]
     notes: str
+    admit: bool
 
 
 class SearchChanges(TypedDict, total=False):

@@ -78,7 +78,8 @@ class Search(Resource):
     `evaluations` is the maximum number of evaluations. `name`, `tags` and `notes` are for people. `owner` is the id of
     the token that submitted it; empty for the machine's own user. Only lists show `evaluated`, the number of
     evaluations so far, and `best`, the largest objective per device with an elite. A search that is done may be
-    `finishing`: its finalists are still to be examined, or its baselines to be measured.
+    `finishing`: its finalists are still to be examined, or its baselines to be measured. `admitted` is the reason for
+    which mutation testing failed the operator, if the search went on by `admit`; it then has no best.
     """
 
     former: ClassVar[Mapping[str, str]] = {"evaluations": "budget", "selection": "choosing"}
@@ -107,6 +108,8 @@ class Search(Resource):
     tags: tuple[str, ...] = ()
     notes: str = ""
     owner: str = ""
+    admit: bool = False
+    admitted: str = ""
     evaluated: int | None = None
     best: Mapping[str, float] | None = None
 
@@ -131,7 +134,8 @@ class Elite(Resource):
 
     `job` is the job of the report that its speedup rests on. `finalist` is the result of its examination, or says that
     it is unexamined; `…/archive` leaves it out. `protocol_version` is the report's, None if the archive lacks
-    it; the elite is `outdated` if the service judges by another one, with checks that it has not passed.
+    it; the elite is `outdated` if the service judges by another one, with checks that it has not passed. `admitted` is
+    the search's: the reason for which a wrong kernel may be here.
     """
 
     device: str
@@ -149,6 +153,7 @@ class Elite(Resource):
     placed_at: datetime
     protocol_version: int | None = None
     outdated: bool = False
+    admitted: str = ""
     finalist: FinalistResult | None = None
 
 

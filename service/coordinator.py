@@ -53,7 +53,7 @@ HELD_OUT_BITS = 63
 """Bits of the seed that held-out shapes are drawn from. It is secret, so that no candidate is made for them."""
 NO_QUEUE = "redis://127.0.0.1:0"
 """Address without a server: the queue of a coordinator that only reads an embedded archive."""
-STORED_UNCHANGED = {"evaluations", "seed", "priority", "name", "tags", "notes"}
+STORED_UNCHANGED = {"evaluations", "seed", "priority", "name", "tags", "notes", "admit"}
 """Fields of a request that its search has as they are."""
 AXES_VERSION = 1
 """Version of the axes of new searches; raised when edges change."""

@@ -116,6 +116,8 @@ class SearchRequest(ReadsFormerNames):
         name: Name for people; it need not be unique.
         tags: Words that the search is found by, without spaces or commas.
         notes: Text about the search.
+        admit: True to go on if mutation testing fails the operator; everything found is marked. Over REST it needs the
+            scope `admin`.
     """
 
     model_config = ConfigDict(
@@ -141,6 +143,7 @@ class SearchRequest(ReadsFormerNames):
     name: Label = ""
     tags: SearchTags = ()
     notes: Notes = ""
+    admit: bool = False
 
 
 class SearchChange(ReadsFormerNames):

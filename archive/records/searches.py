@@ -75,6 +75,7 @@ class NewSearch:
     name: str = ""
     tags: tuple[str, ...] = ()
     notes: str = ""
+    admit: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +106,9 @@ class SearchRecord(NewSearch):
         name: Name for people; empty if it has none.
         tags: Tags that it is found by, in the order given.
         notes: Notes for people.
+        admit: True if it goes on although mutation testing fails its operator.
+        admitted: Reason for which mutation testing failed its operator, if it went on; empty otherwise. Its elites have
+            no part in results across searches.
         baselines: Measured baselines by device. Objectives of a device that measures are over the pacer before its
             baselines are here, and over the best baseline from then on.
         ended_at: Time of its end, UTC; None while it is open.
@@ -119,6 +123,7 @@ class SearchRecord(NewSearch):
     baselines: Mapping[str, MeasuredBaselines] = field(default_factory=dict)
     ended_at: datetime | None = None
     finishing: bool = False
+    admitted: str = ""
 
 
 @dataclass(frozen=True)

@@ -207,11 +207,12 @@ def _says(column: ColumnElement[Any], part: str) -> Condition:
 
 
 def _best() -> ColumnElement[float]:
-    """Best objective of a search on its first device; 0 without an elite."""
+    """Best objective of a search on its first device; 0 without an elite, or if admitted against mutation testing."""
     here = (
         elites.c.search == searches.c.id,
         elites.c.device == FirstText(searches.c.devices),
         elites.c.axes_version == searches.c.axes_version,
+        searches.c.admitted == "",
     )
     best = select(func.max(elites.c.objective)).where(*here).correlate(searches).scalar_subquery()
     return func.coalesce(best, 0.0)

@@ -139,6 +139,16 @@ class SearchStore:
             if not (await connection.execute(_change(id).values(graphs=tuple(graphs)))).rowcount:
                 raise RecordNotFound(f"there is no search {id}")
 
+    async def set_admitted(self, id: str, reason: str) -> None:
+        """Mark a search that goes on although mutation testing failed its operator, with the reason.
+
+        Raises:
+            RecordNotFound: If there is no such search.
+        """
+        async with self._database.write() as connection:
+            if not (await connection.execute(_change(id).values(admitted=reason))).rowcount:
+                raise RecordNotFound(f"there is no search {id}")
+
     async def change(
         self,
         id: str,

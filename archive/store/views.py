@@ -112,13 +112,16 @@ class ViewStore:
             return [Milestone(*row) for row in await connection.execute(statement)]
 
     async def results(self, ids: Collection[str]) -> dict[str, SearchResult]:
-        """Return the results of searches, by id; unknown searches are left out."""
+        """Return the results of searches, by id; unknown searches are left out.
+
+        A search that was admitted against mutation testing has no best.
+        """
         evaluated = select(counters.c.search, counters.c.evaluated).where(counters.c.search.in_(ids))
         present = and_(searches.c.id == elites.c.search, searches.c.axes_version == elites.c.axes_version)
         best = (
             select(elites.c.search, elites.c.device, func.max(elites.c.objective))
             .join(searches, present)
-            .where(elites.c.search.in_(ids))
+            .where(elites.c.search.in_(ids), searches.c.admitted == "")
             .group_by(elites.c.search, elites.c.device)
         )
         async with self._database.read() as connection:

@@ -89,6 +89,8 @@ searches = Table(
     Column("notes", TextColumn, nullable=False, server_default=""),
     Column("ended_at", TimestampColumn),
     Column("finishing", Boolean, nullable=False, server_default=false()),
+    Column("admit", Boolean, nullable=False, server_default=false()),
+    Column("admitted", TextColumn, nullable=False, server_default=""),
     Index(None, "state", "id"),
     Index(None, "finishing", "id"),
     Index(None, "operator_name", "id"),

@@ -71,12 +71,15 @@ def kernel_file(
         configuration=f" ({json.dumps(dict(variant.configuration))})" if variant.configuration else "",
         bundle=elite.bundle[:16],
         finalist=finalist.standing,
+        admitted=search.admitted,
         source=candidate.source.rstrip("\n") + "\n",
         reference=repr(operator.reference),
         inputs=repr(_inputs(operator, dims)),
         backward=operator.backward_entry if operator.backward else "",
         wanted=repr(operator.differentiated),
         taken=len(operator.inputs),
+        contents=operator.in_place,
+        results=len(operator.outputs),
         scalars=repr(operator.scalar_values(dims)),
     )
 

@@ -94,7 +94,7 @@ async def elites(
         ranked,
         limit,
         lambda elite: (sort, *key(elite)),
-        lambda elite: builders.elite_of(elite, grid, stamps[elite.job]),
+        lambda elite: builders.elite_of(search, elite, grid, stamps[elite.job]),
     )
 
 

@@ -65,6 +65,8 @@ def search_of(search: records.SearchRecord, result: records.SearchResult | None 
         tags=search.tags,
         notes=search.notes,
         owner=search.owner,
+        admit=search.admit,
+        admitted=search.admitted,
         evaluated=result.evaluated if result else None,
         best=result.best if result else None,
     )
@@ -75,13 +77,19 @@ def provisional_of(holder: records.ProvisionalRecord, grid: Grid) -> models.Prov
     return models.ProvisionalHolder(**_holder(holder, grid))
 
 
-def elite_of(elite: records.EliteRecord, grid: Grid, finalist: models.FinalistResult | None = None) -> models.Elite:
-    """Build an elite with its place in the grid."""
+def elite_of(
+    search: records.SearchRecord,
+    elite: records.EliteRecord,
+    grid: Grid,
+    finalist: models.FinalistResult | None = None,
+) -> models.Elite:
+    """Build an elite of a search with its place in the grid."""
     return models.Elite(
         **_holder(elite, grid),
         revision=elite.revision,
         protocol_version=elite.protocol_version,
         outdated=outdated(elite.protocol_version),
+        admitted=search.admitted,
         finalist=finalist,
     )
 
@@ -113,7 +121,7 @@ def archive_of(
         axes_version=search.axes_version,
         axes=tuple(axis_of(axis) for axis in search.axes),
         cells=grid.cells,
-        elites=tuple(elite_of(elite, grid) for elite in elites),
+        elites=tuple(elite_of(search, elite, grid) for elite in elites),
         provisional=tuple(provisional_of(holder, grid) for holder in provisional),
     )
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response, status
 from archive import records
 from kernelreef import models
 from service.api import builders
-from service.api.dependencies import Caller, Id, Named, NewId, Running, needs
+from service.api.dependencies import Caller, Id, Named, NewId, RequireScope, Running, needs
 from service.api.paging import ID, Cursor, Limit, Page, decode_sorted, listed
 from service.api.problems import PROBLEMS
 from service.requests import SearchRequest, SearchTag
@@ -48,7 +48,9 @@ def filter_of(
 async def submit(
     body: SearchRequest, request: Request, response: Response, running: Running, id: NewId, caller: Caller
 ) -> models.Search:
-    """Start a search, which runs on after this response. Its address is in `Location`."""
+    """Start a search, which runs on after this response. Its address is in `Location`. `admit` needs scope `admin`."""
+    if body.admit:
+        await RequireScope(Scope.ADMIN)(request, caller)
     search = await running.submit(body, id, owner=caller.token or "")
     response.headers["Location"] = request.app.url_path_for(SHOW, id=search.id)
     return builders.search_of(search)

@@ -110,7 +110,8 @@ def _folder(elite: EliteRecord) -> str:
 
 async def _shown(store: Store, search: SearchRecord, elite: EliteRecord, files: Mapping[str, str]) -> dict[str, Any]:
     finalist = (await finalists(store, [elite]))[elite.job]
-    return {**builders.elite_of(elite, Grid(search.axes), finalist).model_dump(mode="json"), "files": list(files)}
+    shown = builders.elite_of(search, elite, Grid(search.axes), finalist)
+    return {**shown.model_dump(mode="json"), "files": list(files)}
 
 
 def _device(search: SearchRecord, device: str, elites: list[dict[str, Any]]) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def certify(evidence: CertificateEvidence, *, with_source: bool = True) -> Certi
     trust, reasons = trust_of(verdict)
     shapes = tuple(Shape.model_validate(shape) for shape in search.shapes)
     certificate = Certificate(
-        title=title_of(evidence.operator.name, device.name),
+        title=title_of(evidence.operator.name, device.name, admitted=bool(search.admitted)),
         provenance=verdict.provenance,
         figures=in_words(device.name),
         relative_to=relative_to(device.name),
@@ -83,6 +83,7 @@ def certify(evidence: CertificateEvidence, *, with_source: bool = True) -> Certi
         trust=trust,
         trust_reasons=reasons,
         place=_place(evidence.elite) if evidence.elite else None,
+        admitted=search.admitted,
         left_out=_left_out(evidence, with_source),
     )
     return sealed(certificate)
@@ -93,11 +94,12 @@ def graph_digests(graphs: Sequence[Graph]) -> dict[str, str]:
     return {graph.shape.key: hashlib.sha256(graph.model_dump_json().encode()).hexdigest() for graph in graphs}
 
 
-def title_of(operator: str, device: str) -> str:
-    """Return the title of a certificate, which already says whether anything was measured."""
+def title_of(operator: str, device: str, *, admitted: bool = False) -> str:
+    """Return the title of a certificate: it says if nothing was measured, and if the operator failed its test."""
     said = provenance(device)
     more = "; nothing was measured" if said == "predicted" else ""
-    return f"{operator} on {device}: {said.upper()} figures{more}"
+    doubt = "; ADMITTED against mutation testing" if admitted else ""
+    return f"{operator} on {device}: {said.upper()} figures{more}{doubt}"
 
 
 def words_of(bundle: Bundle, readings: Mapping[str, Readings]) -> dict[str, tuple[str, ...]]:

@@ -80,6 +80,8 @@ class Certificate(WireModel):
         speedup: Speedup that the verdict shows.
         trust: Trust label: how much the host could guarantee.
         trust_reasons: Reasons why the label is not a better one.
+        admitted: Reason for which mutation testing failed the operator, if the search went on all the same: wrong
+            kernels may pass its checks. Empty otherwise.
         place: Cell that it holds; None if it holds none.
         left_out: Missing parts, with reasons.
     """
@@ -113,6 +115,7 @@ class Certificate(WireModel):
     trust: Trust | None
     trust_reasons: tuple[str, ...]
     place: CertifiedCell | None
+    admitted: str = Field(default="", exclude_if=lambda reason: not reason)
     left_out: tuple[str, ...]
 
     def text(self) -> str:

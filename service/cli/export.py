@@ -52,6 +52,9 @@ def best(
                     f"Examination of the best one as a finalist: {leader.finalist.standing}. {leader.finalist.reason}"
                 )
                 out.print(said.strip(), highlight=False, markup=False)
+            if leader.admitted:
+                said = f"ADMITTED against mutation testing, so it may be wrong: {leader.admitted}"
+                out.print(said, highlight=False, markup=False)
             if leader.outdated:
                 said = f"It was judged by the older protocol {leader.protocol_version}; this release's checks differ."
                 out.print(said, highlight=False)

@@ -10,7 +10,7 @@ from kernelreef import AsyncReef
 from service.cli.connection import AsJson, OperatorSpec, Token, Url, reach
 from service.cli.console import emit_json, out
 from service.cli.remote_judge import judge_elsewhere
-from service.cli.watch import operator_of
+from service.cli.watch import Admit, operator_of
 from service.errors import InvalidInput
 from service.evaluation.single import Judge, Judgement, VariantJudgement
 from service.fleet.devices import class_served, describe_cards, find_card, local_cards, names_card, read_device
@@ -27,6 +27,7 @@ def judge(
     device: Annotated[
         str, typer.Option(help="Device to judge on: cuda, h200, rtx4090, model:<target>, ...")
     ] = "model:sm_90",
+    admit: Admit = False,
     as_json: AsJson = False,
     url: Url = None,
     token: Token = None,
@@ -35,9 +36,9 @@ def judge(
     source = _read(candidate)
     where = url or Settings().url
     if where is None:
-        judgement = asyncio.run(_judge(load_operator(spec), source, read_device(device, "--device")))
+        judgement = asyncio.run(_judge(load_operator(spec), source, read_device(device, "--device"), admit=admit))
     else:
-        judgement = asyncio.run(_judge_there(spec, source, device, where, token))
+        judgement = asyncio.run(_judge_there(spec, source, device, where, token, admit=admit))
     if as_json:
         emit_json(_document(judgement))
     else:
@@ -45,17 +46,17 @@ def judge(
     raise typer.Exit(0 if judgement.outcome is Outcome.CORRECT else NOT_CORRECT)
 
 
-async def _judge(operator: Operator, source: str, device: Device) -> Judgement:
+async def _judge(operator: Operator, source: str, device: Device, *, admit: bool) -> Judgement:
     card = _card(device) if device.measures else 0
-    async with Judge(operator, device, card=card, data=Settings().measured_dir) as judge:
+    async with Judge(operator, device, card=card, data=Settings().measured_dir, admit=admit) as judge:
         return await judge.judge(source)
 
 
-async def _judge_there(spec: str, source: str, device: str, url: str, token: str | None) -> Judgement:
+async def _judge_there(spec: str, source: str, device: str, url: str, token: str | None, *, admit: bool) -> Judgement:
     async with reach(url, token) as reef:
         named = operator_of(spec)
         operator = named if isinstance(named, Operator) else Operator.model_validate(await reef.operator(named))
-        return await judge_elsewhere(reef, operator, await _elsewhere(reef, device), source)
+        return await judge_elsewhere(reef, operator, await _elsewhere(reef, device), source, admit=admit)
 
 
 async def _elsewhere(reef: AsyncReef, name: str) -> Device:
@@ -94,6 +95,7 @@ def _document(judgement: Judgement) -> dict[str, Any]:
         "outcome": judgement.outcome.value,
         "reason": judgement.reason,
         "line": judgement.line,
+        "admitted": judgement.admitted,
         "device": judgement.device.name,
         "trust": report.trust.value if report and report.trust else None,
         "provenance": report.provenance.value if report else None,
@@ -129,6 +131,9 @@ def _print(judgement: Judgement) -> None:
     out.print(f"[bold {colour}]{judgement.outcome.value}[/]{where}", highlight=False)
     if judgement.reason:
         out.print(judgement.reason, highlight=False, markup=False)
+    if judgement.admitted:
+        said = f"ADMITTED against mutation testing, so the verdict may be wrong: {judgement.admitted}"
+        out.print(said, highlight=False, markup=False)
     for line in in_words(judgement):
         out.print(line, highlight=False, markup=False)
 

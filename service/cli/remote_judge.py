@@ -6,6 +6,7 @@ The search stays in that coordinator's archive like any other; the verdicts are 
 from archive.descriptors import coordinates
 from archive.records import SearchState
 from kernelreef import AsyncReef, models
+from kernelreef.asynchronous import SearchOptions
 from service.errors import InvalidInput, ServiceError
 from service.evaluation.single import Judgement, VariantJudgement
 from service.evaluation.speedups import gain, times_us
@@ -13,8 +14,10 @@ from service.operators.sources import digest, parse
 from workers.protocol import Device, Operator, Outcome, Report, Shape, ShapeRole
 
 
-async def judge_elsewhere(reef: AsyncReef, operator: Operator, device: Device, source: str) -> Judgement:
-    """Judge a candidate for an operator on a device.
+async def judge_elsewhere(
+    reef: AsyncReef, operator: Operator, device: Device, source: str, *, admit: bool = False
+) -> Judgement:
+    """Judge a candidate for an operator on a device; with `admit` even if mutation testing fails the operator.
 
     Raises:
         InvalidInput: If the operator cannot be judged, or has no seed kernel to compare the candidate with.
@@ -29,9 +32,8 @@ async def judge_elsewhere(reef: AsyncReef, operator: Operator, device: Device, s
     seed = operator.seeds[0]
     seeds = (seed,) if digest(seed) == digest(source) else (seed, source)
     asked = Operator.model_validate({**operator.model_dump(), "seeds": seeds})
-    search = await reef.submit(
-        asked, devices=[device.name], emitters=["tune"], axes=["num_warps"], evaluations=len(seeds)
-    )
+    options = SearchOptions(devices=[device.name], emitters=["tune"], axes=["num_warps"], evaluations=len(seeds))
+    search = await reef.submit(asked, **({**options, "admit": True} if admit else options))
     ended = await reef.wait(search.id)
     found = [candidate async for candidate in reef.candidates(search.id, emitter="seed")]
     if ended.state is not SearchState.DONE or len(found) != len(seeds):
@@ -69,7 +71,9 @@ def _judgement(search: models.Search, device: Device, seed: models.Candidate, ca
             )
         )
     outcome = Outcome(candidate.outcome or Outcome.WORKER_LOST)
-    return Judgement(device, outcome, candidate.reason, candidate.line, tuple(variants), stages_s)
+    return Judgement(
+        device, outcome, candidate.reason, candidate.line, tuple(variants), stages_s, admitted=search.admitted
+    )
 
 
 def _reports(candidate: models.Candidate) -> list[Report]:

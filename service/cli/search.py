@@ -17,6 +17,7 @@ from service.cli.console import err
 from service.cli.control import changes_of
 from service.cli.interruption import run_interruptibly
 from service.cli.watch import (
+    Admit,
     Bandit,
     Devices,
     Emitters,
@@ -59,6 +60,7 @@ def search(
     stop: Stop = None,
     bandit: Bandit = True,
     screening: Screening = False,
+    admit: Admit = False,
     kernelbench: Problem = None,
     resume: Annotated[str | None, typer.Option(help="Id of a search to continue.")] = None,
     out_dir: Annotated[Path, typer.Option("--out", help="Folder for the best kernel.")] = Path("reef-out"),
@@ -76,6 +78,8 @@ def search(
         options = options_of(device, evaluations, emitters, seed, stop, priority=priority, terms=terms)
         operator = asked_for(spec, kernelbench, options)
         options["selection"] = {"bandit": bandit, "screening": screening}
+        if admit:
+            options["admit"] = True
         begin, devices = functools.partial(_submit, operator, options), options["devices"]
 
     async def whole() -> int:

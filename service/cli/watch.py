@@ -75,6 +75,11 @@ Stop = Annotated[
 Bandit = Annotated[bool, typer.Option(help="Allocate proposals to emitters by their results; otherwise evenly.")]
 Screening = Annotated[bool, typer.Option(help="Rank possible edits with a surrogate model of the results so far.")]
 
+Admit = Annotated[
+    bool,
+    typer.Option("--admit", help="Go on if mutation testing fails the operator; what is found is marked as doubtful."),
+]
+
 
 def submit(
     spec: Spec = "",
@@ -91,6 +96,7 @@ def submit(
     stop: Stop = None,
     bandit: Bandit = True,
     screening: Screening = False,
+    admit: Admit = False,
     kernelbench: Problem = None,
     as_json: AsJson = False,
     url: Url = None,
@@ -100,6 +106,8 @@ def submit(
     terms = terms_of(llm, llm_strategies, llm_calls, llm_tokens, llm_usd)
     options = options_of(device, evaluations, emitters, seed, stop, priority=priority, terms=terms)
     options["selection"] = {"bandit": bandit, "screening": screening}
+    if admit:
+        options["admit"] = True
     found = asyncio.run(_submit(asked_for(spec, kernelbench, options), options, url, token))
     if as_json:
         emit_json(found.model_dump(mode="json"))
@@ -361,6 +369,10 @@ def _document(progress: Progress, archive: Archive, kernel: Path | None) -> dict
 
 def _show(progress: Progress, archive: Archive, kernel: Path | None) -> None:
     here = progress.devices[0]
+    if admitted := next((elite.admitted for elite in archive.elites if elite.admitted), ""):
+        err.print(
+            f"ADMITTED against mutation testing, so elites may be wrong: {admitted}", highlight=False, markup=False
+        )
     if progress.reason:
         err.print(f"The search is {progress.state.value}: {progress.reason}", highlight=False)
     if progress.finishing:

@@ -11,12 +11,15 @@ from workers.queue import Dispatcher
 
 
 async def is_admitted(store: Store, search: SearchRecord) -> bool:
-    """Return True if the checks of a search's operator were tested since its submission.
+    """Return True if the checks of a search's operator passed since its submission, or it goes on without that.
 
-    Older reports do not count, because the checks may have changed. A failed report ends the search when it comes.
+    Older reports do not count, because the checks may have changed. A failed report counts only for the search that
+    asked for it: it ends that search, or marks it.
     """
+    if search.admitted:
+        return True
     found = (await store.operators.mutation_reports_of([search.operator])).get(search.operator)
-    return found is not None and found.created_at >= search.created_at
+    return found is not None and found.created_at >= search.created_at and found.verdict != "failed"
 
 
 class Admissions:
@@ -50,6 +53,9 @@ class Admissions:
 
         Candidates that were traced before the graphs came are evaluated from then on.
         """
+        failure = report.gate.reason if report.gate is not None and report.gate.verdict == "failed" else ""
+        if failure and search.admit:  # The mark comes first: with the report kept, the search may propose.
+            await self._store.searches.set_admitted(search.id, failure)
         if report.gate is not None:
             await self._store.operators.keep_mutation_report(
                 search.operator, report.gate.verdict, report.gate.model_dump_json()
@@ -58,8 +64,8 @@ class Admissions:
             await self._verdicts.fail(search, f"its reference could not be prepared: {report.reason}")
         elif not report.graphs:
             await self._verdicts.fail(search, f"the reference does not export: {report.reason}")
-        elif report.gate is not None and report.gate.verdict == "failed":
-            await self._verdicts.fail(search, f"the operator is not admitted: {report.gate.reason}")
+        elif failure and not search.admit:
+            await self._verdicts.fail(search, f"the operator is not admitted: {failure}")
         elif not search.graphs:
             await self._store.searches.set_graphs(search.id, [graph.plain() for graph in report.graphs])
             await self._verdicts.unit_of_work.commit()  # Traces that came with this report are read from the archive.

@@ -53,7 +53,10 @@ class VariantJudgement:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Verdict on a candidate: that of its best variant. `stages_s` are seconds by stage, over all variants."""
+    """Verdict on a candidate: that of its best variant. `stages_s` are seconds by stage, over all variants.
+
+    `admitted` is the reason for which mutation testing failed the operator, if it was judged all the same.
+    """
 
     device: Device
     outcome: Outcome
@@ -61,6 +64,7 @@ class Judgement:
     line: int | None
     variants: tuple[VariantJudgement, ...]
     stages_s: Mapping[str, float]
+    admitted: str = ""
 
     @property
     def best(self) -> VariantJudgement | None:
@@ -79,6 +83,7 @@ class Judge:
         *,
         card: int = 0,
         data: Path | None = None,
+        admit: bool = False,
         command: Sequence[str] = COMMAND,
     ) -> None:
         """Prepare without starting an executor.
@@ -87,6 +92,7 @@ class Judge:
             operator: Operator that candidates are judged for.
             device: Device to judge on.
             card: Number of this machine's card, on devices that measure.
+            admit: True to judge although mutation testing fails the operator; judgements say so.
             data: Folder for figures of baselines and raw samples; None for the worker's own.
             command: Command that starts an executor, without its options.
         """
@@ -95,6 +101,8 @@ class Judge:
         self._recording = device if device.kind == "recorded" else None
         self._card = card
         self._data = data
+        self._admit = admit
+        self._admitted = ""
         self._command = command
         self._shapes = all_shapes(operator, secrets.randbits(31))
         self._graphs: tuple[Graph, ...] = ()
@@ -125,7 +133,9 @@ class Judge:
         await self._prepare()
         judged = [await self._measure(source, variant, stages_s) for variant in traced.variants]
         lead = min(judged, key=lambda item: item.outcome is not Outcome.CORRECT)
-        return Judgement(self._device, lead.outcome, lead.reason, lead.line, tuple(judged), stages_s)
+        return Judgement(
+            self._device, lead.outcome, lead.reason, lead.line, tuple(judged), stages_s, admitted=self._admitted
+        )
 
     def _untraceable(self, traced: TraceReport, stages_s: Mapping[str, float]) -> Judgement:
         variants = tuple(_stopped(variant) for variant in traced.variants)
@@ -140,7 +150,9 @@ class Judge:
         if not exported.graphs:
             raise InvalidInput(f"the reference does not export: {exported.reason}", "reference")
         if exported.gate is not None and exported.gate.verdict == "failed":
-            raise InvalidInput(f"the operator is not admitted: {exported.gate.reason}", "operator")
+            if not self._admit:
+                raise InvalidInput(f"the operator is not admitted: {exported.gate.reason}", "operator")
+            self._admitted = exported.gate.reason
         self._graphs = exported.graphs
         if not self._operator.seeds:
             return

@@ -95,6 +95,7 @@ def _context(parts: PackageParts) -> dict[str, Any]:
         "target": certificate.device.target,
         "tf32": certificate.operator.precision.allow_tf32,
         "provenance": certificate.provenance.value,
+        "admitted": certificate.admitted,
         "figures": in_words(certificate.device.name),
         "triton": certificate.verdict.versions.get("triton", "unknown"),
         "torch": certificate.verdict.versions.get("torch", "unknown"),

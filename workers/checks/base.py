@@ -26,6 +26,7 @@ class CheckEvidence:
         inputs_after: The same buffers after the run.
         outputs: Results of the candidate, each in its declared dtype and shape.
         reference: Results of the reference on these inputs; evaluated on first use.
+        overwritten: Numbers of the mutable inputs whose memory is an output.
     """
 
     operator: Operator
@@ -35,6 +36,7 @@ class CheckEvidence:
     inputs_after: tuple[torch.Tensor, ...]
     outputs: tuple[torch.Tensor, ...]
     reference: Expectation
+    overwritten: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,15 @@ from workers.protocol import Outcome
 
 
 class UntouchedInputs(Check):
-    """A kernel does not change its inputs, unless the operator declares one mutable."""
+    """A kernel does not change its inputs, unless the operator declares one mutable and its memory is an output."""
 
     name = "untouched_inputs"
 
     def examine(self, evidence: CheckEvidence) -> CheckFinding:
-        """Compare every input that is not mutable with its content before the run."""
-        for item, before, after in zip(evidence.operator.given, evidence.inputs, evidence.inputs_after, strict=True):
-            if item.mutable:
+        """Compare every input that is not an output with its content before the run."""
+        inputs = zip(evidence.operator.given, evidence.inputs, evidence.inputs_after, strict=True)
+        for number, (item, before, after) in enumerate(inputs):
+            if item.mutable and number in evidence.overwritten:
                 continue
             changed = (_raw(before) != _raw(after)).view(-1, before.element_size()).any(1)
             if changed.any():

@@ -254,6 +254,7 @@ def _examine(
         inputs_after=result.inputs_after,
         outputs=result.outputs,
         reference=Expectation(operator, case.graph, inputs, name),
+        overwritten=case.plan.overwritten,
     )
     outcome = check_results.examine(evidence)
     if outcome is not None and check_results.failure is not None:

@@ -227,7 +227,7 @@ class _Running:
             }
             given = tuple(made.get(name, value) for name, value in problem.arguments.items())
             state = {tensor.parameter: made[tensor.name] for tensor in problem.tensors if tensor.parameter is not None}
-            with OperationGuard(list(made.values())) if guarded else nullcontext():
+            with OperationGuard(made) if guarded else nullcontext():
                 results = torch.func.functional_call(problem.module, state, given)
         return tuple(results) if isinstance(results, (tuple, list)) else (results,)
 

@@ -59,7 +59,14 @@ class MutationCase:
     def judge(self, outputs: Tensors) -> CaseVerdict | None:
         """Check an answer as a candidate's results are checked. Returns None if it passes."""
         check_results = CheckResults(CHECKS)
-        evidence = CheckEvidence(
+        if check_results.examine(self.evidence(outputs)) is None:
+            return None
+        check = next(item.name for item in check_results.results() if item.verdict == "failed")
+        return CaseVerdict(check, check_results.failure.reason if check_results.failure else "")
+
+    def evidence(self, outputs: Tensors) -> CheckEvidence:
+        """Return an answer as checks take it."""
+        return CheckEvidence(
             operator=self.operator,
             shape=self.graph.shape,
             draw=self.draw,
@@ -68,10 +75,6 @@ class MutationCase:
             outputs=outputs,
             reference=self.reference,
         )
-        if check_results.examine(evidence) is None:
-            return None
-        check = next(item.name for item in check_results.results() if item.verdict == "failed")
-        return CaseVerdict(check, check_results.failure.reason if check_results.failure else "")
 
 
 def telling_graphs(operator: Operator, graphs: Sequence[Graph]) -> list[Graph]:

@@ -1,8 +1,8 @@
 """Equality: decides if a mutant that passes all checks is wrong at all.
 
 A mutation may have no effect. Swallowing infinities changes nothing where there are none, and a change in a
-coefficient's third digit is lost when results are rounded to bfloat16. Such mutants are recognised here, by float64 and
-the dtype of the outputs, independently of the checks and their tolerances.
+coefficient's third digit is lost when results are rounded to bfloat16. Such mutants are recognised here, by float64,
+the dtypes and the errors that right answers have, independently of the checks and their tolerances.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,8 @@ import torch
 
 from workers.checks.bias import DRAWS as VARIED
 from workers.checks.bias import slopes
-from workers.checks.tolerance import group_size, rms
+from workers.checks.expectation import NUDGE_ROUNDOFFS
+from workers.checks.tolerance import SUM_ROUNDOFFS, group_size, rms, summation_roundoff
 from workers.float8 import carrier, readable
 from workers.mutation_testing.builder import TypedGraph
 from workers.mutation_testing.cases import MutationCase, Tensors
@@ -26,11 +27,13 @@ CANCELLED = 1e-6
 """Share of the loss allowed to float32 arithmetic that counts as equal in float64 too. Where all terms cancel, the rest
 is noise, and the scale of the row is no measure."""
 ROUNDOFFS = 1.0
-"""Maximum error of the output's last rounding, in roundoffs relative to the scale of each row: half a unit in the last
-place. For float8 it is the roundoff of the dtype before, because rounding to float8 would hide too much. It is the root
-mean square over all rows, because the scale of a few is almost zero."""
+"""Maximum error before the last rounding, in units of the error that a right answer may have in each row: one roundoff
+of the output, the loss of its sums, or the error of any honest answer to the same inputs, whichever is largest. For
+float8 it is the roundoff of the dtype before, because rounding to float8 would hide too much. It is the root mean
+square over all rows, because the scale of a few is almost zero."""
 SYSTEMATIC = 1 / 8
-"""Maximum average bias of the rows of a case, in roundoffs; only for draws whose values differ enough to show one."""
+"""Maximum average bias of the rows of a case, in roundoffs, if neither the loss of sums nor the bias of honest answers
+is larger; only for draws whose values differ enough to show one."""
 ROWS = 16
 """Minimum number of rows for an average."""
 FLUSHED = torch.finfo(torch.float32).tiny
@@ -60,31 +63,61 @@ def is_equal(graph: Graph, case: MutationCase) -> bool:
     return True
 
 
-def are_rounded_away(found: Iterable[tuple[TypedGraph, MutationCase]], *, rounds: bool) -> bool:
-    """Return True if values, before they are rounded to the outputs' dtypes, err by less than that rounding.
+@dataclass(frozen=True)
+class HonestErrors:
+    """The errors of right answers to one case, for one output.
+
+    Attributes:
+        rows: Largest root mean square error of each row, (rows,) float64; at least the movement of the results if
+            inputs move by one roundoff of the accumulator.
+        gain: Largest average bias of the rows.
+    """
+
+    rows: torch.Tensor
+    gain: float
+
+    @classmethod
+    def of(cls, case: MutationCase, answers: Iterable[Tensors]) -> "tuple[HonestErrors, ...]":
+        """Measure right answers in the operator's own dtypes. Those whose NaN and infinities differ do not count."""
+        measured = [found for answer in answers if (found := _misses(case, answer, overflows=True)) is not None]
+        errors = []
+        for misses, moved in zip(zip(*measured, strict=True), case.reference.sensitivity, strict=False):
+            nudged = rms(moved.nan_to_num(0.0, 0.0, 0.0).reshape(misses[0].errors.shape)) / NUDGE_ROUNDOFFS
+            rows = torch.cat([nudged, *(rms(miss.errors) for miss in misses)], dim=1).amax(1)
+            errors.append(cls(rows, max(miss.gain for miss in misses)))
+        return tuple(errors)
+
+
+def are_rounded_away(
+    found: Iterable[tuple[TypedGraph, MutationCase, tuple[HonestErrors, ...]]], *, rounds: bool
+) -> bool:
+    """Return True if values, before they are rounded to the outputs' dtypes, err no more than right answers may.
 
     They are compared in float64. If NaN and infinities differ there, they are compared in the operator's own dtypes:
     float64 represents values that overflow in float32, where an infinity and the largest number are then the same.
 
     Args:
-        found: A mutant at a shape, with a case.
+        found: A mutant at a shape, with a case and the errors of right answers to it, by output.
         rounds: True if the mutant equals the reference in exact arithmetic. Otherwise its bias must not exceed
             `SYSTEMATIC`.
     """
     rows = [torch.zeros(1, dtype=torch.float64)]
     doubles = (False,) if rounds else (True, False)
-    for mutant, case in found:
+    for mutant, case, honest in found:
         evaluated = (evaluate(_unrounded(mutant), case.inputs, double=double) for double in doubles)
-        misses = next((missed for outputs in evaluated if (missed := _misses(case, outputs)) is not None), None)
-        if misses is None:
+        misses = next(
+            (missed for outputs in evaluated if (missed := _misses(case, outputs, overflows=True)) is not None), None
+        )
+        if misses is None or len(honest) != len(misses):
             return False
-        for miss, native in zip(misses, case.reference.native, strict=True):
+        sums = SUM_ROUNDOFFS * summation_roundoff(case.evidence(case.reference.native))
+        for miss, native, right in zip(misses, case.reference.native, honest, strict=True):
             roundoff = _roundoff(case.operator, native.dtype)
             if not roundoff and bool(miss.errors.any()):
                 return False
-            if not rounds and case.draw in VARIED and miss.gain > SYSTEMATIC * roundoff:
+            if not rounds and case.draw in VARIED and miss.gain > max(SYSTEMATIC * roundoff, sums, right.gain):
                 return False
-            rows.append(miss.relative / max(roundoff, EQUAL))
+            rows.append(miss.over(right, max(roundoff, sums, EQUAL)))
     return bool(torch.cat(rows).square().mean().sqrt() <= ROUNDOFFS)
 
 
@@ -118,10 +151,10 @@ class _Miss:
         """Scales of the rows, (rows, 1)."""
         return rms(self.values)
 
-    @property
-    def relative(self) -> torch.Tensor:
-        """Errors over scales, as the root mean square of every row."""
-        return (rms(self.errors) / self.scales.clamp(min=FLUSHED)).flatten()
+    def over(self, honest: HonestErrors, unit: float) -> torch.Tensor:
+        """Return the root mean square of every row, in units of the error that a right answer may have there."""
+        allowed = torch.maximum(unit * self.scales[:, 0], honest.rows).clamp(min=unit * FLUSHED)
+        return rms(self.errors)[:, 0] / allowed
 
     @property
     def gain(self) -> float:
@@ -130,11 +163,16 @@ class _Miss:
         return abs(float(gains.mean())) if gains.numel() >= ROWS else 0.0
 
 
-def _misses(case: MutationCase, results: Tensors) -> list[_Miss] | None:
-    """Return the errors of results where the reference decides; None if NaN and infinities differ."""
+def _misses(case: MutationCase, results: Tensors, *, overflows: bool = False) -> list[_Miss] | None:
+    """Return the errors of results where the reference decides; None if NaN and infinities differ.
+
+    With `overflows`, either answer is right where the reference overflows in the operator's own dtypes alone.
+    """
     misses = []
-    for got, right, undecided in zip(results, case.reference.expected, case.reference.undecided, strict=True):
-        special = ~right.isfinite()
+    for number, (got, right) in enumerate(zip(results, case.reference.expected, strict=True)):
+        special, undecided = ~right.isfinite(), case.reference.undecided[number]
+        if overflows:
+            undecided = undecided | (readable(case.reference.native[number]).isfinite() == special)
         same = torch.equal(readable(got).isfinite() | undecided, ~special | undecided)
         decided = special & ~undecided
         if not same or not torch.equal(got[decided].double().nan_to_num(), right[decided].double().nan_to_num()):

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from workers.mutation_testing.answers import HONEST_ANSWERS, honest_graphs
 from workers.mutation_testing.builder import TypedGraph
-from workers.mutation_testing.cases import MutationCase, cases_at, is_small, more_plantings, telling_graphs
+from workers.mutation_testing.cases import MutationCase, Tensors, cases_at, is_small, more_plantings, telling_graphs
+from workers.mutation_testing.equality import HonestErrors
 from workers.mutation_testing.formulas import written_out
 from workers.protocol import Graph, Operator
+from workers.reference import evaluate
 
 MORE_ROUNDS = 2
 """Further rounds of cases for mutants that survive the first, because faults in few rows show by chance."""
@@ -44,6 +47,23 @@ class ShapeFixture:
     def formulas(self) -> TypedGraph:
         """The reference written out, from which mutants are made."""
         return TypedGraph.of(written_out(self.sketch), self.cases[0].inputs)
+
+    def honest_answers(self, case: MutationCase) -> dict[str, Tensors]:
+        """Return right answers to a case, by name."""
+        graphs = honest_graphs(self.sketch, self.formulas)
+        made = {name: evaluate(graph, case.inputs, double=False) for name, graph in graphs.items()}
+        return {**{name: make(case) for name, make in HONEST_ANSWERS.items()}, **made}
+
+    def honest_errors(self, case: MutationCase) -> tuple[HonestErrors, ...]:
+        """Return the errors of right answers to a case, by output; measured once."""
+        if id(case) not in self._honest:
+            self._honest[id(case)] = HonestErrors.of(case, self.honest_answers(case).values())
+        return self._honest[id(case)]
+
+    @cached_property
+    def _honest(self) -> dict[int, tuple[HonestErrors, ...]]:
+        """Errors of right answers by case; the cases live as long as the fixture."""
+        return {}
 
     @cached_property
     def more_cases(self) -> tuple[MutationCase, ...]:

@@ -40,8 +40,8 @@ def written_out(sketch: TypedGraph) -> Graph:
 
 
 def _widened(draft: GraphBuilder, node: Node, form: TensorForm) -> Value | None:
-    """Write a half-precision operation as torch computes it: in float32, rounded once."""
-    if name_of(node) in MOVES or node.kwargs.get("dtype") is not None:
+    """Write a half-precision operation as torch computes it: in float32, rounded once. None if it works in place."""
+    if name_of(node).endswith("_") or name_of(node) in MOVES or node.kwargs.get("dtype") is not None:
         return None
     args = [_wide(draft, value) for value in node.args]
     wide = draft.call(node.op.removeprefix("aten."), *args, **node.kwargs)

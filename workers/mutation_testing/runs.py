@@ -4,8 +4,9 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
+from workers.checks.exact_integers import ExactIntegers
 from workers.inputs import PLANTED
-from workers.mutation_testing.answers import DEPENDENT, HONEST_ANSWERS, honest_graphs, trivial_answers
+from workers.mutation_testing.answers import DEPENDENT, trivial_answers
 from workers.mutation_testing.builder import TypedGraph
 from workers.mutation_testing.cases import CaseVerdict, MutationCase, Tensors
 from workers.mutation_testing.equality import are_rounded_away, is_equal, is_identical
@@ -53,10 +54,7 @@ def honest_entries(fixtures: Sequence[ShapeFixture], is_up: IsUp) -> Iterator[Mu
     """Try right answers: each must pass everywhere."""
     tallies: dict[str, AnswerTally] = {}
     for fixture, case in _until(is_up, fixtures):
-        answers = {name: make(case) for name, make in HONEST_ANSWERS.items()}
-        for name, graph in honest_graphs(fixture.sketch, fixture.formulas).items():
-            answers[name] = evaluate(graph, case.inputs, double=False)
-        _count(tallies, answers.items(), case)
+        _count(tallies, fixture.honest_answers(case).items(), case)
     for name, tally in tallies.items():
         verdict = "rejected" if tally.failures else "passed"
         yield tally.entry(name, "honest", verdict, reason=tally.first.reason if tally.first else "")
@@ -65,22 +63,29 @@ def honest_entries(fixtures: Sequence[ShapeFixture], is_up: IsUp) -> Iterator[Mu
 def trivial_entries(fixtures: Sequence[ShapeFixture], is_up: IsUp) -> Iterator[MutationEntry]:
     """Try answers without work: each must fail in some case.
 
-    Planted values do not count: every such answer misses them, however small or meaningless other results may be. An
+    That NaN and infinities are missing in a result does not count: every such answer misses them, however small or
+    meaningless other results may be. Integers and booleans made from planted values do count, as of `isfinite`. An
     answer made from a case's own inputs or results may be what the operator computes. It counts as equivalent if it is
     right in every bit everywhere.
     """
     tallies: dict[str, AnswerTally] = {}
     wrong: set[str] = set()
     for _, case in _until(is_up, fixtures):
-        if case.draw in PLANTED:
-            continue
-        answers = dict(trivial_answers(case))
-        _count(tallies, answers.items(), case)
-        wrong |= {name for name, answer in answers.items() if not is_identical(answer, case)}
+        for name, answer in trivial_answers(case):
+            found = case.judge(answer)
+            counts = case.draw not in PLANTED or _is_exact(found)
+            tallies.setdefault(name, AnswerTally()).add(found if counts else None)
+            if not is_identical(answer, case):
+                wrong.add(name)
     for name, tally in tallies.items():
         right = name not in wrong and name.startswith(DEPENDENT)
         verdict = "killed" if tally.failures else "equivalent" if right else "survived"
         yield tally.entry(name, "trivial", verdict)
+
+
+def _is_exact(verdict: CaseVerdict | None) -> bool:
+    """Return True if the failure is one of integers or booleans."""
+    return verdict is not None and verdict.check == ExactIntegers.name
 
 
 def _until(is_up: IsUp, fixtures: Sequence[ShapeFixture]) -> Iterator[tuple[ShapeFixture, MutationCase]]:
@@ -105,22 +110,28 @@ def mutant_entries(fixtures: Sequence[ShapeFixture], is_up: IsUp) -> Iterator[Mu
     The order is shuffled. So the mutants tried before the time is up are a fair sample, and so are the first
     `MOST_MUTANTS` of a very large reference.
     """
-    places: dict[str, list[tuple[ShapeFixture, Mutant]]] = {}
-    for fixture in fixtures:
-        for mutant in mutants_of(fixture.operator, fixture.formulas):
-            places.setdefault(mutant.name, []).append((fixture, mutant))
+    places = places_of(fixtures)
     names = list(places)
     random.Random(0).shuffle(names)
     entries = {name: _tried(name, places[name], is_up) for name in names[:MOST_MUTANTS]}
     yield from (entry for name in places if (entry := entries.get(name)) is not None)
 
 
+def places_of(fixtures: Sequence[ShapeFixture]) -> dict[str, list[tuple[ShapeFixture, Mutant]]]:
+    """Return the mutants of all shapes by name."""
+    places: dict[str, list[tuple[ShapeFixture, Mutant]]] = {}
+    for fixture in fixtures:
+        for mutant in mutants_of(fixture.operator, fixture.formulas):
+            places.setdefault(mutant.name, []).append((fixture, mutant))
+    return places
+
+
 def _tried(name: str, places: Sequence[tuple[ShapeFixture, Mutant]], is_up: IsUp) -> MutationEntry | None:
     """Try a mutant. Returns None if the mutation applies nowhere, or is meaningless for some values."""
     rounds = places[0][1].rounds
     tally, doubtful = AnswerTally(), Doubtful()
-    for fixture, graph, case in _cases(places, is_up):
-        outputs = _outputs(graph, case)
+    for fixture, graph, case in cases_of(places, is_up):
+        outputs = outputs_of(graph, case)
         if outputs is None:
             return None
         same = is_identical(outputs, case)
@@ -131,10 +142,10 @@ def _tried(name: str, places: Sequence[tuple[ShapeFixture, Mutant]], is_up: IsUp
             doubtful.append((fixture, graph, case))
     if is_up():
         return tally.entry(name, "mutant", "untried")
-    return tally.entry(name, "mutant", _verdict_on_survivor(doubtful, rounds=rounds)) if tally.cases else None
+    return tally.entry(name, "mutant", verdict_on_survivor(doubtful, rounds=rounds)) if tally.cases else None
 
 
-def _cases(
+def cases_of(
     places: Sequence[tuple[ShapeFixture, Mutant]], is_up: IsUp
 ) -> Iterator[tuple[ShapeFixture, Graph, MutationCase]]:
     """Yield the cases of a mutant until the time is up, the first round at all shapes before the others."""
@@ -154,7 +165,7 @@ def _built(fixture: ShapeFixture, mutant: Mutant) -> Graph | None:
     if graph is None:
         return None
     case = fixture.cases[0]
-    outputs = _outputs(graph, case)
+    outputs = outputs_of(graph, case)
     if outputs is None:
         return None
     right = case.reference.native
@@ -162,7 +173,7 @@ def _built(fixture: ShapeFixture, mutant: Mutant) -> Graph | None:
     return graph if same else None
 
 
-def _outputs(graph: Graph, case: MutationCase) -> Tensors | None:
+def outputs_of(graph: Graph, case: MutationCase) -> Tensors | None:
     """Evaluate a mutant in a case. Returns None if that fails, as when a computed index is out of bounds."""
     try:
         return evaluate(graph, case.inputs, double=False)
@@ -170,9 +181,12 @@ def _outputs(graph: Graph, case: MutationCase) -> Tensors | None:
         return None
 
 
-def _verdict_on_survivor(doubtful: Doubtful, *, rounds: bool) -> str:
-    """Return the verdict on a mutant that passes every check."""
+def verdict_on_survivor(doubtful: Doubtful, *, rounds: bool) -> str:
+    """Return the verdict on a mutant that passes every check, from the cases where it differs from the reference."""
     if not doubtful or (not rounds and all(is_equal(graph, case) for _, graph, case in doubtful)):
         return "equivalent"
-    found = ((TypedGraph.of(graph, fixture.cases[0].inputs), case) for fixture, graph, case in doubtful)
+    found = (
+        (TypedGraph.of(graph, fixture.cases[0].inputs), case, fixture.honest_errors(case))
+        for fixture, graph, case in doubtful
+    )
     return "within_rounding" if are_rounded_away(found, rounds=rounds) else "survived"

@@ -38,7 +38,7 @@ class CachedAnswer:
     Attributes:
         answers: Answers for all outputs.
         widened: True if they allow the movement of results under nudged inputs.
-        sums: Checksums of the immutable inputs, under the cache's key.
+        sums: Checksums of the inputs, under the cache's key.
     """
 
     answers: tuple[Answer, ...]

@@ -124,31 +124,33 @@ class FastCheck:
             for key, run in unknown.items()
         }
 
-    def _fixed(self, shape: Shape) -> list[tuple[int, int]]:
-        """Return positions and bytes of the immutable inputs."""
-        views = input_views(self._subject.operator, shape)
-        given = enumerate(zip(self._subject.operator.given, views, strict=True))
-        return [(number, view.end_bytes) for number, (item, view) in given if not item.mutable]
+    def _sizes(self, shape: Shape) -> list[int]:
+        """Return the bytes of the inputs."""
+        return [view.end_bytes for view in input_views(self._subject.operator, shape)]
 
     def _sums_of(self, given: Sequence[Tensors], shape: Shape) -> list[list[int]]:
         """Return checksums of the inputs of runs."""
-        fixed = self._fixed(shape)
-        inputs = [[tensors[number].contiguous() for number, _ in fixed] for tensors in given]
-        return self._sums([[tensor.data_ptr() for tensor in tensors] for tensors in inputs], fixed).tolist()
-
-    def _sums(self, memory: Sequence[Sequence[int]], fixed: Sequence[tuple[int, int]]) -> torch.Tensor:
-        return self._card.sums(memory, [size for _, size in fixed], self._memory.key)
+        inputs = [[tensor.contiguous() for tensor in tensors] for tensors in given]
+        memory = [[tensor.data_ptr() for tensor in tensors] for tensors in inputs]
+        return self._card.sums(memory, self._sizes(shape), self._memory.key).tolist()
 
     def _changed(self, runs: Sequence[PlanRun], expected: Sequence[tuple[int, ...]]) -> torch.Tensor:
-        """Return infinity for runs that changed an immutable input, zero for others, (runs,).
+        """Return infinity for runs that changed an input whose memory is no output, zero for others, (runs,).
 
         The checksums of the inputs before the run are expected.
         """
-        fixed = self._fixed(runs[0].plan.shape)
-        memory = [[self._card.address(run.slot.buffers[number], size) for number, size in fixed] for run in runs]
-        before = torch.tensor(expected, dtype=torch.int64).reshape(len(runs), len(fixed))
-        found = self._sums(memory, fixed)
-        return _infinite((found != before.to(found.device, non_blocking=True)).any(1))
+        sizes, given = self._sizes(runs[0].plan.shape), self._subject.operator.given
+        overwritten = [
+            [item.mutable and number in run.plan.overwritten for number, item in enumerate(given)] for run in runs
+        ]
+        memory = [
+            [self._card.address(offset, size) for offset, size in zip(run.slot.buffers, sizes, strict=False)]
+            for run in runs
+        ]
+        before = torch.tensor(expected, dtype=torch.int64).reshape(len(runs), len(sizes))
+        found = self._card.sums(memory, sizes, self._memory.key)
+        changed = (found != before.to(found.device, non_blocking=True)) & ~torch.tensor(overwritten).to(found.device)
+        return _infinite(changed.any(1))
 
     def _margin(self, seen: Sequence[torch.Tensor], answers: Sequence[Answer]) -> torch.Tensor:
         """Return margins of outputs against their answers, (2, runs)."""

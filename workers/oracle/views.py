@@ -67,6 +67,7 @@ def give_evidence(card: OracleCard, subject: OracleSubject, run: PlanRun, inputs
         inputs_after=inputs_after(card, subject.operator, run),
         outputs=outputs(card, [run])[0],
         reference=expect(subject, run, inputs),
+        overwritten=run.plan.overwritten,
     )
 
 

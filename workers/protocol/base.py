@@ -12,7 +12,9 @@ reused.
 2: checksums after samples, truncated samples, decoys, substitutes for NaN, tolerances for clamps and outliers, 24 KiB
 of local memory, three clocks, tighter controls, floors by operations, a fixed environment, finalists beyond 2^31. 3:
 `model` devices evaluate an expression twice where the compiler does, and more kernels are interpretable. 4: floors by
-the card's own theoretical peaks at its highest clocks. 5: a search's reference and its mutation testing are two jobs.
+the card's own theoretical peaks at its highest clocks. 5: a search's
+reference and its mutation testing are two jobs, mutable inputs are judged, mutation testing goes by the errors of
+right answers.
 """
 
 NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}

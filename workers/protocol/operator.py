@@ -73,8 +73,10 @@ class Distribution(StrEnum):
 class Input(WireModel):
     """One tensor argument. `shape` names dimensions or gives sizes; `low` and `high` bound uniform and integer draws.
 
-    For the integer distribution `high` may name a dimension, whose size is then the exclusive upper end. `gradient` is
-    True if an operator with `backward` returns its gradient; integers have none.
+    For the integer distribution `high` may name a dimension, whose size is then the exclusive upper end. A `mutable`
+    input may be written to: its content afterwards is the output of its name, or else must be as before, unless an
+    output lies in its memory. `gradient` is True if an operator with `backward` returns its gradient; integers have
+    none.
     """
 
     name: Identifier
@@ -101,7 +103,10 @@ class Input(WireModel):
 
 
 class Output(WireModel):
-    """One result. Its shape is the reference's; `shape` gives it in advance, which gradients need."""
+    """One result. Its shape is the reference's; `shape` gives it in advance, which gradients need.
+
+    An output with the name of a mutable input is that input's content after the call.
+    """
 
     name: Identifier
     dtype: DtypeName
@@ -231,6 +236,22 @@ class Operator(WireModel):
         return self
 
     @model_validator(mode="after")
+    def _contents_hold(self) -> Self:
+        inputs = {item.name: item for item in self.inputs}
+        named = [output.name for output in self.outputs if output.name in inputs]
+        for index, output in enumerate(self.outputs):
+            item = inputs.get(output.name)
+            if item is None:
+                continue
+            if not item.mutable:
+                raise ValueError(f"outputs[{index}].name: '{item.name}' is an input; make it mutable, or rename this")
+            if item.dtype != output.dtype:
+                raise ValueError(f"outputs[{index}].dtype: the content of input '{item.name}' is {item.dtype}")
+            if named.count(item.name) > 1:
+                raise ValueError(f"outputs[{index}].name: the content of '{item.name}' is an output already")
+        return self
+
+    @model_validator(mode="after")
     def _gradients_hold(self) -> Self:
         if not self.backward:
             return self
@@ -282,6 +303,12 @@ class Operator(WireModel):
         """All tensors that a plan returns, in order: the outputs, and with `backward` the inputs' gradients."""
         inputs = (self.inputs[index] for index in self.differentiated)
         return (*self.outputs, *(Output(name=f"grad_{item.name}", dtype=item.dtype) for item in inputs))
+
+    @property
+    def in_place(self) -> dict[int, int]:
+        """Numbers of the outputs that are an input's content after the call, with the number of that input."""
+        inputs = {item.name: number for number, item in enumerate(self.inputs)}
+        return {number: inputs[item.name] for number, item in enumerate(self.outputs) if item.name in inputs}
 
     @property
     def backward_entry(self) -> str:

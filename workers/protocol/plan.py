@@ -285,6 +285,12 @@ class Plan(WireModel):
         return [item for launch in self.launches for item in launch.arguments if item.kind == "pointer"]
 
     @property
+    def overwritten(self) -> frozenset[int]:
+        """Numbers of the inputs whose memory is an output."""
+        inputs = (self.buffers[view.buffer].input for view in self.outputs)
+        return frozenset(number for number in inputs if number is not None)
+
+    @property
     def launches(self) -> tuple[Launch, ...]:
         """The plan's launch steps, in order."""
         return tuple(step for step in self.steps if step.op == "launch")

@@ -20,6 +20,7 @@ from workers.protocol import (
     Pointer,
     Shape,
     TraceJob,
+    View,
 )
 from workers.targets import TARGETS
 from workers.trace_job.overlap import OverlapUndecided, share_bytes, shares_with_itself
@@ -120,6 +121,19 @@ def _check_own_memory(plan: Plan, job: TraceJob) -> None:
         source = plan.buffers[view.buffer].input
         if source is not None and not inputs[source].mutable:
             raise UnfoundedClaim(f"output '{output.name}' is memory of input '{inputs[source].name}'")
+        if source is not None and not _is_whole(view, plan.buffers[view.buffer].bytes):
+            raise UnfoundedClaim(f"output '{output.name}' is a part of input '{inputs[source].name}': allocate it")
+    for number, position in job.operator.in_place.items():
+        if number < len(plan.outputs) and plan.buffers[plan.outputs[number].buffer].input != position:
+            name = inputs[position].name
+            raise UnfoundedClaim(f"output '{name}' is the content of input '{name}', and this is other memory")
+
+
+def _is_whole(view: View, size_bytes: int) -> bool:
+    """Return True if a view has every byte of a buffer, in order."""
+    wanted = (prod(view.shape[axis + 1 :]) for axis in range(len(view.shape)))
+    dense = all(one == other for size, one, other in zip(view.shape, view.strides, wanted, strict=True) if size > 1)
+    return dense and view.offset_bytes == 0 and view.elements * DTYPE_BYTES[view.dtype] == size_bytes
 
 
 def _check_written(plan: Plan, job: TraceJob) -> None:

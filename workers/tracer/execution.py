@@ -207,7 +207,7 @@ class CandidateExecution:
         scalars = operator.scalar_values(shape.dims)
         try:
             with torch.no_grad(), recorder, TargetTensors(recorder.address_of):
-                outputs = self._several(self._entry(*inputs, *scalars), operator.outputs)
+                outputs = self._outputs(self._entry(*inputs, *scalars), inputs)
                 if not operator.backward:
                     return recorder, outputs
                 gradients = self._backward(*upstream, *inputs, *outputs, *scalars)
@@ -215,6 +215,18 @@ class CandidateExecution:
         except TypeError as error:
             refusal = crash(error)
             raise TraceRefused(refusal.outcome, refusal.reason, line=refusal.line or self._entry_line) from error
+
+    def _outputs(self, result: object, inputs: Sequence[torch.Tensor]) -> Sequence[Any]:
+        """Return the outputs of a call; contents of inputs need not be returned."""
+        operator = self._job.operator
+        own = [output for number, output in enumerate(operator.outputs) if number not in operator.in_place]
+        returned = () if result is None and not own else result
+        count = len(returned) if isinstance(returned, tuple | list) else 1
+        if count != len(own):
+            return self._several(returned, operator.outputs)
+        left = iter(self._several(returned, own))
+        numbers = range(len(operator.outputs))
+        return [inputs[operator.in_place[at]] if at in operator.in_place else next(left) for at in numbers]
 
     def _several(self, result: object, expected: Sequence[Output]) -> Sequence[Any]:
         """Return the results of a function as a sequence.

@@ -124,23 +124,39 @@ def _export_shape(entry: Entry, operator: Operator, shape: Shape) -> Graph:
         ]
 
         def called(*tensors: torch.Tensor) -> tuple[object, ...]:
-            results = entry(*tensors, *scalars)
-            return tuple(results) if isinstance(results, (tuple, list)) else (results,)
+            return _results(entry(*tensors, *scalars), operator, tensors)
 
         def guarded(*tensors: torch.Tensor) -> tuple[object, ...]:
-            with OperationGuard(tensors):
+            with OperationGuard(_fixed(operator, tensors)):
                 return differentiate(called, operator, tensors) if operator.backward else called(*tensors)
 
         traced = make_fx(guarded)(*given)
     return _translate(traced, operator, shape)
 
 
+def _fixed(operator: Operator, given: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the inputs whose content is no output, by name."""
+    written = operator.in_place.values()
+    return {item.name: given[index] for index, item in enumerate(operator.given) if index not in written}
+
+
+def _results(returned: object, operator: Operator, given: Sequence[torch.Tensor]) -> tuple[object, ...]:
+    """Return the results of a call: what it returned, and the contents of inputs that are outputs."""
+    values = () if returned is None else tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
+    if len(values) + len(operator.in_place) != len(operator.outputs):
+        return values
+    own = iter(values)
+    numbers = range(len(operator.outputs))
+    return tuple(given[operator.in_place[number]] if number in operator.in_place else next(own) for number in numbers)
+
+
 class OperationGuard(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Mode that refuses an operation where the reference calls it, so that the refusal has the reference's line."""
 
-    def __init__(self, inputs: Sequence[torch.Tensor]) -> None:
+    def __init__(self, fixed: Mapping[str, torch.Tensor]) -> None:
+        """Take the inputs that the reference must not change, by name."""
         super().__init__()  # type: ignore[no-untyped-call]
-        self._inputs = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(inputs)}
+        self._inputs = {tensor.untyped_storage()._cdata: name for name, tensor in fixed.items()}
 
     def __torch_dispatch__(
         self,
@@ -157,10 +173,10 @@ class OperationGuard(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for argument, value in zip(operation._schema.arguments, args, strict=False):
             written = argument.alias_info is not None and argument.alias_info.is_write
             if written and isinstance(value, torch.Tensor) and value.untyped_storage()._cdata in self._inputs:
-                position = self._inputs[value.untyped_storage()._cdata]
+                name = self._inputs[value.untyped_storage()._cdata]
                 raise NotExportable(
                     Outcome.FORBIDDEN_OP,
-                    f"{operation} changes input {position} in place; a reference must not change its inputs",
+                    f"{operation} changes input '{name}' in place: make it mutable, and an output of the same name",
                 )
         return operation(*args, **(kwargs or {}))
 

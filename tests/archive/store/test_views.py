@@ -1,4 +1,4 @@
-from archive.records import AxisStride, SearchResult, SearchVersion
+from archive.records import AxisStride, SearchFilter, SearchResult, SearchVersion
 from archive.store import Store
 from tests.archive.samples import (
     DEVICE,
@@ -135,3 +135,7 @@ async def test_results_of_searches_are_their_evaluations_and_best_objectives(sto
         search.id: SearchResult(0, {"model:sm_90": 1.5, "h200": 1.0}),
         other.id: SearchResult(0, {}),
     }
+    await store.searches.set_admitted(search.id, "the checks accept 'zeros'")
+    assert (await store.views.results([search.id]))[search.id].best == {}
+    first = await store.listings.searches(SearchFilter(), sort="-best")
+    assert {each.id: each.admitted for each in first.items} == {search.id: "the checks accept 'zeros'", other.id: ""}

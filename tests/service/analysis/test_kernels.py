@@ -7,7 +7,7 @@ from kernelreef.models import FinalistResult
 from service.analysis.kernels import kernel_file
 from service.evaluation.figure_labels import stamp_of
 from tests.service import records
-from workers.protocol import Device, Report, ShapeResult, Trust
+from workers.protocol import Device, Operator, Report, ShapeResult, Trust
 
 SHAPES = (
     ShapeResult(shape="N=1024", baselines_us={"eager": 9.0, "max_autotune": 4.0}),
@@ -55,5 +55,23 @@ def test_a_measured_figure_names_the_baselines_and_the_trust() -> None:
     assert head[3].startswith("# Candidate candidate-1")
 
 
+def test_the_head_says_if_the_operator_failed_mutation_testing() -> None:
+    variant = VariantRecord("candidate-1", 0, {}, "b" * 64, None, "", None)
+    search = records.search(admitted="zeros pass")
+    text = kernel_file(search, records.OPERATOR, records.candidate(), variant, records.elite(), None)
+    assert text.splitlines()[2] == "# ADMITTED against mutation testing, so it may be wrong: zeros pass"
+    assert "ADMITTED" not in _file()
+
+
 def test_without_baselines_no_line_is_left_empty() -> None:
     assert [line[:7] for line in _file().splitlines()[:3]] == ["# doubl", "# Speed", "# Candi"]
+
+
+def test_the_content_of_an_input_is_compared() -> None:
+    told = records.OPERATOR.model_dump()
+    told["inputs"][0]["mutable"] = True
+    of = Operator.model_validate({**told, "outputs": [{"name": "x", "dtype": told["inputs"][0]["dtype"]}]})
+    variant = VariantRecord("candidate-1", 0, {}, "b" * 64, None, "", None)
+    text = kernel_file(records.search(), of, records.candidate(), variant, records.elite(), None)
+    assert "contents = {0: 0}" in text and "results(double)" in text
+    assert ast.parse(text) and "def results" not in _file()

@@ -47,8 +47,10 @@ def test_an_elite_knows_its_place_on_every_axis() -> None:
     coordinates = {"num_warps": {"value": 4.0, "bin": 2}, "persistent": {"value": 1.0, "bin": 1}}
     grid = Grid(axes)
     cell = grid.index(coordinates)
-    shown = builders.elite_of(records.elite(cell=cell, coordinates=coordinates), grid)
-    assert shown.bins == (2, 1)
+    elite = records.elite(cell=cell, coordinates=coordinates)
+    shown = builders.elite_of(records.search(), elite, grid)
+    assert (shown.bins, shown.admitted) == ((2, 1), "")
+    assert builders.elite_of(records.search(admitted="zeros pass"), elite, grid).admitted == "zeros pass"
 
 
 def test_a_candidate_carries_its_reports_as_they_came() -> None:

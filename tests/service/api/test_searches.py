@@ -9,7 +9,9 @@ from archive.records import SEARCH_SORTS
 from service.api.searches import SearchSort
 from service.app import MAX_BODY_BYTES
 from service.requests import SearchRequest
+from service.security.scopes import Scope
 from tests.service import records
+from tests.service.api.guarding import bearer, guarded
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -209,3 +211,14 @@ async def test_an_ended_search_is_deleted(client: httpx.AsyncClient) -> None:
     assert (await client.get(address)).status_code == (await client.delete(address)).status_code == 404
     entries = (await client.get("/audit", params={"limit": 5})).json()["items"]
     assert ["DELETE", 204] in [[entry["action"].split()[0], entry["status"]] for entry in entries]
+
+
+async def test_only_an_admin_admits_an_operator_that_mutation_testing_fails(service) -> None:
+    body = {"operator": "rmsnorm", "admit": True}
+    submits = await bearer(service.coordinator.store, {Scope.SUBMIT})
+    admin = await bearer(service.coordinator.store, {Scope.SUBMIT, Scope.ADMIN})
+    async with guarded(service.coordinator) as client:
+        refused = await client.post("/api/v1/searches", json=body, headers=submits)
+        assert (refused.status_code, "'admin'" in refused.json()["detail"]) == (403, True)
+        search = (await client.post("/api/v1/searches", json=body, headers=admin)).json()
+    assert (search["admit"], search["admitted"]) == (True, "")

@@ -1,6 +1,7 @@
 """From records to a certificate: complete, without names of machines, and without claims of its own."""
 
 import json
+from dataclasses import replace
 
 from service.certificates.builder import SHARED_SECRET, certify, graph_digests, speedup_of, title_of, trust_of, words_of
 from tests.service import records
@@ -23,6 +24,13 @@ def test_predicted_figures_are_called_so_in_the_title() -> None:
     assert written.title == "double on model:sm_90: PREDICTED figures; nothing was measured"
     assert (written.provenance, written.relative_to) == ("predicted", "seed kernel")
     assert "MEASURED" not in written.text() and title_of("double", "h200") == "double on h200: MEASURED figures"
+
+
+def test_an_operator_that_failed_mutation_testing_is_named_in_the_title() -> None:
+    known = evidence(verdict())
+    assert certify(known).admitted == "" and '"admitted"' not in certify(known).text()
+    written = certify(replace(known, search=replace(known.search, admitted="zeros pass")))
+    assert written.title.endswith("; ADMITTED against mutation testing") and written.admitted == "zeros pass"
 
 
 def test_everything_that_the_verdict_rests_on_is_there() -> None:

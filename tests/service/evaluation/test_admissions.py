@@ -1,12 +1,14 @@
 """Mutation testing of a search's operator: beside the first seeds, before the first proposal."""
 
+from dataclasses import replace
+
 from archive.records import SearchState
 from service.evaluation.activity import describe_activity
-from service.evaluation.admissions import is_admitted
-from service.evaluation.jobs import admission_id, reference_id, trace_id
+from service.evaluation.admissions import Admissions, is_admitted
+from service.evaluation.jobs import admission_id, admission_job, reference_id, trace_id
 from tests.service import records
 from tests.service.workbench import Workbench
-from workers.protocol import MeasureJob, TraceJob
+from workers.protocol import MeasureJob, MutationReport, TraceJob, TraceReport
 
 
 async def test_seeds_are_judged_meanwhile_and_nothing_is_proposed(card: Workbench) -> None:
@@ -52,3 +54,18 @@ async def test_an_older_report_admits_no_later_search(card: Workbench) -> None:
     assert (await card.run(await card.begin(evaluations=3))).state is SearchState.DONE
     again = await card.begin(evaluations=3, id="search-2")
     assert not await is_admitted(card.store, again), "the checks may have changed since"
+
+
+async def test_a_failed_operator_goes_on_if_asked_to_and_is_marked(card: Workbench) -> None:
+    search = await card.begin(evaluations=3)
+    other = await card.begin(evaluations=3, id="search-2")
+    report = card.answers.to(admission_job(search, records.OPERATOR))
+    assert isinstance(report, TraceReport)
+    gate = MutationReport(verdict="failed", reason="the checks take 'zeros' for right")
+    failed = report.model_copy(update={"gate": gate})
+    admissions = Admissions(card.store, card.dispatcher, card.evolution.verdicts)
+    await admissions.apply(replace(search, admit=True), records.OPERATOR, failed)
+    found = await card.store.searches.get(search.id)
+    assert (found.state, found.admitted) == (SearchState.PREPARING, gate.reason)
+    assert await is_admitted(card.store, found)
+    assert not await is_admitted(card.store, other), "the report was about another search, and failed"

@@ -84,6 +84,9 @@ async def test_an_operator_that_anything_passes_for_is_refused() -> None:
     async with Judge(nothing, DEVICE) as judge:
         with pytest.raises(InvalidInput, match=r"not admitted: .*zeros"):
             await judge.judge(SEED)
+    async with Judge(nothing.model_copy(update={"seeds": ()}), DEVICE, admit=True) as judge:
+        judgement = await judge.judge(SEED)
+    assert judgement.outcome is Outcome.WRONG_RESULT and "zeros" in judgement.admitted
 
 
 async def test_an_operator_whose_seed_is_wrong_is_refused() -> None:
@@ -91,3 +94,60 @@ async def test_an_operator_whose_seed_is_wrong_is_refused() -> None:
     async with Judge(broken, DEVICE) as judge:
         with pytest.raises(InvalidInput, match="seed"):
             await judge.judge(SEED)
+
+
+ADD_IN_PLACE = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(y_ptr, x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    y = tl.load(y_ptr + i, mask=i < n)
+    tl.store(out_ptr + i, y + 2.0 * tl.load(x_ptr + i, mask=i < n), mask=i < n)
+    tl.store(y_ptr + i, LEFT, mask=i < n)
+
+
+def add(y, x):
+    out = OUT
+    kernel[(triton.cdiv(x.numel(), 256),)](y, x, out, x.numel(), BLOCK=256)
+    return out
+"""
+"""A kernel that adds into `OUT`, and leaves `LEFT` in its first input."""
+
+
+ADDED = {"y": "y.add_(x, alpha=2.0)", "z": "return y + 2.0 * x"}
+"""Bodies of the reference, by the output's name."""
+
+
+@pytest.mark.parametrize("name", ADDED)
+async def test_the_content_of_a_mutable_input_is_judged(name: str) -> None:
+    """As the output of its name it is the result; otherwise it must stay, unless a result lies there."""
+    stays = ADD_IN_PLACE.replace("    tl.store(y_ptr + i, LEFT, mask=i < n)\n", "")
+    right, apart = stays.replace("OUT", "y"), stays.replace("OUT", "torch.empty_like(x)")
+    small = {"shape": ["N"], "dtype": "bfloat16"}
+    adding = parse_operator(
+        {
+            "name": "add",
+            "entry": "add",
+            "reference": f"def add(y, x):\n    {ADDED[name]}\n",
+            "seeds": [right],
+            "inputs": [{"name": "y", "mutable": True, **small}, {"name": "x", **small}],
+            "outputs": [{"name": name, "dtype": "bfloat16"}],
+            "shapes": [{"N": 300}],
+            "ranges": {"N": [1, 300]},
+        }
+    )
+    left = Outcome.INPUT_MUTATED if name == "z" else Outcome.PLAN_REJECTED
+    wanted = {
+        right: Outcome.CORRECT,
+        right.replace("2.0", "2.5"): Outcome.WRONG_RESULT,
+        apart: Outcome.CORRECT if name == "z" else Outcome.PLAN_REJECTED,
+        ADD_IN_PLACE.replace("OUT", "torch.empty_like(x)").replace("LEFT", "y * 0.0 - 7.0"): left,
+        ADD_IN_PLACE.replace("OUT", "y").replace("LEFT", "y * 0.0 - 7.0"): Outcome.WRONG_RESULT,
+    }
+    async with Judge(adding, DEVICE) as judge:
+        found = {source: await judge.judge(source) for source in wanted}
+    assert {source: judgement.outcome for source, judgement in found.items()} == wanted

@@ -24,7 +24,7 @@ class Books:
 
     async def elites(self, search, device=None):
         for _ in range(self._elites):
-            yield builders.elite_of(records.elite(), Grid(records.search().axes))
+            yield builders.elite_of(records.search(), records.elite(), Grid(records.search().axes))
 
     async def candidate(self, id):
         return self._candidate

@@ -62,6 +62,15 @@ def test_a_package_has_all_that_it_needs() -> None:
     assert "def double(x, by=2.0):" in files["double_kernels/operation.py"]
 
 
+def test_a_package_says_if_the_operator_failed_mutation_testing() -> None:
+    told = parts()
+    assert "Admitted against" not in render(told)["README.md"]
+    module = told.modules["elite_0"]
+    certified = module.certificate.model_copy(update={"admitted": "zeros pass"})
+    readme = render(replace(told, modules={"elite_0": replace(module, certificate=certified)}))["README.md"]
+    assert "wrong kernels may pass this operator's checks. zeros pass" in readme
+
+
 def test_pytorch_is_timed_under_the_contracts_precision() -> None:
     text = render(parts())["benchmark.py"]
     assert 'set_float32_matmul_precision("highest")' in text and "cudnn.allow_tf32 = False" in text

@@ -34,6 +34,11 @@ REFERENCES = {
         {"x": (("M", "N"), "bfloat16"), "w": (("N",), "bfloat16"), "b": (("N",), "bfloat16")},
         ("bfloat16",),
     ),
+    "gelu_layer_norm": (
+        "def f(x):\n    return F.layer_norm(F.gelu(x.float()), (x.shape[-1],)).to(x.dtype)", HALF, ("bfloat16",)
+    ),
+    "finite": ("def f(x):\n    return torch.isfinite(x)", MATRIX, ("bool",)),
+    "never": ("def f(x):\n    return x.abs() < -1", MATRIX, ("bool",)),
     "variance": ("def f(x):\n    return x.var(-1), x.var((0, 1), keepdim=True)", MATRIX, ("float32", "float32")),
     "quantised": (
         "def f(x):\n    w = x.float()\n"

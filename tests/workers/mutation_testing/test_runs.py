@@ -25,7 +25,7 @@ def at_once():
     return True
 
 
-@pytest.mark.parametrize("name", ["rmsnorm", "softmax", "linear", "loss", "turned", "largest"])
+@pytest.mark.parametrize("name", ["rmsnorm", "softmax", "linear", "loss", "turned", "largest", "finite"])
 def test_right_answers_pass_and_trivial_ones_fail(name):
     right, trivial = entries(honest_entries, name), entries(trivial_entries, name)
     assert {entry.verdict for entry in right.values()} == {"passed"}
@@ -52,6 +52,7 @@ def test_an_operator_that_copies_is_answered_by_a_copy():
     [
         ("zeros", {"zeros", "right answer to other inputs"}),
         ("constant", {"right answer to other inputs"}),
+        ("never", {"zeros", "right answer to other inputs"}),
         ("undefined", {"uninitialised memory", "right answer to other inputs"}),
     ],
 )

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.workers.mutation_testing.references import operator
-from workers.mutation_testing.verdict import LEAST_KILL_RATE, NAMED, summed_up
+from workers.mutation_testing.verdict import NAMED, summed_up
 from workers.protocol import MutationEntry, MutationReport
 
 
@@ -34,12 +34,36 @@ def test_what_is_no_fault_does_not_count():
     assert (gate.verdict, gate.kill_rate) == ("passed", 1.0)
 
 
-@pytest.mark.parametrize(("killed", "passed"), [(98, True), (97, False)])
-def test_the_kill_rate_decides(killed, passed):
-    gate = verdict(*mutants(killed, survived=1))
-    assert gate.kill_rate == pytest.approx((killed + 1) / (killed + 2))
-    assert (gate.verdict == "passed") == (gate.kill_rate >= LEAST_KILL_RATE) == passed
-    assert passed or "99%" in gate.reason
+@pytest.mark.parametrize(
+    ("killed", "survived", "passed"), [(10, 1, True), (50, 2, True), (50, 3, False), (3, 1, False), (300, 8, False)]
+)
+def test_too_many_survivors_for_chance_are_a_verdict(killed, survived, passed):
+    gate = verdict(*mutants(killed, survived=survived))
+    assert gate.kill_rate == pytest.approx((killed + 1) / (killed + 1 + survived))
+    assert (gate.verdict == "passed") == passed
+    assert "'survived 0'" in gate.reason and ("99%" in gate.reason) != passed
+
+
+def test_an_input_that_need_not_be_read_is_too_many():
+    gate = verdict(*mutants(1000), entry("mutant", "survived", "input 'mask': ignored, zeros instead"))
+    assert gate.verdict == "failed"
+    assert "do not read an input: 'input 'mask': ignored" in gate.reason and "`low` and `high`" in gate.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("input 'x': last tile of axis 1 left out", "`low` and `high`"),
+        ("mm: added up in float16", "`outputs.dtype`"),
+        ("add: epsilon left out", "that constant matters"),
+        ("sum: last tile left out", "`ranges`"),
+        ("clamp: left out", "out of the reference"),
+    ],
+)
+def test_a_reason_names_what_to_change_in_the_spec_and_the_way_on(name, remedy):
+    gate = verdict(entry("mutant", "survived", name), entry("mutant", "survived", f"{name}, too"))
+    assert gate.verdict == "failed"
+    assert remedy in gate.reason and "--admit" in gate.reason
 
 
 def test_survivors_are_named():

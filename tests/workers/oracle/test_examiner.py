@@ -127,7 +127,7 @@ def test_changed_inputs_are_found_in_every_position():
     assert examine(stage, change).outcome is Outcome.INPUT_MUTATED
 
 
-def test_mutable_inputs_may_change():
+def test_mutable_inputs_whose_memory_is_no_output_stay():
     base = operator("rmsnorm")
     first = base.inputs[0].model_copy(update={"mutable": True})
     stage = Stage(base.model_copy(update={"inputs": (first, base.inputs[1])}))
@@ -137,7 +137,10 @@ def test_mutable_inputs_may_change():
         x += 1
         return result
 
-    assert examine_round(stage, change).outcome is None
+    seen = examine_round(stage, change)
+    assert (seen.outcome, "'x'" in seen.reason) == (Outcome.INPUT_MUTATED, True)
+    stage.adopt()
+    assert examine_round(stage, HONEST["rmsnorm"]).outcome is None
 
 
 def test_a_pacer_that_is_wrong_is_no_fault_of_the_candidate():

@@ -85,6 +85,20 @@ def test_whatever_is_judged_differently_has_another_digest() -> None:
         assert Operator.model_validate(changed(SPEC, path, value)).digest != honest
 
 
+def test_an_output_with_the_name_of_a_mutable_input_is_its_content() -> None:
+    item = {"name": "x", "shape": ["N"], "dtype": "float32", "mutable": True}
+    spec = {**SPEC, "inputs": [item], "ranges": {}, "shapes": [{"dims": {"N": 4}}], "scalars": []}
+    outputs = [{"name": "z", "dtype": "int32"}, {"name": "x", "dtype": "float32"}]
+    assert Operator.model_validate({**spec, "outputs": outputs}).in_place == {1: 0}
+    for inputs, wrong, said in (
+        ([{**item, "mutable": False}], outputs, "make it mutable"),
+        ([item], [{"name": "x", "dtype": "int32"}], "content of input 'x' is float32"),
+        ([item], [outputs[1], outputs[1]], "output already"),
+    ):
+        with pytest.raises(ValidationError, match=said):
+            Operator.model_validate({**spec, "inputs": inputs, "outputs": wrong})
+
+
 def test_a_shape_has_one_key_whatever_the_order() -> None:
     assert Shape(dims={"N": 2, "M": 1}).key == Shape(dims={"M": 1, "N": 2}).key == "M=1,N=2"
 

@@ -129,6 +129,24 @@ def test_outputs_do_not_share_memory():
     assert check_bundle(changed(outputs=(lower.model_copy(update={"shape": (32, 128)}), upper)), of) is None
 
 
+def in_place(**outputs_of_x: str) -> TraceJob:
+    first = {"name": "x", "shape": ["M", "N"], "dtype": "float32", "mutable": True}
+    rest = [item.model_dump() for item in operator().inputs[1:]]
+    outputs = [{"name": name, "dtype": "float32"} for name in outputs_of_x]
+    return JOB.model_copy(update={"operator": operator(inputs=[first, *rest], outputs=outputs)})
+
+
+def test_the_content_of_an_input_is_all_of_its_memory():
+    mine = whole.model_copy(update={"buffer": 0})
+    part = mine.model_copy(update={"shape": (63, 128)})
+    turned = mine.model_copy(update={"shape": (128, 64), "strides": (1, 128)})
+    for name in ("x", "y"):
+        assert "is a part of input 'x'" in fault(changed(outputs=(part,)), in_place(**{name: ""}))[1]
+        assert "is a part of input 'x'" in fault(changed(outputs=(turned,)), in_place(**{name: ""}))[1]
+    assert "this is other memory" in fault(changed(outputs=(whole,)), in_place(x=""))[1]
+    assert check_bundle(changed(outputs=(mine,)), in_place(x="")) is None
+
+
 def test_outputs_may_lie_between_each_other():
     two = [{"name": "y", "dtype": "float32"}, {"name": "z", "dtype": "float32"}]
     of = JOB.model_copy(update={"operator": operator(outputs=two)})

@@ -93,6 +93,36 @@ def test_a_mutable_input_may_be_returned():
     assert traced(candidate(body), operator(inputs=inputs)).variants[0].plans[0].outputs[0].buffer == 0
 
 
+IN_PLACE = {
+    "inputs": [
+        {"name": "x", "shape": ["M", "N"], "dtype": "float32", "mutable": True},
+        {"name": "w", "shape": ["N"], "dtype": "float32"},
+    ],
+    "outputs": [{"name": "x", "dtype": "float32"}],
+}
+OVERWRITE = LAUNCH.replace("w, y, x", "w, x, x")
+
+
+@pytest.mark.parametrize("returned", ["return x", "return None", "return (x,)", "return ()"])
+def test_the_content_of_an_input_need_not_be_returned(returned):
+    (variant,) = traced(candidate(OVERWRITE.replace("return y", returned)), operator(**IN_PLACE)).variants
+    assert [view.buffer for view in variant.plans[0].outputs] == [0]
+    assert variant.plans[0].overwritten == {0}
+
+
+def test_other_outputs_are_returned_in_their_order():
+    both = {**IN_PLACE, "outputs": [{"name": "x", "dtype": "float32"}, {"name": "y", "dtype": "float32"}]}
+    for returned in ("return y", "return x, y"):
+        body = ALLOCATE + OVERWRITE.replace("return y", returned)
+        assert [view.buffer for view in traced(candidate(body), operator(**both)).variants[0].plans[0].outputs] == [
+            0,
+            2,
+        ]
+    assert traced(candidate(ALLOCATE + OVERWRITE), operator(**IN_PLACE)).outcome is Outcome.CORRECT  # claims refuse it
+    reply = traced(candidate(ALLOCATE + OVERWRITE.replace("return y", "return x, y, y")), operator(**both))
+    assert reply.outcome is Outcome.WRONG_OUTPUT_TYPE
+
+
 def test_copies_are_steps_where_the_policy_allows_them():
     of = operator(policy=Policy(host="copy").model_dump())
     body = "x = x.t().contiguous().t()\n" + ALLOCATE + LAUNCH

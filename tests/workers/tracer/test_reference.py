@@ -7,6 +7,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from workers.baselines.module import spread, to_module
 from workers.protocol import Graph, Input, Operator, Output, Shape, TraceJob
 from workers.reference import evaluate
 from workers.tracer.reference import Flops, count_flops, export
@@ -137,14 +138,29 @@ def test_an_input_may_be_returned_as_it_is():
     assert torch.equal(evaluate(graph(operator("return x", X)), [x], double=False)[0], x)
 
 
+@pytest.mark.parametrize(
+    "body", ["x.mul_(2)\nx[:, 0] = 7", "x.mul_(2)\nx[:, 0] = 7\nreturn x", "y = x * 2\ny[:, 0] = 7\nreturn y"]
+)
+def test_the_content_of_an_input_is_a_result(body):
+    spec = operator(body, X).model_dump()
+    spec["inputs"][0]["mutable"] = True
+    op = Operator.model_validate({**spec, "outputs": [{"name": "x", "dtype": "bfloat16"}]})
+    x = torch.randn(8, 8, dtype=torch.bfloat16)
+    before, wanted = x.clone(), x * 2
+    wanted[:, 0] = 7
+    assert torch.equal(evaluate(graph(op), [x], double=False)[0], wanted) and torch.equal(x, before)
+    eager = spread(to_module(graph(op), 1, torch.device("cpu")))
+    assert torch.equal(eager([x])[0], wanted) and torch.equal(x, wanted) == ("x.mul_" in body)
+
+
 REFUSED = {
     "random": ("y = x * 2\nreturn y + torch.randn_like(x)", "forbidden_op", "random", 7),
     "dropout": ("return F.dropout(x, 0.5)", "forbidden_op", "random", 6),
     "item": ("return x * x.sum().item()", "forbidden_op", "torch.where", 6),
     "branch on values": ("if x.sum() > 0:\n    return x\nreturn -x", "forbidden_op", "torch.where", 6),
     "boolean indexing": ("return x[x > 0]", "forbidden_op", "values", 6),
-    "input changed in place": ("x.add_(1)\nreturn x * 2", "forbidden_op", "input 0 in place", 6),
-    "view of an input changed": ("x[:, 0].zero_()\nreturn x * 2", "forbidden_op", "input 0 in place", 6),
+    "input changed in place": ("x.add_(1)\nreturn x * 2", "forbidden_op", "input 'x' in place: make it mutable", 6),
+    "view of an input changed": ("x[:, 0].zero_()\nreturn x * 2", "forbidden_op", "input 'x' in place", 6),
     "bits reinterpreted": ("return x.view(torch.int16).view(torch.bfloat16)", "forbidden_op", "aten.view.dtype", 6),
     "tensor constant": ("return x * torch.tensor([1.0, 2.0])[0]", "forbidden_op", "torch.arange", None),
     "wrong dtype": ("return x.float()", "wrong_output_type", "float32", None),
