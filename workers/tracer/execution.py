@@ -19,7 +19,7 @@ from workers.tracer.launches import EntryCall, LaunchInterceptor
 from workers.tracer.recorder import PlanRecorder
 from workers.tracer.refusal import TraceRefused, crash
 from workers.tracer.reply import TracedPlans, TraceEnded, TraceReply
-from workers.tracer.tensors import TargetTensors
+from workers.tracer.tensors import LoadingTensors, TargetTensors
 from workers.tracer.tuning import Choice, Tuning
 
 SHARE = 0.8
@@ -96,13 +96,15 @@ class CandidateExecution:
         return TraceReply(variants=tuple(variants), kernels=kernels, **ended)
 
     def _load(self) -> ModuleType:
-        text = self._job.source or ""
-        code = source.parse(text, self._allowed)
+        operator = self._job.operator
+        entries = (operator.entry, *((operator.backward_entry,) if operator.backward else ()))
+        candidate = source.parse(self._job.source or "", self._allowed, entries)
         pretend(TARGETS[self._job.target])
         self._compiler.install()
         self._tuning.install()
         self._launches.install()
-        return source.load(text, code, self._allowed)
+        with LoadingTensors():
+            return source.load(candidate)
 
     def _find_entry(self, module: ModuleType, name: str) -> Callable[..., object]:
         entry: object = getattr(module, name, None)

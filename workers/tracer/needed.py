@@ -1,0 +1,171 @@
+"""The part of a candidate's module that its entry needs. The rest, such as examples, tests and plots, does not run.
+
+Published files import what only their benchmarks use, and call their function at the end. Leaving that out changes no
+plan: what a name stands for comes from the statements that bind it, or that change what it stands for.
+"""
+
+import ast
+import builtins
+import symtable
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+_DYNAMIC = frozenset(
+    {"globals", "locals", "vars", "eval", "exec", "compile", "setattr", "delattr", "__import__", "__builtins__"}
+)
+# Names with which code reads, binds or changes others that no look at the syntax finds.
+_CHANGES = frozenset(
+    {
+        *("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "add", "discard", "update"),
+        *("setdefault", "popitem", "register", "impl", "define"),
+    }
+)
+# Methods that change their object.
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_IMPORTS = (ast.Import, ast.ImportFrom)
+
+
+@dataclass(frozen=True)
+class _Statement:
+    """A statement of a module's top level.
+
+    Attributes:
+        node: The statement.
+        binds: Names that it binds in the module, also from within functions that say `global`.
+        reads: Names of the module that it reads now, or later in a function.
+        changes: Names whose object it may change.
+        calls: Name of the function that the whole statement is a call of; empty if it is none.
+    """
+
+    node: ast.stmt
+    binds: frozenset[str]
+    reads: frozenset[str]
+    changes: frozenset[str]
+    calls: str
+
+
+def needed_part(tree: ast.Module, entries: Collection[str]) -> ast.Module:
+    """Return the module without the statements that none of the entries needs, with the same line numbers.
+
+    All of it is returned if it defines none of the entries, or if a part that runs looks names up by their text.
+    """
+    statements = [_describe(node) for node in tree.body if not never_runs(node)]
+    imported = frozenset[str]().union(*(each.binds for each in statements if isinstance(each.node, _IMPORTS)))
+    wanted = set(entries)
+    if not any(wanted & statement.binds for statement in statements):
+        return tree
+    kept = [_is_always_needed(statement.node) for statement in statements]
+    changing = True
+    while changing:
+        changing = False
+        writers = _writers(statements, wanted)
+        for index, statement in enumerate(statements):
+            if not kept[index] and (statement.calls in writers or _is_needed(statement, wanted, imported)):
+                kept[index] = changing = True
+                wanted |= statement.reads
+    running = zip(statements, kept, strict=True)
+    if any(each.reads & _DYNAMIC for each, is_kept in running if is_kept or not isinstance(each.node, _DEFINITIONS)):
+        return tree
+    return ast.Module([each.node for each, is_kept in zip(statements, kept, strict=True) if is_kept], tree.type_ignores)
+
+
+def never_runs(node: ast.stmt) -> bool:
+    """True for `if TYPE_CHECKING:` and `if __name__ == "__main__":` without `else`."""
+    if not isinstance(node, ast.If) or node.orelse:
+        return False
+    return ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING", "__name__ == '__main__'")
+
+
+def _is_always_needed(node: ast.stmt) -> bool:
+    match node:
+        case ast.ImportFrom(module="__future__"):
+            return True
+        case ast.ImportFrom(names=[ast.alias(name="*")]):
+            return True
+        case ast.Expr(value=ast.Constant()):
+            return True
+    return False
+
+
+def _is_needed(statement: _Statement, wanted: Collection[str], imported: Collection[str]) -> bool:
+    """True if a statement binds a wanted name, or changes what one stands for.
+
+    Decorators of modules, such as `triton.jit`, change nothing else. A call of a module, such as `torch.manual_seed(0)`,
+    may; one that reads what only examples bind is an example.
+    """
+    if statement.binds.intersection(wanted):
+        return True
+    if isinstance(statement.node, _DEFINITIONS):
+        return bool(statement.changes.intersection(wanted).difference(imported))
+    known = {*wanted, *dir(builtins), *statement.binds}
+    return bool(statement.changes.intersection(wanted)) and statement.reads <= known
+
+
+def _writers(statements: Sequence[_Statement], wanted: Collection[str]) -> set[str]:
+    """Return the functions that bind wanted names by `global`."""
+    definitions = (each for each in statements if isinstance(each.node, _DEFINITIONS))
+    return {_name(each.node) for each in definitions if (each.binds - {_name(each.node)}).intersection(wanted)}
+
+
+def _name(node: ast.stmt) -> str:
+    return node.name if isinstance(node, _DEFINITIONS) else ""
+
+
+def _describe(node: ast.stmt) -> _Statement:
+    if isinstance(node, _IMPORTS):
+        binds = {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+        return _Statement(node, frozenset(binds), frozenset(), frozenset(), "")
+    table = symtable.symtable(ast.unparse(ast.fix_missing_locations(node)), "<statement>", "exec")
+    binds = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    binds |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_namespace()}
+    reads = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced()}
+    for inner in _inner(table):
+        for symbol in inner.get_symbols():
+            if symbol.is_declared_global() and symbol.is_assigned():
+                binds.add(symbol.get_name())
+            if symbol.is_global() and symbol.is_referenced():
+                reads.add(symbol.get_name())
+    return _Statement(node, frozenset(binds), frozenset(reads), frozenset(_changed(node)), _called(node))
+
+
+def _inner(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
+    for child in table.get_children():
+        yield child
+        yield from _inner(child)
+
+
+def _changed(node: ast.stmt) -> Iterator[str]:
+    """Yield the names whose object a statement may change when it runs."""
+    for part in _running(node):
+        match part:
+            case ast.Attribute(ctx=ast.Store() | ast.Del()) | ast.Subscript(ctx=ast.Store() | ast.Del()):
+                yield _root(part)
+            case ast.Call(func=ast.Attribute(attr=method) as function) if method in _CHANGES:
+                yield _root(function)
+    if isinstance(node, _DEFINITIONS):
+        yield from map(_root, node.decorator_list)
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
+        yield _root(node.value.func)
+
+
+def _running(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the parts of a statement that run with it: functions that it defines do not."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and not isinstance(
+            node, ast.FunctionDef | ast.AsyncFunctionDef
+        ):
+            yield from _running(child)
+
+
+def _called(node: ast.stmt) -> str:
+    match node:
+        case ast.Expr(value=ast.Call(func=ast.Name(id=name))):
+            return name
+    return ""
+
+
+def _root(expression: ast.AST) -> str:
+    while isinstance(expression, ast.Attribute | ast.Subscript | ast.Call):
+        expression = expression.func if isinstance(expression, ast.Call) else expression.value
+    return expression.id if isinstance(expression, ast.Name) else ""
