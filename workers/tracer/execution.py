@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from workers.protocol import Input, Kernel, Outcome, Output, Plan, Shape, ShapeRole, Stage, TraceJob
 from workers.protocol.job import BUSY
 from workers.targets import TARGETS
-from workers.tracer import source
+from workers.tracer import custom_operators, source
 from workers.tracer.compiler import Compiler
 from workers.tracer.fake_device import pretend
 from workers.tracer.launches import EntryCall, LaunchInterceptor
@@ -100,6 +100,7 @@ class CandidateExecution:
         entries = (operator.entry, *((operator.backward_entry,) if operator.backward else ()))
         candidate = source.parse(self._job.source or "", self._allowed, entries)
         pretend(TARGETS[self._job.target])
+        custom_operators.install()
         self._compiler.install()
         self._tuning.install()
         self._launches.install()
