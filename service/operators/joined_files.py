@@ -5,6 +5,7 @@ Files that the main one imports stand before it, and their names become its own.
 
 import ast
 import builtins
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -15,6 +16,9 @@ from workers.protocol import MAX_SOURCE_BYTES
 
 FIELD = "CANDIDATE"
 """Name of the argument, in errors."""
+_HERE = PurePath()
+_INSTALLED = {*sys.stdlib_module_names, "torch", "triton"}
+# Modules that are never files of a candidate, whatever these are called.
 
 
 @dataclass(frozen=True)
@@ -46,32 +50,36 @@ def read_candidate(paths: Sequence[Path], entry: str) -> JoinedFiles:
     if len(paths) == 1 and not paths[0].is_dir():
         text = _read(paths[0])
         return JoinedFiles(text, tuple((paths[0].name, line + 1) for line in range(text.count("\n") + 1)))
-    root, files = _files(paths)
-    texts = {PurePath(path.relative_to(root)): _read(path) for path in files}
+    texts = {PurePath(path.absolute()): _read(path) for path in _files(paths)}
     main = _main(texts, entry) if len(paths) == 1 else next(iter(texts))
-    joined = join_files(texts, main)
+    joined = join_files(texts, main, PurePath(*_common([path.parent.parts for path in texts])))
     if len(joined.text.encode()) > MAX_SOURCE_BYTES:
         raise InvalidInput(f"the files have more than {MAX_SOURCE_BYTES} bytes together, the maximum", FIELD)
     return joined
 
 
-def join_files(texts: Mapping[PurePath, str], main: PurePath) -> JoinedFiles:
+def join_files(texts: Mapping[PurePath, str], main: PurePath, root: PurePath = _HERE) -> JoinedFiles:
     """Join a main file with the files that it imports, directly or through others.
 
+    `from package.utils import f` finds `utils.py` in a folder `package`, wherever that lies.
+
     Args:
-        texts: Texts by path within the candidate's folder.
+        texts: Texts by path.
         main: Path of the main file.
+        root: Folder that paths are named from, and in which a name without dots is a file's.
 
     Raises:
         InvalidInput: If files bind a name differently, or import each other.
     """
-    modules = {_dotted_name(path): _Module(path, text, _tree(path, text)) for path, text in texts.items()}
+    modules = _Modules(root, {})
+    for path, text in texts.items():
+        modules.files[_dotted_name(path)] = _Module(path.relative_to(root), path.parent, text, _tree(path, text))
     ordered: list[_Module] = []
-    _visit(modules[_dotted_name(main)], modules, ordered, [])
+    _visit(modules.files[_dotted_name(main)], modules, ordered, [])
     _require_one_meaning(ordered, modules)
     futures = {ast.unparse(node) for module in ordered for node in module.tree.body if _is_future(node)}
     lines = sorted(futures)
-    origins = [(str(main), 1)] * len(lines)
+    origins = [(str(main.relative_to(root)), 1)] * len(lines)
     for module in ordered:
         for number, line in enumerate(module.joined(modules), 1):
             lines.append(line)
@@ -79,16 +87,14 @@ def join_files(texts: Mapping[PurePath, str], main: PurePath) -> JoinedFiles:
     return JoinedFiles("\n".join(lines) + "\n", tuple(origins))
 
 
-def _files(paths: Sequence[Path]) -> tuple[Path, list[Path]]:
-    """Return the folder that modules are named from, and all files."""
-    if len(paths) == 1:
-        found = sorted(path for path in paths[0].rglob("*.py") if not path.name.startswith("."))
-        if not found:
-            raise InvalidInput(f"{paths[0]} has no Python file", FIELD)
-        return paths[0], found
-    roots = {path.parent for path in paths}
-    root = next(iter(roots)) if len(roots) == 1 else Path(*_common([path.parent.parts for path in paths]))
-    return root, list(paths)
+def _files(paths: Sequence[Path]) -> Sequence[Path]:
+    """Return all files that are meant."""
+    if len(paths) > 1:
+        return paths
+    found = sorted(path for path in paths[0].rglob("*.py") if not path.name.startswith("."))
+    if not found:
+        raise InvalidInput(f"{paths[0]} has no Python file", FIELD)
+    return found
 
 
 def _common(parts: Sequence[tuple[str, ...]]) -> Iterator[str]:
@@ -101,7 +107,7 @@ def _common(parts: Sequence[tuple[str, ...]]) -> Iterator[str]:
 def _main(texts: Mapping[PurePath, str], entry: str) -> PurePath:
     found = [path for path, text in texts.items() if entry in _bindings(_tree(path, text))]
     if len(found) != 1:
-        named = ", ".join(map(str, found)) or "none"
+        named = ", ".join(path.name for path in found) or "none"
         raise InvalidInput(f"one file of the folder must define '{entry}'; it is defined in: {named}", FIELD)
     return found[0]
 
@@ -123,30 +129,32 @@ class _Module:
     """One file.
 
     Attributes:
-        path: Its path within the folder.
+        path: Its path, as it is named to people.
+        folder: Its folder.
         text: Its text.
         tree: Its syntax tree.
     """
 
     path: PurePath
+    folder: PurePath
     text: str
     tree: ast.Module
     _renamed: dict[int, list[tuple[int, int, str]]] = field(default_factory=dict)
 
-    def imports(self, modules: Mapping[str, "_Module"]) -> Iterator["_Import"]:
+    def imports(self, modules: "_Modules") -> Iterator["_Import"]:
         """Yield each import of another file."""
         for node in ast.walk(self.tree):
             if isinstance(node, ast.ImportFrom):
-                base = self._absolute(node)
                 for alias in node.names:
-                    inner = f"{base}.{alias.name}" if base else alias.name
-                    name = inner if inner in modules else base
-                    if name in modules:
-                        yield _Import(node, modules[name], alias, name == inner)
+                    whole = self._found(node, alias.name, modules)
+                    if found := whole or self._found(node, "", modules):
+                        yield _Import(node, found, alias, whole is not None)
             elif isinstance(node, ast.Import):
-                yield from (_Import(node, modules[each.name], each, True) for each in node.names if each.name in modules)
+                for alias in node.names:
+                    if found := modules.find(alias.name):
+                        yield _Import(node, found, alias, True)
 
-    def joined(self, modules: Mapping[str, "_Module"]) -> list[str]:
+    def joined(self, modules: "_Modules") -> list[str]:
         """Return the file's lines, without its imports of other files."""
         lines = self.text.split("\n")
         replaced: dict[ast.stmt, list[str]] = {}
@@ -164,13 +172,13 @@ class _Module:
             lines[number - 1] = line.decode()
         return lines[:-1] if lines[-1] == "" else lines
 
-    def _absolute(self, node: ast.ImportFrom) -> str:
-        """Return the dotted name that an import starts from."""
+    def _found(self, node: ast.ImportFrom, inner: str, modules: "_Modules") -> "_Module | None":
+        """Return the file that an import starts from, or a file `inner` below it."""
+        name = ".".join(filter(None, (node.module, inner)))
         if not node.level:
-            return node.module or ""
-        package = self.path.parent.parts
-        kept = package[: len(package) - node.level + 1]
-        return ".".join((*kept, *([node.module] if node.module else [])))
+            return modules.find(name)
+        package = self.folder.parts
+        return modules.files.get(".".join((*package[: len(package) - node.level + 1], *filter(None, [name]))))
 
     def _binding(self, found: "_Import") -> list[str]:
         """Return the statements that stand for an import of another file."""
@@ -205,6 +213,26 @@ class _Module:
 
 
 @dataclass(frozen=True)
+class _Modules:
+    """All files.
+
+    Attributes:
+        root: Folder in which names without dots are files.
+        files: Files by the dotted names of their paths.
+    """
+
+    root: PurePath
+    files: dict[str, _Module]
+
+    def find(self, name: str) -> _Module | None:
+        """Return the one file whose path ends with a dotted name; None if it is none or several."""
+        if "." not in name:
+            return None if name in _INSTALLED else self.files.get(_dotted_name(self.root / f"{name}.py"))
+        found = [file for known, file in self.files.items() if f".{known}".endswith(f".{name}")]
+        return found[0] if len(found) == 1 else None
+
+
+@dataclass(frozen=True)
 class _Import:
     """An import of another file: of the file itself, or of one of its names."""
 
@@ -214,7 +242,7 @@ class _Import:
     is_whole: bool
 
 
-def _visit(module: _Module, modules: Mapping[str, _Module], ordered: list[_Module], open_: list[_Module]) -> None:
+def _visit(module: _Module, modules: _Modules, ordered: list[_Module], open_: list[_Module]) -> None:
     if any(module is each for each in ordered):
         return
     if any(module is each for each in open_):
@@ -229,13 +257,13 @@ def _is_future(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
 
 
-def _require_one_meaning(ordered: Sequence[_Module], modules: Mapping[str, _Module]) -> None:
+def _require_one_meaning(ordered: Sequence[_Module], modules: _Modules) -> None:
     """Require that no two files bind a name to different things, and that none hides a builtin from another."""
     meanings: dict[str, tuple[str, _Module]] = {}
     for module in ordered if len(ordered) > 1 else ():
         joined = {each.statement for each in module.imports(modules)}
         for name, statements in _bindings(module.tree).items():
-            meaning = "\n".join(_said(each, name) for each in statements if each not in joined)
+            meaning = "\n".join(sorted({_said(each, name) for each in statements if each not in joined}))
             known, owner = meanings.setdefault(name, (meaning, module))
             if meaning and not name.startswith("__") and (known != meaning or hasattr(builtins, name)):
                 which = f"{owner.path} and {module.path} bind" if owner is not module else f"{module.path} binds"

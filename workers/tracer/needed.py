@@ -33,15 +33,15 @@ class _Statement:
         node: The statement.
         binds: Names that it binds in the module, also from within functions that say `global`.
         reads: Names of the module that it reads now, or later in a function.
-        changes: Names whose object it may change.
-        calls: Name of the function that the whole statement is a call of; empty if it is none.
+        changes: Names whose object it may change, for a definition when it is called.
+        calls: Names of functions that it calls as a whole, or that decorate what it defines.
     """
 
     node: ast.stmt
     binds: frozenset[str]
     reads: frozenset[str]
     changes: frozenset[str]
-    calls: str
+    calls: frozenset[str]
 
 
 def needed_part(tree: ast.Module, entries: Collection[str]) -> ast.Module:
@@ -50,7 +50,6 @@ def needed_part(tree: ast.Module, entries: Collection[str]) -> ast.Module:
     All of it is returned if it defines none of the entries, or if a part that runs looks names up by their text.
     """
     statements = [_describe(node) for node in tree.body if not never_runs(node)]
-    imported = frozenset[str]().union(*(each.binds for each in statements if isinstance(each.node, _IMPORTS)))
     wanted = set(entries)
     if not any(wanted & statement.binds for statement in statements):
         return tree
@@ -60,7 +59,7 @@ def needed_part(tree: ast.Module, entries: Collection[str]) -> ast.Module:
         changing = False
         writers = _writers(statements, wanted)
         for index, statement in enumerate(statements):
-            if not kept[index] and (statement.calls in writers or _is_needed(statement, wanted, imported)):
+            if not kept[index] and (statement.calls & writers or _is_needed(statement, wanted)):
                 kept[index] = changing = True
                 wanted |= statement.reads
     running = zip(statements, kept, strict=True)
@@ -87,24 +86,33 @@ def _is_always_needed(node: ast.stmt) -> bool:
     return False
 
 
-def _is_needed(statement: _Statement, wanted: Collection[str], imported: Collection[str]) -> bool:
+def _is_needed(statement: _Statement, wanted: Collection[str]) -> bool:
     """True if a statement binds a wanted name, or changes what one stands for.
 
-    Decorators of modules, such as `triton.jit`, change nothing else. A call of a module, such as `torch.manual_seed(0)`,
-    may; one that reads what only examples bind is an example.
+    A call of a module, such as `torch.manual_seed(0)`, may do so; one that reads what only examples bind is an example.
     """
     if statement.binds.intersection(wanted):
         return True
-    if isinstance(statement.node, _DEFINITIONS):
-        return bool(statement.changes.intersection(wanted).difference(imported))
     known = {*wanted, *dir(builtins), *statement.binds}
-    return bool(statement.changes.intersection(wanted)) and statement.reads <= known
+    return _is_changing(statement, wanted) and statement.reads <= known
+
+
+def _is_changing(statement: _Statement, wanted: Collection[str]) -> bool:
+    return not isinstance(statement.node, _DEFINITIONS) and bool(statement.changes.intersection(wanted))
 
 
 def _writers(statements: Sequence[_Statement], wanted: Collection[str]) -> set[str]:
-    """Return the functions that bind wanted names by `global`."""
-    definitions = (each for each in statements if isinstance(each.node, _DEFINITIONS))
-    return {_name(each.node) for each in definitions if (each.binds - {_name(each.node)}).intersection(wanted)}
+    """Return the functions that bind wanted names by `global`, or change what one stands for, and all wanted objects.
+
+    A decorator that is a method, as in `@operator.register_fake`, changes its object.
+    """
+    found = set()
+    for each in statements:
+        name = _name(each.node)
+        if name and (each.binds - {name}).union(each.changes).intersection(wanted):
+            found.add(name)
+    imported = frozenset[str]().union(*(each.binds for each in statements if isinstance(each.node, _IMPORTS)))
+    return found | {f"{name}." for name in wanted if name not in imported}
 
 
 def _name(node: ast.stmt) -> str:
@@ -114,7 +122,7 @@ def _name(node: ast.stmt) -> str:
 def _describe(node: ast.stmt) -> _Statement:
     if isinstance(node, _IMPORTS):
         binds = {alias.asname or alias.name.partition(".")[0] for alias in node.names}
-        return _Statement(node, frozenset(binds), frozenset(), frozenset(), "")
+        return _Statement(node, frozenset(binds), frozenset(), frozenset(), frozenset())
     table = symtable.symtable(ast.unparse(ast.fix_missing_locations(node)), "<statement>", "exec")
     binds = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
     binds |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_namespace()}
@@ -125,7 +133,8 @@ def _describe(node: ast.stmt) -> _Statement:
                 binds.add(symbol.get_name())
             if symbol.is_global() and symbol.is_referenced():
                 reads.add(symbol.get_name())
-    return _Statement(node, frozenset(binds), frozenset(reads), frozenset(_changed(node)), _called(node))
+    changes = frozenset(_changed(node)) & reads
+    return _Statement(node, frozenset(binds), frozenset(reads), changes, frozenset(_called(node)))
 
 
 def _inner(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
@@ -135,34 +144,26 @@ def _inner(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 
 
 def _changed(node: ast.stmt) -> Iterator[str]:
-    """Yield the names whose object a statement may change when it runs."""
-    for part in _running(node):
+    """Yield the names whose object a statement may change when it, or the function that it defines, runs."""
+    for part in ast.walk(node):
         match part:
             case ast.Attribute(ctx=ast.Store() | ast.Del()) | ast.Subscript(ctx=ast.Store() | ast.Del()):
                 yield _root(part)
             case ast.Call(func=ast.Attribute(attr=method) as function) if method in _CHANGES:
                 yield _root(function)
-    if isinstance(node, _DEFINITIONS):
-        yield from map(_root, node.decorator_list)
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
         yield _root(node.value.func)
 
 
-def _running(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the parts of a statement that run with it: functions that it defines do not."""
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and not isinstance(
-            node, ast.FunctionDef | ast.AsyncFunctionDef
-        ):
-            yield from _running(child)
-
-
-def _called(node: ast.stmt) -> str:
-    match node:
-        case ast.Expr(value=ast.Call(func=ast.Name(id=name))):
-            return name
-    return ""
+def _called(node: ast.stmt) -> Iterator[str]:
+    """Yield the functions that a statement calls as a whole, or that decorate it; for a method its object and a dot."""
+    called = [node.value] if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else []
+    for expression in (*called, *getattr(node, "decorator_list", ())):
+        function = expression.func if isinstance(expression, ast.Call) else expression
+        if isinstance(function, ast.Name):
+            yield function.id
+        elif isinstance(function, ast.Attribute) and isinstance(node, _DEFINITIONS):
+            yield f"{_root(function)}."
 
 
 def _root(expression: ast.AST) -> str:

@@ -27,7 +27,7 @@ from workers.protocol import (
     View,
 )
 from workers.protocol.operator import DtypeName
-from workers.protocol.plan import MAX_STEPS
+from workers.protocol.plan import MAX_BUFFER_BYTES, MAX_STEPS
 from workers.tracer.operations import (
     FILL_VALUES,
     Args,
@@ -179,6 +179,10 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if len(self._memories) >= _MAX_BUFFERS:
             raise TraceRefused(Outcome.PLAN_REJECTED, f"one call allocates more than {_MAX_BUFFERS} tensors")
         storage = tensor.untyped_storage()
+        if storage.nbytes() > MAX_BUFFER_BYTES:
+            raise TraceRefused(
+                Outcome.PLAN_REJECTED, f"a tensor takes {storage.nbytes()} bytes; the maximum is {MAX_BUFFER_BYTES}"
+            )
         memory = _Memory(len(self._memories), storage, storage.nbytes(), index)
         self._memories[storage._cdata] = memory
         return memory

@@ -18,8 +18,8 @@ MODULE_NAME = "candidate"
 
 ALLOWED_IMPORTS = (
     *("torch", "triton", "triton.language", "math", "typing", "__future__"),
-    *("abc", "collections", "collections.abc", "contextlib", "copy", "dataclasses", "enum", "functools", "itertools"),
-    *("logging", "numbers", "operator", "os", "re", "string", "textwrap", "types", "warnings"),
+    *("abc", "bisect", "collections", "collections.abc", "contextlib", "copy", "dataclasses", "enum", "functools"),
+    *("heapq", "itertools", "logging", "numbers", "operator", "os", "re", "string", "textwrap", "types", "warnings"),
     *("torch.amp", "torch.autograd", "torch.cuda", "torch.library", "torch.nn", "torch.types", "torch.version"),
     *("triton.runtime", "triton.testing"),
 )

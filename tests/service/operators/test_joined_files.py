@@ -77,6 +77,12 @@ def test_a_folder_is_read_by_the_file_that_defines_the_entry(tmp_path: Path):
     folder, files = read_candidate([tmp_path], "f"), read_candidate([tmp_path / "kernel.py", tmp_path / "utils.py"], "f")
     assert folder.text == files.text and "def double" in folder.text
     assert read_candidate([tmp_path / "utils.py"], "f").text == UTILS
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "torch.py").write_text("import torch\n" + UTILS)
+    main = "import torch\nfrom package.torch import double\n\n\ndef f(x):\n    return double(x)\n"
+    (tmp_path / "package" / "main.py").write_text(main)
+    deep = read_candidate([tmp_path / "package" / "main.py", tmp_path / "package" / "torch.py"], "f")
+    assert deep.text.count("import torch") == 2 and "def double" in deep.text
     with pytest.raises(InvalidInput, match="must define 'g'; it is defined in: none"):
         read_candidate([tmp_path], "g")
 

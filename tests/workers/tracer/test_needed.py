@@ -75,6 +75,7 @@ CHANGES = {
     "a loop": "for key in 'ab':\n    TABLE[key] = 1",
     "a function with global": "def fill():\n    global TABLE\n    TABLE = {'c': 3}\nfill()",
     "a decorator": "f.register = lambda g: g\n@f.register\ndef g():\n    return 0",
+    "a registry": "def keep(g):\n    TABLE[g.__name__] = g\n    return g\n\n@keep\ndef g():\n    return 0",
     "the module's names": "globals()['TABLE'] = {}",
     "a text": "exec('TABLE = {}')",
     "an attribute by its text": "setattr(f, 'cache', {})",
@@ -94,3 +95,8 @@ def test_a_module_without_the_entry_stays_whole():
 
 def test_names_that_a_function_binds_itself_are_not_the_modules():
     assert "randn" not in kept("import torch\n\n\ndef f(x):\n    y = x\n    return y\n\n\nx = y = torch.randn(3)\n")
+
+
+def test_a_decorator_that_only_wraps_keeps_nothing_alive():
+    wrapped = "import numpy\n\n\ndef wrap(g):\n    return g\n\n\n@wrap\ndef f(x):\n    return x\n\n\n@wrap\ndef g(x):\n    return numpy\n"
+    assert "numpy" not in kept(wrapped) and "def wrap" in kept(wrapped)
