@@ -32,7 +32,7 @@ from workers.tracer import reference
 
 HERE = "published"
 DEVICE = Device.parse("model:sm_90")
-HARNESS_S = 900
+HARNESS_S = 300
 """Seconds for a kernel in Triton's interpreter, which runs programs one after the other."""
 TOLD = 400
 """Longest part of a reason in a row."""

@@ -271,10 +271,13 @@ def _require_one_meaning(ordered: Sequence[_Module], modules: _Modules) -> None:
 
 
 def _said(statement: ast.stmt, name: str) -> str:
-    """Return what binds a name; of an import only its own part."""
-    if isinstance(statement, ast.Import | ast.ImportFrom):
-        origin = statement.module if isinstance(statement, ast.ImportFrom) else ""
-        return next(f"{origin} {each.name}" for each in statement.names if _bound(each) == name)
+    """Return what binds a name; of an import, also one within `try`, only its own part."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            origin = node.module if isinstance(node, ast.ImportFrom) else ""
+            for alias in node.names:
+                if _bound(alias) == name:
+                    return f"{origin} {alias.name}"
     return ast.unparse(statement)
 
 

@@ -10,7 +10,7 @@ from triton import language as tl
 
 from workers.interpreter.faults import Array, NotInterpretable
 from workers.interpreter.formats import TensorValue, TritonType, encode, format_of, round_to
-from workers.interpreter.hints import WIDEST_BYTES, apply, require_access, require_true
+from workers.interpreter.hints import WIDEST_BYTES, addresses_as_compiled, apply, require_access, require_true
 from workers.interpreter.memory import DeviceMemory, LaneGroup
 from workers.interpreter.sampling import LoopSample
 from workers.interpreter.undefined import UndefinedValues
@@ -162,8 +162,11 @@ class MemoryAccess:
     def _load(self, pointer: TensorValue, mask: TensorValue | None, other: Array | None) -> TensorValue:
         element = pointer.dtype.scalar.element_ty
         self.widest = max(self.widest, pointer.data[0, 0].size)
-        require_access(pointer, mask, self.widest_bytes)
-        data = self.memory.load(pointer.data, None if mask is None else mask.data, element, self.lanes)
+        places, moved = pointer.data, addresses_as_compiled(pointer, mask, self.widest_bytes)
+        if moved is not None:
+            is_open = self.chance.opened(self.lanes.draws).reshape((-1,) + (1,) * (moved.ndim - 1))
+            places = np.where(is_open, moved, places)
+        data = self.memory.load(places, None if mask is None else mask.data, element, self.lanes)
         if mask is not None and other is not None:
             data = np.where(mask.data, data, _raise(other, data.ndim - 2) if other.ndim == 2 else other)
         return TensorValue(data, element)

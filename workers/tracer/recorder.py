@@ -137,6 +137,13 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             offset_bytes = int(tensor.storage_offset()) * tensor.element_size()
             return (_ADDRESSES << _ADDRESS_BITS) + (self._memory(tensor).id << _BUFFER_BITS) + offset_bytes
 
+    def on_device(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a tensor of the host without elements as one of the device: Triton passes a null pointer for it."""
+        with torch._C.DisableTorchFunction():
+            if tensor.is_meta or tensor.numel():
+                return tensor
+            return torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
+
     def is_address(self, number: int) -> bool:
         """Return True if a number can only be a fake address."""
         return number >> _ADDRESS_BITS == _ADDRESSES
