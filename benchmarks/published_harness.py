@@ -119,7 +119,9 @@ def difference(one: torch.Tensor, other: torch.Tensor) -> float:
     if one.shape != other.shape or one.dtype != other.dtype:
         return float("inf")
     wide, right = one.double(), other.double()
-    return float(((wide - right).abs() / right.abs().clamp(min=1.0)).nan_to_num(torch.inf).max()) if one.numel() else 0.0
+    return (
+        float(((wide - right).abs() / right.abs().clamp(min=1.0)).nan_to_num(torch.inf).max()) if one.numel() else 0.0
+    )
 
 
 def main() -> None:
@@ -143,8 +145,9 @@ def main() -> None:
             with torch.no_grad():
                 right = reference(*(tensor.clone() for tensor in given))
                 found = entry(*given)
-            for one, other, output in zip(*(x if isinstance(x, tuple | list) else (x,) for x in (found, right)),
-                                          operator.outputs, strict=True):
+            for one, other, output in zip(
+                *(x if isinstance(x, tuple | list) else (x,) for x in (found, right)), operator.outputs, strict=True
+            ):
                 worst = max(worst, difference(one, other) / TOLERANCE.get(output.dtype, 0.0001))
             if worst > 1:
                 print(f"differs by {worst:.3g} tolerances at {dims}")

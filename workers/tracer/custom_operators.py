@@ -21,6 +21,7 @@ class CustomOperator:
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: object, **kwargs: object) -> object:
+        """Call the function."""
         return self._function(*args, **kwargs)
 
     def register_kernel(self, devices: str | Sequence[str] | None, function: Function | None = None) -> Function:
@@ -43,14 +44,15 @@ class CustomOperator:
 
 def install() -> None:
     """Replace the decorators of `torch.library`."""
-    torch.library.custom_op = _define
-    torch.library.triton_op = _define
-    for name in ("register_fake", "register_autograd", "register_vmap", "register_torch_dispatch"):
-        setattr(torch.library, name, _forget)
-    torch.library.register_kernel = _register_kernel
+    replaced: dict[str, Function] = {"custom_op": _define, "triton_op": _define, "register_kernel": _register_kernel}
+    replaced |= dict.fromkeys(
+        ("register_fake", "register_autograd", "register_vmap", "register_torch_dispatch"), _forget
+    )
+    for name, replacement in replaced.items():
+        setattr(torch.library, name, replacement)
 
 
-def _define(name: str, function: Function | None = None, /, **_: object) -> Any:
+def _define(name: str, function: Function | None = None, /, **_: object) -> Function:
     def define(given: Function) -> CustomOperator:
         operator = CustomOperator(given)
         namespace, _, plain = name.partition("::")
@@ -65,7 +67,7 @@ def _forget(_: object, function: Function | None = None, /, *__: object, **___: 
 
 
 def _register_kernel(
-    operator: CustomOperator | str, devices: str | Sequence[str] | None, function: Function | None = None, **_: object
+    operator: CustomOperator | str, devices: str | Sequence[str] | None, function: Function | None = None, **__: object
 ) -> Function:
     if isinstance(operator, str):
         namespace, _, plain = operator.partition("::")

@@ -7,7 +7,7 @@ plan: what a name stands for comes from the statements that bind it, or that cha
 import ast
 import builtins
 import symtable
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 _DYNAMIC = frozenset(
@@ -33,7 +33,8 @@ class _Statement:
         node: The statement.
         binds: Names that it binds in the module, also from within functions that say `global`.
         reads: Names of the module that it reads now, or later in a function.
-        changes: Names whose object it may change, for a definition when it is called.
+        changes: Names whose object it changes, for a definition when it is called.
+        asks: The module that it calls a function of as a whole, as `torch.manual_seed(0)` does.
         calls: Names of functions that it calls as a whole, or that decorate what it defines.
     """
 
@@ -41,6 +42,7 @@ class _Statement:
     binds: frozenset[str]
     reads: frozenset[str]
     changes: frozenset[str]
+    asks: frozenset[str]
     calls: frozenset[str]
 
 
@@ -49,7 +51,8 @@ def needed_part(tree: ast.Module, entries: Collection[str]) -> ast.Module:
 
     All of it is returned if it defines none of the entries, or if a part that runs looks names up by their text.
     """
-    statements = [_describe(node) for node in tree.body if not never_runs(node)]
+    aliases = dict(_aliases(tree))
+    statements = [_describe(node, aliases) for node in tree.body if not never_runs(node)]
     wanted = set(entries)
     if not any(wanted & statement.binds for statement in statements):
         return tree
@@ -89,16 +92,15 @@ def _is_always_needed(node: ast.stmt) -> bool:
 def _is_needed(statement: _Statement, wanted: Collection[str]) -> bool:
     """True if a statement binds a wanted name, or changes what one stands for.
 
-    A call of a module, such as `torch.manual_seed(0)`, may do so; one that reads what only examples bind is an example.
+    A call of a module may do so; one that reads what only examples bind is an example.
     """
     if statement.binds.intersection(wanted):
         return True
-    known = {*wanted, *dir(builtins), *statement.binds}
-    return _is_changing(statement, wanted) and statement.reads <= known
-
-
-def _is_changing(statement: _Statement, wanted: Collection[str]) -> bool:
-    return not isinstance(statement.node, _DEFINITIONS) and bool(statement.changes.intersection(wanted))
+    if isinstance(statement.node, _DEFINITIONS):
+        return False
+    if statement.changes.intersection(wanted):
+        return True
+    return bool(statement.asks.intersection(wanted)) and statement.reads <= {*wanted, *dir(builtins)}
 
 
 def _writers(statements: Sequence[_Statement], wanted: Collection[str]) -> set[str]:
@@ -119,10 +121,11 @@ def _name(node: ast.stmt) -> str:
     return node.name if isinstance(node, _DEFINITIONS) else ""
 
 
-def _describe(node: ast.stmt) -> _Statement:
+def _describe(node: ast.stmt, aliases: Mapping[str, str]) -> _Statement:
+    none = frozenset[str]()
     if isinstance(node, _IMPORTS):
         binds = {alias.asname or alias.name.partition(".")[0] for alias in node.names}
-        return _Statement(node, frozenset(binds), frozenset(), frozenset(), frozenset())
+        return _Statement(node, frozenset(binds), none, none, none, none)
     table = symtable.symtable(ast.unparse(ast.fix_missing_locations(node)), "<statement>", "exec")
     binds = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
     binds |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_namespace()}
@@ -133,8 +136,33 @@ def _describe(node: ast.stmt) -> _Statement:
                 binds.add(symbol.get_name())
             if symbol.is_global() and symbol.is_referenced():
                 reads.add(symbol.get_name())
-    changes = frozenset(_changed(node)) & reads
-    return _Statement(node, frozenset(binds), frozenset(reads), changes, frozenset(_called(node)))
+    changes = {name for changed in _changed(node) if changed in reads for name in _owners(changed, aliases)}
+    asks = {_root(function) for function in _called(node) if isinstance(function, ast.Attribute)}
+    return _Statement(
+        node, frozenset(binds), frozenset(reads), frozenset(changes), frozenset(asks), frozenset(_callers(node))
+    )
+
+
+def _aliases(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield names that stand for a part of another name's object, such as `plan` in `plan = module.Recorder.plan`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=owner):
+                yield from ((name, root) for root in [_owner(owner)] if root)
+            case ast.For(target=ast.Name(id=name), iter=owner):
+                yield from ((name, root) for root in [_owner(owner)] if root)
+
+
+def _owner(expression: ast.expr) -> str:
+    return "" if any(isinstance(node, ast.Call) for node in ast.walk(expression)) else _root(expression)
+
+
+def _owners(name: str, aliases: Mapping[str, str]) -> set[str]:
+    """Return a name, and all that it is a part of."""
+    found = {name}
+    while (name := aliases.get(name, name)) not in found:
+        found.add(name)
+    return found
 
 
 def _inner(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
@@ -144,22 +172,24 @@ def _inner(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 
 
 def _changed(node: ast.stmt) -> Iterator[str]:
-    """Yield the names whose object a statement may change when it, or the function that it defines, runs."""
+    """Yield the names whose object a statement changes when it, or the function that it defines, runs."""
     for part in ast.walk(node):
         match part:
             case ast.Attribute(ctx=ast.Store() | ast.Del()) | ast.Subscript(ctx=ast.Store() | ast.Del()):
                 yield _root(part)
             case ast.Call(func=ast.Attribute(attr=method) as function) if method in _CHANGES:
                 yield _root(function)
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
-        yield _root(node.value.func)
 
 
-def _called(node: ast.stmt) -> Iterator[str]:
+def _called(node: ast.stmt) -> list[ast.expr]:
+    """Return the function that a statement calls as a whole, if it is such a call."""
+    return [node.value.func] if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else []
+
+
+def _callers(node: ast.stmt) -> Iterator[str]:
     """Yield the functions that a statement calls as a whole, or that decorate it; for a method its object and a dot."""
-    called = [node.value] if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else []
-    for expression in (*called, *getattr(node, "decorator_list", ())):
-        function = expression.func if isinstance(expression, ast.Call) else expression
+    decorators = getattr(node, "decorator_list", ())
+    for function in (*_called(node), *(each.func if isinstance(each, ast.Call) else each for each in decorators)):
         if isinstance(function, ast.Name):
             yield function.id
         elif isinstance(function, ast.Attribute) and isinstance(node, _DEFINITIONS):

@@ -23,8 +23,8 @@ ALLOWED_IMPORTS = (
     *("torch.amp", "torch.autograd", "torch.cuda", "torch.library", "torch.nn", "torch.types", "torch.version"),
     *("triton.runtime", "triton.testing"),
 )
-"""Modules that a candidate may import, those of `OPEN` with their submodules. What each of them could do to the tracer is
-in `tests/workers/rogues/test_imports.py`. The interpreter has a shorter list of its own."""
+"""Modules that a candidate may import, those of `OPEN` with their submodules. Attacks through each of them are in
+`tests/workers/rogues/test_imports.py`. The interpreter has a shorter list of its own."""
 OPEN = ("triton.language", "triton.runtime", "torch.amp", "torch.autograd", "torch.cuda", "torch.nn")
 """Allowed modules whose submodules are allowed too, such as `triton.language.extra.libdevice`."""
 FAILING = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
@@ -41,7 +41,7 @@ _ADVICE_ON = {"triton.tools.tensor_descriptor": "make descriptors inside the ker
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ParsedSource:
     """A candidate's module before it runs.
 
     Attributes:
@@ -57,7 +57,7 @@ class Candidate:
     optional: frozenset[str]
 
 
-def parse(source: str, allowed: Sequence[str] = ALLOWED_IMPORTS, entries: Collection[str] = ()) -> Candidate:
+def parse(source: str, allowed: Sequence[str] = ALLOWED_IMPORTS, entries: Collection[str] = ()) -> ParsedSource:
     """Compile what the entries need of a source, after checking its imports against the list.
 
     Raises:
@@ -79,10 +79,10 @@ def parse(source: str, allowed: Sequence[str] = ALLOWED_IMPORTS, entries: Collec
     refused = {module: line for module, line in reversed(found) if module not in optional}
     if refused:
         raise _refusal(sorted(refused, key=refused.__getitem__), min(refused.values()))
-    return Candidate(source, code, allowed, optional)
+    return ParsedSource(source, code, allowed, optional)
 
 
-def load(candidate: Candidate) -> ModuleType:
+def load(candidate: ParsedSource) -> ModuleType:
     """Execute a source as a module in which Triton can read the text of functions.
 
     Raises:
@@ -138,7 +138,7 @@ def _refusal(modules: Sequence[str], line: int | None = None) -> TraceRefused:
     return TraceRefused(Outcome.FORBIDDEN_IMPORT, f"imports {named}; {advice}", Stage.PARSE, line)
 
 
-def _guarded_import(candidate: Candidate) -> Callable[..., ModuleType]:
+def _guarded_import(candidate: ParsedSource) -> Callable[..., ModuleType]:
     """Return an `__import__` for the candidate's own statements; indirect imports are not checked.
 
     Modules of torch that are loaded pass: torch imports them on behalf of its caller, as `with torch.device("cuda")`

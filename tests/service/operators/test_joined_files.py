@@ -18,13 +18,17 @@ def joined(main: str, **others: str):
 WAYS = {
     "a name": "from .utils import double\n\n\ndef f(x):\n    return double(x)\n",
     "another name": "from pkg.utils import double as twice\n\n\ndef f(x):\n    return twice(x)\n",
-    "several lines": "from .utils import (\n    SIZE,\n    double,\n)\n\n\ndef f(x):\n    return double(x) * SIZE // 4\n",
+    "several lines": (
+        "from .utils import (\n    SIZE,\n    double,\n)\n\n\ndef f(x):\n    return double(x) * SIZE // 4\n"
+    ),
     "the file": "from . import utils\n\n\ndef f(x):\n    return utils.double(x) + utils.SIZE - utils.SIZE\n",
     "its dotted name": "import pkg.utils\n\n\ndef f(x):\n    return pkg.utils.double(x)\n",
     "an alias": "import pkg.utils as u\n\n\ndef f(x):\n    return u.double(x)\n",
     "everything": "from .utils import *\n\n\ndef f(x):\n    return double(x)\n",
     "later": "def f(x):\n    from .utils import double\n    return double(x)\n",
-    "the future": "from __future__ import annotations\nfrom .utils import double\n\n\ndef f(x: Later):\n    return double(x)\n",
+    "the future": (
+        "from __future__ import annotations\nfrom .utils import double\n\n\ndef f(x: Later):\n    return double(x)\n"
+    ),
 }
 
 
@@ -56,7 +60,9 @@ REFUSED = {
     "a builtin": ("from .a import x\n", {"pkg__a": "x = 1\nmax = 2\n"}, "binds 'max' to something else"),
     "a circle": ("from .a import x\n", {"pkg__a": "from .main import y\nx = 1\n"}, "import each other"),
     "a parameter": (
-        "from . import utils\n\n\ndef f(double):\n    return utils.double(double)\n", {"pkg__utils": UTILS}, "rename one",
+        "from . import utils\n\n\ndef f(double):\n    return utils.double(double)\n",
+        {"pkg__utils": UTILS},
+        "rename one",
     ),
     "a shared line": ("x = 1; from .utils import double\n", {"pkg__utils": UTILS}, "a line of its own"),
     "no Python": ("def f(:\n", {}, "pkg/main.py, line 1"),
@@ -74,7 +80,10 @@ def test_files_that_cannot_be_joined_are_refused_with_a_remedy(what):
 def test_a_folder_is_read_by_the_file_that_defines_the_entry(tmp_path: Path):
     (tmp_path / "utils.py").write_text(UTILS)
     (tmp_path / "kernel.py").write_text("from utils import double\n\n\ndef f(x):\n    return double(x)\n")
-    folder, files = read_candidate([tmp_path], "f"), read_candidate([tmp_path / "kernel.py", tmp_path / "utils.py"], "f")
+    folder, files = (
+        read_candidate([tmp_path], "f"),
+        read_candidate([tmp_path / "kernel.py", tmp_path / "utils.py"], "f"),
+    )
     assert folder.text == files.text and "def double" in folder.text
     assert read_candidate([tmp_path / "utils.py"], "f").text == UTILS
     (tmp_path / "package").mkdir()

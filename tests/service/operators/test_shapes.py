@@ -11,6 +11,7 @@ from service.operators.shapes import (
     ROOMY_ELEMENTS,
     all_shapes,
     boundary_shapes,
+    end_shapes,
     far_shape,
     held_out_shapes,
     random_shapes,

@@ -6,7 +6,7 @@ The jail is the wall, and the plan is all that is judged. So an attack either en
 import pytest
 
 from tests.workers.tracer.jobs import ALLOCATE, LAUNCH, candidate, in_jail, job, traced
-from workers import tracer, trace_job
+from workers import trace_job, tracer
 from workers.protocol import Outcome, TraceReport
 from workers.tracer.source import ALLOWED_IMPORTS
 
@@ -95,7 +95,7 @@ def test_modules_that_reach_further_stay_out(module):
 
 
 HONEST = {
-    # Modules that a rogue did nothing but import, and that candidates of people import for their tests.
+    # Modules that rogues did nothing but import: `imports_os`, `imports_a_library` and `imports_the_reference` too.
     "os": "import os\n",
     "numpy": "import numpy as np\n",
     "subprocess": "import subprocess\n",

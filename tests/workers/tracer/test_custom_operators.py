@@ -34,5 +34,7 @@ def test_a_registered_function_is_traced_as_itself(way):
 
 
 def test_an_operator_that_computes_on_the_host_is_refused():
-    reply = traced(HEADER + f"@torch.library.custom_op('mine::scale', mutates_args=())\ndef scale{SIGNATURE}    return x * w\n")
+    reply = traced(
+        HEADER + f"@torch.library.custom_op('mine::scale', mutates_args=())\ndef scale{SIGNATURE}    return x * w\n"
+    )
     assert reply.outcome is Outcome.FORBIDDEN_OP and "(mul)" in reply.reason

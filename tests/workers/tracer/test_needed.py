@@ -75,6 +75,9 @@ CHANGES = {
     "a loop": "for key in 'ab':\n    TABLE[key] = 1",
     "a function with global": "def fill():\n    global TABLE\n    TABLE = {'c': 3}\nfill()",
     "a decorator": "f.register = lambda g: g\n@f.register\ndef g():\n    return 0",
+    "an alias": "part = f.__dict__\nitem = part['a']\nitem.size = 3",
+    "configurations in a loop": "for each in TABLE:\n    each.num_warps = 4",
+    "a value of an unneeded function": "def make():\n    return 1\nTABLE.update(a=make())",
     "a registry": "def keep(g):\n    TABLE[g.__name__] = g\n    return g\n\n@keep\ndef g():\n    return 0",
     "the module's names": "globals()['TABLE'] = {}",
     "a text": "exec('TABLE = {}')",
@@ -98,5 +101,6 @@ def test_names_that_a_function_binds_itself_are_not_the_modules():
 
 
 def test_a_decorator_that_only_wraps_keeps_nothing_alive():
-    wrapped = "import numpy\n\n\ndef wrap(g):\n    return g\n\n\n@wrap\ndef f(x):\n    return x\n\n\n@wrap\ndef g(x):\n    return numpy\n"
+    wrapped = "import numpy\n\n\ndef wrap(g):\n    return g\n\n\n@wrap\ndef f(x):\n    return x\n"
+    wrapped += "\n\n@wrap\ndef g(x):\n    return numpy\n"
     assert "numpy" not in kept(wrapped) and "def wrap" in kept(wrapped)

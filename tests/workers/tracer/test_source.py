@@ -110,10 +110,10 @@ def test_all_that_is_refused_is_named_at_once():
 UNNEEDED = {
     "unused": "import numpy as np\n\n\ndef f(x):\n    return x\n",
     "used elsewhere": "import numpy as np\n\n\ndef f(x):\n    return x\n\n\ndef g():\n    return np.zeros(3)\n",
-    "for types": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from x import Y\n\n\ndef f(x):\n    return x\n",
+    "for types": "if TYPE_CHECKING:\n    from x import Y\n\n\ndef f(x):\n    return x\n",
     "main": "def f(x):\n    return x\n\n\nif __name__ == '__main__':\n    import pytest\n    pytest.main()\n",
     "example": "import numpy\n\n\ndef f(x):\n    return x\n\n\nprint(f(numpy.ones(3)))\n",
-    "optional": "try:\n    import apex\n    HAS = True\nexcept ImportError:\n    HAS = False\n\n\ndef f(x):\n    return HAS\n",
+    "optional": "try:\n    import apex\n    HAS = 1\nexcept ImportError:\n    HAS = 0\n\n\ndef f(x):\n    return HAS\n",
 }
 """Imports that a call of `f` never runs, or that it goes on without."""
 
@@ -126,7 +126,9 @@ def test_imports_that_never_run_do_not_count(what):
 
 
 def test_of_os_there_is_an_environment_in_which_nothing_is_set():
-    module = load(parse("import os\nHOME = os.environ.get('HOME', os.getenv('PATH'))\n\n\ndef f():\n    os.system('ls')\n"))
+    module = load(
+        parse("import os\nHOME = os.environ.get('HOME', os.getenv('PATH'))\n\n\ndef f():\n    os.system('ls')\n")
+    )
     assert module.HOME is None
     with pytest.raises(TraceRefused, match=r"imports 'os\.system'"):
         module.f()
