@@ -1,8 +1,11 @@
 """A published kernel in a harness of its own: Triton's interpreter, real tensors on the CPU, no tracer of ours.
 
+Examples at the end of the file do not run.
+
 python -m benchmarks.published_harness FOLDER    # exit status 0 if the results are the reference's
 """
 
+import ast
 import json
 import os
 import runpy
@@ -24,6 +27,7 @@ from triton.runtime.autotuner import Autotuner
 from service.operators.catalogue import load_operator
 from service.operators.joined_files import read_candidate
 from workers.protocol import Operator
+from workers.tracer.needed import needed_part
 
 TOLERANCE = {"float32": 1e-4, "float16": 1e-2, "bfloat16": 4e-2, "float8_e4m3fn": 0.13, "int8": 1.0}
 """Largest relative or absolute difference by dtype: a hundred roundings of it; one step for quantised results."""
@@ -37,11 +41,11 @@ class OnTheHost(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Pass a call on with the CPU in place of a card."""
         named = {key: host(value) for key, value in (kwargs or {}).items()}
-        if func is torch.Tensor.is_cuda.__get__:
+        if func == torch.Tensor.is_cuda.__get__:
             return True
-        if func is torch.Tensor.device.__get__:
+        if func == torch.Tensor.device.__get__:
             return torch.device("cuda", 0)
-        return args[0] if func is torch.Tensor.cuda else func(*map(host, args), **named)
+        return args[0] if func == torch.Tensor.cuda else func(*map(host, args), **named)
 
 
 def host(value: Any) -> Any:
@@ -137,7 +141,9 @@ def main() -> None:
     made = folder / "joined.py"
     made.write_text(source)
     with OnTheHost():
-        entry = runpy.run_path(str(made), run_name="joined")[operator.entry]
+        module: dict[str, Any] = {"__name__": "joined", "__file__": str(made)}
+        exec(compile(needed_part(ast.parse(source), [operator.entry]), str(made), "exec"), module)
+        entry = module[operator.entry]
         reference = runpy.run_path(str(folder / "operator" / "reference.py"))[operator.entry]
         worst = 0.0
         for dims in cases(operator):

@@ -95,7 +95,7 @@ def test_modules_that_reach_further_stay_out(module):
 
 
 HONEST = {
-    # Modules that rogues did nothing but import: `imports_os`, `imports_a_library` and `imports_the_reference` too.
+    # Modules that rogues of the host did nothing but import.
     "os": "import os\n",
     "numpy": "import numpy as np\n",
     "subprocess": "import subprocess\n",
