@@ -29,6 +29,7 @@ from workers.devices import ModelDevice
 from workers.protocol import Device, Graph, MeasureJob, Outcome, TraceJob
 from workers.safe_python import PYTHON
 from workers.tracer import reference
+from workers.tracer.refusal import tidy
 
 HERE = "published"
 DEVICE = Device.parse("model:sm_90")
@@ -103,7 +104,7 @@ def in_harness(folder: Path) -> Row:
     except subprocess.TimeoutExpired:
         return {"fine": False, "harness": f"not done after {HARNESS_S} s"}
     said = done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or [""]
-    return {"fine": done.returncode == 0, "harness": said[-1][:TOLD]}
+    return {"fine": done.returncode == 0, "harness": tidy(said[-1])[:TOLD]}
 
 
 def row_of(folder: Path, known: Row, again: bool) -> Row:

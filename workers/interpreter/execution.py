@@ -99,11 +99,12 @@ def execute(request: bytes) -> bytes:
                 break
             finished.append(_read(memory.meter))
             results += _results(plan, memory, draws)
+        note = language.builder.note
         sampled = tuple(
             _sample(plan, candidate, parts[number * inputs : (number + 1) * inputs], order.sample_seed)
             for number, plan in enumerate(() if fault else order.sampled)
         )
-    reply = InterpretReply(finished=tuple(finished), sampled=sampled)
+    reply = InterpretReply(finished=tuple(finished), sampled=sampled, note=note)
     return pack(_stopped(fault, reply) if fault else reply, results)
 
 

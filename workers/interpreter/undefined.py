@@ -56,11 +56,6 @@ class UndefinedValues:
         """Note that lanes start at the kernel's first line."""
         self._times.clear()
 
-    def opened(self, draws: Array) -> Array:
-        """Return a mask of the draws in which a compiled kernel's choice is made against the source."""
-        opened: Array = self._is_open[draws]
-        return opened
-
     def known(self, undefined: Array, draws: Array) -> Array:
         """Return a mask of the undefined elements that a compiler may know, for any inputs.
 
