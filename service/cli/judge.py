@@ -1,6 +1,7 @@
 """`reef judge`: judge one candidate, without storing anything."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,15 +16,19 @@ from service.errors import InvalidInput
 from service.evaluation.single import Judge, Judgement, VariantJudgement
 from service.fleet.devices import class_served, describe_cards, find_card, local_cards, names_card, read_device
 from service.operators.catalogue import load_operator
+from service.operators.joined_files import JoinedFiles, read_candidate
 from service.settings import Settings
-from workers.protocol import MAX_SOURCE_BYTES, Device, Operator, Outcome, Ratio, Report
+from workers.protocol import Device, Operator, Outcome, Ratio, Report
 
 NOT_CORRECT = 4
 
 
 def judge(
     spec: OperatorSpec,
-    candidate: Annotated[Path, typer.Argument(help="Python file with the candidate.")],
+    candidate: Annotated[
+        list[Path],
+        typer.Argument(help="Python file with the candidate, its folder, or the file and others that it imports."),
+    ],
     device: Annotated[
         str, typer.Option(help="Device to judge on: cuda, h200, rtx4090, model:<target>, ...")
     ] = "model:sm_90",
@@ -33,16 +38,17 @@ def judge(
     token: Token = None,
 ) -> None:
     """Judge one CANDIDATE against SPEC."""
-    source = _read(candidate)
     where = url or Settings().url
     if where is None:
-        judgement = asyncio.run(_judge(load_operator(spec), source, read_device(device, "--device"), admit=admit))
+        operator = load_operator(spec)
+        source = read_candidate(candidate, operator.entry)
+        judgement = asyncio.run(_judge(operator, source.text, read_device(device, "--device"), admit=admit))
     else:
-        judgement = asyncio.run(_judge_there(spec, source, device, where, token, admit=admit))
+        source, judgement = asyncio.run(_judge_there(spec, candidate, device, where, token, admit=admit))
     if as_json:
         emit_json(_document(judgement))
     else:
-        _print(judgement)
+        _print(judgement, source)
     raise typer.Exit(0 if judgement.outcome is Outcome.CORRECT else NOT_CORRECT)
 
 
@@ -52,11 +58,14 @@ async def _judge(operator: Operator, source: str, device: Device, *, admit: bool
         return await judge.judge(source)
 
 
-async def _judge_there(spec: str, source: str, device: str, url: str, token: str | None, *, admit: bool) -> Judgement:
+async def _judge_there(
+    spec: str, candidate: Sequence[Path], device: str, url: str, token: str | None, *, admit: bool
+) -> tuple[JoinedFiles, Judgement]:
     async with reach(url, token) as reef:
         named = operator_of(spec)
         operator = named if isinstance(named, Operator) else Operator.model_validate(await reef.operator(named))
-        return await judge_elsewhere(reef, operator, await _elsewhere(reef, device), source, admit=admit)
+        source = read_candidate(candidate, operator.entry)
+        return source, await judge_elsewhere(reef, operator, await _elsewhere(reef, device), source.text, admit=admit)
 
 
 async def _elsewhere(reef: AsyncReef, name: str) -> Device:
@@ -73,19 +82,6 @@ def _card(device: Device) -> int:
     if card is None:
         raise InvalidInput(f"{device.name}: this machine does not have it; {describe_cards(local_cards())}", "--device")
     return card.number
-
-
-def _read(path: Path) -> str:
-    try:
-        source = path.read_bytes()
-    except OSError as error:
-        raise InvalidInput(f"{path}: {error.strerror}", "CANDIDATE") from error
-    if len(source) > MAX_SOURCE_BYTES:
-        raise InvalidInput(f"{path} has {len(source)} bytes; the maximum is {MAX_SOURCE_BYTES}", "CANDIDATE")
-    try:
-        return source.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}", "CANDIDATE") from error
 
 
 def _document(judgement: Judgement) -> dict[str, Any]:
@@ -125,9 +121,9 @@ def _speedup(gain: Ratio | None) -> dict[str, float] | None:
     return {"low": gain.low, "mid": gain.mid, "high": gain.high} if gain else None
 
 
-def _print(judgement: Judgement) -> None:
+def _print(judgement: Judgement, source: JoinedFiles) -> None:
     colour = "green" if judgement.outcome is Outcome.CORRECT else "red"
-    where = f" (line {judgement.line})" if judgement.line else ""
+    where = f" ({source.place(judgement.line)})" if judgement.line else ""
     out.print(f"[bold {colour}]{judgement.outcome.value}[/]{where}", highlight=False)
     if judgement.reason:
         out.print(judgement.reason, highlight=False, markup=False)

@@ -57,7 +57,7 @@ def all_shapes(operator: Operator, seed: int) -> tuple[Shape, ...]:
     """
     benchmark = (Shape(dims=item.dims, weight=item.weight) for item in operator.shapes)
     timed = {shape.key: shape for shape in benchmark}
-    checked = [shape for shape in boundary_shapes(operator) if shape.key not in timed]
+    checked = [shape for shape in (*boundary_shapes(operator), *end_shapes(operator)) if shape.key not in timed]
     return (*checked, *timed.values(), *held_out_shapes(operator, seed))
 
 
@@ -89,6 +89,25 @@ def boundary_shapes(operator: Operator) -> tuple[Shape, ...]:
     return tuple({shape.key: shape for shape in shapes}.values())
 
 
+def end_shapes(operator: Operator) -> tuple[Shape, ...]:
+    """Return shapes with the longest rows of each input, and with the most rows, unless a boundary shape has them.
+
+    Blocks and grids follow from one dimension each, so all others are as small as their ranges allow. Without these
+    shapes a held-out shape would decide by chance about a block that does not fit the target.
+    """
+    known = [shape.dims for shape in boundary_shapes(operator)]
+    least = {name: low for name, (low, _) in operator.ranges.items()}
+    rows = (item.shape[-1] for item in operator.given if item.shape)
+    ends = [str(name) for name in dict.fromkeys([*rows, *operator.given[0].shape[:1]])]
+    found = []
+    for name in ends:
+        if name in operator.ranges and all(dims[name] < operator.ranges[name][1] for dims in known):
+            dims = _clamped(operator, {**least, name: operator.ranges[name][1]}, _fixed_sizes(operator)[0])
+            if _affordable(operator, dims):
+                found.append(Shape(dims=dims, role=ShapeRole.BOUNDARY))
+    return tuple(found)
+
+
 def held_out_shapes(operator: Operator, seed: int, count: int = 2) -> tuple[Shape, ...]:
     """Draw shapes from the ranges log-uniformly; equal seeds give equal shapes.
 
@@ -99,7 +118,7 @@ def held_out_shapes(operator: Operator, seed: int, count: int = 2) -> tuple[Shap
         return ()
     rng = random.Random(f"{operator.name}:{seed}")
     known = {Shape(dims=item.dims).key for item in operator.shapes}
-    known |= {shape.key for shape in boundary_shapes(operator)}
+    known |= {shape.key for shape in (*boundary_shapes(operator), *end_shapes(operator))}
     drawn: dict[str, Shape] = {}
     for index in range(count):
         fits = _affordable if index else _interpretable

@@ -80,7 +80,7 @@ def test_candidates_are_judged_there(service: Served, tmp_path: Path) -> None:
     spec, kernel = str(small_operator(tmp_path)), load_catalogue()["softmax"].seeds[0]
     for source, outcome, code in (
         (kernel + "\nUNUSED = 1\n", "correct", 0),
-        ("import os\n" + kernel, "forbidden_import", 4),
+        ("from sys import *\n" + kernel, "forbidden_import", 4),
         (kernel + "def broken(:\n", "syntax_error", 4),
     ):
         (tmp_path / "kernel.py").write_text(source)

@@ -18,7 +18,7 @@ from workers.checks.tolerance import (
     rms,
     widen_by_sensitivity,
 )
-from workers.protocol import Outcome
+from workers.protocol import Outcome, Shape
 
 FRACTION = 1e-3
 """Maximum share of elements whose error exceeds half of their row's worst bound and a few roundoffs of their own value.
@@ -28,6 +28,13 @@ TYPICAL = 1 - 1e-6
 COARSE_HALF, COARSE_SINGLE = 0.03, 0.004
 """Maximum error relative to the scale that counts as coarse arithmetic; a larger one is a wrong formula. Eight
 roundoffs of bfloat16 for outputs narrower than float32, one for others."""
+_ADVICE = {
+    False: ": the formula holds, but some arithmetic is coarser than the contract's {0}; accumulate and keep "
+    "intermediate values in it",
+    True: ": either lanes beyond the end of a dimension count, or some arithmetic is coarser than the contract's {0}; "
+    "mask the lanes with a value that changes nothing, and keep intermediate values in {0}",
+}
+# Advice on small errors, by whether blocks have lanes beyond the end of a dimension at the shape.
 
 
 class ErrorRatio(Check):
@@ -118,16 +125,17 @@ def _weigh_widened(
     return bounds, weighed
 
 
+def _is_padded(shape: Shape) -> bool:
+    """Return True if some block covers lanes beyond the end of a dimension, whatever its size."""
+    return any(size & (size - 1) for size in shape.dims.values())
+
+
 def _explain(evidence: CheckEvidence, number: int, ratio: torch.Tensor, wrong: torch.Tensor, outcome: Outcome) -> str:
     got, expected = evidence.outputs[number].flatten(), evidence.reference.expected[number].flatten()
     place = int(ratio.argmax())
     shape = evidence.outputs[number].shape
-    advice = (
-        ": the formula holds, but some arithmetic is coarser than the contract's "
-        f"{evidence.operator.precision.accumulate}; accumulate and keep intermediate values in it"
-        if outcome is Outcome.PRECISION
-        else ""
-    )
+    advice = _ADVICE[_is_padded(evidence.shape)].format(evidence.operator.precision.accumulate)
+    advice = advice if outcome is Outcome.PRECISION else ""
     return (
         f"output '{evidence.operator.results[number].name}' is {got[place].item():.6g} at {at(place, shape)}, expected "
         f"{expected[place].item():.6g} ({cluster(wrong.reshape(shape))}; {evidence.shape.key}, {evidence.draw} inputs)"

@@ -24,7 +24,9 @@ def cluster(wrong: torch.Tensor) -> str:
         if first == last and size > 1:
             notes.append(f"all at index {first} of axis {axis}")
         elif first > 0 and last == size - 1 and (first >= _SMALLEST_TILE or 2 * first >= size):
-            most = 2 * count >= total // size * (size - first)
+            # Blocks divide a power of two, and a tail begins where a block does.
+            is_tail = size & (size - 1) != 0 and first % _SMALLEST_TILE == 0
+            most = is_tail and 2 * count >= total // size * (size - first)
             asked = ": is its tail masked?" if most else ""
             notes.append(f"all from index {first} of axis {axis} on, which has {size}{asked}")
         elif first == 0 and last < size - 1:

@@ -15,6 +15,10 @@ OVERFLOW_ROUNDOFFS = 4.0
 roundoffs of the dtype before the last rounding: quantised rows end with the largest value itself."""
 
 
+_BOUNDED = "or, if the operator's inputs are always finite, bound them with `low` and `high` in its spec"
+# The way out for operators that never meet such inputs.
+
+
 class SpecialValues(Check):
     """NaN and infinities appear element by element as in the reference in the operator's own dtypes.
 
@@ -66,7 +70,7 @@ def _advice(draw: str, got: torch.Tensor, native: torch.Tensor) -> str:
     if got.isnan() and native.isfinite() and draw in PLANTED:
         return (
             ": a NaN or infinity of the inputs reaches a result that does not depend on it; leave elements out with "
-            "tl.where, not by multiplying with 0 or adding a large negative number"
+            f"tl.where, not by multiplying with 0 or adding a large negative number; {_BOUNDED}"
         )
     if got.isnan() and native.isfinite():
         return ": an element that is never written, an overflow, or inf - inf"
@@ -74,6 +78,6 @@ def _advice(draw: str, got: torch.Tensor, native: torch.Tensor) -> str:
         return (
             ": a NaN of the inputs, or one that infinities make (inf - inf, 0 * inf), must reach the output; tl.max, "
             "tl.maximum and tl.clamp leave it out unless they are told propagate_nan=tl.PropagateNan.ALL, which tl.max "
-            "cannot be: use tl.reduce with such a tl.maximum"
+            f"cannot be: use tl.reduce with such a tl.maximum; {_BOUNDED}"
         )
     return ""

@@ -12,6 +12,7 @@ from workers.inputs import draw_tiles
 from workers.interpreter import TILE_BYTES, InterpretReply, InterpretRequest, execute, pack, unpack
 from workers.protocol import DTYPE_BYTES, FinalJob, MeasureJob, Operator, Plan
 from workers.protocol.job import BUSY
+from workers.tracer.refusal import tidy
 
 MEMORY_BYTES = 4 * 2**30
 """Maximum memory that an interpretation may add to the warm process, sampled benchmark buffers included."""
@@ -116,7 +117,7 @@ def _explain(result: sandbox.SandboxResult, limit_s: float) -> str:
     if result.ending is sandbox.SandboxEnding.TIMEOUT:
         return f"the kernel did not end within {limit_s:g} s in the interpreter: an endless loop, or too much work"
     lines = result.detail.strip().splitlines()
-    return f"the interpreter's process ended ({result.ending.value}): {lines[-1] if lines else 'no message'}"
+    return tidy(f"the interpreter's process ended ({result.ending.value}): {lines[-1] if lines else 'no message'}")
 
 
 def _to_bytes(tensor: torch.Tensor) -> bytes:

@@ -229,7 +229,7 @@ def _execute(
     with timed(stages_s, "check"):
         for case, inputs, results in zip(cases, drawn, interpretation.results, strict=False):
             for name, given, result in zip(case.draws, inputs, results, strict=True):
-                _examine(job.operator, case, name, given, result, check_results)
+                _examine(job.operator, case, name, given, result, check_results, interpretation.reply.note)
     reply = interpretation.reply
     if reply.outcome is not None:
         where = cases[len(reply.finished)].plan.shape.key
@@ -244,8 +244,9 @@ def _examine(
     inputs: tuple[torch.Tensor, ...],
     result: InterpretedResult,
     check_results: CheckResults,
+    note: str,
 ) -> None:
-    """Check one draw."""
+    """Check one draw. A failure's reason ends with the interpreter's note, if there is one."""
     evidence = CheckEvidence(
         operator=operator,
         shape=case.plan.shape,
@@ -258,4 +259,5 @@ def _examine(
     )
     outcome = check_results.examine(evidence)
     if outcome is not None and check_results.failure is not None:
-        raise JudgementEnded(Stage.CHECK, outcome, check_results.failure.reason)
+        reason = check_results.failure.reason + (f"; {note}" if note else "")
+        raise JudgementEnded(Stage.CHECK, outcome, reason[:REASON_CHARS])

@@ -16,6 +16,9 @@ ALL_DRAWS_BYTES = 2**18
 """Maximum bytes of inputs and results for every draw; larger plans get `normal` and one more in turn."""
 TOTAL_BYTES = 16 * 2**20
 """Maximum bytes over all plans and draws: about a second on one core."""
+MOST_ROWS = 2048
+"""Maximum rows of results of an executed plan that is not the smallest: programs that walk over rows take milliseconds
+for each of them."""
 ROW_BYTES = 64
 """Bytes that a row of results counts for: many kernels have a program per row, which takes time of its own."""
 
@@ -49,6 +52,8 @@ def select_cases(bundle: Bundle, graphs: Sequence[Graph], operator: Operator) ->
     spent = 0
     for index, (size, graph, plan) in enumerate(sorted(known, key=lambda each: each[0])):
         draws = tuple(DRAWS) if size <= ALL_DRAWS_BYTES else ("normal", others[index % len(others)])
+        if cases and sum(prod(shape[:-1]) for shape in graph.output_shapes) > MOST_ROWS:
+            continue
         if size > LARGEST_BYTES or (cases and spent + size * len(draws) > TOTAL_BYTES):
             break
         spent += size * len(draws)

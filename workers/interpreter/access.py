@@ -10,7 +10,7 @@ from triton import language as tl
 
 from workers.interpreter.faults import Array, NotInterpretable
 from workers.interpreter.formats import TensorValue, TritonType, encode, format_of, round_to
-from workers.interpreter.hints import WIDEST_BYTES, apply, require_access, require_true
+from workers.interpreter.hints import WIDEST_BYTES, apply, misread, require_access, require_true, spoilt
 from workers.interpreter.memory import DeviceMemory, LaneGroup
 from workers.interpreter.sampling import LoopSample
 from workers.interpreter.undefined import UndefinedValues
@@ -119,6 +119,7 @@ class MemoryAccess:
         bulk: True if the target has special units that move descriptors' blocks.
         widest_bytes: Maximum number of bytes that the kernel's machine code loads or stores at once.
         chance: Draws undefined values.
+        note: What else may explain wrong results; empty if nothing does.
     """
 
     memory: DeviceMemory
@@ -132,6 +133,7 @@ class MemoryAccess:
         self.patience = inf
         self.bulk = False
         self.widest_bytes = WIDEST_BYTES
+        self.note = ""
 
     def create_load(self, pointer: TensorValue, cache: object, eviction: object, volatile: bool) -> TensorValue:
         """Load all elements."""
@@ -162,8 +164,11 @@ class MemoryAccess:
     def _load(self, pointer: TensorValue, mask: TensorValue | None, other: Array | None) -> TensorValue:
         element = pointer.dtype.scalar.element_ty
         self.widest = max(self.widest, pointer.data[0, 0].size)
-        require_access(pointer, mask, self.widest_bytes)
+        missed = misread(pointer, mask, self.widest_bytes)
         data = self.memory.load(pointer.data, None if mask is None else mask.data, element, self.lanes)
+        if missed is not None:
+            data = np.where(missed, spoilt(data), data)
+            self.note = "a result may depend on elements that compiled code reads elsewhere because of a false hint"
         if mask is not None and other is not None:
             data = np.where(mask.data, data, _raise(other, data.ndim - 2) if other.ndim == 2 else other)
         return TensorValue(data, element)

@@ -28,6 +28,7 @@ from workers.interpreter.translation import Functions, translate_candidate
 from workers.interpreter.type_trace import TypeTrace
 from workers.interpreter.undefined import UndefinedValues
 from workers.protocol import REASON_CHARS, Allocate, Copy, Fill, Launch, Plan
+from workers.protocol.tags import untagged
 from workers.targets import TARGETS
 
 KERNEL_ERRORS = (
@@ -71,7 +72,7 @@ def execute(request: bytes) -> bytes:
     order, parts = unpack(request, InterpretRequest)
     codes = {digest: read(kernel) for digest, kernel in order.kernels.items()}
     try:
-        taken = extract_module(order.source)
+        taken = extract_module(order.source, _launched_names(order.launched))
         records = recompile(taken, order.target, order.launched, order.kernels)
         for plan in (plan for plan in order.launched if plan not in order.plans):
             require_written(plan, codes)
@@ -98,12 +99,21 @@ def execute(request: bytes) -> bytes:
                 break
             finished.append(_read(memory.meter))
             results += _results(plan, memory, draws)
+        note = language.builder.note
         sampled = tuple(
             _sample(plan, candidate, parts[number * inputs : (number + 1) * inputs], order.sample_seed)
             for number, plan in enumerate(() if fault else order.sampled)
         )
-    reply = InterpretReply(finished=tuple(finished), sampled=sampled)
+    reply = InterpretReply(finished=tuple(finished), sampled=sampled, note=note)
     return pack(_stopped(fault, reply) if fault else reply, results)
+
+
+def _launched_names(plans: Sequence[Plan]) -> set[str]:
+    """Return the names of launched kernels, and of the functions that they are given."""
+    launches = [launch for plan in plans for launch in plan.launches]
+    texts = (value for launch in launches for value in launch.constants.values() if isinstance(value, str))
+    functions = {name for tag, name in map(untagged, texts) if tag == "function"}
+    return {name.rpartition(".")[2] for name in functions.union(launch.function for launch in launches)}
 
 
 def _stopped(fault: InterpreterFault, reply: InterpretReply) -> InterpretReply:

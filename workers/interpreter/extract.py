@@ -8,7 +8,7 @@ import ast
 import linecache
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, ModuleType
 
@@ -19,9 +19,11 @@ from triton.runtime.jit import JITCallable, JITFunction
 
 from workers.interpreter.allowed_syntax import is_constant, is_plain_default, require_plain, resolve
 from workers.interpreter.faults import NotInterpretable
+from workers.tracer.needed import needed_part
 
-IMPORTS = {"torch", "triton", "math", "typing", "__future__"}
-"""Packages whose imports are extracted; a candidate may use no others."""
+IMPORTS = {"torch", "triton", "triton.language", "math", "typing", "__future__"}
+"""Modules whose imports are extracted, for `triton.language` with its submodules. Candidates may import more (see
+`workers.tracer.source`); kernels may not use it."""
 MODULE_NAME = "candidate"
 """Name of the module, as during tracing: machine code contains the names of its functions."""
 
@@ -56,8 +58,8 @@ class ExtractedModule:
     left_out: dict[str, int] = field(default_factory=dict)
 
 
-def extract_module(source: str) -> ExtractedModule:
-    """Extract the candidate's module without its host code.
+def extract_module(source: str, kernels: Collection[str] = ()) -> ExtractedModule:
+    """Extract the candidate's module without its host code, and without what the named kernels do not need.
 
     Raises:
         NotInterpretable: If a kernel could mean something else to the compiler than to the interpreter.
@@ -65,7 +67,7 @@ def extract_module(source: str) -> ExtractedModule:
     module = ModuleType(MODULE_NAME)
     sys.modules[MODULE_NAME] = module
     taken = ExtractedModule(vars(module))
-    for index, statement in enumerate(ast.parse(source).body):
+    for index, statement in enumerate(needed_part(ast.parse(source), kernels).body):
         bound = _take(statement, f"<statement {index}>", taken)
         for name in _names(statement) - bound:
             taken.namespace.pop(name, None)
@@ -165,9 +167,10 @@ def _prepare(statement: ast.stmt, namespace: Mapping[str, object]) -> ast.stmt |
     """Return a statement without its host code; None if it is not to be extracted."""
     match statement:
         case ast.Import(names=names):
-            return statement if all(name.name.partition(".")[0] in IMPORTS for name in names) else None
+            known = [alias for alias in map(_known_import, names) if alias is not None]
+            return ast.Import(known) if known else None
         case ast.ImportFrom(module=module, level=0):
-            return statement if (module or "").partition(".")[0] in IMPORTS else None
+            return statement if _is_known_module(module or "") else None
         case ast.Try(orelse=[], finalbody=[]):
             inner = [*statement.body, *(item for handler in statement.handlers for item in handler.body)]
             types = [handler.type for handler in statement.handlers if handler.type is not None]
@@ -181,6 +184,18 @@ def _prepare(statement: ast.stmt, namespace: Mapping[str, object]) -> ast.stmt |
         case ast.FunctionDef():
             return _bare(statement, namespace)
     return None
+
+
+def _known_import(alias: ast.alias) -> ast.alias | None:
+    """Return what an import binds of a known module: `import torch.nn` binds `torch`."""
+    package = alias.name.partition(".")[0]
+    if _is_known_module(alias.name):
+        return alias
+    return ast.alias(package) if alias.asname is None and package in IMPORTS else None
+
+
+def _is_known_module(name: str) -> bool:
+    return name in IMPORTS or name.startswith("triton.language.")
 
 
 def _is_simple(statement: ast.stmt, namespace: Mapping[str, object]) -> bool:

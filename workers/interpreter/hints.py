@@ -1,9 +1,10 @@
 """`tl.multiple_of`, `tl.max_contiguous` and `tl.max_constancy`: assumptions of the compiler.
 
 The compiler moves several elements at once if it assumes contiguous and aligned addresses. So a value with a false hint
-also carries the value that the hint implies. An access is refused if elements moved together are not adjacent, or not
-all wanted. A false hint without such an access is harmless: columns that wrap around, `(start + tl.arange(0, B)) % N`,
-are contiguous only for some N.
+also carries the value that the hint implies. A store is refused if elements moved together are not adjacent, or not
+all wanted. A load gives such elements values that no result may depend on: a kernel that masks them later is right, and
+any other is wrong. A false hint without such an access is harmless: columns that wrap around,
+`(start + tl.arange(0, B)) % N`, are contiguous only for some N.
 
 The compiler applies a hint to its value everywhere, even if the hint stands in a branch that no program takes or after
 a `return`. Execution cannot reveal such hints. So a hint must stand where its value is made: in the same branch and in
@@ -11,7 +12,8 @@ the same loop iteration. Parameters and loop variables are exempt: the compiler 
 """
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from triton import language as tl
@@ -23,6 +25,8 @@ from workers.interpreter.formats import FalseHint, TensorValue, TritonType, form
 
 WIDEST_BYTES = 16
 """Maximum number of bytes that one thread loads or stores at once."""
+_LARGE = 2.0**15
+# Finite in every float dtype of 16 bits and more.
 _HINTS = (tl.multiple_of, tl.max_contiguous, tl.max_constancy)
 _COUNTER = "ub.poison"
 # Placeholder of a loop variable until the loop is emitted.
@@ -68,7 +72,7 @@ def give(value: TensorValue, kind: str, numbers: Sequence[int], line: int) -> No
 
 
 def require_access(pointer: TensorValue, mask: TensorValue | None, widest_bytes: int = WIDEST_BYTES) -> None:
-    """Check an access against the hints on its addresses and its mask.
+    """Check a store against the hints on its addresses and its mask.
 
     Args:
         pointer: The addresses.
@@ -78,6 +82,63 @@ def require_access(pointer: TensorValue, mask: TensorValue | None, widest_bytes:
     Raises:
         NotInterpretable: If compiled code would move other elements.
     """
+    for found in _strays(pointer, mask, widest_bytes):
+        raise found.refusal()
+
+
+def misread(pointer: TensorValue, mask: TensorValue | None, widest_bytes: int = WIDEST_BYTES) -> Array | None:
+    """Return a mask of the elements that compiled code may load from elsewhere because of a false hint; None if none.
+
+    It loads several elements from the first one's address on. So columns that wrap around, `offsets % N`, or that are
+    clamped, get other elements, and a kernel may do so where it masks them later.
+
+    Raises:
+        NotInterpretable: If it would load at a misaligned address, or elements of which only some are active.
+    """
+    missed: Array | None = None
+    for found in _strays(pointer, mask, widest_bytes):
+        first = np.take(_grouped(found.actual, found.axis, found.count), [0], axis=found.axis + 1)
+        wanted = _grouped(found.mask, found.axis, found.count)
+        is_whole = (wanted.min(axis=found.axis + 1) == wanted.max(axis=found.axis + 1)).all()
+        is_aligned = (first % (found.count * found.size) == 0).all()
+        if missed is not None or not is_whole or not is_aligned:
+            raise found.refusal()
+        steps = np.arange(found.count) * found.size
+        risen = first + steps.reshape((-1,) + (1,) * (found.actual.ndim - 1 - found.axis)).astype(first.dtype)
+        missed = (risen.reshape(found.actual.shape) != found.actual) & found.mask
+    return missed
+
+
+def spoilt(data: Array) -> Array:
+    """Return values that no result may depend on: NaN and large ones of both signs, in turn."""
+    if data.dtype == np.bool_:
+        return ~data
+    if np.issubdtype(data.dtype, np.floating):
+        values = np.array([np.nan, _LARGE, -_LARGE], dtype=data.dtype)
+    else:
+        values = np.array([np.iinfo(data.dtype).max, np.iinfo(data.dtype).min], dtype=data.dtype)
+    return values[np.arange(data.size) % len(values)].reshape(data.shape)
+
+
+@dataclass(frozen=True)
+class _Stray:
+    """Elements along an axis that compiled code moves together although they do not lie together."""
+
+    belief: FalseHint
+    axis: int
+    count: int
+    size: int
+    actual: Array
+    mask: Array
+
+    def refusal(self) -> NotInterpretable:
+        return NotInterpretable(
+            f"{self.belief.hint} does not hold, and compiled code moves {self.count} elements at once that do not lie "
+            "together because of it; remove the hint, or give it only where it holds"
+        )
+
+
+def _strays(pointer: TensorValue, mask: TensorValue | None, widest_bytes: int) -> Iterator[_Stray]:
     pointer.is_used = True
     if mask is not None:
         mask.is_used = True
@@ -100,10 +161,7 @@ def require_access(pointer: TensorValue, mask: TensorValue | None, widest_bytes:
             count > 1
             and not (_together(actual, actual_mask, axis, count, size) | ~_any(actual_mask, axis, count)).all()
         ):
-            raise NotInterpretable(
-                f"{belief.hint} does not hold, and compiled code moves {count} elements at once that do not lie "
-                "together because of it; remove the hint, or give it only where it holds"
-            )
+            yield _Stray(belief, axis, count, size, actual, actual_mask)
 
 
 def require_true(values: Sequence[TensorValue]) -> None:

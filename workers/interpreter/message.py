@@ -75,6 +75,7 @@ class InterpretReply(WireModel):
         line: The candidate's line.
         finished: Work of each plan that ran to its end.
         sampled: Extrapolated work of each launch of each sampled plan; None if it cannot be sampled.
+        note: What else may explain wrong results of the finished plans; empty if nothing does.
     """
 
     outcome: Literal[Outcome.OUT_OF_BOUNDS, Outcome.NOT_INTERPRETABLE] | None = None
@@ -82,6 +83,7 @@ class InterpretReply(WireModel):
     line: int | None = None
     finished: tuple[MeteredTraffic, ...] = ()
     sampled: tuple[tuple[MeteredTraffic, ...] | None, ...] = ()
+    note: Reason = ""
 
 
 def pack(header: WireModel, parts: Sequence[bytes]) -> bytes:

@@ -18,7 +18,7 @@ PRACTICAL_MARGIN = 0.005
 MEASURED_DEADLINE_S = 900.0
 """Seconds for a job on a card. The first one for an operator also times the baselines, and torch.compile with
 max-autotune may take minutes over all benchmark shapes; all others take seconds."""
-BUSY = 2.0
+BUSY = 4.0
 """Wall-clock limit of a trace in units of its processor time limit: cores have other work as well."""
 
 

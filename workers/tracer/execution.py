@@ -14,14 +14,14 @@ from pydantic import ValidationError
 from workers.protocol import Input, Kernel, Outcome, Output, Plan, Shape, ShapeRole, Stage, TraceJob
 from workers.protocol.job import BUSY
 from workers.targets import TARGETS
-from workers.tracer import source
+from workers.tracer import custom_operators, source
 from workers.tracer.compiler import Compiler
 from workers.tracer.fake_device import pretend
 from workers.tracer.launches import EntryCall, LaunchInterceptor
 from workers.tracer.recorder import PlanRecorder
-from workers.tracer.refusal import TraceRefused, crash
+from workers.tracer.refusal import TraceRefused, crash, raising_line
 from workers.tracer.reply import TracedPlans, TraceEnded, TraceReply
-from workers.tracer.tensors import TargetTensors
+from workers.tracer.tensors import LoadingTensors, TargetTensors
 from workers.tracer.tuning import Choice, Tuning
 
 SHARE = 0.8
@@ -86,7 +86,7 @@ class CandidateEdge:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
         if error is None or isinstance(error, MemoryError):
             return False
-        refusal = error if isinstance(error, TraceRefused) else crash(error)
+        refusal = error if isinstance(error, TraceRefused) else _invalid(error) or crash(error)
         self.ended = TraceEnded(outcome=refusal.outcome, reason=refusal.reason, stage=refusal.stage, line=refusal.line)
         return True
 
@@ -123,13 +123,16 @@ class CandidateExecution:
         return TraceReply(variants=tuple(variants), kernels=kernels, **ended)
 
     def _load(self) -> ModuleType:
-        text = self._job.source or ""
-        code = source.parse(text, self._allowed)
+        operator = self._job.operator
+        entries = (operator.entry, *((operator.backward_entry,) if operator.backward else ()))
+        candidate = source.parse(self._job.source or "", self._allowed, entries)
         pretend(TARGETS[self._job.target])
+        custom_operators.install()
         self._compiler.install()
         self._tuning.install()
         self._launches.install()
-        return source.load(text, code, self._allowed)
+        with LoadingTensors():
+            return source.load(candidate)
 
     def _find_entry(self, module: ModuleType, name: str) -> Callable[..., object]:
         entry: object = getattr(module, name, None)
@@ -189,10 +192,7 @@ class CandidateExecution:
     def _trace_shape(self, shape: Shape) -> Plan:
         recorder, returned = self._call(shape, compiles=True)
         outputs = self._checked(returned, self._job.operator.results, recorder)
-        try:
-            plan = recorder.plan(shape, outputs)
-        except ValidationError as error:
-            raise TraceRefused(Outcome.PLAN_REJECTED, error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+        plan = recorder.plan(shape, outputs)
         if not plan.launches:
             raise TraceRefused(Outcome.PLAN_REJECTED, "launches no kernel", line=self._entry_line)
         return plan
@@ -271,6 +271,14 @@ class CandidateExecution:
 
 def _make_input(item: Input, shape: Sequence[int]) -> torch.Tensor:
     return torch.empty(tuple(shape), dtype=getattr(torch, item.dtype), device="meta")
+
+
+def _invalid(error: BaseException) -> TraceRefused | None:
+    """Return the refusal of a value that plans cannot hold; None for other errors."""
+    if not isinstance(error, ValidationError):
+        return None
+    said = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+    return TraceRefused(Outcome.PLAN_REJECTED, said, line=raising_line(error))
 
 
 def _kind(value: object) -> str:

@@ -203,6 +203,7 @@ def _grid_size(size: object) -> int:
 def _wrap(value: object, recorder: PlanRecorder) -> object:
     """Return a launch argument in the form that Triton's specialisation receives."""
     if isinstance(value, torch.Tensor):
+        value = recorder.on_device(value)
         return _Argument(value, value.dtype, recorder.address_of(value))
     if isinstance(value, TensorWrapper):
         return _Argument(value.base, value.dtype, recorder.address_of(value.base))

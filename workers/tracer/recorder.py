@@ -27,7 +27,7 @@ from workers.protocol import (
     View,
 )
 from workers.protocol.operator import DtypeName
-from workers.protocol.plan import MAX_STEPS
+from workers.protocol.plan import MAX_BUFFER_BYTES, MAX_STEPS
 from workers.tracer.operations import (
     FILL_VALUES,
     Args,
@@ -137,6 +137,13 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             offset_bytes = int(tensor.storage_offset()) * tensor.element_size()
             return (_ADDRESSES << _ADDRESS_BITS) + (self._memory(tensor).id << _BUFFER_BITS) + offset_bytes
 
+    def on_device(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a tensor of the host without elements as one of the device: Triton passes a null pointer for it."""
+        with torch._C.DisableTorchFunction():
+            if tensor.is_meta or tensor.numel():
+                return tensor
+            return torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
+
     def is_address(self, number: int) -> bool:
         """Return True if a number can only be a fake address."""
         return number >> _ADDRESS_BITS == _ADDRESSES
@@ -179,6 +186,10 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if len(self._memories) >= _MAX_BUFFERS:
             raise TraceRefused(Outcome.PLAN_REJECTED, f"one call allocates more than {_MAX_BUFFERS} tensors")
         storage = tensor.untyped_storage()
+        if storage.nbytes() > MAX_BUFFER_BYTES:
+            raise TraceRefused(
+                Outcome.PLAN_REJECTED, f"a tensor takes {storage.nbytes()} bytes; the maximum is {MAX_BUFFER_BYTES}"
+            )
         memory = _Memory(len(self._memories), storage, storage.nbytes(), index)
         self._memories[storage._cdata] = memory
         return memory

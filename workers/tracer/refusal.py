@@ -1,6 +1,7 @@
 """Refusal of a candidate: the outcome, the reason and the candidate's own line."""
 
 import linecache
+import re
 import sys
 import traceback
 from types import FrameType
@@ -10,6 +11,8 @@ from workers.protocol import REASON_CHARS, Outcome, Stage, printable
 SOURCE_NAME = "candidate.py"
 """File name of the candidate's source in tracebacks and compiler errors."""
 
+_FOLDERS = re.compile(r"(?<![\w/.:)\]])/(?:[\w.+@~-]+/)+")
+# Folders of absolute paths; only names of files say something to a reader.
 _EXCERPT_CHARS = 200
 # Longest part of a source line that a reason quotes.
 
@@ -43,8 +46,8 @@ def raising_line(error: BaseException) -> int | None:
 
 
 def tidy(text: str) -> str:
-    """Cut a text to the length of a reason and remove unprintable characters."""
-    return printable(text)[:REASON_CHARS].strip()
+    """Cut a text to the length of a reason, and remove unprintable characters and folders of this machine."""
+    return _FOLDERS.sub("", printable(text))[:REASON_CHARS].strip()
 
 
 def crash(error: BaseException) -> TraceRefused:

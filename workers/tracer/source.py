@@ -4,35 +4,69 @@ import ast
 import builtins
 import linecache
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from workers.protocol import Outcome, Stage
+from workers.tracer.needed import needed_part, never_runs
 from workers.tracer.refusal import SOURCE_NAME, TraceRefused
 
 MODULE_NAME = "candidate"
 """Name of the candidate's module."""
 
-ALLOWED_IMPORTS = ("torch", "triton", "triton.language", "math", "typing", "__future__")
-"""Modules that a candidate may import; for `triton.language` also its submodules, such as `extra.libdevice`."""
+ALLOWED_IMPORTS = (
+    *("torch", "triton", "triton.language", "math", "typing", "__future__"),
+    *("abc", "bisect", "collections", "collections.abc", "contextlib", "copy", "dataclasses", "enum", "functools"),
+    *("heapq", "itertools", "logging", "numbers", "operator", "os", "re", "string", "textwrap", "types", "warnings"),
+    *("torch.amp", "torch.autograd", "torch.cuda", "torch.library", "torch.nn", "torch.types", "torch.version"),
+    *("triton.runtime", "triton.testing"),
+)
+"""Modules that a candidate may import, those of `OPEN` with their submodules. Attacks through each of them are in
+`tests/workers/rogues/test_imports.py`. The interpreter has a shorter list of its own."""
+OPEN = ("triton.language", "triton.runtime", "torch.amp", "torch.autograd", "torch.cuda", "torch.nn")
+"""Allowed modules whose submodules are allowed too, such as `triton.language.extra.libdevice`."""
+FAILING = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
+"""Handlers after which a candidate goes on without a module."""
 
-_OPEN = ("triton.language",)
-_ASKED_BY_TORCH = ("torch.utils._device",)
-# Modules that torch imports on behalf of its caller, as `with torch.device("cuda")` does.
-_ADVICE = "a candidate may import torch, triton, triton.language (and its extra.libdevice), math and typing"
+_OF_OS = ("environ", "getenv")
+# Members of `os` that a candidate may use; the environment that it sees is empty.
+_ADVICE = (
+    "a candidate may import torch, triton, their parts that harm nothing, and such modules as math, typing, functools, "
+    "dataclasses or logging"
+)
 _ADVICE_ON = {"triton.tools.tensor_descriptor": "make descriptors inside the kernel, with tl.make_tensor_descriptor"}
 # Remedies for modules that have a counterpart in kernels.
 
 
-def parse(source: str, allowed: Sequence[str] = ALLOWED_IMPORTS) -> CodeType:
-    """Compile the source after checking its imports against the list.
+@dataclass(frozen=True)
+class ParsedSource:
+    """A candidate's module before it runs.
+
+    Attributes:
+        text: Its text.
+        code: The code of the part that its entries need.
+        allowed: Modules that it may import.
+        optional: Modules without which it goes on: it is told that they are not there.
+    """
+
+    text: str
+    code: CodeType
+    allowed: Sequence[str]
+    optional: frozenset[str]
+
+
+def parse(source: str, allowed: Sequence[str] = ALLOWED_IMPORTS, entries: Collection[str] = ()) -> ParsedSource:
+    """Compile what the entries need of a source, after checking its imports against the list.
 
     Raises:
-        TraceRefused: `syntax_error` or `forbidden_import`, with the line.
+        TraceRefused: `syntax_error`, or `forbidden_import` with all modules and the first line.
     """
     try:
         tree = ast.parse(source, SOURCE_NAME)
+        compile(tree, SOURCE_NAME, "exec")
+        tree = needed_part(tree, entries)
         code = compile(tree, SOURCE_NAME, "exec")
     except SyntaxError as error:
         raise TraceRefused(
@@ -40,44 +74,76 @@ def parse(source: str, allowed: Sequence[str] = ALLOWED_IMPORTS) -> CodeType:
         ) from None
     except (ValueError, RecursionError) as error:
         raise TraceRefused(Outcome.SYNTAX_ERROR, str(error), Stage.PARSE, 1) from None
-    for module, line in _imports(tree):
-        _require_allowed(module, allowed, line)
-    return code
+    found = [(module, line) for module, line in _imports(tree) if not _is_allowed(module, allowed)]
+    optional = frozenset(module for module, line in found if line in _optional_lines(tree))
+    refused = {module: line for module, line in reversed(found) if module not in optional}
+    if refused:
+        raise _refusal(sorted(refused, key=refused.__getitem__), min(refused.values()))
+    return ParsedSource(source, code, allowed, optional)
 
 
-def load(source: str, code: CodeType, allowed: Sequence[str] = ALLOWED_IMPORTS) -> ModuleType:
-    """Execute the source as a module in which Triton can read the text of functions.
+def load(candidate: ParsedSource) -> ModuleType:
+    """Execute a source as a module in which Triton can read the text of functions.
 
     Raises:
         BaseException: Any exception of the source, or its refusal.
     """
     module = ModuleType(MODULE_NAME)
     module.__file__ = SOURCE_NAME
-    module.__dict__["__builtins__"] = {**vars(builtins), "__import__": _guarded_import(allowed)}
+    module.__dict__["__builtins__"] = {**vars(builtins), "__import__": _guarded_import(candidate)}
     sys.modules[MODULE_NAME] = module
-    linecache.cache[SOURCE_NAME] = (len(source), None, source.splitlines(keepends=True), SOURCE_NAME)
-    exec(code, module.__dict__)
+    text = candidate.text
+    linecache.cache[SOURCE_NAME] = (len(text), None, text.splitlines(keepends=True), SOURCE_NAME)
+    exec(candidate.code, module.__dict__)
     return module
 
 
-def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
+def _imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Yield the modules that a tree imports, and what it uses of `os` beyond its environment."""
+    for node in ast.iter_child_nodes(tree):
+        match node:
+            case ast.If() if never_runs(node):
+                continue
+            case ast.Import(names=names):
+                yield from ((alias.name, node.lineno) for alias in names)
+            case ast.ImportFrom(module="os", level=0, names=names):
+                yield from ((f"os.{alias.name}", node.lineno) for alias in names if alias.name not in _OF_OS)
+            case ast.ImportFrom(module=module, level=level):
+                yield "." * level + (module or ""), node.lineno
+        yield from _imports(node)
+
+
+def _optional_lines(tree: ast.Module) -> set[int]:
+    """Return the lines that a handler of failed imports covers."""
+    lines: set[int] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield ("." * node.level) + (node.module or ""), node.lineno
+        if isinstance(node, ast.Try) and any(map(_handles_imports, node.handlers)):
+            lines.update(range(node.body[0].lineno, (node.body[-1].end_lineno or 0) + 1))
+    return lines
 
 
-def _require_allowed(module: str, allowed: Sequence[str], line: int | None = None) -> None:
-    below = any(module.startswith(f"{name}.") for name in allowed if name in _OPEN or name not in ALLOWED_IMPORTS)
-    if module not in allowed and not below:
-        raise TraceRefused(
-            Outcome.FORBIDDEN_IMPORT, f"imports '{module}'; {_ADVICE_ON.get(module, _ADVICE)}", Stage.PARSE, line
-        )
+def _handles_imports(handler: ast.ExceptHandler) -> bool:
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(kind is None or (isinstance(kind, ast.Name) and kind.id in FAILING) for kind in kinds)
 
 
-def _guarded_import(allowed: Sequence[str]) -> Callable[..., ModuleType]:
-    """Return an `__import__` for the candidate's own statements; indirect imports are not checked."""
+def _is_allowed(module: str, allowed: Sequence[str]) -> bool:
+    is_open = (name in OPEN or name not in ALLOWED_IMPORTS for name in allowed if module.startswith(f"{name}."))
+    return module in allowed or any(is_open)
+
+
+def _refusal(modules: Sequence[str], line: int | None = None) -> TraceRefused:
+    named = ", ".join(f"'{module}'" for module in modules)
+    advice = next((_ADVICE_ON[module] for module in modules if module in _ADVICE_ON), _ADVICE)
+    return TraceRefused(Outcome.FORBIDDEN_IMPORT, f"imports {named}; {advice}", Stage.PARSE, line)
+
+
+def _guarded_import(candidate: ParsedSource) -> Callable[..., ModuleType]:
+    """Return an `__import__` for the candidate's own statements; indirect imports are not checked.
+
+    Modules of torch that are loaded pass: torch imports them on behalf of its caller, as `with torch.device("cuda")`
+    does, and the candidate reaches them by their names anyway.
+    """
 
     def guarded(
         name: str,
@@ -86,8 +152,30 @@ def _guarded_import(allowed: Sequence[str]) -> Callable[..., ModuleType]:
         fromlist: Sequence[str] = (),
         level: int = 0,
     ) -> ModuleType:
-        if name not in _ASKED_BY_TORCH:
-            _require_allowed("." * level + name, allowed)
-        return builtins.__import__(name, globals, locals, fromlist, level)
+        asked = "." * level + name
+        if asked in candidate.optional:
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+        if not _is_allowed(asked, candidate.allowed) and not (asked.startswith("torch.") and asked in sys.modules):
+            raise _refusal([asked])
+        return _ENVIRONMENT if asked == "os" else builtins.__import__(name, globals, locals, fromlist, level)
 
     return guarded
+
+
+class _Environment(ModuleType):
+    """Replacement for `os`: an environment in which nothing is set."""
+
+    environ: MutableMapping[str, str] = {}
+
+    @staticmethod
+    def getenv(key: str, default: str | None = None) -> str | None:
+        """Return the default."""
+        return default
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise _refusal([f"os.{name}"])
+
+
+_ENVIRONMENT = _Environment("os")

@@ -83,6 +83,23 @@ class TargetTensors(TorchFunctionMode):
         return answer(subject) if answer else _pass_on(func, args, kwargs)
 
 
+class LoadingTensors(TorchFunctionMode):
+    """Mode in which a module loads: a plan has no memory that was made before the call of the entry."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
+    ) -> object:
+        """Pass calls on that stay on the host."""
+        kwargs = kwargs or {}
+        if func == torch.Tensor.cuda or _is_target(kwargs.get("device")) or any(map(_is_elsewhere, args)):
+            raise TraceRefused(
+                Outcome.FORBIDDEN_OP,
+                f"host code makes a tensor on the device while the module loads ({getattr(func, '__name__', 'to')}): "
+                "make it in the entry, in every call",
+            )
+        return func(*args, **kwargs)
+
+
 def _property(name: str) -> GetSetDescriptorType:
     found = getattr(torch.Tensor, name)
     assert isinstance(found, GetSetDescriptorType)

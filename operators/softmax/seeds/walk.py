@@ -20,7 +20,8 @@ def softmax(x):
     y = torch.empty_like(x)
     if n_cols > 8192:
         block = triton.next_power_of_2(n_cols)
-        softmax_kernel[(min(n_rows, 132),)](x, y, n_rows, n_cols, BLOCK=block, STAGES=3, num_warps=32)
+        stages = 3 if block <= 32768 else 2  # Two rows of 65536 columns would fill the shared memory.
+        softmax_kernel[(min(n_rows, 132),)](x, y, n_rows, n_cols, BLOCK=block, STAGES=stages, num_warps=32)
     else:
         softmax_kernel[(min(n_rows, 1056),)](
             x, y, n_rows, n_cols, BLOCK=triton.next_power_of_2(n_cols), STAGES=3, num_warps=8

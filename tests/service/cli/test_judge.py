@@ -47,13 +47,13 @@ def test_a_correct_candidate_is_one_object_on_one_line_and_exit_code_0(seed: Pat
 
 
 def test_an_incorrect_candidate_is_a_result_and_exit_code_4(seed: Path) -> None:
-    seed.write_text("import os\n" + seed.read_text())
+    seed.write_text("from sys import *\n" + seed.read_text())
     result = CliRunner().invoke(app, ["judge", "gelu", str(seed), "--json"])
     verdict = json.loads(result.stdout)
     assert (result.exit_code, verdict["outcome"], verdict["line"]) == (4, "forbidden_import", 1)
     assert verdict["speedup"] is None and verdict["plan"] is None
     text = CliRunner().invoke(app, ["judge", "gelu", str(seed)]).stdout
-    assert "forbidden_import" in text and "os" in text
+    assert "forbidden_import" in text and "'sys'" in text
 
 
 @pytest.mark.parametrize(

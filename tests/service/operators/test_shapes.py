@@ -11,6 +11,7 @@ from service.operators.shapes import (
     ROOMY_ELEMENTS,
     all_shapes,
     boundary_shapes,
+    end_shapes,
     far_shape,
     held_out_shapes,
     random_shapes,
@@ -286,3 +287,13 @@ def test_some_operators_of_the_catalogue_reach_so_far():
         item = CATALOGUE[name]
         assert item.is_far(shape.dims) and item.input_bytes(shape.dims) < 20e9
         assert all(low <= shape.dims[size] <= high for size, (low, high) in item.ranges.items())
+
+
+def test_the_ends_of_ranges_are_shapes_of_every_candidate() -> None:
+    softmax = load_catalogue()["softmax"]
+    assert [shape.dims for shape in end_shapes(softmax)] == [{"M": 1, "N": 65536}, {"M": 32768, "N": 1}]
+    matmul = load_catalogue()["matmul"]
+    assert {tuple(shape.dims.values()) for shape in end_shapes(matmul)} == {(1, 16384, 1), (1, 1, 16384), (8192, 1, 1)}
+    for operator in load_catalogue().values():
+        shapes = end_shapes(operator)
+        assert len(shapes) <= 5 and {shape.key for shape in shapes} <= {shape.key for shape in all_shapes(operator, 1)}

@@ -24,7 +24,9 @@ def test_clusters():
     assert cluster(tail).startswith("8 of 32 elements, all from index 6 of axis 1 on, which has 8")
     assert cluster(head) == "16 of 32 elements, all up to index 1 of axis 0, which has 4"
     assert cluster(row) == "8 of 32 elements, all at index 2 of axis 0"
-    assert cluster(torch.arange(64) >= 16).endswith("which has 64: is its tail masked?")
+    assert cluster(torch.arange(70) >= 16).endswith("which has 70: is its tail masked?")
+    assert cluster(torch.arange(64) >= 32).endswith("which has 64"), "a half of a power of two is no tail"
+    assert cluster(torch.arange(70) >= 35).endswith("which has 70"), "no block begins there"
     few = tail.clone()
     few[1:, 6:] = False
     assert cluster(few.repeat(2, 1)).endswith("which has 8"), "where few are wrong, no mask is missing"

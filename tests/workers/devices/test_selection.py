@@ -6,6 +6,7 @@ from tests.workers.devices.kernels import PLAIN, SOFTMAX, graphs, job_for
 from workers.devices.selection import (
     ALL_DRAWS_BYTES,
     LARGEST_BYTES,
+    MOST_ROWS,
     ROW_BYTES,
     SelectedRun,
     contract_bytes,
@@ -78,3 +79,14 @@ def test_as_many_as_come_to_no_more_are_within():
 def test_plans_without_a_reference_are_left_out():
     bundle = job_for(PLAIN).bundle
     assert len(select_cases(bundle, graphs("softmax")[:1], SOFTMAX)) == 1
+
+
+def test_many_rows_are_executed_only_if_nothing_is_smaller():
+    bundle, references = stretched(range(4, 4 + len(job_for(PLAIN).bundle.plans)))
+    many = [
+        references[0],
+        *(each.model_copy(update={"output_shapes": ((MOST_ROWS + 1, 1),)}) for each in references[1:]),
+    ]
+    operator = job_for(PLAIN).operator
+    assert [case.graph for case in select_cases(bundle, many, operator)] == many[:1]
+    assert [case.graph for case in select_cases(bundle, many[1:], operator)] == many[1:2]

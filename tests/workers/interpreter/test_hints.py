@@ -8,9 +8,12 @@ from triton import language as tl
 from tests.workers.devices.kernels import PLAIN, job_for
 from tests.workers.interpreter.stage import Out, interpret
 from tests.workers.interpreter.test_recompilation import outcome
+from workers.devices import ModelDevice
 from workers.interpreter import hints
 from workers.interpreter.faults import NotInterpretable
 from workers.interpreter.formats import TensorValue
+from workers.interpreter.hints import give, misread, require_access, spoilt
+from workers.protocol import Outcome
 
 X = torch.arange(256, dtype=torch.float16)
 
@@ -164,3 +167,45 @@ def test_hints_about_values_from_elsewhere_are_refused(where: str):
 @pytest.mark.parametrize("where", IN_PLACE)
 def test_hints_where_their_value_is_made_are_taken(where: str):
     assert told(IN_PLACE[where]) == ""
+
+
+def hinted(numbers: list[int]) -> TensorValue:
+    """Addresses of float16 that a hint calls contiguous and aligned from each eighth on."""
+    pointer = TensorValue(np.array([[numbers]]), tl.pointer_type(tl.float16))
+    give(pointer, "max_contiguous", [8], 1)
+    return pointer
+
+
+def test_elements_that_compiled_code_reads_elsewhere_are_known():
+    clamped = hinted([0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 0, 0, 0, 0])
+    missed = misread(clamped, None)
+    assert missed is not None and missed[0, 0].tolist() == [False] * 12 + [True] * 4
+    assert misread(hinted(list(range(0, 32, 2))), None) is None
+    mask = TensorValue(np.array([[[True] * 8 + [False] * 8]]), tl.int1)
+    assert misread(clamped, mask) is None, "a mask leaves them out"
+    with pytest.raises(NotInterpretable, match="does not hold"):
+        require_access(clamped, None)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.uint8, np.bool_])
+def test_no_two_neighbours_are_spoilt_alike(dtype):
+    data = spoilt(np.ones(6, dtype=dtype))
+    assert data.dtype == dtype and (dtype == np.bool_ or len({str(value) for value in data[:2]}) == 2)
+
+
+SWAPPED = """    swapped = cols ^ ((cols & 2) * 4)
+    hinted = tl.max_contiguous(tl.multiple_of(cols ^ ((cols & 2) * 4), 8), 8)
+    x = tl.load(x_ptr + row * n_cols + hinted, mask=hinted < n_cols"""
+
+
+def test_a_kernel_whose_results_need_misread_elements_is_wrong():
+    """A rogue: compiled code reads no swapped pair, which rows of equal values hide."""
+    source = PLAIN.replace("    x = tl.load(x_ptr + row * n_cols + cols, mask=mask", SWAPPED)
+    source = source.replace(
+        "y_ptr + row * n_cols + cols, y, mask=mask", "y_ptr + row * n_cols + swapped, y, swapped < n_cols"
+    )
+    assert source.count("swapped") == 3
+    source = source.replace("BLOCK=triton", "num_warps=1, BLOCK=16 if x.shape[1] < 16 else triton")
+    job = job_for(source)
+    report = ModelDevice(job.device, "tester").measure(job)
+    assert report.outcome is Outcome.WRONG_RESULT and report.reason.endswith("because of a false hint"), report.reason

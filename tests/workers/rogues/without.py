@@ -31,7 +31,7 @@ RULES = {
 TYPES = {"adds_in_half", "multiplies_in_float8"}
 """Rogues of the host by whose matrix instructions the contract's precision is broken."""
 
-IMPORTS = {"imports_os": "os", "imports_numpy_late": "numpy"}
+IMPORTS = {"imports_by_name": "sys", "imports_numpy_late": "numpy"}
 """Rogues of the host by the module that the list of imports leaves out. The list is there for a reason in words: what the
 modules would do, the jail stops."""
 

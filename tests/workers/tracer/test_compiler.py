@@ -29,7 +29,7 @@ def tiles_kernel(x_ptr, w_ptr, y_ptr, n_cols, BLOCK: tl.constexpr):
 
 def compiled(text=HEADER, target="sm_90", name="scale_kernel", **options):
     """The kernel of a candidate's text, compiled in this process."""
-    function = getattr(load(text, parse(text)), name)
+    function = getattr(load(parse(text)), name)
     signature = {"x_ptr": "*fp32", "w_ptr": "*fp32", "y_ptr": "*fp32", "n_cols": "i32", "BLOCK": "constexpr"}
     attributes = {(index,): BaseBackend.parse_attr("D") for index in range(4)}
     compiler = Compiler(TARGETS[target])

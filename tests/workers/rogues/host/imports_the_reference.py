@@ -17,6 +17,7 @@ def scale_kernel(x_ptr, w_ptr, y_ptr, n_cols, BLOCK: tl.constexpr):
 
 
 def scale(x, w):
+    reference.scale(x, w)
     y = torch.empty_like(x)
     scale_kernel[(x.shape[0],)](x, w, y, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
     return y

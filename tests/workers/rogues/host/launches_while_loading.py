@@ -15,10 +15,10 @@ def scale_kernel(x_ptr, w_ptr, y_ptr, n_cols, BLOCK: tl.constexpr):
     tl.store(y_ptr + row * n_cols + cols, x * w, mask)
 
 
-scale_kernel[(1,)](None, None, None, 8, BLOCK=8)
+DONE = scale_kernel[(1,)](None, None, None, 8, BLOCK=8)
 
 
 def scale(x, w):
-    y = torch.empty_like(x)
+    y = torch.empty_like(x) if DONE is None else DONE
     scale_kernel[(x.shape[0],)](x, w, y, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
     return y

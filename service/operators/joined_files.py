@@ -1,0 +1,331 @@
+"""A candidate in several files, joined to the one text that is judged, edited and stored.
+
+Files that the main one imports stand before it, and their names become its own. Nothing of them runs here.
+"""
+
+import ast
+import builtins
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+
+from service.errors import InvalidInput
+from service.operators.sources import dotted, parse
+from workers.protocol import MAX_SOURCE_BYTES
+
+FIELD = "CANDIDATE"
+"""Name of the argument, in errors."""
+_HERE = PurePath()
+_INSTALLED = {*sys.stdlib_module_names, "torch", "triton"}
+# Modules that are never files of a candidate, whatever these are called.
+
+
+@dataclass(frozen=True)
+class JoinedFiles:
+    """A candidate's text, and for every line of it the file and line that it comes from."""
+
+    text: str
+    origins: tuple[tuple[str, int], ...]
+
+    def place(self, line: int) -> str:
+        """Describe a line of the text: `line 3`, with its file if there are several."""
+        files = {file for file, _ in self.origins}
+        if len(files) < 2 or not 0 < line <= len(self.origins):
+            return f"line {line}"
+        file, original = self.origins[line - 1]
+        return f"{file}, line {original}"
+
+
+def read_candidate(paths: Sequence[Path], entry: str) -> JoinedFiles:
+    """Read a candidate from a file, a folder, or a main file and files that it imports.
+
+    Args:
+        paths: One file or folder, or several files, the main one first.
+        entry: The function that the operator calls, by which the main file of a folder is known.
+
+    Raises:
+        InvalidInput: If a file cannot be read, or the files cannot be joined; says why.
+    """
+    if len(paths) == 1 and not paths[0].is_dir():
+        text = _read(paths[0])
+        return JoinedFiles(text, tuple((paths[0].name, line + 1) for line in range(text.count("\n") + 1)))
+    texts = {PurePath(path.absolute()): _read(path) for path in _files(paths)}
+    main = _main(texts, entry) if len(paths) == 1 else next(iter(texts))
+    joined = join_files(texts, main, PurePath(*_common([path.parent.parts for path in texts])))
+    if len(joined.text.encode()) > MAX_SOURCE_BYTES:
+        raise InvalidInput(f"the files have more than {MAX_SOURCE_BYTES} bytes together, the maximum", FIELD)
+    return joined
+
+
+def join_files(texts: Mapping[PurePath, str], main: PurePath, root: PurePath = _HERE) -> JoinedFiles:
+    """Join a main file with the files that it imports, directly or through others.
+
+    `from package.utils import f` finds `utils.py` in a folder `package`, wherever that lies.
+
+    Args:
+        texts: Texts by path.
+        main: Path of the main file.
+        root: Folder that paths are named from, and in which a name without dots is a file's.
+
+    Raises:
+        InvalidInput: If files bind a name differently, or import each other.
+    """
+    modules = _Modules(root, {})
+    for path, text in texts.items():
+        modules.files[_dotted_name(path)] = _Module(path.relative_to(root), path.parent, text, _tree(path, text))
+    ordered: list[_Module] = []
+    _visit(modules.files[_dotted_name(main)], modules, ordered, [])
+    _require_one_meaning(ordered, modules)
+    futures = {ast.unparse(node) for module in ordered for node in module.tree.body if _is_future(node)}
+    lines = sorted(futures)
+    origins = [(str(main.relative_to(root)), 1)] * len(lines)
+    for module in ordered:
+        for number, line in enumerate(module.joined(modules), 1):
+            lines.append(line)
+            origins.append((str(module.path), number))
+    return JoinedFiles("\n".join(lines) + "\n", tuple(origins))
+
+
+def _files(paths: Sequence[Path]) -> Sequence[Path]:
+    """Return all files that are meant."""
+    if len(paths) > 1:
+        return paths
+    found = sorted(path for path in paths[0].rglob("*.py") if not path.name.startswith("."))
+    if not found:
+        raise InvalidInput(f"{paths[0]} has no Python file", FIELD)
+    return found
+
+
+def _common(parts: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    for names in zip(*parts, strict=False):
+        if len(set(names)) > 1:
+            return
+        yield names[0]
+
+
+def _main(texts: Mapping[PurePath, str], entry: str) -> PurePath:
+    found = [path for path, text in texts.items() if entry in _bindings(_tree(path, text))]
+    if len(found) != 1:
+        named = ", ".join(path.name for path in found) or "none"
+        raise InvalidInput(f"one file of the folder must define '{entry}'; it is defined in: {named}", FIELD)
+    return found[0]
+
+
+def _dotted_name(path: PurePath) -> str:
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _tree(path: PurePath, text: str) -> ast.Module:
+    try:
+        return parse(text)
+    except SyntaxError as error:
+        raise InvalidInput(f"{path}, line {error.lineno}: {error.msg}", FIELD) from error
+
+
+@dataclass
+class _Module:
+    """One file.
+
+    Attributes:
+        path: Its path, as it is named to people.
+        folder: Its folder.
+        text: Its text.
+        tree: Its syntax tree.
+    """
+
+    path: PurePath
+    folder: PurePath
+    text: str
+    tree: ast.Module
+    _renamed: dict[int, list[tuple[int, int, str]]] = field(default_factory=dict)
+
+    def imports(self, modules: "_Modules") -> Iterator["_Import"]:
+        """Yield each import of another file."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.ImportFrom):
+                for alias in node.names:
+                    whole = self._found(node, alias.name, modules)
+                    if found := whole or self._found(node, "", modules):
+                        yield _Import(node, found, alias, whole is not None)
+            elif isinstance(node, ast.Import):
+                for alias in node.names:
+                    if found := modules.find(alias.name):
+                        yield _Import(node, found, alias, True)
+
+    def joined(self, modules: "_Modules") -> list[str]:
+        """Return the file's lines, without its imports of other files."""
+        lines = self.text.split("\n")
+        replaced: dict[ast.stmt, list[str]] = {}
+        for each in self.imports(modules):
+            replaced.setdefault(each.statement, []).extend(self._binding(each))
+        for node in self.tree.body:
+            if _is_future(node):
+                replaced[node] = []
+        for statement, made in replaced.items():
+            self._replace(lines, statement, made)
+        for number, changes in self._renamed.items():
+            line = lines[number - 1].encode()
+            for start, end, name in sorted(changes, reverse=True):
+                line = line[:start] + name.encode() + line[end:]
+            lines[number - 1] = line.decode()
+        return lines[:-1] if lines[-1] == "" else lines
+
+    def _found(self, node: ast.ImportFrom, inner: str, modules: "_Modules") -> "_Module | None":
+        """Return the file that an import starts from, or a file `inner` below it."""
+        name = ".".join(filter(None, (node.module, inner)))
+        if not node.level:
+            return modules.find(name)
+        package = self.folder.parts
+        return modules.files.get(".".join((*package[: len(package) - node.level + 1], *filter(None, [name]))))
+
+    def _binding(self, found: "_Import") -> list[str]:
+        """Return the statements that stand for an import of another file."""
+        alias = found.alias
+        if found.is_whole:
+            self._unqualify(alias.asname or alias.name, found.module)
+            return []
+        return [f"{alias.asname} = {alias.name}"] if alias.asname not in (None, alias.name) else []
+
+    def _unqualify(self, prefix: str, module: "_Module") -> None:
+        """Reach the names of an imported file without the file's name."""
+        known, local = _bindings(module.tree), _stored(self.tree)
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Attribute) and dotted(node.value) == prefix and node.attr in known:
+                if node.attr in local or node.end_lineno != node.lineno:
+                    raise InvalidInput(
+                        f"{self.path}, line {node.lineno}: '{prefix}.{node.attr}' cannot be joined, because the file "
+                        f"binds '{node.attr}' too: rename one of them",
+                        FIELD,
+                    )
+                self._renamed.setdefault(node.lineno, []).append((node.col_offset, node.end_col_offset or 0, node.attr))
+
+    def _replace(self, lines: list[str], statement: ast.stmt, made: Sequence[str]) -> None:
+        first, last = statement.lineno - 1, (statement.end_lineno or statement.lineno) - 1
+        indent = lines[first][: statement.col_offset]
+        if indent.strip() or lines[last].encode()[statement.end_col_offset or 0 :].strip()[:1] not in (b"", b"#"):
+            raise InvalidInput(f"{self.path}, line {statement.lineno}: an import needs a line of its own", FIELD)
+        names = {alias.asname or alias.name for alias in getattr(statement, "names", ())}
+        text = "; ".join(made) or ("pass" if indent else "")
+        lines[first] = f"{indent}{text}{'  ' if text else ''}# {', '.join(sorted(names))}: above"
+        lines[first + 1 : last + 1] = [""] * (last - first)
+
+
+@dataclass(frozen=True)
+class _Modules:
+    """All files.
+
+    Attributes:
+        root: Folder in which names without dots are files.
+        files: Files by the dotted names of their paths.
+    """
+
+    root: PurePath
+    files: dict[str, _Module]
+
+    def find(self, name: str) -> _Module | None:
+        """Return the one file whose path ends with a dotted name; None if it is none or several."""
+        if "." not in name:
+            return None if name in _INSTALLED else self.files.get(_dotted_name(self.root / f"{name}.py"))
+        found = [file for known, file in self.files.items() if f".{known}".endswith(f".{name}")]
+        return found[0] if len(found) == 1 else None
+
+
+@dataclass(frozen=True)
+class _Import:
+    """An import of another file: of the file itself, or of one of its names."""
+
+    statement: ast.stmt
+    module: _Module
+    alias: ast.alias
+    is_whole: bool
+
+
+def _visit(module: _Module, modules: _Modules, ordered: list[_Module], open_: list[_Module]) -> None:
+    if any(module is each for each in ordered):
+        return
+    if any(module is each for each in open_):
+        raise InvalidInput(f"{module.path} and {open_[-1].path} import each other", FIELD)
+    for each in module.imports(modules):
+        if each.module is not module:
+            _visit(each.module, modules, ordered, [*open_, module])
+    ordered.append(module)
+
+
+def _is_future(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+
+
+def _require_one_meaning(ordered: Sequence[_Module], modules: _Modules) -> None:
+    """Require that no two files bind a name to different things, and that none hides a builtin from another."""
+    meanings: dict[str, tuple[str, _Module]] = {}
+    for module in ordered if len(ordered) > 1 else ():
+        joined = {each.statement for each in module.imports(modules)}
+        for name, statements in _bindings(module.tree).items():
+            meaning = "\n".join(sorted({_said(each, name) for each in statements if each not in joined}))
+            known, owner = meanings.setdefault(name, (meaning, module))
+            if meaning and not name.startswith("__") and (known != meaning or hasattr(builtins, name)):
+                which = f"{owner.path} and {module.path} bind" if owner is not module else f"{module.path} binds"
+                raise InvalidInput(f"{which} '{name}' to something else: rename it, to join the files", FIELD)
+
+
+def _said(statement: ast.stmt, name: str) -> str:
+    """Return what binds a name; of an import, also one within `try`, only its own part."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            origin = node.module if isinstance(node, ast.ImportFrom) else ""
+            for alias in node.names:
+                if _bound(alias) == name:
+                    return f"{origin} {alias.name}"
+    return ast.unparse(statement)
+
+
+def _bound(alias: ast.alias) -> str:
+    return alias.asname or alias.name.partition(".")[0]
+
+
+def _bindings(tree: ast.Module) -> dict[str, list[ast.stmt]]:
+    """Return the names that a module binds, with the statements of its top level that do so."""
+    found: dict[str, list[ast.stmt]] = {}
+    for statement in tree.body:
+        for name in _names(statement):
+            found.setdefault(name, []).append(statement)
+    return found
+
+
+def _names(statement: ast.AST) -> set[str]:
+    match statement:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return {statement.name}
+        case ast.Import() | ast.ImportFrom():
+            return {_bound(alias) for alias in statement.names}
+        case ast.Name(ctx=ast.Store()):
+            return {statement.id}
+        case ast.Lambda() | ast.comprehension():
+            return set()
+    return set().union(*map(_names, ast.iter_child_nodes(statement)))
+
+
+def _stored(tree: ast.Module) -> set[str]:
+    """Return all names that a file binds anywhere, parameters included."""
+    found = set(_bindings(tree))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+    return found
+
+
+def _read(path: Path) -> str:
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"{path}: {error.strerror}", FIELD) from error
+    if len(source) > MAX_SOURCE_BYTES:
+        raise InvalidInput(f"{path} has {len(source)} bytes; the maximum is {MAX_SOURCE_BYTES}", FIELD)
+    try:
+        return source.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}", FIELD) from error

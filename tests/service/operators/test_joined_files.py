@@ -1,0 +1,104 @@
+"""A candidate in several files becomes one text that means the same."""
+
+from pathlib import Path, PurePath
+
+import pytest
+
+from service.errors import InvalidInput
+from service.operators.joined_files import join_files, read_candidate
+
+UTILS = "import math\n\nSIZE = 4\n\n\ndef double(x):\n    return 2 * x * math.floor(1.5)\n"
+
+
+def joined(main: str, **others: str):
+    texts = {PurePath(name.replace("__", "/") + ".py"): text for name, text in {"pkg__main": main, **others}.items()}
+    return join_files(texts, PurePath("pkg/main.py"))
+
+
+WAYS = {
+    "a name": "from .utils import double\n\n\ndef f(x):\n    return double(x)\n",
+    "another name": "from pkg.utils import double as twice\n\n\ndef f(x):\n    return twice(x)\n",
+    "several lines": (
+        "from .utils import (\n    SIZE,\n    double,\n)\n\n\ndef f(x):\n    return double(x) * SIZE // 4\n"
+    ),
+    "the file": "from . import utils\n\n\ndef f(x):\n    return utils.double(x) + utils.SIZE - utils.SIZE\n",
+    "its dotted name": "import pkg.utils\n\n\ndef f(x):\n    return pkg.utils.double(x)\n",
+    "an alias": "import pkg.utils as u\n\n\ndef f(x):\n    return u.double(x)\n",
+    "everything": "from .utils import *\n\n\ndef f(x):\n    return double(x)\n",
+    "later": "def f(x):\n    from .utils import double\n    return double(x)\n",
+    "the future": (
+        "from __future__ import annotations\nfrom .utils import double\n\n\ndef f(x: Later):\n    return double(x)\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_import_of_another_file_becomes_its_text(way):
+    namespace = {}
+    exec(joined(WAYS[way], pkg__utils=UTILS, pkg__other="1 / 0\n").text, namespace)
+    assert namespace["f"](3) == 6
+
+
+def test_files_that_are_imported_through_others_come_first():
+    through = "from .utils import double\n\n\ndef more(x):\n    return double(double(x))\n"
+    main = "from .through import more\nfrom .utils import double\n\n\ndef f(x):\n    return more(x) + double(x)\n"
+    made = joined(main, pkg__through=through, pkg__utils=UTILS)
+    namespace = {}
+    exec(made.text, namespace)
+    assert namespace["f"](1) == 6 and made.text.count("def double") == 1
+
+
+def test_lines_are_told_by_their_file():
+    made = joined(WAYS["several lines"], pkg__utils=UTILS)
+    line = made.text.split("\n").index("def f(x):") + 1
+    assert made.place(line) == "pkg/main.py, line 7"
+    assert joined("x = 1\n").place(1) == "line 1"
+
+
+REFUSED = {
+    "two meanings": ("from .utils import double\nSIZE = 5\n", {"pkg__utils": UTILS}, "bind 'SIZE' to something else"),
+    "a builtin": ("from .a import x\n", {"pkg__a": "x = 1\nmax = 2\n"}, "binds 'max' to something else"),
+    "a circle": ("from .a import x\n", {"pkg__a": "from .main import y\nx = 1\n"}, "import each other"),
+    "a parameter": (
+        "from . import utils\n\n\ndef f(double):\n    return utils.double(double)\n",
+        {"pkg__utils": UTILS},
+        "rename one",
+    ),
+    "a shared line": ("x = 1; from .utils import double\n", {"pkg__utils": UTILS}, "a line of its own"),
+    "no Python": ("def f(:\n", {}, "pkg/main.py, line 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_files_that_cannot_be_joined_are_refused_with_a_remedy(what):
+    main, others, said = REFUSED[what]
+    with pytest.raises(InvalidInput) as refused:
+        joined(main, **others)
+    assert said in refused.value.detail
+
+
+def test_a_folder_is_read_by_the_file_that_defines_the_entry(tmp_path: Path):
+    (tmp_path / "utils.py").write_text(UTILS)
+    (tmp_path / "kernel.py").write_text("from utils import double\n\n\ndef f(x):\n    return double(x)\n")
+    folder, files = (
+        read_candidate([tmp_path], "f"),
+        read_candidate([tmp_path / "kernel.py", tmp_path / "utils.py"], "f"),
+    )
+    assert folder.text == files.text and "def double" in folder.text
+    assert read_candidate([tmp_path / "utils.py"], "f").text == UTILS
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "torch.py").write_text("import torch\n" + UTILS)
+    main = "import torch\nfrom package.torch import double\n\n\ndef f(x):\n    return double(x)\n"
+    (tmp_path / "package" / "main.py").write_text(main)
+    deep = read_candidate([tmp_path / "package" / "main.py", tmp_path / "package" / "torch.py"], "f")
+    assert deep.text.count("import torch") == 2 and "def double" in deep.text
+    with pytest.raises(InvalidInput, match="must define 'g'; it is defined in: none"):
+        read_candidate([tmp_path], "g")
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path):
+    with pytest.raises(InvalidInput, match="No such file"):
+        read_candidate([tmp_path / "missing.py"], "f")
+    (tmp_path / "latin.py").write_bytes(b"# \xe9\n")
+    with pytest.raises(InvalidInput, match="not UTF-8"):
+        read_candidate([tmp_path / "latin.py"], "f")
