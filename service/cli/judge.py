@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from kernelreef import AsyncReef
-from service.cli.connection import AsJson, OperatorSpec, Token, Url, reach
+from service.cli.connection import AsJson, Token, Url, reach
 from service.cli.console import emit_json, out
+from service.cli.new import operator_in_one_step, source_file
 from service.cli.remote_judge import judge_elsewhere
 from service.cli.watch import operator_of
 from service.errors import InvalidInput
@@ -22,7 +23,7 @@ NOT_CORRECT = 4
 
 
 def judge(
-    spec: OperatorSpec,
+    spec: Annotated[str, typer.Argument(help="A catalogue name, a path to a spec, or a Python file: FILE.py[:NAME].")],
     candidate: Annotated[Path, typer.Argument(help="Python file with the candidate.")],
     device: Annotated[
         str, typer.Option(help="Device to judge on: cuda, h200, rtx4090, model:<target>, ...")
@@ -35,7 +36,7 @@ def judge(
     source = _read(candidate)
     where = url or Settings().url
     if where is None:
-        judgement = asyncio.run(_judge(load_operator(spec), source, read_device(device, "--device")))
+        judgement = asyncio.run(_judge(_operator(spec, device), source, read_device(device, "--device")))
     else:
         judgement = asyncio.run(_judge_there(spec, source, device, where, token))
     if as_json:
@@ -43,6 +44,11 @@ def judge(
     else:
         _print(judgement)
     raise typer.Exit(0 if judgement.outcome is Outcome.CORRECT else NOT_CORRECT)
+
+
+def _operator(spec: str, device: str) -> Operator:
+    file = source_file(spec)
+    return load_operator(spec) if file is None else operator_in_one_step(file, device)
 
 
 async def _judge(operator: Operator, source: str, device: Device) -> Judgement:
@@ -53,7 +59,10 @@ async def _judge(operator: Operator, source: str, device: Device) -> Judgement:
 
 async def _judge_there(spec: str, source: str, device: str, url: str, token: str | None) -> Judgement:
     async with reach(url, token) as reef:
-        named = operator_of(spec)
+        file = source_file(spec)
+        named = (
+            operator_of(spec) if file is None else await asyncio.to_thread(operator_in_one_step, file, "model:sm_90")
+        )
         operator = named if isinstance(named, Operator) else Operator.model_validate(await reef.operator(named))
         return await judge_elsewhere(reef, operator, await _elsewhere(reef, device), source)
 
@@ -150,7 +159,8 @@ def _gain(speedup: Ratio, report: Report | None, device: Device) -> str:
     if not device.measures:
         return f"{speedup.low:.3f}x the seed, predicted"
     trust = f", trust {report.trust.value}" if report and report.trust else ""
-    return f"{speedup.low:.3f}x to {speedup.high:.3f}x the best baseline, MEASURED on {device.name}{trust}"
+    base = "seed kernel" if report and report.over_pacer and not report.speedup else "best baseline"
+    return f"{speedup.low:.3f}x to {speedup.high:.3f}x the {base}, MEASURED on {device.name}{trust}"
 
 
 def _times(report: Report) -> list[str]:

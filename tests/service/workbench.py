@@ -25,6 +25,7 @@ from workers.protocol import (
     FinalJob,
     Job,
     MeasureJob,
+    Operator,
     Outcome,
     Provenance,
     Ratio,
@@ -195,12 +196,12 @@ class Workbench:
         await self.dispatcher.close()
         await self.store.close()
 
-    async def begin(self, **changes: object) -> SearchRecord:
-        """Store a search over `records.OPERATOR` and start it."""
+    async def begin(self, operator: Operator | None = None, **changes: object) -> SearchRecord:
+        """Store a search over an operator, `records.OPERATOR` by default, and start it."""
+        operator = operator or records.OPERATOR
+        changes = {"operator": operator.digest, **changes}
         template = records.search(**{"state": SearchState.PREPARING, "devices": self.devices, **changes})
-        await self.store.operators.put(
-            records.OPERATOR.digest, records.OPERATOR.name, records.OPERATOR.model_dump_json()
-        )
+        await self.store.operators.put(operator.digest, operator.name, operator.model_dump_json())
         fields = (
             "id",
             "operator",

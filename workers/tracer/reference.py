@@ -8,10 +8,10 @@ import ast
 import json
 import math
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
-from typing import TypeAlias
 
 import torch
 from torch import fx
@@ -19,13 +19,15 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 from torch.utils.flop_counter import flop_registry
 
 from workers.protocol import DTYPE_BYTES, DtypeRef, Graph, InputRef, Node, NodeRef, Operator, Outcome, Shape, TraceJob
 from workers.reference import is_allowed
+from workers.tracer.constants import ConstantReplay, Recorder
 from workers.tracer.gradients import NotDifferentiable, differentiate
+from workers.tracer.modes import DispatchMode
+from workers.tracer.refusal import NotExportable
 
 FILENAME = "<reference>"
 """File name of the reference in tracebacks."""
@@ -47,22 +49,35 @@ RAISED = (
 )
 """Exceptions that faulty Python of others raises; any other exception means that our machine failed."""
 
-Entry: TypeAlias = Callable[..., object]
-"""The reference's function: the operator's inputs, then its scalars."""
 
-
-class NotExportable(Exception):
-    """The reference cannot become a graph.
+@dataclass(frozen=True)
+class Entry:
+    """The reference's function, which takes the operator's inputs, then its scalars.
 
     Attributes:
-        outcome: Outcome of the export.
-        reason: The fault and its remedy.
+        function: The function.
+        recorder: Record of the tensors that the reference's text makes.
     """
 
-    def __init__(self, outcome: Outcome, reason: str) -> None:
-        super().__init__(reason)
-        self.outcome = outcome
-        self.reason = reason
+    function: Callable[..., object]
+    recorder: Recorder
+
+    def __call__(self, *arguments: object) -> tuple[object, ...]:
+        """Call the function. Tensors that the reference's text made become operations of the graph."""
+        with without_fast_paths(), ConstantReplay(self.recorder):
+            results = self.function(*arguments)
+        return tuple(results) if isinstance(results, (tuple, list)) else (results,)
+
+
+@contextmanager
+def without_fast_paths() -> Iterator[None]:
+    """Let modules of attention compute by plain operations; their fused ones for inference are no definition."""
+    enabled = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(enabled)
 
 
 def export(request: bytes) -> bytes:
@@ -108,11 +123,12 @@ def load_entry(operator: Operator) -> Entry:
         NotExportable: If the reference does not define it.
     """
     namespace: dict[str, object] = {"__name__": "reference"}
-    exec(compile(ast.parse(operator.reference, FILENAME), FILENAME, "exec"), namespace)
+    with Recorder() as recorder:
+        exec(compile(ast.parse(operator.reference, FILENAME), FILENAME, "exec"), namespace)
     entry = namespace.get(operator.entry)
     if not callable(entry):
         raise NotExportable(Outcome.FORBIDDEN_OP, f"the reference does not define a function '{operator.entry}'")
-    return entry
+    return Entry(entry, recorder)
 
 
 def _export_shape(entry: Entry, operator: Operator, shape: Shape) -> Graph:
@@ -124,8 +140,7 @@ def _export_shape(entry: Entry, operator: Operator, shape: Shape) -> Graph:
         ]
 
         def called(*tensors: torch.Tensor) -> tuple[object, ...]:
-            results = entry(*tensors, *scalars)
-            return tuple(results) if isinstance(results, (tuple, list)) else (results,)
+            return entry(*tensors, *scalars)
 
         def guarded(*tensors: torch.Tensor) -> tuple[object, ...]:
             with OperationGuard(tensors):
@@ -135,11 +150,11 @@ def _export_shape(entry: Entry, operator: Operator, shape: Shape) -> Graph:
     return _translate(traced, operator, shape)
 
 
-class OperationGuard(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class OperationGuard(DispatchMode):
     """Mode that refuses an operation where the reference calls it, so that the refusal has the reference's line."""
 
     def __init__(self, inputs: Sequence[torch.Tensor]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._inputs = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(inputs)}
 
     def __torch_dispatch__(
