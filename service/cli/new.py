@@ -5,7 +5,8 @@ import re
 import sys
 from pathlib import Path
 from time import monotonic
-from typing import Annotated
+from types import TracebackType
+from typing import Annotated, Self
 
 import typer
 
@@ -106,10 +107,8 @@ def with_seed(operator: Operator, device: str) -> Operator:
     """
     if operator.seeds:
         return operator
-    steps = StepLines()
-    made = asyncio.run(with_seeds(operator, device, steps.tell))
-    steps.end()
-    return made
+    with StepLines() as steps:
+        return asyncio.run(with_seeds(operator, device, steps.tell))
 
 
 def write_folder(home: Path, imported: ImportedOperator) -> None:
@@ -134,10 +133,9 @@ def read_problem(path: Path) -> str:
 
 
 async def _imported(file: SourceFile, device: str, *, seeded: bool = True) -> ImportedOperator:
-    steps = StepLines()
-    async with KernelbenchImporter(target=read_device(device, DEVICES).target) as importer:
-        imported = await importer.operator(file, seeded=seeded, ask=_asking(), tell=steps.tell)
-    steps.end()
+    with StepLines() as steps:
+        async with KernelbenchImporter(target=read_device(device, DEVICES).target) as importer:
+            imported = await importer.operator(file, seeded=seeded, ask=_asking(), tell=steps.tell)
     for line in description(imported.operator):
         err.print(line, highlight=False, markup=False)
     for note in imported.notes:
@@ -150,6 +148,14 @@ class StepLines:
 
     def __init__(self) -> None:
         self._began: float | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
 
     def tell(self, step: str) -> None:
         """Begin a step, and end the one before."""
