@@ -20,15 +20,17 @@ from typing import Any
 
 from benchmarks import kernelbench_search
 from benchmarks.record import RESULTS, write
-from service.cli.import_ import problem_files, read_problem
+from service.cli.import_ import problem_files
+from service.cli.new import read_problem
 from service.errors import InvalidInput, ServiceError
 from service.evaluation.jobs import DRAFT_S
 from service.evaluation.single import Judge
+from service.fleet.kernelbench import narrowed_by
 from service.operators.kernelbench import name_of_problem, operator_of_problem
 from service.operators.shapes import all_shapes
 from workers import sandbox, trace_job
 from workers.kernelbench import inspect
-from workers.protocol import Device, Graph, MutationReport, Operator, Outcome, TraceJob
+from workers.protocol import Device, Graph, MutationReport, Operator, Outcome, TraceJob, TraceReport
 from workers.protocol.kernelbench import ProblemQuestion
 from workers.trace_job.admission import admission
 from workers.tracer import reference
@@ -85,8 +87,8 @@ class ProblemRun:
     def _import(self) -> Row:
         found = inspect(ProblemQuestion(source=self._source))
         self._spec = operator_of_problem(self._name, self._source, found)
-        dims = {"dims": found.dims, "ranges": found.ranges, "notes": found.notes}
-        return {"imported": True, "operator": self._name, **dims}
+        dims = {"dims": found.shapes[0], "ranges": found.ranges, "notes": found.notes}
+        return {"imported": True, "operator": self._name, "inputs": len(found.inputs), **dims}
 
     def _export(self) -> Row:
         said = exported(self._operator())
@@ -96,10 +98,17 @@ class ProblemRun:
         return {"exported": True, "operations": len(self._graphs[0].nodes)}
 
     def _seed(self) -> Row:
-        job = job_for(self._operator()).model_copy(update={"drafts": True, "deadline_s": 4 * DRAFT_S})
-        report = trace_job.trace(job, HERE)
+        spec = self._operator()
+        first = report = drafted(spec)
+        while not report.draft and spec.ranges:
+            spec = narrowed_by(spec, report.reason)
+            report = drafted(spec)
         self._draft = report.draft
-        return {"seed": bool(report.draft), "no_seed": "" if report.draft else report.reason}
+        if not report.draft:
+            return {"seed": False, "no_seed": first.reason}
+        lost = [name for name in self._operator().ranges if name not in spec.ranges]
+        self._spec = spec
+        return {"seed": True, "no_seed": "", "ranges_without_seed": lost}
 
     def _published(self) -> Row:
         published = inspect(ProblemQuestion(source=self._source, published=True))
@@ -123,6 +132,12 @@ def key_of(path: Path) -> str:
 def job_for(spec: Operator) -> TraceJob:
     """The job of exporting an operator."""
     return TraceJob(id=HERE, search=HERE, operator=spec, shapes=all_shapes(spec, seed=0), target=DEVICE.target)
+
+
+def drafted(spec: Operator) -> TraceReport:
+    """The draft of a seed kernel for an operator."""
+    job = job_for(spec).model_copy(update={"drafts": True, "deadline_s": 4 * DRAFT_S})
+    return trace_job.trace(job, HERE)
 
 
 def exported(spec: Operator) -> Row:

@@ -31,9 +31,9 @@ from benchmarks.record import RESULTS
 from benchmarks.searches import RowLog, lane_options, left_of, search_all, terms_of
 from benchmarks.suites import SuiteEntry
 from service.analysis.kernelbench import ProblemResult, fast_shares
-from service.cli.import_ import read_problem
+from service.cli.new import read_problem
 from service.errors import InvalidInput
-from service.fleet.kernelbench import KernelbenchImporter
+from service.fleet.kernelbench import KernelbenchImporter, SourceFile
 from service.operators.catalogue import load_operator
 from service.operators.kernelbench import files_of_operator, name_of_problem
 from workers.protocol import Outcome, Ratio
@@ -65,7 +65,7 @@ async def prepare(root: Path, chosen: Iterable[str], folder: Path) -> None:
                 name = name_of_problem((root / key).resolve())
                 row: Row = {"problem": key, "operator": name, "seed": False, "reason": ""}
                 try:
-                    imported = await importer.operator(name, read_problem(root / key))
+                    imported = await importer.operator(SourceFile(read_problem(root / key), name))
                 except InvalidInput as error:
                     lines.add({**row, "reason": error.detail})
                     continue

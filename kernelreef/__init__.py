@@ -5,9 +5,10 @@
     with Reef("http://127.0.0.1:8700") as reef:
         search = reef.submit("rmsnorm", evaluations=50)
 
-`AsyncReef` is the same for programs that run on an event loop. Methods return the models of `kernelreef.models`.
-`docs/reference/python-client.md` shows more. Names are imported on first use: the command line needs no HTTP client to
-list its commands.
+`search(function, inputs)` makes an operator from a PyTorch function or module, searches, and returns the best kernel;
+`judge(function, inputs, kernel=...)` judges one. `AsyncReef` is the same as `Reef` for programs that run on an event
+loop. Methods return the models of `kernelreef.models`. `docs/reference/python-client.md` shows more. Names are imported
+on first use: the command line needs no HTTP client to list its commands.
 """
 
 import importlib
@@ -15,11 +16,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kernelreef.asynchronous import AsyncReef
+    from kernelreef.functions import judge, search
     from kernelreef.problems import RequestRefused, ServiceUnreachable
     from kernelreef.streams import Event
     from kernelreef.synchronous import Reef
 
-__all__ = ["AsyncReef", "Event", "Reef", "RequestRefused", "ServiceUnreachable"]
+__all__ = ["AsyncReef", "Event", "Reef", "RequestRefused", "ServiceUnreachable", "judge", "search"]
 
 _MODULES = {
     "AsyncReef": "asynchronous",
@@ -27,6 +29,8 @@ _MODULES = {
     "Reef": "synchronous",
     "RequestRefused": "problems",
     "ServiceUnreachable": "problems",
+    "judge": "functions",
+    "search": "functions",
 }
 
 

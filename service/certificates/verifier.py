@@ -232,7 +232,8 @@ def _measure_job(
         device=device,
         source=certificate.source if device.kind == "model" else None,
         pacer=_pacer(certificate, seed) if device.measures else None,
-        waits_for_baselines=True,
+        related=certificate.operator.has_baselines,
+        waits_for_baselines=certificate.operator.has_baselines,
     )
     return job.model_copy(update={"deadline_s": MEASURED_DEADLINE_S}) if device.measures else job
 

@@ -55,6 +55,11 @@ COMMANDS = {
     "operators": CommandLocation(
         "service.cli.operators", "operators", "Manage the operator catalogue and submitted operators."
     ),
+    "new": CommandLocation(
+        "service.cli.new",
+        "new",
+        "Make an operator's folder from a Python function, an nn.Module or a KernelBench problem, to edit it.",
+    ),
     "import": CommandLocation("service.cli.import_", "imports", "Import operators (KernelBench)."),
     "kernelbench": CommandLocation(
         "service.cli.kernelbench", "benchmark", "Summarise searches for KernelBench problems."

@@ -8,20 +8,14 @@ import typer
 
 from service.cli.connection import AsJson
 from service.cli.console import emit_json, err, out
+from service.cli.new import read_problem, write_folder
 from service.errors import InvalidInput
-from service.fleet.kernelbench import KernelbenchImporter, searchable
-from service.operators.kernelbench import files_of_operator, is_problem, name_of_problem
-from workers.protocol import Operator
+from service.fleet.kernelbench import KernelbenchImporter, SourceFile
+from service.operators.kernelbench import is_problem, name_of_problem
 from workers.targets import TARGETS
 
-LONGEST_FILE_BYTES = 2**20
-"""Maximum size of a file; problem files take a few kilobytes."""
-
-NO_PROBLEM = (
-    "defines no Model and get_inputs, as a KernelBench file does; other operators are folders with operator.toml: "
-    "docs/reference/operator-spec.md"
-)
-"""Fault of a Python file that is given in place of an operator."""
+NO_PROBLEM = "defines no Model and get_inputs, as a KernelBench file does; for other files: reef new FILE:NAME"
+"""Fault of a Python file that is no problem."""
 
 imports = typer.Typer(help="Import operators (KernelBench).", no_args_is_help=True)
 
@@ -68,36 +62,6 @@ def problem_files(path: Path, field: str = "path") -> list[Path]:
     return problems
 
 
-def read_problem(path: Path) -> str:
-    """Read the text of a problem file.
-
-    Raises:
-        InvalidInput: If it cannot be read.
-    """
-    try:
-        if path.stat().st_size > LONGEST_FILE_BYTES:
-            raise InvalidInput(f"'{path}' is longer than {LONGEST_FILE_BYTES} bytes", "path")
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"'{path}' cannot be read: {error}", "path") from None
-
-
-def operator_of_file(path: Path, device: str, field: str = "path") -> Operator:
-    """Convert one problem file to an operator with a seed kernel for a device.
-
-    Args:
-        path: The file.
-        device: Device that the kernel is for.
-        field: Option or argument that gave the path.
-
-    Raises:
-        InvalidInput: If it is not a problem file, cannot be judged, or TorchInductor writes no kernel for it.
-        Unavailable: If one of our processes failed.
-    """
-    problem = problem_files(path, field)[0]
-    return asyncio.run(searchable(name_of_problem(problem.resolve()), read_problem(problem), device))
-
-
 def _place(path: Path) -> tuple[int, str]:
     number = path.stem.partition("_")[0]
     return (int(number) if number.isdecimal() else 0), path.name
@@ -112,14 +76,13 @@ async def _one(importer: KernelbenchImporter, problem: Path, folder: Path, *, se
     """Import one problem; print and return the result."""
     name = name_of_problem(problem.resolve())
     try:
-        imported = await importer.operator(name, read_problem(problem), seeded=seeds)
+        file = SourceFile(read_problem(problem), name)
+        imported = await importer.operator(file, seeded=seeds)
     except InvalidInput as error:
         err.print(f"{problem.name}: {error.detail}", highlight=False, markup=False)
         return {"problem": str(problem), "operator": None, "folder": None, "seed": False, "reason": error.detail}
     home = folder / name
-    home.mkdir(parents=True, exist_ok=True)
-    for file, text in files_of_operator(imported.operator, imported.notes).items():
-        (home / file).write_text(text, encoding="utf-8")
+    write_folder(home, imported)
     out.print(str(home), highlight=False, markup=False)
     if imported.no_seed and seeds:
         err.print(f"{name} has no seed kernel: {imported.no_seed}", highlight=False, markup=False)

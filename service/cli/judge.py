@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from kernelreef import AsyncReef
-from service.cli.connection import AsJson, OperatorSpec, Token, Url, reach
+from service.cli.connection import AsJson, Token, Url, reach
 from service.cli.console import emit_json, out
+from service.cli.new import operator_in_one_step, source_file
 from service.cli.remote_judge import judge_elsewhere
 from service.cli.watch import Admit, operator_of
 from service.errors import InvalidInput
@@ -24,7 +25,7 @@ NOT_CORRECT = 4
 
 
 def judge(
-    spec: OperatorSpec,
+    spec: Annotated[str, typer.Argument(help="A catalogue name, a path to a spec, or a Python file: FILE.py[:NAME].")],
     candidate: Annotated[
         list[Path],
         typer.Argument(help="Python file with the candidate, its folder, or the file and others that it imports."),
@@ -40,7 +41,7 @@ def judge(
     """Judge one CANDIDATE against SPEC."""
     where = url or Settings().url
     if where is None:
-        operator = load_operator(spec)
+        operator = _operator(spec, device)
         source = read_candidate(candidate, operator.entry)
         judgement = asyncio.run(_judge(operator, source.text, read_device(device, "--device"), admit=admit))
     else:
@@ -50,6 +51,11 @@ def judge(
     else:
         _print(judgement, source)
     raise typer.Exit(0 if judgement.outcome is Outcome.CORRECT else NOT_CORRECT)
+
+
+def _operator(spec: str, device: str) -> Operator:
+    file = source_file(spec)
+    return load_operator(spec) if file is None else operator_in_one_step(file, device)
 
 
 async def _judge(operator: Operator, source: str, device: Device, *, admit: bool) -> Judgement:
@@ -62,7 +68,10 @@ async def _judge_there(
     spec: str, candidate: Sequence[Path], device: str, url: str, token: str | None, *, admit: bool
 ) -> tuple[JoinedFiles, Judgement]:
     async with reach(url, token) as reef:
-        named = operator_of(spec)
+        file = source_file(spec)
+        named = (
+            operator_of(spec) if file is None else await asyncio.to_thread(operator_in_one_step, file, "model:sm_90")
+        )
         operator = named if isinstance(named, Operator) else Operator.model_validate(await reef.operator(named))
         source = read_candidate(candidate, operator.entry)
         return source, await judge_elsewhere(reef, operator, await _elsewhere(reef, device), source.text, admit=admit)
@@ -151,7 +160,8 @@ def _gain(speedup: Ratio, report: Report | None, device: Device) -> str:
     if not device.measures:
         return f"{speedup.low:.3f}x the seed, predicted"
     trust = f", trust {report.trust.value}" if report and report.trust else ""
-    return f"{speedup.low:.3f}x to {speedup.high:.3f}x the best baseline, MEASURED on {device.name}{trust}"
+    base = "seed kernel" if report and report.over_pacer and not report.speedup else "best baseline"
+    return f"{speedup.low:.3f}x to {speedup.high:.3f}x the {base}, MEASURED on {device.name}{trust}"
 
 
 def _times(report: Report) -> list[str]:

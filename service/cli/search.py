@@ -16,6 +16,7 @@ from service.cli.connection import AsJson, Token, Url, reach
 from service.cli.console import err
 from service.cli.control import changes_of
 from service.cli.interruption import run_interruptibly
+from service.cli.new import Vary
 from service.cli.watch import (
     Admit,
     Bandit,
@@ -27,11 +28,14 @@ from service.cli.watch import (
     LlmStrategies,
     LlmTokens,
     LlmUsd,
+    OperatorChoices,
     Priority,
     Problem,
     Screening,
     Seed,
+    Shapes,
     Spec,
+    Start,
     Stop,
     asked_for,
     conclude,
@@ -62,6 +66,9 @@ def search(
     screening: Screening = False,
     admit: Admit = False,
     kernelbench: Problem = None,
+    vary: Vary = None,
+    start: Start = None,
+    shapes: Shapes = None,
     resume: Annotated[str | None, typer.Option(help="Id of a search to continue.")] = None,
     out_dir: Annotated[Path, typer.Option("--out", help="Folder for the best kernel.")] = Path("reef-out"),
     as_json: AsJson = False,
@@ -76,7 +83,7 @@ def search(
     else:
         terms = terms_of(llm, llm_strategies, llm_calls, llm_tokens, llm_usd)
         options = options_of(device, evaluations, emitters, seed, stop, priority=priority, terms=terms)
-        operator = asked_for(spec, kernelbench, options)
+        operator = asked_for(spec, kernelbench, options, OperatorChoices(vary, start, shapes, out_dir))
         options["selection"] = {"bandit": bandit, "screening": screening}
         if admit:
             options["admit"] = True

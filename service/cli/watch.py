@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -21,12 +22,13 @@ from kernelreef.validation import invalid
 from service.cli.connection import AsJson, LocalReef, NewestSearch, Token, Url, reach
 from service.cli.console import emit_json, err, out
 from service.cli.heat_map import elite_table, heat_map
-from service.cli.import_ import operator_of_file
 from service.cli.interruption import run_interruptibly
+from service.cli.new import Vary, operator_in_one_step, read_problem, source_file, with_seed
 from service.cli.progress import ProgressView, held_in_words
 from service.cli.renamed import current_rule
 from service.errors import InvalidInput, NotFound, ServiceError, Unavailable
 from service.evaluation.figure_labels import in_words
+from service.operators.calls import shapes_of_calls, with_calls, with_start
 from service.operators.catalogue import catalogue_names, load_operator
 from service.requests import SearchRequest
 from service.tasks import end
@@ -43,7 +45,13 @@ ASKING_EMITTER = "llm"
 """Emitter that asks the backends of `--llm`."""
 EVALUATIONS = 200
 
-Spec = Annotated[str, typer.Argument(help="A catalogue name, the name or digest of a submitted operator, or a path.")]
+Spec = Annotated[
+    str,
+    typer.Argument(
+        help="A catalogue name, the name or digest of a submitted operator, a path to a spec, or FILE.py[:NAME]: a "
+        "Python file with a function, an nn.Module or a KernelBench problem."
+    ),
+]
 Problem = Annotated[
     Path | None,
     typer.Option("--kernelbench", help="A KernelBench problem file in place of SPEC.", show_default=False),
@@ -72,6 +80,16 @@ Stop = Annotated[
     list[str] | None,
     typer.Option(help="End earlier: seconds=N, device_seconds=N, plateau=N or speedup=X; may be given repeatedly."),
 ]
+Start = Annotated[
+    Path | None,
+    typer.Option(help="Your kernel: the first seed, and what gains are told over.", show_default=False),
+]
+Shapes = Annotated[
+    Path | None,
+    typer.Option(
+        help="JSON file with the sizes of real calls: they are timed, weighted by their count.", show_default=False
+    ),
+]
 Bandit = Annotated[bool, typer.Option(help="Allocate proposals to emitters by their results; otherwise evenly.")]
 Screening = Annotated[bool, typer.Option(help="Rank possible edits with a surrogate model of the results so far.")]
 
@@ -98,6 +116,9 @@ def submit(
     screening: Screening = False,
     admit: Admit = False,
     kernelbench: Problem = None,
+    vary: Vary = None,
+    start: Start = None,
+    shapes: Shapes = None,
     as_json: AsJson = False,
     url: Url = None,
     token: Token = None,
@@ -108,7 +129,8 @@ def submit(
     options["selection"] = {"bandit": bandit, "screening": screening}
     if admit:
         options["admit"] = True
-    found = asyncio.run(_submit(asked_for(spec, kernelbench, options), options, url, token))
+    choices = OperatorChoices(vary, start, shapes)
+    found = asyncio.run(_submit(asked_for(spec, kernelbench, options, choices), options, url, token))
     if as_json:
         emit_json(found.model_dump(mode="json"))
         return
@@ -143,22 +165,64 @@ async def _watch(search: str, url: str | None, token: str | None, *, as_json: bo
         return conclude(progress, await reef.archive(found.id), None, as_json=as_json)
 
 
-def asked_for(spec: str, problem: Path | None, options: SearchOptions) -> str | Operator:
-    """Return the operator to submit: from a KernelBench problem, converted on this machine, or from SPEC.
+@dataclass(frozen=True)
+class OperatorChoices:
+    """Choices of a command about its operator.
 
-    A SPEC that ends in .py is a problem, too.
+    Attributes:
+        vary: Sizes of a Python file that vary; None for all that may.
+        start: Kernel to start from, and to tell gains over.
+        shapes: File with the sizes of real calls.
+        keep: Folder to keep the folder of a Python file's operator in; None to keep none.
+    """
+
+    vary: str | None = None
+    start: Path | None = None
+    shapes: Path | None = None
+    keep: Path | None = None
+
+
+def asked_for(
+    spec: str, problem: Path | None, options: SearchOptions, choices: OperatorChoices = OperatorChoices()
+) -> str | Operator:
+    """Return the operator to submit: SPEC, or one made on this machine from the Python file that it names.
+
+    Args:
+        spec: A catalogue name, the name of a submitted operator, a path to a spec, or `FILE.py:NAME`.
+        problem: A KernelBench problem in place of SPEC.
+        options: Options of the search.
+        choices: Choices about the operator.
 
     Raises:
-        InvalidInput: If both are missing, the file is not a spec, or the problem gives no operator with a seed.
+        InvalidInput: If both are missing, the file is not a spec, or it gives no operator with a seed.
         Unavailable: If the conversion failed.
     """
-    if problem is not None:
-        return operator_of_file(problem, options["devices"][0], "--kernelbench")
-    if Path(spec).suffix == ".py":
-        return operator_of_file(Path(spec), options["devices"][0], "SPEC")
-    if not spec:
-        raise InvalidInput("name an operator: SPEC or --kernelbench FILE", "operator")
-    return operator_of(spec)
+    device, is_own = options["devices"][0], choices.start is not None
+    where = "--kernelbench" if problem else "SPEC"
+    file = source_file(str(problem or spec), choices.vary, field=where)
+    if file is not None:
+        operator = operator_in_one_step(file, device, choices.keep, seeded=not is_own)
+    elif problem is not None:
+        raise InvalidInput(f"'{problem}' is no Python file", "--kernelbench")
+    elif not spec:
+        raise InvalidInput("name an operator: SPEC, or a Python file", "operator")
+    else:
+        named = load_operator(spec) if is_own or choices.shapes else operator_of(spec)
+        if isinstance(named, str):
+            return named
+        operator = named if is_own else with_seed(named, device)
+    return _as_called(operator, choices)
+
+
+def _as_called(operator: Operator, choices: OperatorChoices) -> Operator:
+    """Return an operator with the kernel to start from and the sizes of real calls."""
+    if choices.start is not None:
+        operator = with_start(operator, read_problem(choices.start))
+    if choices.shapes is not None:
+        timed, share = shapes_of_calls(operator, read_problem(choices.shapes))
+        operator = with_calls(operator, timed)
+        err.print(f"{len(timed)} sizes of real calls are timed, {share:.0%} of all calls", highlight=False)
+    return operator
 
 
 def operator_of(spec: str) -> str | Operator:

@@ -16,9 +16,11 @@ from service.dashboard.rendering import Fragment
 from service.dashboard.routing import SubmittedForm
 from service.emitters import EMITTERS
 from service.errors import InvalidInput
-from service.fleet.kernelbench import searchable
-from service.operators.kernelbench import is_problem, name_of_text
+from service.fleet.kernelbench import SourceFile, searchable, with_seeds
+from service.operators.kernelbench import is_problem, is_source, name_of_text
+from service.operators.specs import parse_operator
 from service.requests import LlmSettings, SearchRequest
+from workers.protocol import Operator
 from workers.targets import TARGETS
 
 UNVERIFIED = "; unverified: no controls have passed on this card yet"
@@ -203,31 +205,58 @@ def filled_in(request: SearchRequest, origin: str) -> SubmittedForm:
 
 
 def has_problem(sent: SubmittedForm) -> bool:
-    """Return True if a KernelBench problem is pasted, and a device is chosen to convert it for."""
-    return bool(sent.several("devices")) and is_problem(sent.whole("spec"))
+    """Return True if the pasted text must be converted, and a device is chosen to convert it for.
+
+    A Python file becomes a spec, and a spec without a seed kernel gets one.
+    """
+    text = sent.whole("spec")
+    return bool(sent.several("devices")) and is_pasted(sent) and (is_source(text) or _seedless(text) is not None)
 
 
 async def convert_problem(sent: SubmittedForm, tell: Callable[[str], None] = lambda step: None) -> SubmittedForm:
-    """Replace a pasted KernelBench problem by the spec made from it; return any other form unchanged.
+    """Replace a pasted Python file, or a spec without a seed kernel, by a whole spec; return any other form unchanged.
 
-    Problems are converted one at a time, because each conversion takes two processes with torch.
+    Files are converted one at a time, because each conversion takes two processes with torch.
 
     Args:
         sent: Submitted form.
         tell: Receives the name of each step when it begins.
 
     Raises:
-        InvalidInput: If the problem gives no operator with a seed kernel.
+        InvalidInput: If there is no operator with a seed kernel for it.
         Unavailable: If the worker packages are not installed on this machine, or the conversion failed.
     """
     if not has_problem(sent):
         return sent
-    text, devices = sent.whole("spec"), sent.several("devices")
+    text, device = sent.whole("spec"), sent.several("devices")[0]
     if _CONVERTING.locked():
         tell("Waiting for another import to end")
     async with _CONVERTING:
-        operator = await searchable(problem_name(sent), text, devices[0], tell)
+        seedless = _seedless(text)
+        if seedless is None:
+            operator = await searchable(_source(sent), device, tell)
+        else:
+            operator = await with_seeds(seedless, device, tell)
     return SubmittedForm({**sent.fields, "spec": [operator.model_dump_json()]})
+
+
+def _source(sent: SubmittedForm) -> SourceFile:
+    """Return the pasted file. A given name may be that of one of its functions, and otherwise names the operator."""
+    text, name = sent.whole("spec"), sent.text("problem_name")
+    if is_problem(text):
+        return SourceFile(text, problem_name(sent))
+    if re.search(rf"^(def|class) {re.escape(name)}\b|^{re.escape(name)} *=", text, re.MULTILINE) and name:
+        return SourceFile(text, "", name)
+    return SourceFile(text, problem_name(sent) if name else "")
+
+
+def _seedless(text: str) -> Operator | None:
+    """Return the operator of a pasted spec without seed kernels; None for any other text."""
+    try:
+        operator = parse_operator(_spec(text))
+    except InvalidInput:
+        return None
+    return None if operator.seeds else operator
 
 
 def problem_name(sent: SubmittedForm) -> str:

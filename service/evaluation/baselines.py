@@ -15,6 +15,8 @@ from service.events import SearchChanged
 from workers.protocol import Device, Operator, Report
 from workers.queue import Dispatcher
 
+SEED_ALONE = "speedups are over the first seed kernel, as the operator asks"
+"""Reason why a search has no baselines, if its operator wants none."""
 NONE_RUNS = "no baseline runs this operator"
 """Reason why a search has no baselines, if its report names none."""
 
@@ -59,7 +61,9 @@ class SearchBaselines:
         """Return True if the search has its baselines; request the missing ones once."""
         measuring = [name for name in search.devices if Device.parse(name).measures]
         lacking = [name for name in measuring if self._reference_seed.baselines(search, name) is None]
-        for name in lacking:
+        for name in lacking if not operator.has_baselines else ():
+            await self._reference_seed.relate(search, name, MeasuredBaselines(reason=SEED_ALONE))
+        for name in lacking if operator.has_baselines else ():
             report = await self._reference_seed.report(search, name)
             if report is None:
                 continue
@@ -68,7 +72,7 @@ class SearchBaselines:
             await self._assignments.obtain(case, BASELINES, await self._dispatcher.outstanding(search.id))
             await self._unit_of_work.commit()
             self._waiting.add(search.id)
-        return not lacking
+        return not lacking or not operator.has_baselines
 
     def awaits(self, search: str) -> bool:
         """Return True if a search that would end waits for its baselines."""

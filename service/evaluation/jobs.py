@@ -229,6 +229,7 @@ def measure_job(case: EvaluationCase, bundle: Bundle, pacer: Bundle | None, purp
         device=case.device,
         source=case.candidate.source if case.device.kind == "model" else None,
         pacer=pacer,
+        related=case.operator.has_baselines,
         waits_for_baselines=purpose == BASELINES,
     )
     return job.model_copy(update={"deadline_s": MEASURED_DEADLINE_S}) if case.device.measures else job

@@ -14,7 +14,7 @@ from typing import Any
 from archive.descriptors import coordinates
 from service.errors import InvalidInput, ServiceError
 from service.evaluation.executor_client import COMMAND, LocalExecutor
-from service.evaluation.speedups import gain, times_us, weights_of
+from service.evaluation.speedups import gain, over_pacer, times_us, weights_of
 from service.operators.shapes import all_shapes
 from workers.protocol import (
     MEASURED_DEADLINE_S,
@@ -201,7 +201,8 @@ class Judge:
             device=self._device,
             source=source if self._device.kind == "model" else None,
             pacer=self._pacer,
-            waits_for_baselines=True,
+            related=self._operator.has_baselines,
+            waits_for_baselines=self._operator.has_baselines,
         )
         return job.model_copy(update={"deadline_s": MEASURED_DEADLINE_S}) if self._device.measures else job
 
@@ -219,10 +220,15 @@ class Judge:
             reason=report.reason,
             line=report.line,
             plan=report.bundle,
-            speedup=gain(report, self._baseline_us, weights_of(self._shapes)),
+            speedup=self._speedup(report),
             coordinates=coordinates(variant.readings[first].model_dump(mode="json")),
             report=report,
         )
+
+    def _speedup(self, report: Report) -> Ratio | None:
+        if self._device.measures and not self._operator.has_baselines:
+            return over_pacer(report, weights_of(self._shapes))
+        return gain(report, self._baseline_us, weights_of(self._shapes))
 
 
 def _stopped(variant: TracedVariant) -> VariantJudgement:

@@ -1,10 +1,10 @@
-"""Import of KernelBench problems as operators: local workers inspect them in sandboxes and draft seeds."""
+"""Operators from Python files: local workers inspect the files in sandboxes and draft seeds."""
 
 import asyncio
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from pydantic import ValidationError
@@ -30,13 +30,36 @@ FAREWELL_S = 5.0
 HERE = "import"
 """Placeholder for the job's and the search's id in jobs of an import."""
 
-OWN_SEED = "write its spec with `reef import kernelbench`, add a seed of your own, and search with that spec"
+OWN_SEED = "write its folder with `reef new`, add a seed of your own, and search with that folder"
 """Remedy if TorchInductor writes no seed."""
+
+
+Ask = Callable[[ProblemInspection], tuple[str, ...]]
+"""Function that chooses the dimensions that vary."""
+Tell = Callable[[str], None]
+"""Function that receives the name of each step when it begins."""
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A Python file with a function or module to search for.
+
+    Attributes:
+        text: Its text.
+        name: Name of the operator; that of the function or module if empty.
+        target: Name of the function or module; empty for a problem of KernelBench, or the only one.
+        vary: Names of the dimensions that vary; None for all that may. Without a range a size is fixed.
+    """
+
+    text: str
+    name: str = ""
+    target: str = ""
+    vary: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
 class ImportedOperator:
-    """Operator imported from a problem.
+    """Operator made from a Python file.
 
     Attributes:
         operator: The operator.
@@ -50,7 +73,7 @@ class ImportedOperator:
 
 
 class KernelbenchImporter:
-    """Importer of problems. Use it as an async context manager, in which its processes stay warm."""
+    """Importer of Python files. Use it as an async context manager, in which its processes stay warm."""
 
     def __init__(self, *, target: str | None = None, command: Sequence[str] = COMMAND) -> None:
         """Prepare without starting a process.
@@ -72,46 +95,74 @@ class KernelbenchImporter:
         await self._resources.aclose()
 
     async def operator(
-        self, name: str, source: str, *, seeded: bool = True, tell: Callable[[str], None] = lambda step: None
+        self, file: SourceFile, *, seeded: bool = True, ask: Ask | None = None, tell: Tell = lambda step: None
     ) -> ImportedOperator:
-        """Import a problem as an operator.
+        """Make an operator from a file.
 
         Args:
-            name: Name of the operator.
-            source: Text of the problem.
-            seeded: True if TorchInductor should write a seed kernel.
+            file: The file.
+            seeded: True if TorchInductor should write a seed kernel. A range that would cost the seed is left out.
+            ask: Function that chooses the sizes that vary, among the ranges of one example.
             tell: Receives the name of each step when it begins.
 
         Raises:
-            InvalidInput: If the problem cannot become an operator; says why.
+            InvalidInput: If the file cannot become an operator; says why.
             Unavailable: If a worker process failed.
         """
-        tell("Inspecting the problem in a sandbox")
-        found = await self.inspect(source)
-        operator = operator_of_problem(name, source, found)
+        tell("Inspecting it in a sandbox")
+        found = await self.inspect(file.text, target=file.target)
+        if ask is not None and file.vary is None and found.ranges and len(found.shapes) == 1:
+            file = replace(file, vary=ask(found))
+        found = chosen(found, file)
+        operator = operator_of_problem(file.name, file.text, found)
         if not seeded:
             return ImportedOperator(operator, found.notes, "none was requested")
-        tell("TorchInductor writes a seed kernel")
-        report = await self._draft(operator)
-        if not report.draft:
-            return ImportedOperator(operator, found.notes, report.reason)
-        second = on_matrix_units(report.draft)
-        seeds = (report.draft,) if second is None else (report.draft, second)
-        return ImportedOperator(operator_of_problem(name, source, found, seeds), found.notes, "")
+        return await self.seeded(operator, found.notes, tell)
 
-    async def inspect(self, source: str, *, published: bool = False) -> ProblemInspection:
-        """Inspect a problem in a sandbox.
+    async def seeded(
+        self, operator: Operator, notes: tuple[str, ...] = (), tell: Tell = lambda step: None
+    ) -> ImportedOperator:
+        """Have TorchInductor write a seed kernel for an operator that has none.
 
         Args:
-            source: Text of the problem.
+            operator: The operator.
+            notes: Notes so far. One is added for each range that is left out.
+            tell: Receives the name of each step when it begins.
+
+        Raises:
+            Unavailable: If a worker process failed.
+        """
+        tell("TorchInductor writes a seed kernel")
+        first = report = await self._draft(operator)
+        narrowed = operator
+        while not report.draft and narrowed.ranges:
+            narrowed = narrowed_by(narrowed, report.reason)
+            tell(f"Again with fewer sizes that vary: {', '.join(narrowed.ranges) or 'none'}")
+            report = await self._draft(narrowed)
+        if not report.draft:
+            return ImportedOperator(operator, notes, first.reason)
+        lost = [name for name in operator.ranges if name not in narrowed.ranges]
+        notes += tuple(
+            f"'{name}' has no range: TorchInductor writes no seed that serves several sizes." for name in lost
+        )
+        second = on_matrix_units(report.draft)
+        seeds = (report.draft,) if second is None else (report.draft, second)
+        return ImportedOperator(narrowed.model_copy(update={"seeds": seeds}), notes, "")
+
+    async def inspect(self, source: str, *, target: str = "", published: bool = False) -> ProblemInspection:
+        """Inspect a file in a sandbox.
+
+        Args:
+            source: Text of the file.
+            target: Name of the function or module; empty for a problem of KernelBench, or the only one.
             published: True to draw inputs as the problem draws them.
 
         Raises:
-            InvalidInput: If the text is longer than any problem.
+            InvalidInput: If the text is longer than any file may be.
             Unavailable: If the inspector failed.
         """
         try:
-            question = ProblemQuestion(source=source, published=published)
+            question = ProblemQuestion(source=source, target=target, published=published)
         except ValidationError as error:
             raise InvalidInput(f"not a problem file: {invalid(error, ProblemQuestion).detail}", "problem") from None
         process = self._inspector or await self._start()
@@ -157,26 +208,69 @@ class KernelbenchImporter:
         return await self._executor.run(job, TraceReport)
 
 
-async def searchable(name: str, source: str, device: str, tell: Callable[[str], None] = lambda step: None) -> Operator:
-    """Import a problem as an operator with a seed kernel.
+async def searchable(file: SourceFile, device: str, tell: Tell = lambda step: None) -> Operator:
+    """Make an operator with a seed kernel from a file.
 
     Args:
-        name: Name of the operator.
-        source: Text of the problem.
+        file: The file.
         device: Name of the device to judge on.
         tell: Receives the name of each step when it begins.
 
     Raises:
-        InvalidInput: If the problem cannot become an operator, TorchInductor writes no seed for it, or the device is
+        InvalidInput: If the file cannot become an operator, TorchInductor writes no seed for it, or the device is
             unknown.
         Unavailable: If a worker process failed.
     """
-    target = read_device(device, DEVICES).target
-    async with KernelbenchImporter(target=target) as importer:
-        imported = await importer.operator(name, source, tell=tell)
+    async with KernelbenchImporter(target=read_device(device, DEVICES).target) as importer:
+        return require_seed(await importer.operator(file, tell=tell))
+
+
+async def with_seeds(operator: Operator, device: str, tell: Tell = lambda step: None) -> Operator:
+    """Have TorchInductor write a seed kernel for an operator that has none.
+
+    Args:
+        operator: The operator.
+        device: Name of the device to judge on.
+        tell: Receives the name of each step when it begins.
+
+    Raises:
+        InvalidInput: If TorchInductor writes none, or the device is unknown.
+        Unavailable: If a worker process failed.
+    """
+    async with KernelbenchImporter(target=read_device(device, DEVICES).target) as importer:
+        return require_seed(await importer.seeded(operator, tell=tell))
+
+
+def require_seed(imported: ImportedOperator) -> Operator:
+    """Return an operator if it has a seed kernel.
+
+    Raises:
+        InvalidInput: If it has none; says why, and the remedy.
+    """
     if imported.no_seed:
         raise InvalidInput(f"this problem has no seed kernel: {imported.no_seed}; {OWN_SEED}", "problem")
     return imported.operator
+
+
+def chosen(found: ProblemInspection, file: SourceFile) -> ProblemInspection:
+    """Return an inspection with the dimensions that a file lets vary.
+
+    Raises:
+        InvalidInput: If a chosen dimension may not vary.
+    """
+    for name in file.vary or ():
+        if name not in found.ranges:
+            known = ", ".join(found.ranges) or "none"
+            raise InvalidInput(f"'{name}' is no size that may vary; those are: {known}", "vary")
+    kept = {name: bounds for name, bounds in found.ranges.items() if file.vary is None or name in file.vary}
+    return found.model_copy(update={"ranges": kept})
+
+
+def narrowed_by(operator: Operator, reason: str) -> Operator:
+    """Return an operator without the range that a reason names, or without any."""
+    blamed = [name for name in operator.ranges if f"'{name}'" in reason]
+    kept = {name: bounds for name, bounds in operator.ranges.items() if blamed and name not in blamed}
+    return operator.model_copy(update={"ranges": kept})
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -1,6 +1,6 @@
-"""Operators from KernelBench's problem files: the problem's text becomes the reference, its weights become inputs.
+"""Operators from Python files: the text of a file becomes the reference, the weights of its module become inputs.
 
-A sandbox inspected the problem before; this module runs nothing of it.
+A sandbox inspected the file before; this module runs nothing of it.
 """
 
 import ast
@@ -18,7 +18,7 @@ from service.operators.catalogue import SPEC_FILE
 from service.operators.sources import dotted, parse
 from service.operators.specs import parse_operator
 from workers.protocol import Operator
-from workers.protocol.kernelbench import MODULE, PREPARATION, ProblemInspection
+from workers.protocol.kernelbench import EXAMPLES, MARK, MODULE, RESULTS, ProblemInspection, preparation
 
 PROBLEM = re.compile(r"^class Model\b.*^def get_inputs\b", re.MULTILINE | re.DOTALL)
 """Pattern of a problem file: a class `Model` and a function that makes its inputs."""
@@ -39,6 +39,15 @@ def is_problem(text: str) -> bool:
     return PROBLEM.search(text) is not None
 
 
+def is_source(text: str) -> bool:
+    """Return True if a text is Python that defines functions or modules, and no spec in TOML or JSON."""
+    try:
+        body = parse(text).body
+    except (SyntaxError, ValueError):
+        return False
+    return any(isinstance(item, ast.FunctionDef | ast.ClassDef) for item in body)
+
+
 def name_of_problem(path: PurePath) -> str:
     """Derive an operator's name from a problem file, such as `level1_19_relu` from `level1/19_ReLU.py`."""
     level = f"{path.parent.name}_" if re.fullmatch(r"level\d+", path.parent.name) else ""
@@ -47,11 +56,21 @@ def name_of_problem(path: PurePath) -> str:
     return named[:LONGEST_NAME].strip("_")
 
 
+def name_of_target(target: str) -> str:
+    """Derive an operator's name from a function or module, such as `llama_mlp` from `LlamaMLP`."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", target)
+    return name_of_problem(PurePath(f"{words.strip('_')}.py"))
+
+
 def name_of_text(text: str) -> str:
-    """Derive an operator's name for a problem without a file, from its first docstring if it has one.
+    """Derive an operator's name for Python without a file: from its last function, or a problem's first docstring.
 
     "Simple model that performs a ReLU activation." becomes `relu_activation`.
     """
+    if not is_problem(text) and is_source(text):
+        defined = [item.name for item in parse(text).body if isinstance(item, ast.FunctionDef | ast.ClassDef)]
+        public = [name for name in defined if not name.startswith("_") and name != EXAMPLES]
+        return name_of_target(public[-1]) if public else "operator"
     found = re.search(r'"""\s*(?:simple )?(?:model )?(?:that )?(?:performs )?(?:an? |the )?(.+)', text, re.IGNORECASE)
     words = re.findall(r"[a-z0-9]+", found[1].lower().split(". ")[0]) if found else []
     named = "_".join(words[:TITLE_WORDS])[:LONGEST_NAME].strip("_")
@@ -59,20 +78,21 @@ def name_of_text(text: str) -> str:
 
 
 def operator_of_problem(name: str, source: str, found: ProblemInspection, seeds: Sequence[str] = ()) -> Operator:
-    """Build the operator for a problem.
+    """Build the operator for a file.
 
     Args:
-        name: Name of the operator and of the function that candidates define.
-        source: Text of the problem.
+        name: Name of the operator and of the function that candidates define; that of the file's function if empty.
+        source: Text of the file.
         found: Result of its inspection.
         seeds: Seed kernels.
 
     Raises:
-        InvalidInput: If the problem cannot be judged; says why.
+        InvalidInput: If it cannot be judged; says why.
     """
     if found.reason:
         where = f"line {found.line}: " if found.line else ""
         raise InvalidInput(f"this problem cannot be judged: {where}{found.reason}", "problem")
+    name = name or name_of_target(found.target)
     return parse_operator(
         {
             "name": name,
@@ -80,23 +100,32 @@ def operator_of_problem(name: str, source: str, found: ProblemInspection, seeds:
             "reference": _reference(name, source, found),
             "seeds": list(seeds),
             **found.model_dump(mode="json", include={"inputs", "outputs", "scalars"}, exclude_defaults=True),
-            "shapes": [dict(found.dims)],
+            "shapes": [dict(shape) for shape in found.shapes],
             "ranges": {dimension: list(bounds) for dimension, bounds in found.ranges.items()},
-            "baselines": BASELINES,
+            "policy": {"host": "copy"},
+            **({"baselines": BASELINES} if found.form == "problem" else {}),
         }
     )
 
 
 def _reference(entry: str, source: str, found: ProblemInspection) -> str:
-    """Write the reference: the problem's text, and a function that calls its module with given weights."""
+    """Write the reference: the file's text, and a function that calls its function or module with given weights."""
     arguments = [item.name for item in found.inputs] + [scalar.name for scalar in found.scalars]
-    state = ", ".join(f"{path!r}: {name}" for name, path in found.parameters.items())
-    given = "".join(f"{name}, " for name in found.arguments).rstrip()
+    positional = [text for at, text in enumerate(found.arguments) if at not in found.keywords]
+    keywords = {name: found.arguments[at] for at, name in found.keywords.items()}
+    if found.form == "function":
+        call = f"_function({', '.join([*positional, *(f'{name}={text}' for name, text in keywords.items())])})"
+    else:
+        state = ", ".join(f"{path!r}: {name}" for name, path in found.parameters.items())
+        given = "".join(f"{text}, " for text in positional).rstrip()
+        named = ", ".join(f"{name!r}: {text}" for name, text in keywords.items())
+        call = f"torch.func.functional_call({MODULE}, {{{state}}}, ({given}){f', {{{named}}}' if named else ''})"
+    chosen = "[0]" if len(found.outputs) == 1 else ""
     return (
-        f"{source.rstrip()}\n{PREPARATION}\n\n"
+        f"{source.rstrip()}\n{preparation(found.form, found.target, real=found.real)}\n\n"
         f"def {entry}({', '.join(arguments)}):\n"
-        '    """What the problem above computes, with its parameters as arguments."""\n'
-        f"    return torch.func.functional_call({MODULE}, {{{state}}}, ({given}))\n"
+        '    """What the text above computes, with parameters as arguments."""\n'
+        f"    return {RESULTS}({call}){chosen}\n"
     )
 
 
@@ -116,16 +145,18 @@ class ReferenceParts:
 
 
 def parts_of_reference(operator: Operator) -> ReferenceParts | None:
-    """Split an operator's reference into its parts; None if it was not built from a problem."""
-    problem, marker, function = operator.reference.partition(PREPARATION)
-    calls = [node for node in ast.walk(parse(function)) if isinstance(node, ast.Call)] if marker else []
-    match calls:
-        case [ast.Call(args=[_, ast.Dict(keys=paths, values=names), ast.Tuple(elts=given)])]:
-            pairs = zip(names, paths, strict=True)
-            state = {dotted(name): str(path.value) for name, path in pairs if isinstance(path, ast.Constant)}
-            if not all(PATH.fullmatch(path) for path in state.values()):
-                return None
-            return ReferenceParts(problem, tuple(dotted(name) for name in given), state)
+    """Split an operator's reference into its parts; None if it was not built from a problem of KernelBench."""
+    problem, marker, added = operator.reference.partition(f"\n{MARK}")
+    if not marker or not is_problem(problem):
+        return None
+    for node in ast.walk(parse(added)):
+        match node:
+            case ast.Call(args=[ast.Name(), ast.Dict(keys=paths, values=names), ast.Tuple(elts=given), *_]):
+                pairs = zip(names, paths, strict=True)
+                state = {dotted(name): str(path.value) for name, path in pairs if isinstance(path, ast.Constant)}
+                if not all(PATH.fullmatch(path) for path in state.values()):
+                    return None
+                return ReferenceParts(problem, tuple(dotted(name) for name in given), state)
     return None
 
 
@@ -143,5 +174,5 @@ def files_of_operator(operator: Operator, notes: tuple[str, ...] = ()) -> Mappin
     return {SPEC_FILE: comments + spec, REFERENCE: operator.reference, **kernels}
 
 
-TAKEN_FROM = "Imported from a problem file of KernelBench, whose text is in reference.py."
+TAKEN_FROM = "Made from a Python file, whose text is in reference.py."
 """First comment of the spec."""

@@ -127,10 +127,16 @@ def test_a_spec_with_a_mistake(run: Run, tmp_path: Path, old: str, new: str, sai
     one_line(*run("submit", operator(tmp_path, old, new)), said)
 
 
-def test_a_spec_without_seeds_is_told_how_to_get_one(run: Run, tmp_path: Path) -> None:
-    one_line(
-        *run("submit", operator(tmp_path)), r"SPEC: 'double' has no seed kernel .*`reef operators seed SPEC > seed"
-    )
+def test_a_spec_without_seeds_gets_one_or_is_told_why_not(run: Run, tmp_path: Path) -> None:
+    folder = operator(tmp_path)
+    code, out, err = run("submit", folder)
+    assert code == 0 and out.strip() and "TorchInductor writes a seed kernel" in err, err
+    (Path(folder) / "reference.py").write_text("import torch\n\n\ndef double(x):\n    return x.sort(-1).values\n")
+    code, out, err = run("submit", folder)
+    assert (code, out) == (2, "") and "Traceback" not in err, err
+    assert re.search(
+        r"^reef: problem: this problem has no seed kernel: .*sort.*; write its folder", err, re.MULTILINE
+    ), err
 
 
 @pytest.mark.parametrize(

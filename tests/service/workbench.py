@@ -27,6 +27,7 @@ from workers.protocol import (
     Job,
     MeasureJob,
     MutationReport,
+    Operator,
     Outcome,
     Provenance,
     Ratio,
@@ -198,12 +199,12 @@ class Workbench:
         await self.dispatcher.close()
         await self.store.close()
 
-    async def begin(self, **changes: object) -> SearchRecord:
-        """Store a search over `records.OPERATOR` and start it."""
+    async def begin(self, operator: Operator | None = None, **changes: object) -> SearchRecord:
+        """Store a search over an operator, `records.OPERATOR` by default, and start it."""
+        operator = operator or records.OPERATOR
+        changes = {"operator": operator.digest, **changes}
         template = records.search(**{"state": SearchState.PREPARING, "devices": self.devices, **changes})
-        await self.store.operators.put(
-            records.OPERATOR.digest, records.OPERATOR.name, records.OPERATOR.model_dump_json()
-        )
+        await self.store.operators.put(operator.digest, operator.name, operator.model_dump_json())
         fields = (
             "id",
             "operator",

@@ -89,6 +89,12 @@ def _layouts(lines: Sequence[ast.stmt]) -> dict[str, tuple[ast.expr, ast.expr]]:
                 found[bound(line)] = (size, stride)
             case ast.Assign(value=ast.Name(id=other)) if bound(line) in found:
                 found.setdefault(other, found[bound(line)])
+    for line in lines:  # Memory that is used again has another name, and may have another form.
+        match line:
+            case ast.Assign(value=ast.Name(id=other)) if other in found:
+                found.setdefault(bound(line), found[other])
+            case ast.Assign(value=ast.Call(func=ast.Name(id="reinterpret_tensor"), args=[_, size, stride, *_])):
+                found.setdefault(bound(line), (size, stride))
     return found
 
 

@@ -141,8 +141,7 @@ def _trace(operator: Operator) -> tuple[fx.GraphModule, list[FakeTensor]]:
         dims[name] = sizes.create_symintnode(symbol, hint=hint, source=source)
 
     def call(*tensors: torch.Tensor) -> tuple[object, ...]:
-        results = entry(*tensors, *scalars)
-        return tuple(results) if isinstance(results, tuple | list) else (results,)
+        return entry(*tensors, *scalars)
 
     with FakeTensorMode(allow_non_fake_inputs=True, shape_env=sizes), torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
         inputs: list[Any] = [

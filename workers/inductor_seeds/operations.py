@@ -4,11 +4,13 @@ Torch's information for Inductor about a convolution depends on this machine's l
 stay symbols. Our operation depends on neither.
 """
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
 import torch
+from torch.nn import functional
 
 NAMESPACE = "kernelreef"
 CONVOLUTION = f"torch.ops.{NAMESPACE}.convolution.default"
@@ -48,7 +50,42 @@ def _convolve(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, 
     return made if bias is None else made + bias.reshape(-1, *(1 for _ in weight.shape[2:]))
 
 
-DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = {torch.ops.aten.convolution.default: _convolve}
+MOST_PARTS = 64
+"""Maximum elements of a window of three axes; each is a term of the kernel."""
+
+
+def _averaged(
+    x: torch.Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> torch.Tensor:
+    """Average over three axes as a sum of shifted parts, which Inductor makes one kernel."""
+    window, steps, pads = (_three(sizes) for sizes in (kernel_size, stride or kernel_size, padding))
+    if ceil_mode or divisor_override is not None or (any(pads) and not count_include_pad) or prod(window) > MOST_PARTS:
+        return _as_it_is()
+    wide = functional.pad(_wide(x), [side for pad in reversed(pads) for side in (pad, pad)])
+    total: torch.Tensor | None = None
+    for offsets in itertools.product(*map(range, window)):
+        part = wide
+        for axis, (offset, taps, step, size) in enumerate(zip(offsets, window, steps, wide.shape[-3:], strict=True)):
+            last = offset + (size - taps) // step * step + 1
+            part = torch.ops.aten.slice.Tensor(part, axis - 3 + x.dim(), offset, last, step)
+        total = part if total is None else total + part
+    return NotImplemented if total is None else (total / prod(window)).to(x.dtype)
+
+
+def _three(sizes: Sequence[int]) -> list[int]:
+    return [*sizes] * 3 if len(sizes) == 1 else [*sizes]
+
+
+DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = {
+    torch.ops.aten.convolution.default: _convolve,
+    torch.ops.aten.avg_pool3d.default: _averaged,
+}
 """Replacements of torch's operations in a trace, by their overloads."""
 
 HALVES = (torch.float16, torch.bfloat16)

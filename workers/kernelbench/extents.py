@@ -1,17 +1,20 @@
 """Sizes of a problem that may change, and their ranges: found by running its module on tensors without data.
 
 Runs inside the sandbox. A problem is published at one size, which is too large to judge without a card and hides faults
-at odd sizes. So sizes are made smaller where the module accepts it. Extents of equal size are one dimension, because
-the problem does not tell them apart. If the module does not accept their change together, they may be two.
+at odd sizes. So sizes are made smaller where the module accepts it. Extents that change with one number of the file are
+one dimension. Of all others, each is one with as few others of its size as the module needs to run.
 """
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from itertools import combinations
 
 SMALLEST = 16
 """Smallest size that may change; smaller ones, such as kernels of convolutions, colours or heads, gain little."""
+SMALLEST_LEADING = 2
+"""Smallest size of an argument's first extent that may change."""
 STEPS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024)
 """Candidates for the smallest size of a dimension."""
 DRAWS = 12
@@ -25,28 +28,94 @@ Works = Callable[[Mapping[Place, int]], bool]
 """Function that returns True if the module runs with these sizes of extents."""
 
 
-def find_dimensions(shapes: Sequence[Sequence[int]], works: Works) -> tuple[tuple[Place, ...], ...]:
-    """Return sets of places whose sizes may change together, without any others."""
+@dataclass(frozen=True)
+class SizeNumber:
+    """A number of a file that is the size of extents.
+
+    Attributes:
+        name: Its name in the file; empty if it has none.
+        places: Extents of this size that change with it.
+    """
+
+    name: str
+    places: tuple[Place, ...]
+
+
+def find_dimensions(
+    shapes: Sequence[Sequence[int]], works: Works, numbers: Sequence[SizeNumber] = (), leading: Set[Place] = frozenset()
+) -> tuple[tuple[Place, ...], ...]:
+    """Return sets of places whose sizes may change together, without any others.
+
+    Args:
+        shapes: Shapes of all tensors.
+        works: Test of other sizes.
+        leading: First extents of arguments, such as a batch, which may change even if they are small.
+        numbers: Numbers of the file that are sizes. Extents of one with a name are one dimension, or none.
+    """
+
+    def size_of(place: Place) -> int:
+        return shapes[place[0]][place[1]]
+
+    def may_vary(place: Place) -> bool:
+        return size_of(place) >= (SMALLEST_LEADING if place in leading else SMALLEST)
+
+    each = [number.places for number in numbers if all(may_vary(place) for place in number.places)]
+    found = [places for places in each if works({place: size_of(place) - 1 for place in places})]
+    named = [number.places for number in numbers if number.name]
+    taken = {place for places in (*found, *named) for place in places}
     by_size: dict[int, list[Place]] = {}
     for index, shape in enumerate(shapes):
         for axis, size in enumerate(shape):
-            if size >= SMALLEST:
+            if may_vary((index, axis)) and (index, axis) not in taken:
                 by_size.setdefault(size, []).append((index, axis))
-    return tuple(found for size, places in by_size.items() for found in _tied(tuple(places), size, works))
+    for size, places in by_size.items():
+        found += _tied(places, size, works)
+    return tuple(sorted({*found}))
 
 
-def _tied(places: tuple[Place, ...], size: int, works: Works) -> list[tuple[Place, ...]]:
-    """Return all places of one size if they may change together, else the single ones and pairs that may."""
+def _tied(places: list[Place], size: int, works: Works) -> list[tuple[Place, ...]]:
+    """Return the smallest sets of places of one size that may change together: single ones, pairs, and more."""
+
     # One less than an even published size is odd, so a module that needs a multiple fails.
-    if works(dict.fromkeys(places, size - 1)):
-        return [places]
+    def may_change(group: Sequence[Place]) -> bool:
+        return works(dict.fromkeys(group, size - 1))
+
     found: list[tuple[Place, ...]] = []
-    for count in (1, 2):
+    for count in (1, 2) if len(places) <= PAIRED else (1,):
         left = [place for place in places if not any(place in group for group in found)]
-        for group in combinations(left, count) if len(places) <= PAIRED else ():
-            if not any(place in other for place in group for other in found) and works(dict.fromkeys(group, size - 1)):
+        for group in combinations(left, count):
+            if not any(place in other for place in group for other in found) and may_change(group):
                 found.append(group)
+    left = [place for place in places if not any(place in group for group in found)]
+    if len(left) > 2 and may_change(left):
+        found.append(tuple(_without_others(left, may_change)))
     return found
+
+
+def _without_others(places: Sequence[Place], may_change: Callable[[Sequence[Place]], bool]) -> list[Place]:
+    """Return the places that must change with the first, as far as leaving out one or two at a time shows."""
+    kept = list(places)
+    for count in (1, 2):
+        for group in combinations(places[1:], count):
+            fewer = [place for place in kept if place not in group]
+            if len(fewer) == len(kept) - count and may_change(fewer):
+                kept = fewer
+    return kept
+
+
+def varied(rows: Sequence[Sequence[Sequence[int]]]) -> tuple[tuple[Place, ...], ...]:
+    """Return sets of places whose sizes vary together over examples.
+
+    Args:
+        rows: Shapes of all tensors in each example.
+    """
+    by_sizes: dict[tuple[int, ...], list[Place]] = {}
+    for index, shape in enumerate(rows[0]):
+        for axis in range(len(shape)):
+            sizes = tuple(row[index][axis] for row in rows)
+            if len(set(sizes)) > 1:
+                by_sizes.setdefault(sizes, []).append((index, axis))
+    return tuple(sorted(tuple(places) for places in by_sizes.values()))
 
 
 def find_ranges(

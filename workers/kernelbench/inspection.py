@@ -1,78 +1,28 @@
-"""Inspection of a KernelBench problem: builds its module without data, names its tensors, tries other sizes.
+"""Inspection of a Python file: names the tensors of its computation, and tries other sizes.
 
-Runs inside the sandbox, because a problem file is untrusted Python.
+Runs inside the sandbox, because the file is untrusted Python.
 """
 
-import ast
-import inspect
 import json
-import keyword
-import re
-from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import Any
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 
 import torch
 from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from workers.kernelbench.extents import Place, find_dimensions, find_ranges
-from workers.kernelbench.values import Undrawable, ValueOrigin, ValueOrigins, drawn
+from workers.kernelbench.extents import Place, SizeNumber, find_dimensions, find_ranges, varied
+from workers.kernelbench.loading import LoadedProblem, ProblemUnfit, load, spelled
+from workers.kernelbench.naming import size_numbers, unpacked_names
+from workers.kernelbench.values import Undrawable, drawn
 from workers.protocol import DTYPE_BYTES, Input, Output, Scalar
-from workers.protocol.kernelbench import MODULE, PREPARATION, ProblemInspection, ProblemQuestion
-from workers.tracer.reference import FILENAME, HINTS, RAISED, NotExportable, OperationGuard, line_of
+from workers.protocol.kernelbench import ProblemInspection, ProblemQuestion
+from workers.tracer.constants import ConstantReplay
+from workers.tracer.reference import HINTS, RAISED, OperationGuard, line_of, without_fast_paths
+from workers.tracer.refusal import NotExportable
 
-MOST_INPUTS = 32
-"""Maximum number of inputs of an operator."""
-LONGEST_NAME = 60
-"""Maximum characters of an argument's name, with room for suffixes that make it unique."""
-NEEDED = ("Model", "get_inputs", "get_init_inputs")
-"""Names that a problem file defines."""
 _NORMS = torch.nn.modules.batchnorm._BatchNorm
-
-
-class ProblemUnfit(Exception):
-    """The problem cannot become an operator; the message has the reason."""
-
-
-@dataclass(frozen=True)
-class ProblemTensor:
-    """One tensor of a problem.
-
-    Attributes:
-        name: Its name in our spec.
-        made: The tensor, without data.
-        origin: Origin of its values.
-        parameter: Its name in the module; None for an argument of `forward`.
-    """
-
-    name: str
-    made: torch.Tensor
-    origin: ValueOrigin
-    parameter: str | None = None
-
-
-@dataclass(frozen=True)
-class InspectedProblem:
-    """A problem with its module and its inputs.
-
-    Attributes:
-        module: Its module, whose tensors have no data.
-        arguments: Arguments of `forward`, by our names, in order.
-        tensors: The arguments that are tensors, then parameters and buffers.
-        sizes: Named numbers of its text.
-    """
-
-    module: torch.nn.Module
-    arguments: Mapping[str, object]
-    tensors: tuple[ProblemTensor, ...]
-    sizes: Mapping[str, int]
-
-    @property
-    def shapes(self) -> list[tuple[int, ...]]:
-        """The published shape of every tensor."""
-        return [tuple(tensor.made.shape) for tensor in self.tensors]
 
 
 def inspect_problem(request: bytes) -> bytes:
@@ -82,6 +32,7 @@ def inspect_problem(request: bytes) -> bytes:
         A `ProblemInspection` as JSON.
     """
     question = ProblemQuestion.model_validate_json(request)
+    logging.disable()  # Sizes that do not work are no errors.
     try:
         found = _inspected(question)
     except ProblemUnfit as unfit:
@@ -115,88 +66,63 @@ def _raised(error: Exception) -> str:
 
 
 def _inspected(question: ProblemQuestion) -> ProblemInspection:
-    problem = _made(question.source)
+    problem = load(question)
     running = _Running(problem)
     outputs = running.outputs()
-    found = find_dimensions(problem.shapes, running.works)
+    rows = list(zip(*(tensor.sizes for tensor in problem.tensors), strict=True))
+    several = len(rows) > 1
+    numbers = [*problem.hinted, *size_numbers(question.source, problem)]
+    found = varied(rows) if several else _dimensions(problem, running, numbers)
     # An operator needs at least one dimension, even if none may change.
-    named = _named(problem, found or ((_first_place(problem.shapes),),))
-    dims = {name: problem.shapes[places[0][0]][places[0][1]] for name, places in named.items()}
-    ranges = find_ranges(named, dims, running.works) if found else {}
+    named = _named(problem, question.source, numbers, found or ((_first_place(problem.shapes),),))
+    shapes = [{name: row[places[0][0]][places[0][1]] for name, places in named.items()} for row in rows]
+    largest = {name: max(shape[name] for shape in shapes) for name in named}
+    ranges = find_ranges(named, largest, running.works) if found else {}
     try:
-        inputs = tuple(_inputs(problem, named, dims, published=question.published))
+        inputs = tuple(_inputs(problem, named, shapes[0], published=question.published))
     except Undrawable as error:
         raise ProblemUnfit(str(error)) from None
     return ProblemInspection(
+        form=problem.form,
+        target=problem.target,
+        real=problem.real,
         inputs=inputs,
-        scalars=tuple(_scalar(name, value) for name, value in problem.arguments.items() if not _is_tensor(value)),
+        scalars=tuple(_scalars(problem)),
         outputs=outputs,
-        arguments=tuple(problem.arguments),
+        arguments=tuple(name if _is_passed(value) else repr(value) for name, value in problem.arguments.items()),
+        keywords=dict(problem.keywords),
         parameters={tensor.name: tensor.parameter for tensor in problem.tensors if tensor.parameter is not None},
-        dims=dims,
+        shapes=tuple({json.dumps(shape): shape for shape in shapes}.values()),
         ranges=ranges,
         notes=tuple(_notes(problem)),
     )
 
 
-def _made(source: str) -> InspectedProblem:
-    """Run a problem to make its module and its inputs, without data."""
-    origins = ValueOrigins()
-    namespace: dict[str, Any] = {"__name__": "reference"}
-    with origins, torch.device("meta"), torch.no_grad():
-        exec(compile(ast.parse(source, FILENAME), FILENAME, "exec"), namespace)
-        for name in NEEDED:
-            if not callable(namespace.get(name)):
-                raise ProblemUnfit(f"it defines no '{name}'; a problem of KernelBench has {', '.join(NEEDED)}")
-        exec(compile(PREPARATION, "<preparation>", "exec"), namespace)
-        given = list(namespace["get_inputs"]())
-    module: torch.nn.Module = namespace[MODULE]
-    arguments = dict(zip(_argument_names(module, len(given)), given, strict=True))
-    tensors = [ProblemTensor(name, value, origins.of(value)) for name, value in arguments.items() if _is_tensor(value)]
-    for path, value in (*module.named_parameters(), *module.named_buffers()):
-        name = _spelled(path, {*arguments, *(tensor.name for tensor in tensors)})
-        tensors.append(ProblemTensor(name, value, origins.of(value), path))
-    if not any(tensor.made.dim() for tensor in tensors):
-        raise ProblemUnfit("none of its inputs has a dimension")
-    if len(tensors) > MOST_INPUTS:
-        raise ProblemUnfit(f"it has {len(tensors)} inputs and parameters; an operator takes at most {MOST_INPUTS}")
-    sizes = {name: value for name, value in namespace.items() if type(value) is int and value > 0}
-    return InspectedProblem(module, arguments, tuple(tensors), sizes)
+def _is_passed(value: object) -> bool:
+    """Return True for a tensor or number, which candidates receive; other values are part of the reference."""
+    return isinstance(value, torch.Tensor | bool | int | float)
 
 
-def _argument_names(module: torch.nn.Module, count: int) -> list[str]:
-    """Return the names of `forward`'s arguments, as far as its signature gives them."""
-    parameters = list(inspect.signature(module.forward).parameters.values())
-    known = [item.name for item in parameters if item.kind is item.POSITIONAL_OR_KEYWORD][:count]
-    names: list[str] = []
-    for index in range(count):
-        names.append(_spelled(known[index] if index < len(known) else f"input_{index}", set(names)))
-    return names
+def _scalars(problem: LoadedProblem) -> Iterator[Scalar]:
+    for name, value in problem.arguments.items():
+        if isinstance(value, torch.Tensor):
+            continue
+        if _is_passed(value):
+            yield Scalar.model_validate({"name": name, "dtype": type(value).__name__, "value": value})
+        elif not _is_plain(value):
+            kind = type(value).__name__
+            raise ProblemUnfit(f"'{name}' is a {kind}; an operator takes tensors, numbers and plain values")
 
 
-def _spelled(path: str, taken: Set[str]) -> str:
-    """Return an argument's name for a module's `path`, different from all names that are taken."""
-    name = re.sub(r"\W", "_", path)[:LONGEST_NAME] or "input"
-    name = f"{name}_" if keyword.iskeyword(name) else name
-    while name in taken:
-        name = f"{name}_"
-    return name
-
-
-def _is_tensor(value: object) -> bool:
-    return isinstance(value, torch.Tensor)
-
-
-def _scalar(name: str, value: object) -> Scalar:
-    if not isinstance(value, (bool, int, float)):
-        raise ProblemUnfit(f"'{name}' is a {type(value).__name__}; an operator takes tensors and numbers")
-    return Scalar.model_validate({"name": name, "dtype": type(value).__name__, "value": value})
+def _is_plain(value: object) -> bool:
+    items = value if isinstance(value, tuple | list) else (value,)
+    return all(item is None or isinstance(item, str | bool | int | float) for item in items)
 
 
 class _Running:
-    """Runner of the module on tensors without data, of any sizes."""
+    """Runner of the computation on tensors without data, of any sizes."""
 
-    def __init__(self, problem: InspectedProblem) -> None:
+    def __init__(self, problem: LoadedProblem) -> None:
         self._problem = problem
 
     def outputs(self) -> tuple[Output, ...]:
@@ -207,7 +133,9 @@ class _Running:
             ProblemUnfit: If a result is no tensor of a known dtype.
         """
         results = self._run({}, guarded=True)
-        dtypes = [_dtype("what forward returns", result) for result in results]
+        if not results:
+            raise ProblemUnfit("its results have no tensor")
+        dtypes = [_dtype("its result", result) for result in results]
         names = ["y"] if len(dtypes) == 1 else [f"y{index}" for index in range(len(dtypes))]
         return tuple(Output.model_validate({"name": n, "dtype": d}) for n, d in zip(names, dtypes, strict=True))
 
@@ -218,41 +146,75 @@ class _Running:
         except RAISED:
             return False
 
-    def _run(self, sizes: Mapping[Place, int], *, guarded: bool = False) -> tuple[object, ...]:
+    def _run(self, sizes: Mapping[Place, int], *, guarded: bool = False) -> tuple[torch.Tensor, ...]:
         problem = self._problem
-        with FakeTensorMode(), torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+        with ExitStack() as stack:
+            stack.enter_context(FakeTensorMode())
+            stack.enter_context(torch.no_grad())
+            stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+            stack.enter_context(without_fast_paths())
             made = {
-                tensor.name: torch.empty(_resized(index, tensor.made.shape, sizes), dtype=tensor.made.dtype)
+                tensor.name: torch.empty(_resized(index, tensor.sizes[0], sizes), dtype=tensor.made.dtype)
                 for index, tensor in enumerate(problem.tensors)
             }
-            given = tuple(made.get(name, value) for name, value in problem.arguments.items())
-            state = {tensor.parameter: made[tensor.name] for tensor in problem.tensors if tensor.parameter is not None}
-            with OperationGuard(made) if guarded else nullcontext():
-                results = torch.func.functional_call(problem.module, state, given)
-        return tuple(results) if isinstance(results, (tuple, list)) else (results,)
+            if guarded:
+                stack.enter_context(OperationGuard(made))
+            stack.enter_context(ConstantReplay(problem.recorder))
+            given = [made.get(name, value) for name, value in problem.arguments.items()]
+            keywords = {name: given[index] for index, name in problem.keywords.items()}
+            positional = tuple(value for index, value in enumerate(given) if index not in problem.keywords)
+            if problem.module is None:
+                result = problem.call(*positional, **keywords)
+            else:
+                state = {tensor.parameter: made[tensor.name] for tensor in problem.tensors if tensor.parameter}
+                result = torch.func.functional_call(problem.module, state, positional, keywords)
+        return problem.flatten(result)
 
 
 def _resized(index: int, shape: Sequence[int], sizes: Mapping[Place, int]) -> list[int]:
     return [sizes.get((index, axis), size) for axis, size in enumerate(shape)]
 
 
+def _dimensions(
+    problem: LoadedProblem, running: "_Running", numbers: Sequence[SizeNumber]
+) -> tuple[tuple[Place, ...], ...]:
+    """Return the extents that may change; of hints, those with a name."""
+    if not problem.hinted:
+        return find_dimensions(problem.shapes, running.works, numbers, _leading(problem))
+    named = (number.places for number in problem.hinted)
+    return tuple(
+        places
+        for places in named
+        if running.works({(index, axis): problem.shapes[index][axis] - 1 for index, axis in places})
+    )
+
+
+def _leading(problem: LoadedProblem) -> set[Place]:
+    """Return the first extents of arguments with two or more."""
+    arguments = [tensor for tensor in problem.tensors if tensor.parameter is None]
+    return {(index, 0) for index, tensor in enumerate(arguments) if len(tensor.sizes[0]) > 1}
+
+
 def _first_place(shapes: Sequence[Sequence[int]]) -> Place:
     return next(index for index, shape in enumerate(shapes) if shape), 0
 
 
-def _named(problem: InspectedProblem, dimensions: Sequence[tuple[Place, ...]]) -> dict[str, tuple[Place, ...]]:
-    """Return the places of every dimension by its name, from a number of its size in the problem's text."""
+def _named(
+    problem: LoadedProblem, source: str, numbers: Sequence[SizeNumber], dimensions: Sequence[tuple[Place, ...]]
+) -> dict[str, tuple[Place, ...]]:
+    """Return the places of every dimension by its name, from the number of the file that changes it."""
     taken = {tensor.name for tensor in problem.tensors} | set(problem.arguments)
+    unpacked = unpacked_names(source, problem)
+    written = {number.places: number.name for number in numbers if number.name}
     named: dict[str, tuple[Place, ...]] = {}
     for places in dimensions:
-        size = problem.shapes[places[0][0]][places[0][1]]
-        said = next((name for name, value in problem.sizes.items() if value == size and name not in named), None)
-        named[_spelled(said or f"D{len(named)}", taken | set(named))] = places
+        unpacked_name = next((unpacked[place] for place in places if place in unpacked), f"D{len(named)}")
+        named[spelled(written.get(places, unpacked_name), taken | set(named))] = places
     return named
 
 
 def _inputs(
-    problem: InspectedProblem, named: Mapping[str, tuple[Place, ...]], dims: Mapping[str, int], *, published: bool
+    problem: LoadedProblem, named: Mapping[str, tuple[Place, ...]], dims: Mapping[str, int], *, published: bool
 ) -> Iterator[Input]:
     name_of = {place: name for name, places in named.items() for place in places}
     for index, tensor in enumerate(problem.tensors):
@@ -260,7 +222,7 @@ def _inputs(
         fields = drawn(tensor.name, tensor.made.dtype, tensor.origin, parameter=parameter, published=published)
         if not tensor.made.dtype.is_floating_point and "high" in fields:
             fields["high"] = next((name for name, size in dims.items() if size == fields["high"]), fields["high"])
-        shape = [name_of.get((index, axis), size) for axis, size in enumerate(tensor.made.shape)]
+        shape = [name_of.get((index, axis), size) for axis, size in enumerate(tensor.sizes[0])]
         dtype = _dtype(f"'{tensor.name}'", tensor.made)
         body = {"name": tensor.name, "shape": shape, "dtype": dtype, "constant": parameter, **fields}
         yield Input.model_validate_json(json.dumps(body))
@@ -275,11 +237,21 @@ def _dtype(subject: str, tensor: object) -> str:
     return name
 
 
-def _notes(problem: InspectedProblem) -> Iterator[str]:
+def _notes(problem: LoadedProblem) -> Iterator[str]:
+    yield from problem.notes
     for tensor in problem.tensors:
         if tensor.origin.kind == "unknown" and tensor.made.dtype.is_floating_point:
             yield f"The origin of '{tensor.name}' is unknown; its values are drawn freely."
-    for path, _ in problem.module.named_buffers():
-        yield f"The module's buffer '{path}' becomes an input, as parameters do; its own values are not guaranteed."
-    if any(isinstance(part, _NORMS) and part.training for part in problem.module.modules()):
+    module = problem.module
+    if module is None:
+        return
+    given = {tensor.parameter for tensor in problem.tensors}
+    for path, _ in module.named_buffers():
+        if path in given:
+            yield f"The module's buffer '{path}' becomes an input, as parameters do; its own values are not guaranteed."
+        else:
+            yield f"The module's buffer '{path}' is constant: the reference makes it, and so must a kernel."
+    if any(isinstance(part, _NORMS) and part.training for part in module.modules()):
         yield "Batch norm uses the statistics of its batch, as in training; running statistics are not kept."
+    if any(isinstance(part, torch.nn.modules.dropout._DropoutNd) and part.p for part in module.modules()):
+        yield "Dropout is left out, as in inference: no two results of it agree."

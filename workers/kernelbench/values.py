@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 import torch
 from torch._ops import OpOverload
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from workers.tracer.modes import DispatchMode
 
 LEAST_SHARE = 2.0**-20
 """Lower bound assumed for softmax and sigmoid: they are above 0, and often the argument of a logarithm."""
@@ -50,11 +51,11 @@ class ValueOrigin:
 UNKNOWN = ValueOrigin()
 
 
-class ValueOrigins(TorchDispatchMode):
+class ValueOrigins(DispatchMode):
     """Mode that observes how tensors are made; `of` returns the origin of one."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._known: dict[int, ValueOrigin] = {}
         self._kept: list[torch.Tensor] = []  # so that no storage address is reused
 

@@ -153,8 +153,11 @@ class BenchmarkShape(WireModel):
     weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
 
 
-BaselineName = Literal["compile", "max_autotune", "native", "liger"]
-"""Baselines besides eager PyTorch: two modes of torch.compile, PyTorch's own operator in one call, liger-kernel's."""
+BaselineName = Literal["compile", "max_autotune", "native", "liger", "seed"]
+"""Baselines besides eager PyTorch: two modes of torch.compile, PyTorch's own operator in one call, liger-kernel's.
+
+`seed` stands alone and in place of all: speedups are over the first seed kernel, which is the pacer.
+"""
 
 
 class ShapeRole(StrEnum):
@@ -277,6 +280,17 @@ class Operator(WireModel):
         for extent in output.shape or ():
             if isinstance(extent, str) and extent not in self.extents:
                 raise ValueError(f"outputs[{index}].shape: no input has a dimension '{extent}'")
+
+    @model_validator(mode="after")
+    def _baselines_hold(self) -> Self:
+        if "seed" in (self.baselines or ()) and (self.baselines != ("seed",) or not self.seeds):
+            raise ValueError("baselines: 'seed' stands alone, and needs a seed kernel")
+        return self
+
+    @property
+    def has_baselines(self) -> bool:
+        """True if speedups on a card are over baselines; False if they are over the first seed kernel."""
+        return self.baselines != ("seed",)
 
     @property
     def upstream(self) -> tuple[Input, ...]:

@@ -8,10 +8,10 @@ import ast
 import json
 import math
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
-from typing import TypeAlias
 
 import torch
 from torch import fx
@@ -19,13 +19,15 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 from torch.utils.flop_counter import flop_registry
 
 from workers.protocol import DTYPE_BYTES, DtypeRef, Graph, InputRef, Node, NodeRef, Operator, Outcome, Shape, TraceJob
 from workers.reference import is_allowed
+from workers.tracer.constants import ConstantReplay, Recorder
 from workers.tracer.gradients import NotDifferentiable, differentiate
+from workers.tracer.modes import DispatchMode
+from workers.tracer.refusal import NotExportable
 
 FILENAME = "<reference>"
 """File name of the reference in tracebacks."""
@@ -47,22 +49,37 @@ RAISED = (
 )
 """Exceptions that faulty Python of others raises; any other exception means that our machine failed."""
 
-Entry: TypeAlias = Callable[..., object]
-"""The reference's function: the operator's inputs, then its scalars."""
 
-
-class NotExportable(Exception):
-    """The reference cannot become a graph.
+@dataclass(frozen=True)
+class Entry:
+    """The reference's function, which takes the operator's inputs, then its scalars.
 
     Attributes:
-        outcome: Outcome of the export.
-        reason: The fault and its remedy.
+        function: The function.
+        recorder: Record of the tensors that the reference's text makes.
     """
 
-    def __init__(self, outcome: Outcome, reason: str) -> None:
-        super().__init__(reason)
-        self.outcome = outcome
-        self.reason = reason
+    function: Callable[..., object]
+    recorder: Recorder
+
+    def __call__(self, *arguments: object) -> tuple[object, ...]:
+        """Call the function. Tensors that the reference's text made become operations of the graph."""
+        with without_fast_paths(), ConstantReplay(self.recorder):
+            results = self.function(*arguments)
+        if results is None:
+            return ()
+        return tuple(results) if isinstance(results, (tuple, list)) else (results,)
+
+
+@contextmanager
+def without_fast_paths() -> Iterator[None]:
+    """Let modules of attention compute by plain operations; their fused ones for inference are no definition."""
+    enabled = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(enabled)
 
 
 def export(request: bytes) -> bytes:
@@ -108,11 +125,12 @@ def load_entry(operator: Operator) -> Entry:
         NotExportable: If the reference does not define it.
     """
     namespace: dict[str, object] = {"__name__": "reference"}
-    exec(compile(ast.parse(operator.reference, FILENAME), FILENAME, "exec"), namespace)
+    with Recorder() as recorder:
+        exec(compile(ast.parse(operator.reference, FILENAME), FILENAME, "exec"), namespace)
     entry = namespace.get(operator.entry)
     if not callable(entry):
         raise NotExportable(Outcome.FORBIDDEN_OP, f"the reference does not define a function '{operator.entry}'")
-    return entry
+    return Entry(entry, recorder)
 
 
 def _export_shape(entry: Entry, operator: Operator, shape: Shape) -> Graph:
@@ -140,22 +158,21 @@ def _fixed(operator: Operator, given: Sequence[torch.Tensor]) -> dict[str, torch
     return {item.name: given[index] for index, item in enumerate(operator.given) if index not in written}
 
 
-def _results(returned: object, operator: Operator, given: Sequence[torch.Tensor]) -> tuple[object, ...]:
+def _results(returned: tuple[object, ...], operator: Operator, given: Sequence[torch.Tensor]) -> tuple[object, ...]:
     """Return the results of a call: what it returned, and the contents of inputs that are outputs."""
-    values = () if returned is None else tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
-    if len(values) + len(operator.in_place) != len(operator.outputs):
-        return values
-    own = iter(values)
+    if len(returned) + len(operator.in_place) != len(operator.outputs):
+        return returned
+    own = iter(returned)
     numbers = range(len(operator.outputs))
     return tuple(given[operator.in_place[number]] if number in operator.in_place else next(own) for number in numbers)
 
 
-class OperationGuard(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class OperationGuard(DispatchMode):
     """Mode that refuses an operation where the reference calls it, so that the refusal has the reference's line."""
 
     def __init__(self, fixed: Mapping[str, torch.Tensor]) -> None:
         """Take the inputs that the reference must not change, by name."""
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._inputs = {tensor.untyped_storage()._cdata: name for name, tensor in fixed.items()}
 
     def __torch_dispatch__(

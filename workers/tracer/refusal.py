@@ -29,6 +29,20 @@ class TraceRefused(BaseException):
         self.line = line or running_line()
 
 
+class NotExportable(Exception):
+    """The reference cannot become a graph.
+
+    Attributes:
+        outcome: Outcome of the export.
+        reason: The fault and its remedy.
+    """
+
+    def __init__(self, outcome: Outcome, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
+        self.reason = reason
+
+
 def running_line() -> int | None:
     """Return the candidate's line that is being executed; None outside of the candidate."""
     frame: FrameType | None = sys._getframe(1)

@@ -41,7 +41,8 @@ FOUND = ProblemInspection(
     outputs=(Output(name="y", dtype="float32"),),
     arguments=("shift", "x"),
     parameters={"layers_0_weight": "layers.0.weight", "layers_0_bias": "layers.0.bias"},
-    dims={"D0": 2},
+    target="Model",
+    shapes=({"D0": 2},),
 )
 OPERATOR = operator_of_problem("level1_7_gemm", PROBLEM, FOUND)
 KERNEL = "import torch\n\n\ndef level1_7_gemm(x, weight, bias, shift):\n    return x @ weight.t() + bias + shift\n"

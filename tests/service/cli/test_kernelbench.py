@@ -25,7 +25,8 @@ FOUND = ProblemInspection(
     inputs=(Input(name="x", shape=("D0", 64), dtype="float32"),),
     outputs=(Output(name="y", dtype="float32"),),
     arguments=("x",),
-    dims={"D0": 32},
+    target="Model",
+    shapes=({"D0": 32},),
 )
 KERNEL = "import torch\n\n\ndef {name}(x):\n    return torch.empty_like(x)\n"
 FAILED_ID = "0190a000-0000-7000-8000-000000000009"

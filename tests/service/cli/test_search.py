@@ -39,12 +39,12 @@ def test_a_problem_that_cannot_be_judged_is_not_searched_for(command: str, tmp_p
         assert isinstance(result.exception, InvalidInput) and "draws random numbers" in result.exception.detail
 
 
-def test_a_python_file_that_is_no_problem_is_told_what_an_operator_is(tmp_path: Path) -> None:
+def test_a_python_file_without_inputs_is_told_how_to_give_them(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def f(x):\n    return x * 2\n")
-    for name, said in (("mine.py", "defines no Model and get_inputs"), ("missing.py", "does not exist")):
+    for name, said, field in (("mine.py", "example_inputs()", "problem"), ("missing.py", "does not exist", "SPEC")):
         result = CliRunner().invoke(app, ["submit", str(tmp_path / name)], env={"REEF_DATA_DIR": str(tmp_path)})
         assert isinstance(result.exception, InvalidInput) and said in result.exception.detail
-        assert result.exception.field == "SPEC"
+        assert result.exception.field == field
 
 
 def test_a_search_that_is_submitted_needs_something_to_search_for(tmp_path: Path) -> None:

@@ -1,10 +1,21 @@
+import json
+
 import pytest
 from pydantic import ValidationError
 
-from service.dashboard.new_search import PASTED, convert_problem, problem_name, read_request, start_form, wrong_fields
+from service.dashboard.new_search import (
+    PASTED,
+    convert_problem,
+    has_problem,
+    problem_name,
+    read_request,
+    start_form,
+    wrong_fields,
+)
 from service.dashboard.routing import SubmittedForm
 from service.errors import InvalidInput
 from tests.service import records
+from tests.workers.kernelbench.files import FUNCTION
 
 RIGHT = {
     "operator": ["rmsnorm"],
@@ -95,9 +106,21 @@ async def test_a_problem_of_kernelbench_becomes_a_spec() -> None:
     told: list[str] = []
     # Pasted text counts, although the form chooses an operator of the list.
     request = read_request(await convert_problem(sent(spec=[PROBLEM], problem_name=["rectifier"]), told.append))
-    assert told == ["Inspecting the problem in a sandbox", "TorchInductor writes a seed kernel"]
+    assert told == ["Inspecting it in a sandbox", "TorchInductor writes a seed kernel"]
     assert isinstance(request.operator, dict) and request.operator["name"] == "rectifier"
     assert "class Model" in str(request.operator["reference"]) and "@triton.jit" in str(request.operator["seeds"])
+
+
+async def test_a_pasted_function_and_a_spec_without_a_seed_become_whole_specs() -> None:
+    pasted = sent(spec=[FUNCTION], problem_name=["gated"])
+    assert has_problem(pasted) and problem_name(sent(spec=[FUNCTION])) == "gated"
+    request = read_request(await convert_problem(pasted))
+    assert isinstance(request.operator, dict) and request.operator["name"] == "gated"
+    bare = json.dumps({**request.operator, "seeds": []})
+    told: list[str] = []
+    seeded = read_request(await convert_problem(sent(spec=[bare]), told.append))
+    assert isinstance(seeded.operator, dict) and "@triton.jit" in str(seeded.operator["seeds"])
+    assert told == ["TorchInductor writes a seed kernel"] and not has_problem(sent(spec=[json.dumps(seeded.operator)]))
 
 
 def test_a_pasted_problem_has_a_name_that_people_know() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from archive.records import SearchState
+from service.evaluation.figure_labels import relative_to
 from tests.service import records
 from tests.service.evaluation.test_verdicts import times_better
 from tests.service.measured import DEVICE, FIRST, SECOND, elites, history, identity
@@ -48,6 +49,19 @@ async def test_the_first_trusted_report_with_baselines_relates_a_search_once(car
     assert search.baselines[DEVICE].mid == 0.5, "later ones change nothing"
     assert [elite.mid for elite in await elites(card, search)] == [pytest.approx(0.6)]
     assert not any(waits_for_baselines(job) for job in card.answers.seen)
+
+
+async def test_an_operator_may_want_its_first_seed_as_the_only_baseline(card: Workbench) -> None:
+    faster = times_better({FIRST: 1.0, SECOND: 1.2})
+    card.answers = Answers(speedup=faster, rival=lambda job: 1.1, baselines=lambda job: None)
+    started = records.OPERATOR.model_copy(update={"baselines": ("seed",)})
+    search = await card.run(await card.begin(started, evaluations=2))
+    measured = [job for job in card.answers.seen if isinstance(job, MeasureJob)]
+    assert measured and not any(job.related or job.waits_for_baselines for job in measured)
+    assert search.state is SearchState.DONE
+    assert search.baselines[DEVICE].reason == "speedups are over the first seed kernel, as the operator asks"
+    assert [elite.mid for elite in await elites(card, search)] == [pytest.approx(1.2)]
+    assert relative_to(DEVICE, search) == "seed kernel"
 
 
 async def test_without_any_baseline_a_search_ends_and_says_so(card: Workbench) -> None:

@@ -5,23 +5,26 @@ import sys
 import pytest
 
 from service.errors import InvalidInput, Unavailable
-from service.fleet.kernelbench import KernelbenchImporter, searchable
+from service.fleet.kernelbench import KernelbenchImporter, SourceFile, chosen, searchable, with_seeds
 from tests.workers.kernelbench.problems import forward
+from workers.protocol.kernelbench import ProblemInspection
+
+GATE = SourceFile(forward("return torch.sigmoid(x) * x"), "gate")
 
 
 async def test_a_problem_becomes_an_operator_with_a_seed_by_inductor() -> None:
     async with KernelbenchImporter(target="sm_90") as importer:
-        imported = await importer.operator("gate", forward("return torch.sigmoid(x) * x"))
+        imported = await importer.operator(GATE)
         assert imported.no_seed == "" and "@triton.jit" in imported.operator.seeds[0]
-        unseeded = await importer.operator("gate", forward("return torch.sigmoid(x) * x"), seeded=False)
+        unseeded = await importer.operator(GATE, seeded=False)
         assert unseeded.operator.seeds == () and unseeded.operator.shapes == imported.operator.shapes
         with pytest.raises(InvalidInput, match="draws random numbers"):
-            await importer.operator("drop", forward("return torch.dropout(x, 0.5, True)"))
+            await importer.operator(SourceFile(forward("return torch.dropout(x, 0.5, True)"), "drop"))
 
 
 async def test_a_problem_with_products_has_a_second_seed_on_the_matrix_units() -> None:
     async with KernelbenchImporter(target="sm_90") as importer:
-        imported = await importer.operator("product", forward("return x @ x.T"))
+        imported = await importer.operator(SourceFile(forward("return x @ x.T"), "product"))
     first, second = imported.operator.seeds
     assert "input_precision='ieee'" in first and "tf32x3" not in first
     assert "input_precision='tf32x3'" in second and "ieee" not in second
@@ -29,7 +32,31 @@ async def test_a_problem_with_products_has_a_second_seed_on_the_matrix_units() -
 
 async def test_a_search_needs_a_kernel_to_start_from() -> None:
     with pytest.raises(InvalidInput, match=r"no seed kernel: .*sort.*add a seed"):
-        await searchable("sorting", forward("return x.sort(-1).values"), "model:sm_90")
+        await searchable(SourceFile(forward("return x.sort(-1).values"), "sorting"), "model:sm_90")
+
+
+async def test_a_range_that_would_cost_the_seed_is_left_out() -> None:
+    told: list[str] = []
+    async with KernelbenchImporter(target="sm_90") as importer:
+        file = SourceFile(forward("return x * float(x.shape[1]) + x.shape[0]"), "sized")
+        imported = await importer.operator(file, ask=lambda found: tuple(found.ranges), tell=told.append)
+    assert imported.no_seed == "" and set(imported.operator.ranges) < {"D0", "D1"}
+    assert any("has no range" in note for note in imported.notes) and len(told) > 2
+
+
+async def test_a_spec_without_a_seed_gets_one() -> None:
+    async with KernelbenchImporter(target="sm_90") as importer:
+        bare = (await importer.operator(GATE, seeded=False)).operator
+    assert bare.seeds == () and "@triton.jit" in (await with_seeds(bare, "model:sm_90")).seeds[0]
+
+
+def test_choices_are_those_of_the_caller() -> None:
+    found = ProblemInspection(ranges={"M": (1, 8), "N": (1, 8)})
+    kept = chosen(found, SourceFile("", vary=("N",)))
+    assert dict(kept.ranges) == {"N": (1, 8)}
+    assert chosen(found, SourceFile("")) == found
+    with pytest.raises(InvalidInput, match="'K' is no size that may vary; those are: M, N"):
+        chosen(found, SourceFile("", vary=("K",)))
 
 
 async def test_what_is_no_problem_file_is_refused() -> None:
@@ -41,7 +68,7 @@ async def test_what_is_no_problem_file_is_refused() -> None:
 async def test_a_machine_without_workers_says_so() -> None:
     async with KernelbenchImporter(command=(sys.executable, "-c", "raise SystemExit(1)")) as importer:
         with pytest.raises(Unavailable, match="doctor"):
-            await importer.operator("gate", forward("return x"))
+            await importer.operator(GATE)
 
 
 async def test_silence_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

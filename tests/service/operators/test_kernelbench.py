@@ -10,9 +10,12 @@ from service.operators.catalogue import load_operator
 from service.operators.kernelbench import (
     files_of_operator,
     is_problem,
+    is_source,
     name_of_problem,
+    name_of_target,
     name_of_text,
     operator_of_problem,
+    parts_of_reference,
 )
 from tests.workers.kernelbench.problems import LINEAR, LOSS
 from workers.protocol import Input, Operator, Output, Scalar
@@ -27,7 +30,8 @@ FOUND = ProblemInspection(
     outputs=(Output(name="y", dtype="float32"),),
     arguments=("shift", "x"),
     parameters={"gemm_weight": "gemm.weight"},
-    dims={"batch": 32, "width": 48},
+    target="Model",
+    shapes=({"batch": 32, "width": 48},),
     ranges={"width": (1, 48)},
 )
 SEED = "def level1_7_gemm(x, gemm_weight, shift):\n    return x\n"
@@ -43,6 +47,7 @@ def test_the_text_of_the_problem_is_the_reference() -> None:
     assert "def level1_7_gemm(x, gemm_weight, shift):" in made.reference
     assert "functional_call(_model, {'gemm.weight': gemm_weight}, (shift, x,))" in made.reference
     assert made.shapes[0].dims == {"batch": 32, "width": 48} and made.ranges == {"width": (1, 48)}
+    assert made.policy.host == "copy" and made.baselines == ("compile",) and made.precision.allow_tf32 is False
     assert made.seeds == () and operator(SEED).seeds == (SEED,)
 
 
@@ -76,6 +81,29 @@ def test_names_are_those_of_files(path: str, name: str) -> None:
     assert name_of_problem(PurePath(path)) == name
 
 
+def test_a_function_is_called_with_its_own_arguments() -> None:
+    found = FOUND.model_copy(
+        update={
+            "form": "function",
+            "target": "gemm",
+            "arguments": ("x", "None", "gemm_weight", "shift"),
+            "keywords": {3: "shift"},
+            "parameters": {},
+        }
+    )
+    made = operator_of_problem("", "import torch\ndef gemm(x, bias, weight, shift):\n    return x\n", found)
+    assert made.name == made.entry == "gemm" and made.baselines is None
+    assert "def gemm(x, gemm_weight, shift):" in made.reference
+    assert "_results(_function(x, None, gemm_weight, shift=shift))[0]" in made.reference
+    assert parts_of_reference(made) is None
+
+
+@pytest.mark.parametrize("target, name", [("LlamaMLP", "llama_mlp"), ("RMSNorm", "rmsnorm"), ("_f2", "f2"), ("x", "x")])
+def test_names_are_those_of_functions(target: str, name: str) -> None:
+    assert name_of_target(target) == name
+
+
 def test_problems_are_told_from_specs() -> None:
+    assert is_source(LINEAR) and is_source(SEED) and not is_source('name = "rmsnorm"') and not is_source('{"a": 1}')
     assert is_problem(LINEAR) and not is_problem('name = "rmsnorm"') and not is_problem(SEED)
     assert name_of_text(LINEAR).startswith("problem_") and name_of_text(LINEAR) != name_of_text(LOSS)

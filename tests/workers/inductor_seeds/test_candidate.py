@@ -1,10 +1,12 @@
 """The host function, derived from Inductor's `call`."""
 
+import ast
+
 import pytest
 
 from tests.workers.inductor_seeds.test_products import KERNEL as PRODUCT
 from tests.workers.tracer.jobs import operator
-from workers.inductor_seeds.candidate import write
+from workers.inductor_seeds.candidate import _layouts, write
 from workers.inductor_seeds.lowering import InductorKernel, LoweredReference
 from workers.tracer.refusal import TraceRefused
 
@@ -119,3 +121,17 @@ def test_a_product_is_launched_over_two_axes_under_the_names_of_its_sizes():
     assert "(a_ptr, b_ptr, y_ptr, K, N, M, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K" in source
     assert "scale_kernel[(triton.cdiv(N, 32), triton.cdiv(M, 64))](a, b, y, K, N, M, BLOCK_M=64, BLOCK_N=32," in source
     assert "total = tl.dot(a, b, total, input_precision='ieee')" in source
+
+
+def test_memory_that_is_used_again_keeps_its_layout() -> None:
+    lines = ast.parse(
+        "buf0 = empty_strided_cuda((2, 3), (3, 1), torch.float32)\n"
+        "buf1 = buf0\n"
+        "buf2 = reinterpret_tensor(buf1, (6,), (1,), 0)\n"
+        "buf3 = buf2\n"
+    ).body
+    known = {name: tuple(map(ast.unparse, layout)) for name, layout in _layouts(lines).items()}
+    assert known == {
+        **dict.fromkeys(("buf0", "buf1"), ("(2, 3)", "(3, 1)")),
+        **dict.fromkeys(("buf2", "buf3"), ("(6,)", "(1,)")),
+    }

@@ -70,3 +70,29 @@ def test_other_products_are_left_to_the_table():
         TABLE[ATEN.mm.default](torch.ones(2, 1, dtype=torch.int64), torch.ones(1, 2, dtype=torch.int64))
         is NotImplemented
     )
+
+
+@pytest.mark.parametrize(
+    "shape, how",
+    [
+        ((2, 3, 8, 9, 10), ([3, 3, 3], [2, 2, 2], [1, 1, 1])),
+        ((3, 8, 9, 10), ([2], [])),
+        ((1, 2, 7, 8, 9), ([3, 2, 4], [1, 2, 3], [1, 0, 2])),
+    ],
+)
+def test_an_average_over_three_axes_is_a_sum_of_parts(shape: tuple[int, ...], how: tuple) -> None:
+    x = torch.randn(shape)
+    pool = torch.ops.aten.avg_pool3d.default
+    traced = make_fx(lambda each: pool(each, *how), decomposition_table=dict(DECOMPOSITIONS))(x)
+    assert not any("avg_pool3d" in str(node.target) for node in traced.graph.nodes)
+    assert torch.allclose(traced(x), pool(x, *how), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [([2, 2, 2], [3, 3, 3], [0, 0, 0], True), ([3, 3, 3], [1, 1, 1], [1, 1, 1], False, False), ([5, 5, 5], [1, 1, 1])],
+)
+def test_other_averages_over_three_axes_stay(how: tuple) -> None:
+    pool = torch.ops.aten.avg_pool3d.default
+    kept = make_fx(lambda each: pool(each, *how), decomposition_table=dict(DECOMPOSITIONS))(torch.randn(1, 9, 9, 9))
+    assert any("avg_pool3d" in str(node.target) for node in kept.graph.nodes)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from workers.kernelbench.extents import Place, find_dimensions, find_ranges
+from workers.kernelbench.extents import Place, SizeNumber, find_dimensions, find_ranges, varied
 
 PRODUCT = [(1024, 4096), (4096, 4096)]
 
@@ -12,8 +12,35 @@ def product_works(sizes: Mapping[Place, int]) -> bool:
     return sizes.get((0, 1), 4096) == sizes.get((1, 0), 4096)
 
 
-def test_equal_sizes_are_one_dimension_where_the_module_takes_it() -> None:
-    assert find_dimensions(PRODUCT, product_works) == (((0, 0),), ((0, 1), (1, 0), (1, 1)))
+def test_equal_sizes_are_told_apart_by_what_must_change_together() -> None:
+    assert find_dimensions(PRODUCT, product_works) == (((0, 0),), ((0, 1), (1, 0)), ((1, 1),))
+
+
+def test_more_than_two_extents_that_must_agree_are_one_dimension() -> None:
+    def works(sizes: Mapping[Place, int]) -> bool:
+        return len({sizes.get((index, 0), 64) for index in range(4)}) == 1
+
+    shapes = [(64,), (64,), (64,), (64,), (64, 3)]
+    assert find_dimensions(shapes, works) == (((0, 0), (1, 0), (2, 0), (3, 0)), ((4, 0),))
+
+
+def test_a_number_of_the_file_is_one_dimension_or_none() -> None:
+    width = SizeNumber("width", ((0, 0), (1, 0)))
+    assert find_dimensions([(64,), (64,)], lambda sizes: True, [width]) == (((0, 0), (1, 0)),)
+    # The module needs a multiple: its parts do not change by themselves either.
+    assert find_dimensions([(64,), (64,)], lambda sizes: len(sizes) < 2, [width]) == ()
+    # A number without a name may be written twice for one size.
+    nameless = [SizeNumber("", ((0, 0),)), SizeNumber("", ((1, 0),))]
+    assert find_dimensions([(64,), (64,)], lambda sizes: len(sizes) == 2, nameless) == (((0, 0), (1, 0)),)
+
+
+def test_a_small_batch_may_change() -> None:
+    assert find_dimensions([(4, 3), (4, 3)], lambda sizes: True, leading={(0, 0)}) == (((0, 0),),)
+
+
+def test_examples_tell_which_sizes_vary() -> None:
+    rows = [((8, 64, 32), (64, 32)), ((8, 128, 32), (128, 32)), ((4, 128, 32), (128, 32))]
+    assert varied(rows) == (((0, 0),), ((0, 1), (1, 0)))
 
 
 def test_where_it_does_not_single_places_and_pairs_may_change() -> None:

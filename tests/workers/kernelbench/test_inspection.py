@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.workers.kernelbench.files import FUNCTION, HINTED
 from tests.workers.kernelbench.problems import LINEAR, LOSS, forward
 from workers.kernelbench import inspect
 from workers.kernelbench.inspection import inspect_problem
@@ -9,8 +10,8 @@ from workers.protocol import Distribution
 from workers.protocol.kernelbench import ProblemInspection, ProblemQuestion
 
 
-def look(source: str, *, published: bool = False) -> ProblemInspection:
-    request = ProblemQuestion(source=source, published=published).model_dump_json().encode()
+def look(source: str, *, target: str = "", published: bool = False) -> ProblemInspection:
+    request = ProblemQuestion(source=source, target=target, published=published).model_dump_json().encode()
     return ProblemInspection.model_validate_json(inspect_problem(request))
 
 
@@ -23,7 +24,7 @@ def test_parameters_become_inputs_and_numbers_scalars() -> None:
     assert found.parameters["gemm_weight"] == "gemm.weight"
     assert found.inputs[1].shape == ("out_features", "in_features")
     assert found.inputs[1].constant and not found.inputs[0].constant
-    assert found.dims == {"batch_size": 32, "in_features": 48, "out_features": 64}
+    assert found.shapes == ({"batch_size": 32, "in_features": 48, "out_features": 64},)
     assert found.ranges == {"batch_size": (2, 32), "in_features": (1, 48), "out_features": (1, 64)}
     assert any("statistics of its batch" in note for note in found.notes)
 
@@ -43,29 +44,111 @@ def test_sizes_that_the_module_fixes_stay() -> None:
     found = look(forward("return self.norm(x)", init="self.norm = nn.LayerNorm(64)"))
     assert found.inputs[0].shape == ("D0", 64) and found.ranges == {"D0": (1, 32)}
     alone = look(forward("return x.reshape(2, 512, 2)"))
-    assert alone.dims == {"D0": 32} and alone.ranges == {}
+    assert alone.shapes == ({"D0": 32},) and alone.ranges == {}
 
 
-def test_a_buffer_is_an_input_and_a_reader_is_told() -> None:
+def test_a_constant_buffer_stays_in_the_reference_and_a_state_is_an_input() -> None:
     mask = "self.register_buffer('mask', torch.ones(64, 64).tril())"
     found = look(forward("return x.masked_fill(self.mask[: x.shape[0], : x.shape[1]] == 0, 0.0)", init=mask))
-    assert [item.name for item in found.inputs] == ["x", "mask"] and found.inputs[1].low == 0.0
-    assert any("buffer 'mask'" in note for note in found.notes)
+    assert [item.name for item in found.inputs] == ["x"] and found.real
+    assert any("buffer 'mask' is constant" in note for note in found.notes)
+    state = look(forward("return x - self.mean", init="self.register_buffer('mean', torch.zeros(64))"))
+    assert [item.name for item in state.inputs] == ["x", "mean"] and not state.real
+    assert any("buffer 'mean' becomes an input" in note for note in state.notes)
+
+
+def test_a_plain_attribute_and_a_value_read_by_a_constructor_are_constants() -> None:
+    table = look(forward("return x + self.table", init="self.table = torch.arange(64)"))
+    assert table.reason == "" and [item.name for item in table.inputs] == ["x"] and table.real
+    rates = look(forward("return x * self.rates[1]", init="self.rates = [r.item() for r in torch.linspace(0, 1, 4)]"))
+    assert rates.reason == "" and rates.real
+
+
+def test_dropout_is_left_out() -> None:
+    found = look(forward("return self.drop(x)", init="self.drop = nn.Dropout(0.5)"))
+    assert found.reason == "" and any("Dropout is left out" in note for note in found.notes)
+
+
+def test_batch_height_and_width_are_three_dimensions() -> None:
+    pooled = forward("return nn.functional.avg_pool2d(x, 3)", "torch.rand(batch, 16, height, width)")
+    found = look(f"{pooled}\nbatch = 32\nheight = 32\nwidth = 32\n")
+    assert found.inputs[0].shape == ("batch", "D1", "height", "width")
+    assert found.ranges["batch"] == (1, 32) and found.ranges["height"] == (3, 32)
+
+
+def test_a_function_is_inspected_with_its_example_inputs() -> None:
+    found = look(FUNCTION)
+    assert (found.form, found.target, found.arguments) == ("function", "gated", ("x", "eps", "weight", "None"))
+    assert [item.shape for item in found.inputs] == [("rows", "columns"), ("columns",)]
+    assert [scalar.name for scalar in found.scalars] == ["eps"] and len(found.outputs) == 1
+
+
+def test_a_function_is_inspected_with_its_hints() -> None:
+    found = look(HINTED)
+    assert [item.shape for item in found.inputs] == [("rows", "WIDTH"), ("WIDTH",)]
+    assert [item.dtype for item in found.inputs] == ["bfloat16", "float32"] and found.scalars == ()
+    assert found.ranges == {"rows": (1, 1024), "WIDTH": (1, 96)}
+    assert any("'rows' has no size; 1024 was taken" in note for note in found.notes)
+
+
+def test_several_examples_tell_what_varies() -> None:
+    several = FUNCTION.replace(
+        "return [torch.randn(64, 128), 1e-5, torch.randn(128), None]", "return [rows(64), rows(256)]"
+    )
+    found = look(
+        f"{several}\ndef rows(n):\n    return torch.randn(n, 128), 1e-5, torch.randn(128), None\n", target="gated"
+    )
+    assert found.shapes == ({"rows": 64}, {"rows": 256}) and found.ranges == {"rows": (1, 256)}
+    assert found.inputs[1].shape == (128,)
+
+
+def test_a_module_is_inspected_as_in_inference() -> None:
+    text = """
+import torch
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self, width=64):
+        super().__init__()
+        self.inner = nn.Linear(width, width)
+        self.norm = nn.BatchNorm1d(width)
+
+    def forward(self, x, mask=None):
+        return {"out": torch.dropout(self.norm(self.inner(x)), 0.5, self.training), "mask": mask}
+
+block = Block()
+
+def make():
+    return Block(64)
+
+def example_inputs():
+    return {"x": torch.randn(32, 64)}
+"""
+    for target in ("block", "Block", "make"):
+        found = look(text, target=target)
+        assert found.reason == "" and found.keywords == {0: "x"}
+        names = [item.name for item in found.inputs]
+        assert names[:3] == ["x", "inner_weight", "inner_bias"] and "norm_running_mean" in names
+        assert found.inputs[0].shape[0] == "D0" and not any(item.name == "mask" for item in found.inputs)
 
 
 @pytest.mark.parametrize(
     "source, said",
     [
-        (forward("return self.drop(x)", init="self.drop = nn.Dropout(0.5)"), "draws random numbers, as dropout"),
+        (forward("return torch.dropout(x, 0.5, True)"), "draws random numbers, as dropout"),
         (forward("return x[x > 0.5]"), "depends on values"),
-        (forward("return {'y': x}"), "what forward returns is a dict"),
+        (forward("return {'y': 1}"), "its results have no tensor"),
         (forward("return x.to(torch.complex64)"), "dtype complex64"),
-        (forward("return x + self.table", init="self.table = torch.ones(64)"), "raised"),
+        (forward("return x + self.table", init="self.table = torch.rand(64)"), "random values"),
         (forward("return x", inputs="'text'"), "none of its inputs has a dimension"),
         (forward("return x", inputs="torch.rand(4, 4), 'text'"), "raised"),
         (forward("return x", inputs="torch.randint(0, 9, (16,)).cumsum(0)"), "holds integers"),
         (forward("return x", init="[setattr(self, f'w{i}', nn.Parameter(torch.ones(2))) for i in range(40)]"), "41"),
-        ("import torch\n", "defines no 'Model'"),
+        ("import torch\n", "defines no function and no module"),
+        ("class Model:\n    pass\ndef get_inputs():\n    return []\n", "defines no 'get_init_inputs'"),
+        ("def f(x):\n    return x\ndef g(x):\n    return x\n", "several functions: name one"),
+        ("def f(x):\n    return x\n", "define example_inputs()"),
+        ("f = 3\ndef g(x):\n    return f\ndef example_inputs():\n    return 3\n", "its examples are a int"),
         ("import transformers_of_old\n", "cannot import transformers_of_old"),
         ("def forward(:\n", "does not parse"),
     ],

@@ -1,10 +1,11 @@
 """What leaves the jail about a problem is held against bounds, and the preparation makes a module without data."""
 
 import pytest
+import torch
 from pydantic import ValidationError
 
 from tests.workers.kernelbench.problems import LINEAR
-from workers.protocol.kernelbench import MODULE, PREPARATION, ProblemInspection, ProblemQuestion
+from workers.protocol.kernelbench import MODULE, RESULTS, ProblemInspection, ProblemQuestion, preparation
 
 
 @pytest.mark.parametrize(
@@ -12,7 +13,10 @@ from workers.protocol.kernelbench import MODULE, PREPARATION, ProblemInspection,
     [
         {"arguments": ["x); import os; ("]},
         {"parameters": {"weight": "conv'weight"}},
-        {"dims": {"M": 0}},
+        {"shapes": [{"M": 0}]},
+        {"target": "f("},
+        {"keywords": {0: "x="}},
+        {"form": "script"},
         {"inputs": [{"name": "x", "shape": ["M"], "dtype": "complex64"}]},
         {"line": 0},
     ],
@@ -31,7 +35,27 @@ def test_a_question_has_a_problem_of_bounded_length() -> None:
 
 def test_the_prepared_module_has_no_data_and_keeps_no_statistics() -> None:
     namespace: dict = {"__name__": "reference"}
-    exec(LINEAR + PREPARATION, namespace)
+    exec(LINEAR + preparation("problem", "Model"), namespace)
     module = namespace[MODULE]
-    assert all(parameter.is_meta for parameter in module.parameters()) and module.training
+    assert all(parameter.is_meta for parameter in module.parameters()) and module.norm.training and not module.training
     assert list(module.buffers()) == [] and module.norm.running_mean is None
+
+
+def test_a_module_of_a_user_is_as_in_inference_and_with_data_where_that_is_needed() -> None:
+    namespace: dict = {"__name__": "reference"}
+    text = "import torch\ndef made():\n    return torch.nn.Sequential(torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.5))\n"
+    exec(text + preparation("class", "made", real=True), namespace)
+    module = namespace[MODULE]
+    assert not any(part.training for part in module) and module[0].running_mean.tolist() == [0.0] * 4
+
+
+def test_results_are_the_tensors_of_whatever_is_returned() -> None:
+    namespace: dict = {}
+    exec("def f(x):\n    return x\n" + preparation("function", "f"), namespace)
+    one, two = torch.ones(1), torch.ones(2)
+    assert namespace[RESULTS]({"a": one, "b": (None, [two], 3)}) == (one, two) and namespace["_function"](one) is one
+
+
+def test_arguments_are_names_or_plain_values() -> None:
+    given = ("x", "None", "(1, 2)", "'mean'", "-1")
+    assert ProblemInspection(arguments=given).arguments == given

@@ -1,0 +1,69 @@
+"""Sizes of real calls become benchmark shapes with weights."""
+
+import json
+
+import pytest
+
+from service.errors import InvalidInput
+from service.operators.calls import shapes_of_calls, with_calls, with_start
+from service.operators.catalogue import load_operator
+from workers.protocol import Operator
+
+RMSNORM = load_operator("rmsnorm")
+
+
+def read(*calls: object, operator: Operator = RMSNORM) -> dict[tuple[int, int], float]:
+    shapes, _ = shapes_of_calls(operator, json.dumps(calls))
+    return {(shape.dims["M"], shape.dims["N"]): round(shape.weight, 3) for shape in shapes}
+
+
+def test_calls_add_up_in_whatever_form() -> None:
+    calls = [
+        {"M": 64, "N": 1024, "count": 5},
+        [[64, 1024], [1024]],
+        {"shapes": {"x": [128, 512]}, "weight": 2},
+        {"M": 128, "N": 512},
+        {"M": 1, "N": 4096},
+    ]
+    assert read(*calls) == {(64, 1024): 0.6, (128, 512): 0.3, (1, 4096): 0.1}
+    shapes, share = shapes_of_calls(RMSNORM, json.dumps({"calls": [{"M": 64, "N": size} for size in range(1, 17)]}))
+    assert len(shapes) == 8 and share == 0.5
+
+
+@pytest.mark.parametrize(
+    "call, said",
+    [
+        ({"M": 64}, "gives no size for 'N'; the dimensions are M, N"),
+        ({"M": 64, "N": 8, "K": 3}, "has a size for 'K'; the dimensions"),
+        ({"M": 64, "N": 0}, "the size of N is no whole number"),
+        ({"M": 64, "N": 8, "count": -1}, "no number of calls above 0"),
+        ({"shapes": [[64, 8], [9]]}, "the shape \\[9\\] of 'weight' is not \\[N\\]"),
+        ({"shapes": [[64]]}, "is not \\[M, N\\]"),
+        ({"shapes": 3}, "is a list of 2 shapes"),
+        (3, "call 0 is no object; write a list of calls"),
+    ],
+)
+def test_a_call_that_does_not_fit_is_refused(call: object, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        read(call)
+
+
+@pytest.mark.parametrize("text, said", [("{", "not valid JSON"), ("[]", "no list of calls"), ("3", "no list of calls")])
+def test_a_file_in_another_form_is_refused(text: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        shapes_of_calls(RMSNORM, text)
+
+
+def test_ranges_reach_as_far_as_the_calls() -> None:
+    shapes, _ = shapes_of_calls(RMSNORM, json.dumps([{"M": 3, "N": 100_000}]))
+    called = with_calls(RMSNORM, shapes)
+    assert dict(called.ranges) == {"M": (1, 8192), "N": (1, 100_000)} and called.shapes == shapes
+
+
+def test_a_kernel_to_start_from_is_the_first_seed_and_the_only_baseline() -> None:
+    own = "def rmsnorm(x, weight):\n    return x\n"
+    started = with_start(RMSNORM, own)
+    assert started.seeds == (own, *RMSNORM.seeds) and not started.has_baselines and RMSNORM.has_baselines
+    assert with_start(started, own).seeds == started.seeds
+    with pytest.raises(ValueError, match="'seed' stands alone"):
+        Operator.model_validate({**started.model_dump(), "baselines": ("seed", "compile")})

@@ -1,0 +1,333 @@
+"""Loading of a Python file: finds its function or module, and makes module and example arguments.
+
+Runs inside the sandbox, because the file is untrusted Python. Nothing has data except constants of the file.
+"""
+
+import ast
+import inspect
+import keyword
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from workers.kernelbench.extents import SizeNumber
+from workers.kernelbench.hints import hinted
+from workers.kernelbench.values import ValueOrigin, ValueOrigins
+from workers.protocol.kernelbench import EXAMPLES, MODULE, RESULTS, Form, ProblemQuestion, preparation
+from workers.tracer.constants import Recorder
+from workers.tracer.reference import FILENAME, RAISED
+
+MOST_INPUTS = 32
+"""Maximum number of inputs of an operator."""
+LONGEST_NAME = 60
+"""Maximum characters of an argument's name, with room for suffixes that make it unique."""
+NEEDED = ("Model", "get_inputs", "get_init_inputs")
+"""Names that a problem of KernelBench defines."""
+
+
+class ProblemUnfit(Exception):
+    """The file cannot become an operator; the message has the reason."""
+
+
+@dataclass(frozen=True)
+class ProblemTensor:
+    """One tensor of a problem.
+
+    Attributes:
+        name: Its name in our spec.
+        made: The tensor.
+        origin: Origin of its values.
+        parameter: Its name in the module; None for an argument of the call.
+        sizes: Its shape in each example.
+    """
+
+    name: str
+    made: torch.Tensor
+    origin: ValueOrigin
+    parameter: str | None
+    sizes: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class LoadedProblem:
+    """A file's computation with its inputs.
+
+    Attributes:
+        form: Kind of the computation.
+        target: Its name in the file.
+        real: True if the module was made with data, because constants in it belong to the reference.
+        call: The module, or the function.
+        arguments: Arguments of the call by our names, in order.
+        keywords: Names of keyword arguments, by position.
+        tensors: The arguments that are tensors, then parameters and buffers.
+        sizes: Named numbers of its text.
+        flatten: Function that lists the tensors of a result.
+        recorder: Record of the tensors that the file made.
+        hinted: Dimensions that type hints name.
+        notes: Notes for readers of the operator.
+    """
+
+    form: Form
+    target: str
+    real: bool
+    call: Any
+    arguments: Mapping[str, object]
+    keywords: Mapping[int, str]
+    tensors: tuple[ProblemTensor, ...]
+    sizes: Mapping[str, int]
+    flatten: Callable[[object], tuple[torch.Tensor, ...]]
+    recorder: Recorder
+    hinted: tuple[SizeNumber, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def module(self) -> torch.nn.Module | None:
+        """The module; None for a function."""
+        return self.call if isinstance(self.call, torch.nn.Module) else None
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shape of every tensor in the first example."""
+        return [tensor.sizes[0] for tensor in self.tensors]
+
+
+def load(question: ProblemQuestion) -> LoadedProblem:
+    """Load a file, with data in its module only if constants of the module need it.
+
+    Raises:
+        ProblemUnfit: If the file cannot become an operator.
+        Exception: Any exception of the file.
+    """
+    tree = ast.parse(question.source, FILENAME)
+    try:
+        loading = _Loading(tree, question.target, real=False)
+        needs_data = loading.holds_constants
+    except RAISED:
+        needs_data = True  # Its constructor may read values.
+    return (_Loading(tree, question.target, real=True) if needs_data else loading).problem()
+
+
+def loaded(tree: ast.Module, target: str, *, form: Form, real: bool) -> LoadedProblem:
+    """Load a file whose kind is known."""
+    return _Loading(tree, "" if form == "problem" else target, real=real).problem()
+
+
+class _Loading:
+    """One run of a file."""
+
+    def __init__(self, tree: ast.Module, target: str, *, real: bool) -> None:
+        self._real = real
+        self._origins, self._recorder = ValueOrigins(), Recorder()
+        self._namespace: dict[str, Any] = {"__name__": "reference"}
+        with self._recorder, self._origins, torch.no_grad():
+            exec(compile(tree, FILENAME, "exec"), self._namespace)
+            self._form, self._target = find_target(tree, self._namespace, target)
+            text = preparation(self._form, self._target, real=real)
+            exec(compile(text, "<preparation>", "exec"), self._namespace)
+        self._call = self._namespace["_function" if self._form == "function" else MODULE]
+        self._state: list[tuple[str, torch.Tensor]] = []
+        self._hinted: tuple[SizeNumber, ...] = ()
+        if isinstance(self._call, torch.nn.Module):
+            buffers = [(path, value) for path, value in self._call.named_buffers() if not self._is_constant(value)]
+            self._state = [*self._call.named_parameters(), *buffers]
+
+    @property
+    def holds_constants(self) -> bool:
+        """True if the module has a tensor that the reference must make: a constant buffer, or a plain attribute."""
+        if not isinstance(self._call, torch.nn.Module):
+            return False
+        constant = any(self._is_constant(value) for value in self._call.buffers())
+        return constant or any(any(True for _ in _plain_tensors(part)) for part in self._call.modules())
+
+    def _is_constant(self, buffer: torch.Tensor) -> bool:
+        """Return True for a buffer with values of its own, such as a mask. Equal numbers are a state to be learned."""
+        origin = self._origins.of(buffer)
+        return self._recorder.is_constant(buffer) and not (origin.kind == "constant" and origin.low == origin.high)
+
+    def problem(self) -> LoadedProblem:
+        """Return the file's computation, with arguments from its examples.
+
+        Raises:
+            ProblemUnfit: If it cannot become an operator.
+        """
+        examples, notes = self._examples()
+        arguments, keywords = self._named(examples[0])
+        rows = [dict(zip(arguments, self._named(each)[0].values(), strict=True)) for each in examples]
+        tensors = [
+            ProblemTensor(name, value, self._origins.of(value), None, tuple(_shape(row[name]) for row in rows))
+            for name, value in arguments.items()
+            if isinstance(value, torch.Tensor)
+        ]
+        for path, value in self._state:
+            name = spelled(path, {*arguments, *(tensor.name for tensor in tensors)})
+            sizes = (tuple(value.shape),) * len(rows)
+            tensors.append(ProblemTensor(name, value, self._origins.of(value), path, sizes))
+        if not any(tensor.made.dim() for tensor in tensors):
+            raise ProblemUnfit("none of its inputs has a dimension")
+        if len(tensors) > MOST_INPUTS:
+            raise ProblemUnfit(f"it has {len(tensors)} inputs and parameters; an operator takes at most {MOST_INPUTS}")
+        return LoadedProblem(
+            form=self._form,
+            target=self._target,
+            real=self._real,
+            call=self._call,
+            arguments=arguments,
+            keywords=keywords,
+            tensors=tuple(tensors),
+            sizes={name: value for name, value in self._namespace.items() if type(value) is int and value > 0},
+            flatten=self._namespace[RESULTS],
+            recorder=self._recorder,
+            hinted=self._hinted,
+            notes=notes,
+        )
+
+    def _examples(self) -> tuple[list[Any], tuple[str, ...]]:
+        """Return the example arguments, one entry per example, and notes on them."""
+        maker = self._namespace.get("get_inputs" if self._form == "problem" else EXAMPLES)
+        if maker is None:
+            # Parameters of the function with a size each; they need no data either.
+            with self._recorder, self._origins, torch.device("meta"):
+                found = hinted(self._signature, self._namespace)
+            if found is None:
+                raise ProblemUnfit(
+                    f"it does not say what '{self._target}' is called with: beside it define {EXAMPLES}(), which "
+                    'returns a list of arguments, or give each tensor a hint with dtype and sizes: x: "float32[M, 64]"'
+                )
+            self._hinted = found.dimensions
+            return [found.arguments], found.notes
+        try:
+            with self._recorder, self._origins, torch.no_grad(), torch.device("meta"):
+                return _examples_of(maker()), ()
+        except RAISED:  # It may read values, which tensors without data do not have.
+            with self._recorder, self._origins, torch.no_grad():
+                return _examples_of(maker()), ()
+
+    @property
+    def _signature(self) -> inspect.Signature:
+        return signature_of(self._call)
+
+    def _named(self, example: Sequence[object] | Mapping[str, object]) -> tuple[dict[str, object], dict[int, str]]:
+        """Return the arguments of an example by our names, and the positions that are passed by keyword."""
+        if isinstance(example, Mapping):
+            names = [spelled(str(name), set()) for name in example]
+            return dict(zip(names, example.values(), strict=True)), dict(enumerate(map(str, example)))
+        parameters = self._signature.parameters.values()
+        known = [item.name for item in parameters if item.kind in (item.POSITIONAL_OR_KEYWORD, item.POSITIONAL_ONLY)]
+        names = []
+        for index in range(len(example)):
+            names.append(spelled(known[index] if index < len(known) else f"input_{index}", set(names)))
+        return dict(zip(names, example, strict=True)), {}
+
+
+def signature_of(function: Callable[..., object]) -> inspect.Signature:
+    """Return the signature of a function, or of a module's `forward`. A builtin function takes any arguments."""
+    try:
+        return inspect.signature(function.forward if isinstance(function, torch.nn.Module) else function)
+    except ValueError:
+        return inspect.Signature([inspect.Parameter("inputs", inspect.Parameter.VAR_POSITIONAL)])
+
+
+def find_target(tree: ast.Module, namespace: Mapping[str, Any], target: str) -> tuple[Form, str]:
+    """Find the computation of a file.
+
+    Args:
+        tree: Syntax tree of the file.
+        namespace: What it defined.
+        target: Name of a function or module; empty to take a problem of KernelBench, or the only one.
+
+    Raises:
+        ProblemUnfit: If there is none, or there are several.
+    """
+    if not target and "Model" in namespace and "get_inputs" in namespace:
+        missing = [name for name in NEEDED if not callable(namespace.get(name))]
+        if missing:
+            raise ProblemUnfit(f"it defines no '{missing[0]}'; a problem of KernelBench has {', '.join(NEEDED)}")
+        return "problem", "Model"
+    if not target:
+        target = _only(tree, namespace)
+    if target not in namespace:
+        raise ProblemUnfit(f"it defines no '{target}'")
+    found = namespace[target]
+    if isinstance(found, torch.nn.Module):
+        return "module", target
+    if isinstance(found, type) and issubclass(found, torch.nn.Module):
+        return "class", target
+    if not callable(found):
+        raise ProblemUnfit(f"'{target}' is a {type(found).__name__}, neither a function nor a module")
+    # A function without arguments makes a module; a computation has some.
+    return ("function" if signature_of(found).parameters else "class"), target
+
+
+def _only(tree: ast.Module, namespace: Mapping[str, Any]) -> str:
+    """Return the name of the only function or module of a file that is not private."""
+    defined = [item.name for item in tree.body if isinstance(item, ast.FunctionDef | ast.ClassDef)]
+    defined += [
+        each.id
+        for item in tree.body
+        if isinstance(item, ast.Assign)
+        for each in item.targets
+        if isinstance(each, ast.Name) and isinstance(namespace.get(each.id), torch.nn.Module)
+    ]
+    names = [name for name in defined if not name.startswith("_") and name != EXAMPLES]
+    # Functions and classes that another one uses are its helpers.
+    used = {
+        node.id
+        for item in tree.body
+        if getattr(item, "name", "") in (*names, *(name for name in defined if name.startswith("_")))
+        for node in ast.walk(item)
+        if isinstance(node, ast.Name)
+    } | {
+        node.id
+        for item in tree.body
+        if isinstance(item, ast.Assign)
+        for node in ast.walk(item.value)
+        if isinstance(node, ast.Name)
+    }
+    roots = [name for name in names if name not in used]
+    if len(roots) != 1:
+        if not names:
+            raise ProblemUnfit("it defines no function and no module")
+        raise ProblemUnfit(f"it defines several functions: name one of them, as in FILE:{(roots or names)[0]}")
+    return roots[0]
+
+
+def _examples_of(made: object) -> list[Any]:
+    """Return the examples that a function made: one list of arguments or mapping of keywords per example."""
+    if isinstance(made, torch.Tensor):
+        return [[made]]
+    if isinstance(made, Mapping):
+        return [made]
+    if not isinstance(made, Iterable):
+        raise ProblemUnfit(f"its examples are a {type(made).__name__}, not a list of arguments")
+    rows: list[Any] = list(made)
+    if rows and all(isinstance(row, tuple | list | Mapping) for row in rows):
+        first = rows[0]
+        if any(len(row) != len(first) or isinstance(row, Mapping) != isinstance(first, Mapping) for row in rows):
+            raise ProblemUnfit("its examples differ in their number of arguments")
+        return rows
+    return [rows]
+
+
+def _shape(value: object) -> tuple[int, ...]:
+    if not isinstance(value, torch.Tensor):
+        raise ProblemUnfit("an argument is a tensor in one example and none in another")
+    return tuple(value.shape)
+
+
+def _plain_tensors(part: torch.nn.Module) -> Iterator[torch.Tensor]:
+    """List the tensors of a module that are neither parameters nor buffers."""
+    for value in vars(part).values():
+        items = value if isinstance(value, tuple | list) else (value,)
+        yield from (item for item in items if isinstance(item, torch.Tensor))
+
+
+def spelled(path: str, taken: Set[str]) -> str:
+    """Return an argument's name for a module's `path`, different from all names that are taken."""
+    name = re.sub(r"\W", "_", path)[:LONGEST_NAME] or "input"
+    name = f"_{name}" if name[0].isdigit() else f"{name}_" if keyword.iskeyword(name) else name
+    while name in taken:
+        name = f"{name}_"
+    return name

@@ -1,0 +1,130 @@
+"""Text of a Python file for a function or module that exists in memory: its operations, and example inputs.
+
+Runs in a user's own process, before anything is submitted. The operations are traced with symbolic sizes, so closures,
+modules of any library and functions of a notebook become a file that needs torch alone.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._pytree import tree_leaves
+
+from workers.kernelbench.loading import signature_of, spelled
+from workers.tracer.reference import without_fast_paths
+
+Example = Sequence[object] | Mapping[str, object]
+"""Arguments of one call: in order, or by keyword."""
+
+
+class NotTraceable(ValueError):
+    """The function cannot become a file; the message has the reason."""
+
+
+def traced_text(function: Callable[..., object], examples: Sequence[Example], name: str) -> str:
+    """Write a Python file that computes what a function or module computes.
+
+    Args:
+        function: The function, or an `nn.Module`, whose parameters and buffers become arguments.
+        examples: Arguments of calls. Values that are no tensors are those of the first example.
+        name: Name of the function in the file.
+
+    Raises:
+        NotTraceable: If it uses a tensor that is neither an argument nor a parameter, or has no tensor argument.
+        Exception: Any exception of the function.
+    """
+    state = _state_of(function)
+    arguments = _by_name(function, examples[0])
+    given = {key: value for key, value in arguments.items() if isinstance(value, torch.Tensor)}
+    if not given:
+        raise NotTraceable("none of its arguments is a tensor")
+    names = list(given)
+    for path in state:
+        names.append(spelled(path, set(names)))
+
+    def call(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        values = arguments | dict(zip(given, tensors, strict=False))
+        positional = () if isinstance(examples[0], Mapping) else tuple(values.values())
+        keywords = values if isinstance(examples[0], Mapping) else {}
+        if isinstance(function, torch.nn.Module):
+            weights = dict(zip(state, tensors[len(given) :], strict=True))
+            result = torch.func.functional_call(function, weights, positional, keywords)
+        else:
+            result = function(*positional, **keywords)
+        return tuple(each for each in tree_leaves(result) if isinstance(each, torch.Tensor))
+
+    blank = [torch.empty(each.shape, dtype=each.dtype) for each in (*given.values(), *state.values())]
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), without_fast_paths():
+        traced = make_fx(call, tracing_mode="symbolic", _allow_non_fake_inputs=True)(*blank)
+    traced.graph.eliminate_dead_code()
+    traced.recompile()
+    if any(node.op == "get_attr" for node in traced.graph.nodes):
+        raise NotTraceable("it uses a tensor that is neither an argument nor a parameter; pass it as an argument")
+    return _file(traced.code, name, names, [*_rows(function, examples, given)], state)
+
+
+def _state_of(function: object) -> dict[str, torch.Tensor]:
+    if not isinstance(function, torch.nn.Module):
+        return {}
+    return {**dict(function.named_parameters()), **dict(function.named_buffers())}
+
+
+def _by_name(function: Callable[..., object], example: Example) -> dict[str, object]:
+    """Return the arguments of a call by the names of the function's parameters."""
+    if isinstance(example, Mapping):
+        return dict(example)
+    parameters = signature_of(function).parameters.values()
+    known = [item.name for item in parameters if item.kind is item.POSITIONAL_OR_KEYWORD]
+    return {(known[at] if at < len(known) else f"input_{at}"): value for at, value in enumerate(example)}
+
+
+def _rows(
+    function: Callable[..., object], examples: Sequence[Example], given: Mapping[str, torch.Tensor]
+) -> Iterator[list[torch.Tensor]]:
+    for example in examples:
+        row = _by_name(function, example)
+        found = [row.get(name) for name in given]
+        tensors = [value for value in found if isinstance(value, torch.Tensor)]
+        if len(tensors) != len(found):
+            raise NotTraceable("its examples differ in their tensors")
+        yield tensors
+
+
+def _file(
+    code: str,
+    name: str,
+    names: Sequence[str],
+    rows: Sequence[Sequence[torch.Tensor]],
+    state: Mapping[str, torch.Tensor],
+) -> str:
+    graph = re.sub(r"def forward\(self, ", "def _graph(", code.strip(), count=1)
+    graph = re.sub(r";  [\w= ]+ = None", "", graph)
+    weights = [_weight(tensor) for tensor in state.values()]
+    examples = "".join(f"        ({', '.join([*map(_argument, row), *weights])},),\n" for row in rows)
+    listed = ", ".join(names)
+    return (
+        f'"""Operations of {name}, traced from memory."""\n\nimport torch\nfrom torch import device, inf, nan\n\n\n'
+        f"{graph}\n\n\ndef {name}({listed}):\n    return _graph({listed})\n\n\n"
+        f"def example_inputs():\n    return [\n{examples}    ]\n"
+    )
+
+
+def _argument(tensor: torch.Tensor) -> str:
+    """Return an expression that makes a tensor like an argument: numbers of the same dtype and range."""
+    sizes = tuple(tensor.shape)
+    if tensor.dtype == torch.bool:
+        return f"torch.rand({sizes}) > 0.5"
+    if tensor.is_floating_point():
+        return f"torch.randn({sizes}).to({tensor.dtype})"
+    low, high = (int(tensor.min()), int(tensor.max())) if tensor.numel() else (0, 0)
+    return f"torch.randint({low}, {high + 1}, {sizes}, dtype={tensor.dtype})"
+
+
+def _weight(tensor: torch.Tensor) -> str:
+    """Return an expression that makes a tensor like a parameter, with values of the same size."""
+    if not tensor.is_floating_point() or not tensor.numel():
+        return _argument(tensor)
+    reach = float(tensor.detach().abs().max().float()) or 0.5
+    return f"torch.empty({tuple(tensor.shape)}, dtype={tensor.dtype}).uniform_({-reach:.4g}, {reach:.4g})"
