@@ -16,6 +16,7 @@ from archive.records import CandidateRecord, CandidateState, SearchRecord, Searc
 from archive.store import Store
 from service.emitters import EMITTERS
 from service.emitters.base import NoProposal, Proposal
+from service.emitters.llm.rendering import clean
 from service.evaluation.verdicts import Verdicts
 from service.generation.archive_tools import ArchiveTools, CandidateSubmission
 from service.generation.contexts import ContextBuilder
@@ -35,6 +36,8 @@ MADE_AT_ONCE = 32
 """Maximum number of proposals in a search's turn: if nearly all are duplicates, new reports should come first."""
 REST_S = 15.0
 """Seconds without calls after a failed one: backends already retry what is worth retrying."""
+REMARK_CHARS = 500
+"""Maximum length of a remark on a search; models wrote parts of it."""
 
 log = structlog.get_logger(__name__)
 
@@ -73,7 +76,7 @@ class _Template:
 
 @dataclass
 class _Conversations:
-    """Conversations of one search."""
+    """Conversations of one search. `fault` says why the last answer of a model was of no use; empty if it was."""
 
     tasks: dict[int, asyncio.Task[Proposal | NoProposal]] = field(default_factory=dict)
     drafts: list[CandidateRecord] = field(default_factory=list)
@@ -82,6 +85,7 @@ class _Conversations:
     taken_up: bool = False
     silent_until: float = 0.0
     silence: BackendError | None = None
+    fault: str = ""
 
     @property
     def silent(self) -> bool:
@@ -159,8 +163,8 @@ class CandidateSupply:
         )
         dry = await self._fill(search, operator, talks, slots)
         state, reason = await self._ending(search, talks, dry=dry, quick=not only, asking=bool(asking))
-        if state is None and not only:
-            state, reason = _remark(search, talks)
+        if state is None and asking:
+            state, reason = _remark(search, talks, only=only)
         return Filled(slots.added, state, reason)
 
     async def _stop(self, search: SearchRecord, talks: _Conversations, reason: str) -> Filled:
@@ -283,6 +287,10 @@ class CandidateSupply:
             return 0
         said = task.result()
         talks.silence = None
+        talks.fault = ""
+        if isinstance(said, NoProposal) and said.reason:
+            talks.fault = f"{said.reason}: {said.detail}"
+            log.info("answer of a model is unusable", search=search.id, ordinal=ordinal, reason=talks.fault)
         first = await self._store.attempts.proposed(search.id, ordinal)  # A kill may have come after it was stored.
         if first is None and isinstance(said, Proposal):
             if (await self._store.candidates.count(search.id)).candidates >= search.evaluations:
@@ -321,6 +329,9 @@ class CandidateSupply:
         """Ask no model for a while. A proposal whose call was paid but gave no answer is over."""
         if isinstance(error, LlmRefused) or getattr(error, "paid", False):
             await self._store.attempts.pass_over(search.id, ordinal, name)
+        if isinstance(error, LlmRefused):
+            talks.fault = error.detail
+            log.info("a prompt was refused", search=search.id, ordinal=ordinal, reason=error.detail)
         if isinstance(error, LlmRefused) or error is None:
             return
         after = error.retry_after_s if isinstance(error, TransientFailure) else None
@@ -349,11 +360,17 @@ async def _conclude(store: Store, said: Proposal | NoProposal, first: CandidateR
     await store.exchanges.conclude(last.exchange, outcome, reason, candidate)
 
 
-def _remark(search: SearchRecord, talks: _Conversations) -> tuple[SearchState | None, str]:
-    """Return the reason of a search that goes on without models, or that goes on with them again; None if unchanged."""
-    reason = ""
-    if isinstance(talks.silence, BudgetExhausted | PermanentFailure):
-        reason = f"no language model is asked: {talks.silence.detail}; other emitters go on"
+def _remark(search: SearchRecord, talks: _Conversations, *, only: bool) -> tuple[SearchState | None, str]:
+    """Return what a running search says of its models, if that changed: why none is asked, or why none is of use."""
+    reason, silence = "", talks.silence
+    goes_on = "" if only else "; other emitters go on"
+    if isinstance(silence, BudgetExhausted | PermanentFailure):
+        reason = f"no language model is asked: {silence.detail}{goes_on}"
+    elif silence is not None:
+        reason = f"no language model answers at the moment: {silence.detail}{goes_on}"
+    elif talks.fault:
+        reason = f"the last answer of a language model was of no use: {talks.fault}"
+    reason = " ".join(clean(reason).split())[:REMARK_CHARS]
     return (None, "") if reason == search.reason else (SearchState.RUNNING, reason)
 
 

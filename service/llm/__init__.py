@@ -18,9 +18,11 @@ from service.llm.base import (
 from service.llm.manual import Manual
 from service.llm.openai import Openai
 from service.llm.replay import Replay
+from service.llm.responses import Responses
 
 BACKENDS: dict[str, type[Backend]] = {
     Openai.kind: Openai,
+    Responses.kind: Responses,
     Anthropic.kind: Anthropic,
     Manual.kind: Manual,
     Replay.kind: Replay,

@@ -1,6 +1,5 @@
 """The agentic strategy: a language model may look kernels up and have some judged before it proposes one."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,7 @@ from service.emitters.llm.answers import read_answer, said
 from service.emitters.llm.fences import fences
 from service.emitters.llm.prompts import ToolFeedback, ask
 from service.emitters.llm.strategies import AGENTIC, Approach
+from service.emitters.llm.templates import json_object
 
 STEPS = 6
 """Maximum number of answers in one conversation: two look-ups, three attempts and a last one. Each is a paid call."""
@@ -39,7 +39,7 @@ async def converse(context: ProposalContext, llm: LlmContext, found: Approach) -
         answer = await ask(context, llm, found, turns=state.heard, step=step, steps=STEPS)
         state.turns.append(ConversationTurn(answer.exchange))
         try:
-            call = read_call(answer.completion.text)
+            call = read_call(answer.completion.text, truncated=answer.completion.truncated)
             done = await _serve(call, answer.completion.text, answer.completion.truncated, context, state)
         except UnusableAnswer as error:
             done = None
@@ -52,13 +52,17 @@ async def converse(context: ProposalContext, llm: LlmContext, found: Approach) -
     return NoProposal(tuple(state.turns), "" if tried else AnswerFault.STEPS_SPENT.value, detail)
 
 
-def read_call(text: str) -> Mapping[str, Any]:
+def read_call(text: str, *, truncated: bool = False) -> Mapping[str, Any]:
     """Return the one call of an answer; `propose` if it has none.
 
     Raises:
         UnusableAnswer: If there are several, or an unknown one.
     """
-    found = [call for block in fences(said(text)) if (call := _object(block.text)) and "call" in call]
+    found = [
+        call
+        for block in fences(said(text, truncated=truncated))
+        if (call := json_object(block.text)) and "call" in call
+    ]
     if len(found) > 1:
         raise UnusableAnswer(AnswerFault.BAD_CALL, f"the answer makes {len(found)} calls; one is allowed")
     call = found[0] if found else {"call": "propose"}
@@ -99,11 +103,3 @@ async def _serve(
 def _show(state: _ConversationState, kernel: Parent, why: str) -> None:
     state.subject = kernel
     state.heard.append(ToolFeedback("shown", {"kernel": kernel, "why": why}))
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return document if isinstance(document, dict) else {}

@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from service.emitters.llm.answer_faults import AnswerFault, UnusableAnswer
 from service.emitters.llm.fences import FencedBlock
@@ -35,7 +36,7 @@ def read_template(blocks: Sequence[FencedBlock]) -> ParameterTemplate | None:
     Raises:
         UnusableAnswer: If there are several, or an invalid one.
     """
-    found = [document["parameters"] for block in blocks if "parameters" in (document := _object(block.text))]
+    found = [document["parameters"] for block in blocks if "parameters" in (document := json_object(block.text))]
     if not found:
         return None
     if len(found) > 1:
@@ -68,9 +69,10 @@ def fan_out(source: str, template: ParameterTemplate, most: int, rng: random.Ran
     return found
 
 
-def _object(text: str) -> dict[str, object]:
+def json_object(text: str) -> dict[str, Any]:
+    """Return the JSON object that a text is, line breaks within its texts allowed; an empty one if it is none."""
     try:
-        document = json.loads(text)
+        document = json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}
