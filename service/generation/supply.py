@@ -24,7 +24,7 @@ from service.generation.emitter_stats import active
 from service.generation.proposals import PendingProposal, Proposer, device_of
 from service.generation.snapshot import SearchSnapshot
 from service.generation.stop_rules import stop_reason
-from service.llm import BackendError, LlmRefused, PermanentFailure, TransientFailure
+from service.llm import BackendError, LlmRefused, PermanentFailure, SamePromptOpen, TransientFailure
 from service.llm.base import BudgetExhausted, LlmClient
 from service.operators.sources import digest
 from service.tasks import end
@@ -36,6 +36,8 @@ MADE_AT_ONCE = 32
 """Maximum number of proposals in a search's turn: if nearly all are duplicates, new reports should come first."""
 REST_S = 15.0
 """Seconds without calls after a failed one: backends already retry what is worth retrying."""
+TRIED_FIRST = 3
+"""Candidates of a template that are evaluated before all others. The others used up half of a search without gain."""
 REMARK_CHARS = 500
 """Maximum length of a remark on a search; models wrote parts of it."""
 
@@ -66,12 +68,18 @@ class _Slots:
 
 @dataclass
 class _Template:
-    """Answer with variations that take free slots one by one; its exchange stays open until the last has one."""
+    """Answer with variations that take free slots one by one; its exchange stays open until the last has one.
+
+    `tried` are the ids of its candidates so far. The first `TRIED_FIRST` are evaluated before the others: these follow
+    only if the template `pays`, which it does if one of the first won a cell.
+    """
 
     emitter: str
     said: Proposal
     first: CandidateRecord | None
     left: list[Proposal]
+    tried: list[str] = field(default_factory=list)
+    pays: bool = False
 
 
 @dataclass
@@ -86,6 +94,7 @@ class _Conversations:
     silent_until: float = 0.0
     silence: BackendError | None = None
     fault: str = ""
+    open_prompts: dict[str, int] = field(default_factory=dict)
 
     @property
     def silent(self) -> bool:
@@ -148,7 +157,7 @@ class CandidateSupply:
         """
         talks = self._talks.setdefault(search.id, _Conversations())
         if met := await stop_reason(self._store, search):
-            return await self._stop(search, talks, met)
+            return await _stop(self._store, search, talks, met)
         asking = [name for name in search.emitters if EMITTERS[name].asks]
         if asking and not talks.taken_up and not talks.silent:
             await self._take_up(search, operator, talks, asking[0])
@@ -167,15 +176,11 @@ class CandidateSupply:
             state, reason = _remark(search, talks, only=only)
         return Filled(slots.added, state, reason)
 
-    async def _stop(self, search: SearchRecord, talks: _Conversations, reason: str) -> Filled:
-        """Propose nothing more; the search is done once all its candidates are evaluated."""
-        waiting = (await self._store.candidates.count(search.id)).in_flight or talks.tasks or talks.drafts
-        return Filled() if waiting else Filled(0, SearchState.DONE, reason)
-
     async def _fill(self, search: SearchRecord, operator: Operator, talks: _Conversations, slots: _Slots) -> bool:
         """Propose until no slot is free. Returns True if the emitters without a model had nothing to propose."""
-        while slots.free > 0 and talks.templates:
-            await self._vary(search, operator, talks, slots)
+        for template in list(talks.templates):
+            while slots.free > 0 and template in talks.templates and await _may_vary(self._store, search, template):
+                await self._vary(search, operator, talks, template, slots)
         snapshot, left = self._proposer.look(search), MADE_AT_ONCE
         while slots.free > 0 and left > 0 and _is_fresh(search, talks):
             made, dry = await self._make(snapshot, operator, talks, slots, left)
@@ -271,7 +276,7 @@ class CandidateSupply:
         tools = ArchiveTools(self._store, self._proposer, search, operator, device, submission)
         if not begun:  # One that was begun may have all its answers in the archive.
             self._ask.require_open(tuple((search.llm or {}).get("backends") or ()))
-        context = await self._contexts.write(search, operator, ordinal, begun, self._ask, tools)
+        context = await self._contexts.write(search, operator, ordinal, begun, self._ask, tools, talks.open_prompts)
         said = await EMITTERS[name].propose(context)
         if said is None:
             raise PermanentFailure("no backend takes calls for any of its strategies")
@@ -286,7 +291,7 @@ class CandidateSupply:
             await self._fall_silent(search, talks, ordinal, name, error)
             return 0
         said = task.result()
-        talks.silence = None
+        talks.silence, talks.silent_until = None, 0.0
         talks.fault = ""
         if isinstance(said, NoProposal) and said.reason:
             talks.fault = f"{said.reason}: {said.detail}"
@@ -300,7 +305,8 @@ class CandidateSupply:
         if first is None:
             await self._store.attempts.pass_over(search.id, ordinal, name)
         if isinstance(said, Proposal) and said.variations:
-            talks.templates.append(_Template(name, said, first, list(said.variations)))
+            tried = [] if first is None else [first.id]
+            talks.templates.append(_Template(name, said, first, list(said.variations), tried))
         else:
             await _conclude(self._store, said, first)
         if first is None or first.state is not CandidateState.QUEUED:
@@ -308,18 +314,20 @@ class CandidateSupply:
         await self._verdicts.trace(search, operator, first)
         return 1
 
-    async def _vary(self, search: SearchRecord, operator: Operator, talks: _Conversations, slots: _Slots) -> None:
-        """Give a slot to the next variation of the oldest template; duplicates need none."""
-        template = talks.templates[0]
+    async def _vary(
+        self, search: SearchRecord, operator: Operator, talks: _Conversations, template: _Template, slots: _Slots
+    ) -> None:
+        """Give a slot to the next variation of a template; duplicates need none."""
         if not template.left:
             await _conclude(self._store, template.said, template.first)
-            talks.templates.pop(0)
+            talks.templates.remove(template)
             return
         variation = template.left.pop(0)
         if template.first is not None:
             variation = replace(variation, parents=(template.first.id,))
         candidate = await self._proposer.keep(search, operator, talks.allot(), template.emitter, variation)
         if candidate is not None:
+            template.tried.append(candidate.id)
             slots.free, slots.added = slots.free - 1, slots.added + 1
             await self._verdicts.trace(search, operator, candidate)
 
@@ -334,6 +342,11 @@ class CandidateSupply:
             log.info("a prompt was refused", search=search.id, ordinal=ordinal, reason=error.detail)
         if isinstance(error, LlmRefused) or error is None:
             return
+        if isinstance(error, SamePromptOpen):
+            # Its ordinal is free again, and so are models as soon as a conversation ends.
+            talks.following -= int(ordinal == talks.following - 1)
+            talks.silent_until = time.monotonic() + REST_S
+            return
         after = error.retry_after_s if isinstance(error, TransientFailure) else None
         talks.silent_until = time.monotonic() + (after or REST_S)
         talks.silence = error if isinstance(error, BackendError) else None
@@ -344,6 +357,26 @@ class CandidateSupply:
             log.error("conversation failed", search=search.id, ordinal=ordinal, exc_info=error)
 
 
+async def _stop(store: Store, search: SearchRecord, talks: _Conversations, reason: str) -> Filled:
+    """Propose nothing more; the search is done once all its candidates are evaluated."""
+    waiting = (await store.candidates.count(search.id)).in_flight or talks.tasks or talks.drafts
+    return Filled() if waiting else Filled(0, SearchState.DONE, reason)
+
+
+async def _may_vary(store: Store, search: SearchRecord, template: _Template) -> bool:
+    """Return True if the next variation of a template may be evaluated; drop all if the first ones won no cell."""
+    if template.pays or len(template.tried) < TRIED_FIRST or not template.left:
+        return True
+    found = [await store.candidates.get(id) for id in template.tried]
+    if any(candidate.state is not CandidateState.JUDGED for candidate in found):
+        return False
+    offers = await store.attempts.offers(search.id, template.emitter)
+    template.pays = any(offer.candidate in template.tried and offer.gain is not None for offer in offers)
+    if not template.pays:
+        template.left.clear()
+    return True
+
+
 async def _conclude(store: Store, said: Proposal | NoProposal, first: CandidateRecord | None) -> None:
     """Store the outcome of each exchange."""
     if not said.turns:
@@ -351,13 +384,14 @@ async def _conclude(store: Store, said: Proposal | NoProposal, first: CandidateR
     *steps, last = said.turns
     for turn in steps:
         await store.exchanges.conclude(turn.exchange, _outcome(turn.candidate), "", turn.candidate)
+    change = said.change if isinstance(said, Proposal) else ""
     candidate = first.id if first else last.candidate
     if isinstance(said, NoProposal):
         outcome = "unusable" if said.reason else _outcome(candidate)
         reason = f"{said.reason}: {said.detail}" if said.reason else ""
     else:
         outcome, reason = ("candidate" if candidate else "duplicate"), ""
-    await store.exchanges.conclude(last.exchange, outcome, reason, candidate)
+    await store.exchanges.conclude(last.exchange, outcome, reason, candidate, change)
 
 
 def _remark(search: SearchRecord, talks: _Conversations, *, only: bool) -> tuple[SearchState | None, str]:

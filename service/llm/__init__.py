@@ -12,6 +12,7 @@ from service.llm.base import (
     LlmRefused,
     PermanentFailure,
     Purpose,
+    SamePromptOpen,
     TransientFailure,
     digest,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "LlmRefused",
     "PermanentFailure",
     "Purpose",
+    "SamePromptOpen",
     "TransientFailure",
     "digest",
 ]

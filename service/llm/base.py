@@ -92,6 +92,10 @@ class TransientFailure(BackendError):
         self.paid = paid
 
 
+class SamePromptOpen(TransientFailure):
+    """Failure of a prompt that another proposal of the search has open; a second answer would tell little more."""
+
+
 class PermanentFailure(BackendError):
     """Failure of every call until a person changes something. `paid` as in `TransientFailure`."""
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from service.emitters.llm import edits
 from service.emitters.llm.answer_faults import AnswerFault, UnusableAnswer
 from service.emitters.llm.fences import FencedBlock, fences, marks_for
+from service.emitters.llm.rendering import clean
 from service.emitters.llm.templates import ParameterTemplate, json_object, read_template
 from service.emitters.llm.thoughts import CUT_IN_THOUGHT, without_thoughts
 from service.operators.sources import parse
@@ -25,6 +26,11 @@ SOURCE_BYTES = 65_536
 DEEPEST = 24
 """Maximum number of blanks before a code block within lists."""
 
+CHANGE_CHARS = 300
+"""Maximum length of a model's line on what it changed."""
+
+_CHANGE = re.compile(r"^[\s>*_#-]*change\b[*_]*\s*:[*_]*[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
+_JSON_CHANGE = re.compile(r'"change"\s*:\s*"((?:[^"\\\n]|\\.)+)"', re.IGNORECASE)
 _DECLINES = re.compile(
     r"\b(?:ca(?:n't|nnot|n not)|wo(?:n't|uld not)|will not|unable to|not able to|(?:must|have to|to) decline)\b"
     r"(?:\W+\w+){0,3}?\W+(?:help|assist|comply|provide|fulfil|fulfill|continue|do|write|produce|to)\b",
@@ -86,6 +92,13 @@ def said(text: str, *, truncated: bool = False) -> str:
             raise UnusableAnswer(AnswerFault.TRUNCATED, CUT_IN_THOUGHT)
         raise UnusableAnswer(AnswerFault.EMPTY, "the answer is empty")
     return spoken
+
+
+def change_of(text: str) -> str:
+    """Return the line of an answer that says what the model changed and why; empty if it has none."""
+    spoken = without_thoughts(text.replace("\r\n", "\n"))
+    found = _CHANGE.search(spoken) or _JSON_CHANGE.search(spoken)
+    return " ".join(clean(found[1]).strip(" *_`").split())[:CHANGE_CHARS] if found else ""
 
 
 def _unwrapped(text: str) -> tuple[str, list[edits.SearchReplaceBlock]]:

@@ -6,7 +6,8 @@ from typing import Any
 
 from service.emitters.base import ConversationTurn, LlmContext, NoProposal, Parent, Proposal, ProposalContext
 from service.emitters.llm.answer_faults import AnswerFault, UnusableAnswer
-from service.emitters.llm.answers import read_answer, said
+from service.emitters.llm.answers import change_of, read_answer, said
+from service.emitters.llm.edits import has_edits
 from service.emitters.llm.fences import fences
 from service.emitters.llm.prompts import ToolFeedback, ask
 from service.emitters.llm.strategies import AGENTIC, Approach
@@ -20,9 +21,10 @@ CALLS = ("elites", "read", "judge", "propose")
 
 @dataclass
 class _ConversationState:
-    """State of a conversation: the kernel that edits refer to, the feedback so far, and the exchanges."""
+    """State of a conversation: the kernel that edits refer to, the one judged last, the feedback, the exchanges."""
 
     subject: Parent
+    judged: Parent | None = None
     heard: list[ToolFeedback] = field(default_factory=list)
     turns: list[ConversationTurn] = field(default_factory=list)
 
@@ -88,16 +90,27 @@ async def _serve(
         _show(state, kernel, "read a kernel")
         return None
     entry = str(context.operator["entry"])
+    if call["call"] == "propose" and state.judged is not None and not _has_candidate(text):
+        state.turns[-1] = ConversationTurn(state.turns[-1].exchange, state.judged.candidate)
+        return NoProposal(tuple(state.turns))
     answered = read_answer(text, entry, state.subject.source, truncated=truncated)
     parents = (state.subject.candidate,) if state.subject.candidate else ()
     if call["call"] == "propose":
-        return Proposal(answered.source, parents, AGENTIC, tuple(state.turns))
+        last = state.turns[-1].exchange
+        return Proposal(answered.source, parents, AGENTIC, tuple(state.turns), (), last, change_of(text))
     judged = await llm.tools.judge(answered.source, parents, f"{AGENTIC}, answer {len(state.turns)}")
     if judged is None:
         return NoProposal(tuple(state.turns), AnswerFault.STEPS_SPENT.value, "the search has used all its evaluations")
     state.turns[-1] = ConversationTurn(state.turns[-1].exchange, judged.candidate)
+    state.judged = judged
     _show(state, judged, "had a kernel judged")
     return None
+
+
+def _has_candidate(text: str) -> bool:
+    """Return True if an answer holds anything beside its call that may be a candidate."""
+    spoken = said(text)
+    return has_edits(spoken) or any("call" not in json_object(block.text) for block in fences(spoken))
 
 
 def _show(state: _ConversationState, kernel: Parent, why: str) -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from service.emitters.llm.answer_faults import AnswerFault, UnusableAnswer
-from service.emitters.llm.answers import ANSWER_CHARS, SOURCE_BYTES, read_answer
+from service.emitters.llm.answers import ANSWER_CHARS, SOURCE_BYTES, change_of, read_answer
 
 HEAD = "import torch\nimport triton\nimport triton.language as tl\n"
 KERNEL = (
@@ -217,3 +217,19 @@ def test_a_forbidden_import_is_left_to_the_judge():
 def test_hostile_repetition_takes_no_time(unit):
     with pytest.raises(UnusableAnswer):
         read_answer(unit * (150_000 // len(unit)), "scale", PARENT)
+
+
+@pytest.mark.parametrize(
+    "text, line",
+    [
+        ("Change: one pass, to read once.\n```python\n```", "one pass, to read once."),
+        ("**Change:** `BLOCK` 16 -> 32\nmore", "BLOCK` 16 -> 32"),
+        ("<think>Change: no</think>\n> change: yes", "yes"),
+        ('{"change": "wider", "code": ""}', "wider"),
+        ("I would change: nothing", ""),
+        ("Change: " + "x" * 1000, "x" * 300),
+        ("Change: a\x1b[31mb", "a[31mb"),
+    ],
+)
+def test_the_line_on_what_was_changed(text, line):
+    assert change_of(text) == line
