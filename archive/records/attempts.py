@@ -6,13 +6,17 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Attempt:
-    """A candidate without its text. `outcome` is None before its verdict, `objective` None unless it is correct."""
+    """A candidate without its text.
+
+    `outcome` is None before its verdict, `objective` None unless it is correct, `exchange` None if it is unknown.
+    """
 
     id: str
     parents: tuple[str, ...]
     note: str
     outcome: str | None
     objective: float | None
+    exchange: str | None = None
 
 
 @dataclass(frozen=True)

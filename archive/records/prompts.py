@@ -109,6 +109,7 @@ class ExchangeSummary(_Question):
         truncated: True if the answer was cut off at `max_tokens`.
         outcome: Outcome of the answer; None before it is known.
         outcome_reason: Reason of the outcome.
+        change: Model's own line on what it changed and why; empty if it gave none.
         candidate: Id of the candidate made from it.
         opened_at: Time of the question, UTC.
         answered_at: Time of the answer, UTC.
@@ -126,6 +127,7 @@ class ExchangeSummary(_Question):
     truncated: bool
     outcome: str | None
     outcome_reason: str
+    change: str = ""
     candidate: str | None
     opened_at: datetime
     answered_at: datetime | None

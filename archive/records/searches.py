@@ -149,7 +149,10 @@ class SearchCounts:
 
 @dataclass(frozen=True)
 class NewCandidate:
-    """Proposal of an emitter, ready to be stored. `digest` is the hash of the normalised source."""
+    """Proposal of an emitter, ready to be stored. `digest` is the hash of the normalised source.
+
+    `exchange` is the id of the exchange whose answer it is from; None if no model wrote it.
+    """
 
     id: str
     search: str
@@ -160,6 +163,7 @@ class NewCandidate:
     trace_key: str
     parents: tuple[str, ...] = ()
     note: str = ""
+    exchange: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -147,7 +147,9 @@ class ExchangeStore:
                 await forfeit_charge(connection, forfeit)
             return await _get(connection, id)
 
-    async def conclude(self, id: str, outcome: str, reason: str = "", candidate: str | None = None) -> bool:
+    async def conclude(
+        self, id: str, outcome: str, reason: str = "", candidate: str | None = None, change: str = ""
+    ) -> bool:
         """Set the outcome of an answer. The first outcome stays.
 
         Args:
@@ -155,6 +157,7 @@ class ExchangeStore:
             outcome: A word, such as `candidate`, `unusable` or `duplicate`; counted for the backend and strategy.
             reason: Reason in words.
             candidate: Id of the candidate made from it.
+            change: Model's own line on what it changed.
 
         Returns:
             True if this was the first outcome.
@@ -166,7 +169,7 @@ class ExchangeStore:
         statement = (
             _one(id)
             .where(exchanges.c.outcome.is_(None))
-            .values(outcome=outcome, outcome_reason=reason, candidate=candidate, concluded_at=now())
+            .values(outcome=outcome, outcome_reason=reason, candidate=candidate, change=change, concluded_at=now())
             .returning(exchanges.c.search, exchanges.c.backend, exchanges.c.strategy)
         )
         async with self._database.write() as connection:
@@ -255,6 +258,7 @@ _BLANK: dict[str, Any] = {
     "truncated": False,
     "outcome": None,
     "outcome_reason": "",
+    "change": "",
     "candidate": None,
     "answered_at": None,
     "concluded_at": None,

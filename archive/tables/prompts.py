@@ -62,6 +62,7 @@ exchanges = Table(
     Column("truncated", Boolean, nullable=False),
     Column("outcome", Text),
     Column("outcome_reason", TextColumn, nullable=False),
+    Column("change", TextColumn, nullable=False, server_default=""),
     Column("candidate", Text, ForeignKey("candidates.id"), index=True),
     Column("opened_at", TimestampColumn, nullable=False),
     Column("answered_at", TimestampColumn),

@@ -144,6 +144,7 @@ candidates = Table(
     Column("parents", JsonColumn(tuple), nullable=False),
     Column("children", BigInteger, nullable=False),
     Column("note", TextColumn, nullable=False),
+    Column("exchange", Text),
     Column("state", EnumColumn(CandidateState), nullable=False),
     Column("outcome", Text),
     Column("reason", TextColumn, nullable=False),

@@ -67,9 +67,8 @@ class ProgressView:
             self._live.update(self._picture(progress, waiting))
         elif time.monotonic() - self._last_line > PLAIN_EVERY_S:
             self._last_line = time.monotonic()
-            sys.stderr.write(self._line(progress, progress.devices[0]) + "\n")
-            if waiting:
-                sys.stderr.write(waiting + "\n")
+            said = [self._line(progress, progress.devices[0]), progress.reason, waiting]
+            sys.stderr.write("".join(f"{line}\n" for line in said if line))
 
     def _waiting(self, missing: Sequence[str]) -> str:
         """Describe missing workers; empty until they have been missing for some time."""
@@ -97,7 +96,7 @@ class ProgressView:
         bar = ProgressBar(total=progress.evaluations, completed=progress.evaluated, width=48)
         head = Table.grid(padding=(0, 2))
         head.add_row(Text(f"{self._search.operator} on {', '.join(self._search.devices)}", "bold"), bar)
-        warning = [Text(waiting, "bold yellow")] if waiting else []
+        warning = [Text(said, "bold yellow") for said in (progress.reason, waiting) if said]
         return Group(head, Text(self._line(progress, progress.devices[0])), *warning, *self.recent)
 
 

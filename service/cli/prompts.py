@@ -1,6 +1,7 @@
 """`reef prompts` and `reef backends`: show prompts, answer them by hand, and manage LLM backends."""
 
 import asyncio
+import os
 import sys
 import unicodedata
 from pathlib import Path
@@ -16,8 +17,12 @@ from service.api.llm_stats import LlmStats
 from service.cli.connection import AsJson, SearchId, Token, Url, reach
 from service.cli.console import FoldedTable, emit_json, err, out
 from service.errors import InvalidInput
+from service.llm import BACKENDS
+from service.llm.configuration import FILE, KNOWN, add_backend
+from service.llm.options import PriceOptions
 from service.llm.replay import Replay
 from service.llm_gateway.schemas import LEASE_S, BackendStatus, Prompt, PromptSummary, Spending
+from service.settings import Settings
 
 prompts = typer.Typer(help="Show prompts to language models; claim and answer manual ones.", no_args_is_help=True)
 backends = typer.Typer(help="Manage the configured language-model backends.", no_args_is_help=True)
@@ -51,10 +56,18 @@ def find(
     if as_json:
         emit_json([item.model_dump(mode="json") for item in items])
         return
-    table = FoldedTable("prompt", "search", "state", "backend", "strategy", "claimed by", "cost", title="Prompts")
+    headings = ("prompt", "search", "state", "backend", "strategy", "claimed by", "cost", "result")
+    table = FoldedTable(*headings, title="Prompts")
     for item in items:
         cost = "" if item.state in (ExchangeState.WAITING, ExchangeState.CLAIMED) else dollars(item.cost_usd)
-        shown = (item.state.value, item.backend, item.strategy, Text(item.claimed_by or ""), cost)
+        shown = (
+            item.state.value,
+            item.backend,
+            item.strategy,
+            Text(item.claimed_by or ""),
+            cost,
+            Text(result_of(item)),
+        )
         table.add_row(brief(item.id), brief(item.search), *shown)
     out.print(table)
 
@@ -71,6 +84,7 @@ def show(id: PromptId, as_json: AsJson = False, url: Url = None, token: Token = 
     if as_json:
         emit_json(prompt.model_dump(mode="json"))
         return
+    out.print(Text(f"{prompt.state.value}: {result_of(prompt)}" if result_of(prompt) else prompt.state.value))
     for title, text in (("system", prompt.system), ("user", prompt.user), ("answer", prompt.text)):
         if text:
             out.print(Text(f"--- {title}", style="bold"))
@@ -225,6 +239,35 @@ def configured(as_json: AsJson = False, url: Url = None, token: Token = None) ->
     out.print(table)
 
 
+@backends.command("add")
+def add(
+    name: Annotated[str, typer.Argument(help=f"Name in --llm; {', '.join(KNOWN)} need no address and no kind.")],
+    model: Annotated[str | None, typer.Option(help="Model to ask for.", show_default=False)] = None,
+    kind: Annotated[str | None, typer.Option(help=f"{', '.join(BACKENDS)}.", show_default=False)] = None,
+    base_url: Annotated[str | None, typer.Option(help="Address of the endpoint.", show_default=False)] = None,
+    key_env: Annotated[str | None, typer.Option(help="Environment variable with the key.", show_default=False)] = None,
+    ask_key: Annotated[
+        bool, typer.Option("--ask-key", help="Ask for the key, and keep it in the data folder.")
+    ] = False,
+    max_tokens: Annotated[int | None, typer.Option(help="Maximum tokens of an answer.", show_default=False)] = None,
+    price: Annotated[
+        tuple[float, float] | None,
+        typer.Option(help="US dollars per million tokens of prompts and of answers.", show_default=False),
+    ] = None,
+) -> None:
+    """Add a backend to backends.toml in the data folder."""
+    folder = Settings().data_dir
+    given = {"kind": kind, "base_url": base_url, "model": model, "key_env": key_env, "max_tokens": max_tokens}
+    section = {**KNOWN.get(name, {}), **{field: value for field, value in given.items() if value is not None}}
+    if ask_key:
+        section = {field: value for field, value in section.items() if field != "key_env"} | {"key_file": f"{name}.key"}
+    prices = None if price is None else dict(zip(PriceOptions.model_fields, price, strict=True))
+    add_backend(folder, name, section, prices)
+    if ask_key:
+        _write_key(folder / f"{name}.key", typer.prompt("Key", hide_input=True, err=True))
+    err.print(f"{name} is in {folder / FILE}; ask it with: reef search SPEC --llm {name}", highlight=False)
+
+
 @backends.command("enable")
 def enable(
     name: Annotated[str, typer.Argument(help="Name of a backend.")], url: Url = None, token: Token = None
@@ -243,6 +286,13 @@ def enable(
             else f"{found.name} can be asked again"
         )
     )
+
+
+def _write_key(path: Path, key: str) -> None:
+    """Write a key into a file that only its owner may read."""
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(f"{key.strip()}\n")
 
 
 async def _act(id: str, what: str, body: dict[str, object], url: str | None, token: str | None) -> Prompt:
@@ -265,6 +315,12 @@ def answered_with(shown: Prompt) -> llm.Completion:
         cost_usd=shown.cost_usd,
         truncated=shown.truncated,
     )
+
+
+def result_of(prompt: PromptSummary) -> str:
+    """Describe what an answer was used for, and why it was of no use or did not come."""
+    said = (prompt.outcome, prompt.outcome_reason or prompt.reason)
+    return printable(": ".join(part for part in said if part))
 
 
 def dollars(amount: float | None) -> str:

@@ -10,8 +10,9 @@ from archive.records import BundleRecord, EliteRecord, SearchRecord
 from archive.store import Store
 from service.dashboard.charts import TimeBar, bar
 from service.dashboard.formatting import time_us
-from service.dashboard.roofline import Bound, Roofline, ShapeWork, TimeFloors, floors, roofline, works
+from service.dashboard.roofline import Roofline, roofline
 from service.evaluation.figure_labels import provenance, relative_to
+from service.evaluation.floors import Bound, ShapeWork, TimeFloors, floors, works
 from service.evaluation.promotion import first_benchmark
 from service.evaluation.reports import latest_reports, reports_on
 from service.evaluation.speedups import benchmark_weights, completed, gain, over_pacer, times_us

@@ -19,10 +19,10 @@ from archive.records import (
     SearchRecord,
 )
 from archive.store import Store
-from service.dashboard.feasibility import is_impossible
 from service.dashboard.formatting import TIMES, speedup
 from service.dashboard.rendering import Fragment
 from service.errors import InvalidInput
+from service.evaluation.feasibility import is_impossible
 from service.evaluation.figure_labels import outdated, provenance
 from workers.protocol import Device
 from workers.targets import TARGETS

@@ -25,10 +25,10 @@ from kernelreef.short_ids import brief
 from kernelreef.states import ENDED
 from service.coordinator import Coordinator
 from service.dashboard.charts import draw_charts, spacing_for
-from service.dashboard.feasibility import count_impossible
 from service.dashboard.maps import ArchiveMap, MapView, Tile, draw, load_cells, mark_provisional
 from service.dashboard.rendering import Fragment, HtmlPage
 from service.evaluation.activity import elapsed_s
+from service.evaluation.feasibility import count_impossible
 from service.evaluation.figure_labels import in_words, provenance, relative_to, stamp_of
 from service.evaluation.finalists import examination
 from service.generation.emitter_stats import EmitterStats, emitter_shares, read_stats, selection_of

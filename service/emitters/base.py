@@ -25,7 +25,10 @@ class ShapeTiming:
         mid_us: Median time; `low_us` to `high_us` is its interval.
         low_us: Lower bound.
         high_us: Upper bound.
-        floor_us: Least time that the target allows; None if unknown.
+        floor_us: Time of the required bytes at the peak bandwidth; None if unknown.
+        arithmetic_us: Time of the reference's operations at the peak rates; None if unknown.
+        moved_us: Time of the bytes that the kernel moves at the peak bandwidth; None if unknown.
+        launch_us: Least time of its launches; None if unknown.
         bound: Resource that sets the floor, or the bottleneck of a kernel far from it.
     """
 
@@ -36,6 +39,9 @@ class ShapeTiming:
     high_us: float
     floor_us: float | None = None
     bound: str = ""
+    arithmetic_us: float | None = None
+    moved_us: float | None = None
+    launch_us: float | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,8 @@ class Parent:
         traced: Id of the job whose report gave the readings.
         ordinal: Number of its proposal. Conversations use it as the name: it is the same if a search is repeated.
         card: Sheet of the card that measured it; None if none did.
+        limiter: Resource that limits the resident programs of a multiprocessor; empty if unknown.
+        times_failed: Number of recent failures with the same cause, in a list of failures.
     """
 
     candidate: str
@@ -77,6 +85,29 @@ class Parent:
     traced: str = ""
     ordinal: int | None = None
     card: CardSheet | None = None
+    limiter: str = ""
+    times_failed: int = 1
+
+
+@dataclass(frozen=True)
+class TriedChange:
+    """Change that a model made, in its own words, with the result.
+
+    Attributes:
+        change: The model's line.
+        outcome: Outcome of its candidate; empty before the verdict.
+        objective: Objective if it was correct.
+        best: Best objective among its parents; None if unknown.
+        candidate: Id of the candidate.
+        job: Job whose report the result is from; empty if there is none.
+    """
+
+    change: str
+    outcome: str = ""
+    objective: float | None = None
+    best: float | None = None
+    candidate: str = ""
+    job: str = ""
 
 
 @dataclass(frozen=True)
@@ -170,6 +201,9 @@ class LlmContext:
         broken: Failed candidate that may be repaired.
         failures: Recent failures, newest first.
         hints: Hints that people gave for this search.
+        best: Best kernel so far on the device; None before the first elite.
+        changes: Changes that models made so far, newest first.
+        under_way: What other proposals work on at the moment, in words.
     """
 
     search: str
@@ -188,6 +222,9 @@ class LlmContext:
     broken: Parent | None = None
     failures: tuple[Parent, ...] = ()
     hints: tuple[str, ...] = ()
+    best: Parent | None = None
+    changes: tuple[TriedChange, ...] = ()
+    under_way: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -231,6 +268,8 @@ class Proposal:
         note: Description of the change; the same change always has the same note.
         turns: Exchanges that led to it; the text is from the last answer.
         variations: Further candidates from the same answer.
+        exchange: Exchange of that answer; None if no model wrote it.
+        change: Model's own line on what it changed and why.
     """
 
     source: str
@@ -238,6 +277,8 @@ class Proposal:
     note: str
     turns: tuple[ConversationTurn, ...] = ()
     variations: tuple["Proposal", ...] = ()
+    exchange: str | None = None
+    change: str = ""
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,25 @@ def best_baselines(report: Report) -> dict[str, str]:
     }
 
 
+def occupancy_limiter(readings: Readings, target: Target) -> str:
+    """Name the resource that limits the resident programs of a multiprocessor; empty if the readings do not tell.
+
+    Registers are allotted in units of 8 per thread, shared memory with 1 KiB per program (CUDA programming guide).
+    """
+    if not readings.num_warps or readings.registers is None or readings.shared_bytes is None:
+        return ""
+    threads = readings.num_warps * target.warp_size
+    allotted = max(8, -(-readings.registers // 8) * 8) * threads
+    most = {
+        "the number of programs in the grid": max(1, -(-readings.programs // target.sms)),
+        "registers": target.registers_sm // allotted,
+        "shared memory": target.shared_sm_bytes // (readings.shared_bytes + 1024),
+        "threads": target.threads_sm // threads,
+        "the number of programs": target.blocks_sm,
+    }
+    return min(most, key=lambda name: most[name])
+
+
 def bottleneck(readings: Readings, target: Target, time_us: float) -> str:
     """Bottleneck of a kernel at one shape: `memory`, `compute` or `latency`.
 

@@ -1,43 +1,89 @@
 """Contexts for emitters that use language models: facts from the archive for a prompt, each with its report."""
 
 import random
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 from archive.descriptors import DESCRIPTORS, coordinates
 from archive.grid import Grid
-from archive.policies import CellContext
-from archive.records import Attempt, CandidateRecord, EliteRecord, Exchange, ExchangeSummary, SearchRecord
-from archive.selection import preferred, select
+from archive.records import (
+    Attempt,
+    CandidateRecord,
+    EliteRecord,
+    Exchange,
+    ExchangeState,
+    ExchangeSummary,
+    SearchRecord,
+)
+from archive.selection import PINNED_SHARE, preferred
 from archive.store import Store
-from service.emitters.base import EmitterTools, LlmContext, Parent, ProposalContext, ShapeTiming
+from service.emitters.base import (
+    BoundLlmClient,
+    EmitterTools,
+    LlmContext,
+    Parent,
+    ProposalContext,
+    ShapeTiming,
+    TriedChange,
+)
 from service.emitters.llm.strategies import REPAIR, STRATEGIES
-from service.evaluation.figure_labels import bottleneck
+from service.evaluation.feasibility import is_impossible
+from service.evaluation.figure_labels import LAUNCH_US, bottleneck, occupancy_limiter
+from service.evaluation.floors import HALVES, floors, works
 from service.evaluation.jobs import target_of, trace_id
 from service.evaluation.promotion import first_benchmark
 from service.evaluation.reports import latest_reports, reports_on
 from service.evaluation.speedups import benchmark_weights
 from service.generation.proposals import chance
-from service.llm.base import LlmAnswer, LlmClient, LlmPrompt, Purpose
+from service.llm.base import LlmAnswer, LlmClient, LlmPrompt, Purpose, SamePromptOpen, digest
 from service.llm_gateway.strategy_stats import records, standings
 from workers.protocol import Operator, Outcome, Readings, Report, Shape
 from workers.targets import shown_figures
 
 EMITTER = "llm"
 """Emitter whose candidates count as attempts of language models."""
-FAILURES, NEIGHBOURS = 6, 4
-"""Maximum numbers of failures and neighbours in a prompt."""
+FAILURES, NEIGHBOURS, CHANGES, UNDER_WAY = 6, 4, 12, 8
+"""Maximum numbers of failures, neighbours, changes of models and open proposals in a prompt."""
+LOOKED_AT = 40
+"""Maximum number of newest failures that are read to find different ones."""
 REPAIRS = 2
 """Maximum number of repairs of one failure, repairs of repairs included."""
+PENDING = (ExchangeState.ASKED, ExchangeState.WAITING, ExchangeState.CLAIMED)
+"""States of an exchange without an answer."""
 BEYOND_REPAIR = (Outcome.WORKER_LOST, Outcome.NOT_RECORDED, Outcome.NOT_INTERPRETABLE)
 """Outcomes that say nothing about the text."""
+
+
+class DistinctPrompts:
+    """Client that asks no prompt that another proposal of the same search has open."""
+
+    def __init__(self, ask: LlmClient, open_prompts: dict[str, int]) -> None:
+        """Prepare; `open_prompts` maps the digests of a search's open prompts to their ordinals."""
+        self._ask = ask
+        self._open = open_prompts
+
+    async def __call__(self, prompt: LlmPrompt, purpose: Purpose, backend: str | None = None) -> LlmAnswer:
+        """Get an answer to a prompt.
+
+        Raises:
+            SamePromptOpen: If another proposal waits for an answer to it.
+        """
+        key = digest(prompt)
+        if self._open.setdefault(key, purpose.ordinal) != purpose.ordinal:
+            raise SamePromptOpen("another proposal of this search has the same prompt open")
+        try:
+            return await self._ask(prompt, purpose, backend)
+        finally:
+            self._open.pop(key, None)
 
 
 class ResumedLlmClient:
     """Client that repeats the recorded prompts of a resumed conversation: paid answers count, though data changed."""
 
-    def __init__(self, ask: LlmClient, begun: Sequence[Exchange]) -> None:
+    def __init__(self, ask: BoundLlmClient, begun: Sequence[Exchange]) -> None:
         self._ask = ask
         self._begun = {exchange.step: exchange for exchange in begun}
 
@@ -68,8 +114,19 @@ class ContextBuilder:
         begun: Sequence[Exchange],
         ask: LlmClient,
         tools: EmitterTools,
+        open_prompts: dict[str, int] | None = None,
     ) -> ProposalContext:
-        """Build the context of one proposal; one that was started earlier keeps its parents and cell."""
+        """Build the context of one proposal; one that was started earlier keeps its parents and cell.
+
+        Args:
+            search: The search.
+            operator: Its operator.
+            ordinal: Number of the proposal.
+            begun: Exchanges of an earlier start.
+            ask: Client for prompts.
+            tools: Tools for conversations.
+            open_prompts: Ordinals of the search's open prompts, by digest; kept by the client.
+        """
         rng = chance(search, ordinal)
         device = rng.choice(search.devices)
         rng.choice(search.emitters)
@@ -78,7 +135,7 @@ class ContextBuilder:
             search=search.id,
             ordinal=ordinal,
             device=device,
-            ask=ResumedLlmClient(ask, begun),
+            ask=ResumedLlmClient(DistinctPrompts(ask, {} if open_prompts is None else open_prompts), begun),
             tools=tools,
             backends=ask.available(tuple(terms.get("backends") or ())),
             strategies=tuple(terms.get("strategies") or STRATEGIES),
@@ -117,18 +174,15 @@ class ContextBuilder:
     async def _fresh(
         self, search: SearchRecord, operator: Operator, llm: LlmContext, rng: random.Random
     ) -> tuple[list[Parent], LlmContext]:
-        elites = await self._store.elites.list(search.id, llm.device, search.axes_version)
-        visits = await self._store.elites.visits(search.id, llm.device, search.axes_version)
-        pinned = preferred(elites, await self._store.pins.list(search.id, llm.device))
-        around = CellContext(visits)
-        first = select(elites, rng, around, pinned)
-        others = [elite for elite in elites if first is None or elite != first.parent]
-        second = select(others, rng, around)
-        parents = [await self.holder(search, choice.parent) for choice in (first, second) if choice is not None]
-        cell = _target(search, elites, rng)
-        near = (
-            Grid(search.axes).neighbours(first.parent.cell if cell is None and first else cell or 0) if elites else []
+        elites = sorted(
+            await self._store.elites.list(search.id, llm.device, search.axes_version),
+            key=lambda elite: (-elite.objective, elite.cell),
         )
+        pinned = preferred(elites, await self._store.pins.list(search.id, llm.device))
+        chosen = by_rank(elites, rng, pinned)
+        parents = [await self.holder(search, elite) for elite in chosen]
+        cell = _target(search, elites, rng)
+        near = Grid(search.axes).neighbours(chosen[0].cell if cell is None else cell) if elites else []
         beside = [elite for elite in elites if elite.cell in near][:NEIGHBOURS]
         attempts = await self._store.attempts.of(search.id, EMITTER)
         asked = await self._store.attempts.asked(search.id)
@@ -143,9 +197,24 @@ class ContextBuilder:
             place="" if cell is None else in_words(search, cell),
             neighbours=tuple([await self.holder(search, elite) for elite in beside]),
             broken=None if broken is None else await self._attempt(search, llm.device, broken),
-            failures=tuple([await self._attempt(search, llm.device, item) for item in failed[:FAILURES]]),
+            failures=await self._failures(search, llm.device, failed),
             hints=tuple(hint.text for hint in await self._store.hints.list(search.id)),
+            best=await self.holder(search, elites[0]) if elites else None,
+            changes=tried_changes(asked, attempts),
+            under_way=under_way(search, llm.ordinal, asked),
         )
+
+    async def _failures(self, search: SearchRecord, device: str, failed: Sequence[Attempt]) -> tuple[Parent, ...]:
+        """Describe the newest failures, one per cause; the note of each says how often it happened."""
+        found: dict[str, Parent] = {}
+        times: Counter[str] = Counter()
+        for item in failed[:LOOKED_AT]:
+            described = await self._attempt(search, device, item)
+            cause = cause_of(described)
+            times[cause] += 1
+            if len(found) < FAILURES:
+                found.setdefault(cause, described)
+        return tuple(replace(kernel, times_failed=times[cause]) for cause, kernel in found.items())
 
     async def _attempt(self, search: SearchRecord, device: str, attempt: Attempt) -> Parent:
         return await self.candidate(search, device, await self._store.candidates.get(attempt.id))
@@ -176,6 +245,7 @@ class ContextBuilder:
             times=_times(search, report, readings),
             job=report.job if report else "",
             card=report.card if report else None,
+            limiter=_limiter(search, report, first),
             traced=trace_id(candidate.id),
             ordinal=candidate.ordinal,
         )
@@ -192,10 +262,65 @@ def _cell(search: SearchRecord, readings: Mapping[str, Any]) -> int | None:
 
 
 def _target(search: SearchRecord, elites: Sequence[EliteRecord], rng: random.Random) -> int | None:
-    """Choose an empty cell beside a filled one."""
+    """Choose an empty cell beside a filled one, among those that a kernel can lie in."""
     grid, filled = Grid(search.axes), {elite.cell for elite in elites}
+    names, target = [axis.descriptor for axis in search.axes], shown_figures(target_of(search), None)
     empty = sorted({near for cell in filled for near in grid.neighbours(cell)} - filled)
-    return rng.choice(empty) if empty else None
+    possible = [cell for cell in empty if not is_impossible(dict(zip(names, grid.bins(cell), strict=True)), target)]
+    return rng.choice(possible) if possible else None
+
+
+def by_rank(
+    elites: Sequence[EliteRecord], rng: random.Random, pinned: Sequence[EliteRecord] = ()
+) -> tuple[EliteRecord, ...]:
+    """Choose up to two different elites, the better ones more often: the weight of rank n is 1/n.
+
+    Args:
+        elites: Elites, the best first.
+        rng: The only source of randomness.
+        pinned: Elites that people prefer: half of the first choices are among them.
+    """
+    chosen: list[EliteRecord] = []
+    for _ in range(2):
+        first = not chosen and pinned and rng.random() < PINNED_SHARE
+        left = [elite for elite in (pinned if first else elites) if elite not in chosen]
+        if left:
+            chosen += rng.choices(left, [1 / rank for rank in range(1, len(left) + 1)])
+    return tuple(chosen)
+
+
+def cause_of(failed: Parent) -> str:
+    """Return the cause of a failure: its outcome, and its reason without what differs from kernel to kernel."""
+    reason = re.sub(r"0x[0-9a-f]+|'[^']{0,80}'|\"[^\"]{0,80}\"|\d[\d.,e+-]*", "#", failed.reason.lower())
+    return f"{failed.outcome}: {' '.join(reason.split())[:200]}"
+
+
+def tried_changes(asked: Sequence[ExchangeSummary], attempts: Sequence[Attempt]) -> tuple[TriedChange, ...]:
+    """Return the changes that models described, with the results of their candidates, newest first."""
+    known = {attempt.id: attempt for attempt in attempts}
+    found = []
+    for item in reversed(asked):
+        attempt = known.get(item.candidate or "")
+        if item.change and attempt is not None:
+            before = [known[id].objective for id in attempt.parents if id in known]
+            best = max((each for each in before if each is not None), default=None)
+            outcome, job = attempt.outcome or "", trace_id(attempt.id)
+            found.append(TriedChange(item.change, outcome, attempt.objective, best, attempt.id, job))
+    return tuple(found[:CHANGES])
+
+
+def under_way(search: SearchRecord, ordinal: int, asked: Sequence[ExchangeSummary]) -> tuple[str, ...]:
+    """Describe the other proposals that wait for an answer, each once."""
+    open_ = [item for item in asked if item.state in PENDING and item.ordinal != ordinal]
+    said = [item.strategy if item.cell is None else f"{item.strategy}: {in_words(search, item.cell)}" for item in open_]
+    return tuple(dict.fromkeys(said))[:UNDER_WAY]
+
+
+def _limiter(search: SearchRecord, report: Report | None, read: Mapping[str, Any]) -> str:
+    if not read:
+        return ""
+    target = shown_figures(target_of(search), report.card if report else None)
+    return occupancy_limiter(Readings.model_validate(read), target)
 
 
 def _times(
@@ -204,13 +329,15 @@ def _times(
     target = shown_figures(target_of(search), report.card if report else None)
     weights = benchmark_weights(search)
     results = {item.shape: item for item in report.shapes} if report else {}
+    todo = works(search.shapes, search.graphs, HALVES)  # The rate of the short types: a bound for all others, too.
     found = []
-    for shape, read in zip(search.shapes, readings, strict=False):
+    for shape, read, work in zip(search.shapes, readings, todo, strict=False):
         key = Shape.model_validate(shape).key
         result = results.get(key)
         if key not in weights or result is None or not (result.mid_us and result.low_us and result.high_us):
             continue
-        required = read.get("bytes_required")
+        required, moved = read.get("bytes_required"), read.get("bytes_moved")
+        least = floors(replace(work, required_bytes=required), target)
         found.append(
             ShapeTiming(
                 shape=key,
@@ -218,7 +345,10 @@ def _times(
                 mid_us=result.mid_us,
                 low_us=result.low_us,
                 high_us=result.high_us,
-                floor_us=required / target.dram_bytes_per_s * 1e6 if required else None,
+                floor_us=least.memory_us,
+                arithmetic_us=least.arithmetic_us,
+                moved_us=moved / target.dram_bytes_per_s * 1e6 if moved else None,
+                launch_us=read.get("launches", 0) * LAUNCH_US or None,
                 bound=bottleneck(Readings.model_validate(read), target, result.mid_us),
             )
         )

@@ -204,6 +204,7 @@ def _record(search: SearchRecord, operator: Operator, made: PendingProposal) -> 
         trace_key=trace_key(source_digest, operator.digest, search.shapes, traced_at(search)),
         parents=tuple(parent for parent in made.proposal.parents if parent),
         note=made.proposal.note,
+        exchange=made.proposal.exchange,
     )
 
 

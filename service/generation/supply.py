@@ -16,13 +16,14 @@ from archive.records import CandidateRecord, CandidateState, SearchRecord, Searc
 from archive.store import Store
 from service.emitters import EMITTERS
 from service.emitters.base import NoProposal, Proposal
+from service.emitters.llm.rendering import clean
 from service.evaluation.verdicts import Verdicts
 from service.generation.archive_tools import ArchiveTools, CandidateSubmission
 from service.generation.contexts import ContextBuilder
 from service.generation.emitter_stats import active
 from service.generation.proposals import PendingProposal, Proposer, device_of
 from service.generation.snapshot import SearchSnapshot
-from service.llm import BackendError, LlmRefused, PermanentFailure, TransientFailure
+from service.llm import BackendError, LlmRefused, PermanentFailure, SamePromptOpen, TransientFailure
 from service.llm.base import BudgetExhausted, LlmClient
 from service.operators.sources import digest
 from service.tasks import end
@@ -37,6 +38,10 @@ LANDING_S = 10.0
 applied, and count."""
 REST_S = 15.0
 """Seconds without calls after a failed one: backends already retry what is worth retrying."""
+TRIED_FIRST = 3
+"""Candidates of a template that are evaluated before all others. The others used up half of a search without gain."""
+REMARK_CHARS = 500
+"""Maximum length of a remark on a search; models wrote parts of it."""
 
 log = structlog.get_logger(__name__)
 
@@ -65,17 +70,23 @@ class _Slots:
 
 @dataclass
 class _Template:
-    """Answer with variations that take free slots one by one; its exchange stays open until the last has one."""
+    """Answer with variations that take free slots one by one; its exchange stays open until the last has one.
+
+    `tried` are the ids of its candidates so far. The first `TRIED_FIRST` are evaluated before the others: these follow
+    only if the template `pays`, which it does if one of the first won a cell.
+    """
 
     emitter: str
     said: Proposal
     first: CandidateRecord | None
     left: list[Proposal]
+    tried: list[str] = field(default_factory=list)
+    pays: bool = False
 
 
 @dataclass
 class _Conversations:
-    """Conversations of one search."""
+    """Conversations of one search. `fault` says why the last answer of a model was of no use; empty if it was."""
 
     tasks: dict[int, asyncio.Task[Proposal | NoProposal]] = field(default_factory=dict)
     drafts: list[CandidateRecord] = field(default_factory=list)
@@ -85,6 +96,8 @@ class _Conversations:
     silent_until: float = 0.0
     stopped_at: float | None = None
     silence: BackendError | None = None
+    fault: str = ""
+    open_prompts: dict[str, int] = field(default_factory=dict)
 
     @property
     def silent(self) -> bool:
@@ -172,14 +185,15 @@ class CandidateSupply:
         )
         dry = await self._fill(search, operator, talks, slots)
         state, reason = await self._ending(search, talks, dry=dry, quick=not only, asking=bool(asking))
-        if state is None and not only:
-            state, reason = _remark(search, talks)
+        if state is None and asking:
+            state, reason = _remark(search, talks, only=only)
         return Filled(slots.added, state, reason)
 
     async def _fill(self, search: SearchRecord, operator: Operator, talks: _Conversations, slots: _Slots) -> bool:
         """Propose until no slot is free. Returns True if the emitters without a model had nothing to propose."""
-        while slots.free > 0 and talks.templates:
-            await self._vary(search, operator, talks, slots)
+        for template in list(talks.templates):
+            while slots.free > 0 and template in talks.templates and await _may_vary(self._store, search, template):
+                await self._vary(search, operator, talks, template, slots)
         snapshot, left = self._proposer.look(search), MADE_AT_ONCE
         while slots.free > 0 and left > 0 and _is_fresh(search, talks):
             made, dry = await self._make(snapshot, operator, talks, slots, left)
@@ -275,7 +289,7 @@ class CandidateSupply:
         tools = ArchiveTools(self._store, self._proposer, search, operator, device, submission)
         if not begun:  # One that was begun may have all its answers in the archive.
             self._ask.require_open(tuple((search.llm or {}).get("backends") or ()))
-        context = await self._contexts.write(search, operator, ordinal, begun, self._ask, tools)
+        context = await self._contexts.write(search, operator, ordinal, begun, self._ask, tools, talks.open_prompts)
         said = await EMITTERS[name].propose(context)
         if said is None:
             raise PermanentFailure("no backend takes calls for any of its strategies")
@@ -290,7 +304,11 @@ class CandidateSupply:
             await self._fall_silent(search, talks, ordinal, name, error)
             return 0
         said = task.result()
-        talks.silence = None
+        talks.silence, talks.silent_until = None, 0.0
+        talks.fault = ""
+        if isinstance(said, NoProposal) and said.reason:
+            talks.fault = f"{said.reason}: {said.detail}"
+            log.info("answer of a model is unusable", search=search.id, ordinal=ordinal, reason=talks.fault)
         first = await self._store.attempts.proposed(search.id, ordinal)  # A kill may have come after it was stored.
         if first is None and isinstance(said, Proposal):
             if (await self._store.candidates.count(search.id)).candidates >= search.evaluations:
@@ -300,7 +318,8 @@ class CandidateSupply:
         if first is None:
             await self._store.attempts.pass_over(search.id, ordinal, name)
         if isinstance(said, Proposal) and said.variations:
-            talks.templates.append(_Template(name, said, first, list(said.variations)))
+            tried = [] if first is None else [first.id]
+            talks.templates.append(_Template(name, said, first, list(said.variations), tried))
         else:
             await _conclude(self._store, said, first)
         if first is None or first.state is not CandidateState.QUEUED:
@@ -308,18 +327,20 @@ class CandidateSupply:
         await self._verdicts.trace(search, operator, first)
         return 1
 
-    async def _vary(self, search: SearchRecord, operator: Operator, talks: _Conversations, slots: _Slots) -> None:
-        """Give a slot to the next variation of the oldest template; duplicates need none."""
-        template = talks.templates[0]
+    async def _vary(
+        self, search: SearchRecord, operator: Operator, talks: _Conversations, template: _Template, slots: _Slots
+    ) -> None:
+        """Give a slot to the next variation of a template; duplicates need none."""
         if not template.left:
             await _conclude(self._store, template.said, template.first)
-            talks.templates.pop(0)
+            talks.templates.remove(template)
             return
         variation = template.left.pop(0)
         if template.first is not None:
             variation = replace(variation, parents=(template.first.id,))
         candidate = await self._proposer.keep(search, operator, talks.allot(), template.emitter, variation)
         if candidate is not None:
+            template.tried.append(candidate.id)
             slots.free, slots.added = slots.free - 1, slots.added + 1
             await self._verdicts.trace(search, operator, candidate)
 
@@ -329,7 +350,15 @@ class CandidateSupply:
         """Ask no model for a while. A proposal whose call was paid but gave no answer is over."""
         if isinstance(error, LlmRefused) or getattr(error, "paid", False):
             await self._store.attempts.pass_over(search.id, ordinal, name)
+        if isinstance(error, LlmRefused):
+            talks.fault = error.detail
+            log.info("a prompt was refused", search=search.id, ordinal=ordinal, reason=error.detail)
         if isinstance(error, LlmRefused) or error is None:
+            return
+        if isinstance(error, SamePromptOpen):
+            # Its ordinal is free again, and so are models as soon as a conversation ends.
+            talks.following -= int(ordinal == talks.following - 1)
+            talks.silent_until = time.monotonic() + REST_S
             return
         after = error.retry_after_s if isinstance(error, TransientFailure) else None
         talks.silent_until = time.monotonic() + (after or REST_S)
@@ -341,6 +370,20 @@ class CandidateSupply:
             log.error("conversation failed", search=search.id, ordinal=ordinal, exc_info=error)
 
 
+async def _may_vary(store: Store, search: SearchRecord, template: _Template) -> bool:
+    """Return True if the next variation of a template may be evaluated; drop all if the first ones won no cell."""
+    if template.pays or len(template.tried) < TRIED_FIRST or not template.left:
+        return True
+    found = [await store.candidates.get(id) for id in template.tried]
+    if any(candidate.state is not CandidateState.JUDGED for candidate in found):
+        return False
+    offers = await store.attempts.offers(search.id, template.emitter)
+    template.pays = any(offer.candidate in template.tried and offer.gain is not None for offer in offers)
+    if not template.pays:
+        template.left.clear()
+    return True
+
+
 async def _conclude(store: Store, said: Proposal | NoProposal, first: CandidateRecord | None) -> None:
     """Store the outcome of each exchange."""
     if not said.turns:
@@ -348,20 +391,27 @@ async def _conclude(store: Store, said: Proposal | NoProposal, first: CandidateR
     *steps, last = said.turns
     for turn in steps:
         await store.exchanges.conclude(turn.exchange, _outcome(turn.candidate), "", turn.candidate)
+    change = said.change if isinstance(said, Proposal) else ""
     candidate = first.id if first else last.candidate
     if isinstance(said, NoProposal):
         outcome = "unusable" if said.reason else _outcome(candidate)
         reason = f"{said.reason}: {said.detail}" if said.reason else ""
     else:
         outcome, reason = ("candidate" if candidate else "duplicate"), ""
-    await store.exchanges.conclude(last.exchange, outcome, reason, candidate)
+    await store.exchanges.conclude(last.exchange, outcome, reason, candidate, change)
 
 
-def _remark(search: SearchRecord, talks: _Conversations) -> tuple[SearchState | None, str]:
-    """Return the reason of a search that goes on without models, or that goes on with them again; None if unchanged."""
-    reason = ""
-    if isinstance(talks.silence, BudgetExhausted | PermanentFailure):
-        reason = f"no language model is asked: {talks.silence.detail}; other emitters go on"
+def _remark(search: SearchRecord, talks: _Conversations, *, only: bool) -> tuple[SearchState | None, str]:
+    """Return what a running search says of its models, if that changed: why none is asked, or why none is of use."""
+    reason, silence = "", talks.silence
+    goes_on = "" if only else "; other emitters go on"
+    if isinstance(silence, BudgetExhausted | PermanentFailure):
+        reason = f"no language model is asked: {silence.detail}{goes_on}"
+    elif silence is not None:
+        reason = f"no language model answers at the moment: {silence.detail}{goes_on}"
+    elif talks.fault:
+        reason = f"the last answer of a language model was of no use: {talks.fault}"
+    reason = " ".join(clean(reason).split())[:REMARK_CHARS]
     return (None, "") if reason == search.reason else (SearchState.RUNNING, reason)
 
 

@@ -12,15 +12,18 @@ from service.llm.base import (
     LlmRefused,
     PermanentFailure,
     Purpose,
+    SamePromptOpen,
     TransientFailure,
     digest,
 )
 from service.llm.manual import Manual
 from service.llm.openai import Openai
 from service.llm.replay import Replay
+from service.llm.responses import Responses
 
 BACKENDS: dict[str, type[Backend]] = {
     Openai.kind: Openai,
+    Responses.kind: Responses,
     Anthropic.kind: Anthropic,
     Manual.kind: Manual,
     Replay.kind: Replay,
@@ -39,6 +42,7 @@ __all__ = [
     "LlmRefused",
     "PermanentFailure",
     "Purpose",
+    "SamePromptOpen",
     "TransientFailure",
     "digest",
 ]

@@ -1,17 +1,17 @@
 """Backend `anthropic`: Anthropic's Messages API, and servers compatible with it."""
 
-from typing import Annotated, Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import AfterValidator
 
-from service.llm.base import Backend, Completion, LlmPrompt, LlmRefused, TransientFailure
-from service.llm.options import BackendContext, BackendOptions, HttpOptions, base_address
-from service.llm.transport import Tokens, VendorClient, completion_of
+from service.llm.base import LlmPrompt
+from service.llm.options import BackendOptions, HttpOptions, base_address
+from service.llm.vendor import HttpBackend, RequestForm, unlike
+from service.llm.vendor_reply import TokenCounts, VendorReply, count, items, mapping, texts, tool_text, word
 
 VERSION = "2023-06-01"
 """API version sent with every request; the only stable one."""
-CUT_SHORT = ("max_tokens", "model_context_window_exceeded")
-"""Stop reasons of a truncated answer."""
 
 
 class AnthropicOptions(HttpOptions):
@@ -20,85 +20,80 @@ class AnthropicOptions(HttpOptions):
     base_url: Annotated[str, AfterValidator(base_address)] = "https://api.anthropic.com"
 
 
-class _Block(BaseModel):
-    type: str
-    text: str = ""
-
-
-class _Usage(BaseModel):
-    """Token counts; prompt tokens read from or written to the vendor's cache are counted separately."""
-
-    input_tokens: Tokens
-    output_tokens: Tokens
-    cache_creation_input_tokens: Tokens | None = None
-    cache_read_input_tokens: Tokens | None = None
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Number of all tokens of the prompt."""
-        return self.input_tokens + (self.cache_creation_input_tokens or 0) + (self.cache_read_input_tokens or 0)
-
-
-class _Answer(BaseModel):
-    """Fields of a response that are read; others are ignored."""
-
-    content: list[_Block] = Field(max_length=1000)
-    model: str = ""
-    stop_reason: str | None = None
-    usage: _Usage | None = None
-
-
-class Anthropic(Backend):
-    """Messages API: one message in, one out, not streamed."""
+class Anthropic(HttpBackend):
+    """Messages API: one message in, one out."""
 
     kind: ClassVar[str] = "anthropic"
     options: ClassVar[type[BackendOptions]] = AnthropicOptions
+    path: ClassVar[str] = "/v1/messages"
+    limit_fields: ClassVar[tuple[str, ...]] = ("max_tokens",)
+    fixed_headers: ClassVar[Mapping[str, str]] = {"anthropic-version": VERSION}
 
-    def __init__(self, options: AnthropicOptions, surroundings: BackendContext) -> None:
-        self._options = options
-        self._surroundings = surroundings
-        key = surroundings.key
-        secret = {"x-api-key": key.secret} if key else {}
-        self._caller = VendorClient(options, key, {"anthropic-version": VERSION, **secret})
+    def authorized(self, secret: str) -> Mapping[str, str]:
+        """Return the header that carries a key."""
+        return {"x-api-key": secret}
 
-    @classmethod
-    def make(cls, options: BackendOptions, surroundings: BackendContext) -> Self:
-        """Create a backend for the endpoint in its options."""
-        assert isinstance(options, AnthropicOptions)
-        return cls(options, surroundings)
+    def body(self, prompt: LlmPrompt, form: RequestForm) -> dict[str, Any]:
+        """Write the message of a request."""
+        streamed = {"stream": True} if form.stream else {}
+        apart = {"system": prompt.system} if prompt.system and form.system_role != "user" else {}
+        said = f"{prompt.system}\n\n{prompt.user}" if prompt.system and not apart else prompt.user
+        return {"messages": [{"role": "user", "content": said}], **apart, **streamed}
 
-    async def close(self) -> None:
-        """Close every connection."""
-        await self._caller.close()
-
-    async def complete(self, prompt: LlmPrompt, key: str = "") -> Completion:
-        """Answer one prompt.
+    def read(self, body: Mapping[str, Any]) -> VendorReply:
+        """Read a message.
 
         Raises:
-            TransientFailure: As `VendorClient.post`, or if the response violates the protocol.
-            PermanentFailure: As `VendorClient.post`.
-            LlmRefused: As `VendorClient.post`, or if the model refused.
+            TransientFailure: If it is none.
         """
-        body = await self._caller.post("/v1/messages", self._body(prompt), key)
-        try:
-            answer = _Answer.model_validate(body)
-        except ValidationError as error:
-            place = ".".join(str(step) for step in error.errors()[0]["loc"])
-            raise TransientFailure(f"the response is not a message: {place}", paid=True) from error
-        usage = answer.usage
-        completion = completion_of(
-            prompt,
-            self._surroundings,
-            text="".join(block.text for block in answer.content if block.type == "text"),
-            model=answer.model or self._options.model,
-            tokens=(usage.prompt_tokens, usage.output_tokens) if usage else None,
-            truncated=answer.stop_reason in CUT_SHORT,
+        failure = body.get("error") or (body if body.get("type") == "error" else None)
+        content, tokens = body.get("content"), _tokens(body.get("usage"))
+        known = isinstance(content, list | str) or (tokens.answer is not None and body.get("type") == "message")
+        if not failure and not known:
+            raise unlike("a message", body, self._surroundings.key)
+        calls = [mapping(block) for block in items(content) if word(mapping(block).get("type")).endswith("tool_use")]
+        return VendorReply(
+            text=texts(content) or tool_text([(word(call.get("name")), call.get("input")) for call in calls]),
+            thoughts=texts(content, thoughts=True),
+            model=word(body.get("model")),
+            end=word(body.get("stop_reason")),
+            tokens=tokens,
+            failure=failure,
         )
-        if answer.stop_reason == "refusal":
-            raise LlmRefused(f"the model refused to answer: {completion.text[:200]}", completion)
-        return completion
 
-    def _body(self, prompt: LlmPrompt) -> dict[str, Any]:
-        messages = [{"role": "user", "content": prompt.user}]
-        body = {"model": self._options.model, "max_tokens": prompt.max_tokens, "messages": messages}
-        return {**body, **({"system": prompt.system} if prompt.system else {}), **self._options.extra}
+    def assembled(self, events: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Assemble the events of a stream. One that broke off before its end was cut."""
+        whole: dict[str, Any] = {"content": [], "stop_reason": "incomplete"}
+        blocks: dict[object, dict[str, Any]] = {}
+        for event in events:
+            delta = mapping(event.get("delta"))
+            match event.get("type"):
+                case "message_start":
+                    whole = {**whole, **mapping(event.get("message")), "content": [], "stop_reason": "incomplete"}
+                case "content_block_start":
+                    blocks[event.get("index")] = dict(mapping(event.get("content_block")))
+                case "content_block_delta":
+                    _add(blocks.setdefault(event.get("index"), {"type": "text"}), delta)
+                case "message_delta":
+                    whole["stop_reason"] = delta.get("stop_reason") or whole["stop_reason"]
+                    whole["usage"] = {**mapping(whole.get("usage")), **mapping(event.get("usage"))}
+                case "error":
+                    whole["error"] = event.get("error") or event
+        if whole["stop_reason"] == "incomplete":  # the first count of an answer is not its last
+            whole["usage"] = {**mapping(whole.get("usage")), "output_tokens": None}
+        return {**whole, "content": list(blocks.values())}
+
+
+def _tokens(usage: object) -> TokenCounts:
+    """Read the usage of a message; prompt tokens read from or written to the vendor's cache are counted separately."""
+    given = mapping(usage)
+    prompt = count(given.get("input_tokens"))
+    cached = [count(given.get(f"cache_{name}_input_tokens")) or 0 for name in ("creation", "read")]
+    return TokenCounts(None if prompt is None else prompt + sum(cached), count(given.get("output_tokens")))
+
+
+def _add(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
+    """Add a delta to a block of content."""
+    for name, into in (("text", "text"), ("thinking", "thinking"), ("partial_json", "input")):
+        if isinstance(delta.get(name), str):
+            block[into] = word(block.get(into)) + delta[name]

@@ -12,16 +12,16 @@ from dataclasses import asdict, dataclass
 from typing import ClassVar, Protocol, Self
 
 from service.errors import ServiceError
-from service.llm.options import BackendContext, BackendOptions
+from service.llm.options import ANSWER_TOKENS, BackendContext, BackendOptions
 
 
 @dataclass(frozen=True)
 class LlmPrompt:
-    """Prompt: instructions for the model, the request, and the maximum number of tokens of the answer."""
+    """Prompt: instructions, the request, and the maximum tokens of the answer if the backend's options set none."""
 
     system: str
     user: str
-    max_tokens: int = 8192
+    max_tokens: int = ANSWER_TOKENS
 
 
 def digest(prompt: LlmPrompt) -> str:
@@ -90,6 +90,10 @@ class TransientFailure(BackendError):
         super().__init__(detail)
         self.retry_after_s = retry_after_s
         self.paid = paid
+
+
+class SamePromptOpen(TransientFailure):
+    """Failure of a prompt that another proposal of the search has open; a second answer would tell little more."""
 
 
 class PermanentFailure(BackendError):

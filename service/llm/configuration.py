@@ -10,6 +10,7 @@ input_usd_per_mtok = 0.0
 output_usd_per_mtok = 0.0
 """
 
+import json
 import os
 import re
 import tomllib
@@ -33,6 +34,35 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 MOST_BYTES = 2**20
 """Maximum size of the file; a thousand backends fit."""
 
+KNOWN: Mapping[str, Mapping[str, Any]] = {
+    "openai": {
+        "kind": "openai",
+        "base_url": "https://api.openai.com/v1",
+        "model": "gpt-5.5",
+        "max_tokens_field": "max_completion_tokens",
+        "key_env": "OPENAI_API_KEY",
+    },
+    "anthropic": {
+        "kind": "anthropic",
+        "base_url": "https://api.anthropic.com",
+        "model": "claude-sonnet-4-6",
+        "key_env": "ANTHROPIC_API_KEY",
+    },
+    "openrouter": {
+        "kind": "openai",
+        "base_url": "https://openrouter.ai/api/v1",
+        "model": "anthropic/claude-sonnet-4.6",
+        "key_env": "OPENROUTER_API_KEY",
+    },
+}
+"""Vendors that need no section in the file if their key is in the environment.
+
+`NAME_MODEL` and `NAME_BASE_URL`, such as `OPENAI_MODEL`, replace the model and the address. The models are those of
+late 2026; a vendor that no longer has one says so.
+"""
+KNOWN_CALLS = 100
+"""Maximum calls per search of such a backend: its key may be in the environment for another purpose."""
+
 _PRICES = TypeAdapter(dict[str, PriceOptions])
 
 
@@ -50,22 +80,68 @@ class BackendsConfiguration:
 
 
 def load_configuration(folder: Path) -> BackendsConfiguration:
-    """Read the file in the data folder; without one `manual` is the only backend.
+    """Read the file in the data folder, and add the backends whose keys are in the environment.
 
     Raises:
         InvalidInput: If something in it is invalid; names the field and never quotes the value.
     """
-    path = folder / FILE
+    found = parse_configuration(_document(_text(folder)))
+    ready = parse_configuration({"backends": from_environment()})
+    return BackendsConfiguration({**ready.backends, **found.backends}, found.prices)
+
+
+def from_environment() -> dict[str, dict[str, Any]]:
+    """Return the options of the known vendors whose keys are in the environment."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, options in KNOWN.items():
+        if os.environ.get(options["key_env"], "").strip():
+            own = {field: os.environ.get(f"{name}_{field}".upper(), "").strip() for field in ("model", "base_url")}
+            own = {field: value for field, value in own.items() if value}
+            found[name] = {**options, **own, "per_search": {"calls": KNOWN_CALLS}}
+    return found
+
+
+def add_backend(folder: Path, name: str, section: Mapping[str, Any], price: Mapping[str, float] | None = None) -> None:
+    """Add a backend to the file, with the price of its model if it is given. The rest of the file stays as it is.
+
+    Raises:
+        InvalidInput: If the file has that backend or price already, or something in it would be invalid.
+    """
+    text = _text(folder)
+    document = _document(text)
+    if name in document.get("backends", {}):
+        raise InvalidInput(f"has a backend '{name}' already; edit it there", FILE)
+    lines = [f"[backends.{json.dumps(name)}]", *(f"{key} = {json.dumps(value)}" for key, value in section.items())]
+    model = str(section.get("model", ""))
+    if price is not None and dict(price) != document.get("prices", {}).get(model):
+        lines += ["", f"[prices.{json.dumps(model)}]", *(f"{key} = {value}" for key, value in price.items())]
+    whole = f"{text.rstrip()}\n\n" * bool(text.strip()) + "\n".join(lines) + "\n"
+    parse_configuration(_document(whole))
+    folder.mkdir(parents=True, exist_ok=True)
+    part = folder / f"{FILE}.part"
+    part.write_text(whole, encoding="utf-8")
+    part.replace(folder / FILE)
+
+
+def _text(folder: Path) -> str:
+    """Return the text of the file; empty if there is none."""
     try:
-        text = path.read_bytes()[: MOST_BYTES + 1]
+        text = (folder / FILE).read_bytes()[: MOST_BYTES + 1]
     except FileNotFoundError:
-        return parse_configuration({})
+        return ""
     except OSError as error:
         raise InvalidInput(f"cannot be read: {error.strerror}", FILE) from error
     if len(text) > MOST_BYTES:
         raise InvalidInput(f"is larger than {MOST_BYTES} bytes", FILE)
     try:
-        return parse_configuration(tomllib.loads(text.decode()))
+        return text.decode()
+    except ValueError as error:
+        raise InvalidInput(f"is not TOML: {error}", FILE) from error
+
+
+def _document(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
     except ValueError as error:
         raise InvalidInput(f"is not TOML: {error}", FILE) from error
 

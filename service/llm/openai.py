@@ -1,96 +1,123 @@
 """Backend `openai`: any endpoint with OpenAI's chat completions API, hosted or local."""
 
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, Field, ValidationError
-
-from service.llm.base import Backend, Completion, LlmPrompt, LlmRefused, TransientFailure
-from service.llm.options import BackendContext, BackendOptions, HttpOptions
-from service.llm.transport import Tokens, VendorClient, completion_of
+from service.llm.base import LlmPrompt
+from service.llm.options import BackendOptions, HttpOptions
+from service.llm.vendor import HttpBackend, RequestForm, SystemRole, unlike
+from service.llm.vendor_reply import (
+    THOUGHT_FIELDS,
+    VendorReply,
+    chat_tokens,
+    items,
+    mapping,
+    texts,
+    tool_text,
+    word,
+)
 
 
 class OpenaiOptions(HttpOptions):
-    """Options; `max_tokens_field` is the request's field for the limit: some models want `max_completion_tokens`."""
+    """Options; a vendor that refuses the first `max_tokens_field` or `system_role` is asked with another."""
 
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    system_role: SystemRole = "system"
 
 
-class _Message(BaseModel):
-    content: str | None = None
-    refusal: str | None = None
-
-
-class _Choice(BaseModel):
-    message: _Message
-    finish_reason: str | None = None
-
-
-class _Usage(BaseModel):
-    prompt_tokens: Tokens
-    completion_tokens: Tokens = 0
-
-
-class _Answer(BaseModel):
-    """Fields of a response that are read; others are ignored."""
-
-    choices: list[_Choice] = Field(min_length=1)
-    model: str = ""
-    usage: _Usage | None = None
-
-
-class Openai(Backend):
-    """Chat completions: one message in, one out, not streamed."""
+class Openai(HttpBackend):
+    """Chat completions: one message in, one out."""
 
     kind: ClassVar[str] = "openai"
     options: ClassVar[type[BackendOptions]] = OpenaiOptions
+    path: ClassVar[str] = "/chat/completions"
+    limit_fields: ClassVar[tuple[str, ...]] = ("max_tokens", "max_completion_tokens")
 
-    def __init__(self, options: OpenaiOptions, surroundings: BackendContext) -> None:
-        self._options = options
-        self._surroundings = surroundings
-        key = surroundings.key
-        self._caller = VendorClient(options, key, {"Authorization": f"Bearer {key.secret}"} if key else {})
-
-    @classmethod
-    def make(cls, options: BackendOptions, surroundings: BackendContext) -> Self:
-        """Create a backend for the endpoint in its options."""
+    def first_form(self, options: HttpOptions) -> RequestForm:
+        """Return the form of the first request, as the options say."""
         assert isinstance(options, OpenaiOptions)
-        return cls(options, surroundings)
+        return RequestForm(options.max_tokens_field, options.system_role, options.stream)
 
-    async def close(self) -> None:
-        """Close every connection."""
-        await self._caller.close()
+    def body(self, prompt: LlmPrompt, form: RequestForm) -> dict[str, Any]:
+        """Write the messages of a request."""
+        streamed: dict[str, Any] = {"stream": True} if form.stream else {}
+        if form.stream and form.counted:
+            streamed["stream_options"] = {"include_usage": True}
+        if prompt.system and form.system_role == "user":
+            return {"messages": [{"role": "user", "content": f"{prompt.system}\n\n{prompt.user}"}], **streamed}
+        system = [{"role": form.system_role, "content": prompt.system}] if prompt.system else []
+        return {"messages": [*system, {"role": "user", "content": prompt.user}], **streamed}
 
-    async def complete(self, prompt: LlmPrompt, key: str = "") -> Completion:
-        """Answer one prompt.
+    def read(self, body: Mapping[str, Any]) -> VendorReply:
+        """Read a chat completion.
 
         Raises:
-            TransientFailure: As `VendorClient.post`, or if the response violates the protocol.
-            PermanentFailure: As `VendorClient.post`.
-            LlmRefused: As `VendorClient.post`, or if the model or a filter refused.
+            TransientFailure: If it is none.
         """
-        body = await self._caller.post("/chat/completions", self._body(prompt), key)
-        try:
-            answer = _Answer.model_validate(body)
-        except ValidationError as error:
-            place = ".".join(str(step) for step in error.errors()[0]["loc"])
-            raise TransientFailure(f"the response is not a chat completion: {place}", paid=True) from error
-        choice, usage = answer.choices[0], answer.usage
-        text = choice.message.content or ""
-        completion = completion_of(
-            prompt,
-            self._surroundings,
-            text=text or choice.message.refusal or "",
-            model=answer.model or self._options.model,
-            tokens=(usage.prompt_tokens, usage.completion_tokens) if usage else None,
-            truncated=choice.finish_reason == "length",
+        failure = body.get("error") or (body if body.get("object") == "error" else None)
+        choices = [mapping(each) for each in items(body.get("choices"))]
+        if not choices and isinstance(body.get("message"), dict):
+            choices = [body]  # Ollama's own form
+        tokens = chat_tokens(body.get("usage") or body)
+        if not choices and not failure and (tokens.prompt is None and tokens.answer is None):
+            raise unlike("a chat completion", body, self._surroundings.key)
+        choice = max(choices, key=lambda each: bool(_text_of(each)), default={})
+        message = mapping(choice.get("message"))
+        end = word(choice.get("finish_reason")) or word(choice.get("done_reason")) or word(choice.get("stop_reason"))
+        return VendorReply(
+            text=_text_of(choice),
+            thoughts="".join(texts(message.get(name)) for name in THOUGHT_FIELDS[:1])
+            or next((said for name in THOUGHT_FIELDS if (said := texts(message.get(name)))), "")
+            or texts(message.get("content"), thoughts=True),
+            model=word(body.get("model")),
+            end=end,
+            refusal=word(message.get("refusal")),
+            tokens=tokens,
+            failure=failure or choice.get("error"),
         )
-        if choice.finish_reason == "content_filter" or (choice.message.refusal and not text):
-            raise LlmRefused(f"the model refused to answer: {completion.text[:200]}", completion)
-        return completion
 
-    def _body(self, prompt: LlmPrompt) -> dict[str, Any]:
-        messages = [{"role": "user", "content": prompt.user}]
-        if prompt.system:
-            messages.insert(0, {"role": "system", "content": prompt.system})
-        limit: dict[str, Any] = {self._options.max_tokens_field: prompt.max_tokens}
-        return {"model": self._options.model, "messages": messages, **limit, **self._options.extra}
+    def assembled(self, events: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Assemble the chunks of a stream. One that broke off before its end was cut."""
+        whole: dict[str, Any] = {}
+        message: dict[str, Any] = {"content": "", "tool_calls": []}
+        end = ""
+        for event in events:
+            whole.update({name: event[name] for name in ("model", "usage", "error") if event.get(name)})
+            for choice in map(mapping, items(event.get("choices"))[:1]):
+                _add(message, mapping(choice.get("delta")) or mapping(choice.get("message")))
+                message["content"] += word(choice.get("text"))
+                end = word(choice.get("finish_reason")) or end
+                whole.update({"error": choice["error"]} if choice.get("error") else {})
+        if "error" not in whole or message["content"]:
+            whole["choices"] = [{"message": message, "finish_reason": end or "incomplete"}]
+        return whole
+
+
+def _text_of(choice: Mapping[str, Any]) -> str:
+    """Return the text of a choice: its content, or what the model put into tool calls."""
+    message = mapping(choice.get("message"))
+    text = texts(message.get("content")) or word(choice.get("text"))
+    if text.strip():
+        return text
+    calls = [mapping(mapping(call).get("function")) for call in items(message.get("tool_calls"))]
+    calls += [mapping(message["function_call"])] if message.get("function_call") else []
+    return tool_text([(word(call.get("name")), call.get("arguments")) for call in calls]) or text
+
+
+def _add(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
+    """Add a chunk to a message."""
+    message["content"] += texts(delta.get("content"))
+    thought = texts(delta.get("content"), thoughts=True)
+    for name in (*THOUGHT_FIELDS, "refusal"):
+        said = texts(delta.get(name)) if name != THOUGHT_FIELDS[0] else texts(delta.get(name)) + thought
+        if said:
+            message[name] = message.get(name, "") + said
+    for number, call in enumerate(map(mapping, items(delta.get("tool_calls")))):
+        place = call.get("index") if isinstance(call.get("index"), int) else number
+        function = mapping(call.get("function"))
+        calls = message["tool_calls"]
+        while len(calls) <= min(place or 0, 64):
+            calls.append({"function": {"name": "", "arguments": ""}})
+        known = calls[min(max(place or 0, 0), 64)]["function"]
+        known["name"] += word(function.get("name"))
+        known["arguments"] += word(function.get("arguments"))

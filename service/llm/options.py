@@ -1,6 +1,9 @@
 """Options of a backend in `backends.toml`, and the context that a backend gets besides."""
 
-from collections.abc import Awaitable, Callable
+import json
+import os
+import re
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -9,11 +12,15 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from service.errors import InvalidInput
+
 if TYPE_CHECKING:
     from service.llm.base import Completion
 
 MTOK = 1_000_000
 """Number of tokens that prices refer to, as vendors state them."""
+ANSWER_TOKENS = 8192
+"""Maximum tokens of an answer, unless a backend's options say otherwise."""
 Word = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
@@ -66,6 +73,14 @@ class BackendOptions(ConfigSection):
         """Key in the table of prices."""
         return self.price
 
+    def billed_prompt(self, *texts: str) -> int:
+        """Return the maximum number of tokens that a prompt can be billed for."""
+        return most_tokens(*texts)
+
+    def billed_answer(self, asked: int) -> int:
+        """Return the maximum number of tokens that an answer can be billed for, if `asked` are the prompt's maximum."""
+        return asked
+
 
 def is_private(host: str) -> bool:
     """Return True if a host name itself shows that the host is not on the public internet.
@@ -98,24 +113,55 @@ def base_address(url: str) -> str:
     return url.rstrip("/")
 
 
+Header = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")]
+HeaderText = Annotated[str, StringConstraints(pattern=r"^[\x20-\x7e]{0,4000}$")]
+OWN_FIELDS = frozenset(
+    {"model", "messages", "system", "input", "instructions", "prompt", "stream", "stream_options"}
+    | {"max_tokens", "max_completion_tokens", "max_output_tokens"}
+)
+"""Fields of a request that the service sets by itself."""
+CHARGED_FIELDS = frozenset(
+    {"n", "best_of", "num_return_sequences", "candidate_count", "candidatecount", "prediction", "models", "route"}
+    | {"fallbacks", "tools", "functions", "plugins", "web_search_options", "search_parameters", "mcp_servers"}
+    | {"container", "background", "conversation", "previous_response_id", "cache_control"}
+)
+"""Fields that make a vendor charge for what no reservation covers: more answers, other models, tools, earlier texts."""
+LIMIT_FIELDS = re.compile(r"(max|min|budget|num|limit).*(token|predict|length)|budget|num_?predict|^max_len", re.I)
+"""Pattern of fields that limit an answer or its thoughts, in the APIs of all vendors."""
+
+
 class HttpOptions(BackendOptions):
     """Options of a backend that is called over HTTP.
 
     Attributes:
         base_url: Base URL. A private address is called only if this URL names it, or `private_network` allows it.
         model: Model to ask for.
+        max_tokens: Maximum tokens of an answer, thoughts included; None for the prompt's own maximum, 8192.
+        reasoning_tokens: Maximum tokens of thoughts that the vendor bills beside `max_tokens`.
         key_env: Environment variable with the key.
         key_file: File with the key.
+        key_header: Header that carries the bare key; None for the usual one of the API.
+        headers: More headers. A value `$NAME` is read from an environment variable.
+        query: Parameters of the URL, such as Azure's `api-version`.
+        proxy: URL of an HTTP proxy, or `$NAME`. It resolves names, so private addresses are its affair.
+        stream: True to ask for a stream of events; endpoints that can do nothing else are noticed anyway.
         private_network: True if the host's name may resolve to a private address.
         ca_file: Certificates to trust instead of the public ones.
         timeout_s: Maximum seconds per call.
-        extra: Further fields of the request's body, such as temperature.
+        extra: Further fields of the request's body, such as temperature. None can exceed what is reserved.
     """
 
     base_url: Annotated[str, AfterValidator(base_address)]
     model: Word
+    max_tokens: int | None = Field(default=None, ge=1, le=10_000_000)
+    reasoning_tokens: int = Field(default=0, ge=0, le=10_000_000)
     key_env: Word | None = None
     key_file: Path | None = None
+    key_header: Header | None = None
+    headers: dict[Header, HeaderText] = Field(default_factory=dict)
+    query: dict[Word, HeaderText] = Field(default_factory=dict)
+    proxy: Word | None = None
+    stream: bool = False
     private_network: bool = False
     ca_file: Path | None = None
     timeout_s: float = Field(default=300.0, gt=0, le=86_400, allow_inf_nan=False)
@@ -127,10 +173,31 @@ class HttpOptions(BackendOptions):
             raise ValueError("give key_env or key_file, not both")
         if self.base_url.startswith("http://") and not self.is_near:
             raise ValueError("base_url must start with https:// unless the host is private or private_network = true")
-        taken = {"model", "messages", "stream", "n", "system"} & set(self.extra)
+        if self.proxy and not self.proxy.startswith(("http://", "https://", "$")):
+            raise ValueError("proxy must start with http:// or https://, or be $NAME of an environment variable")
+        taken = sorted({"host", "content-length", "content-type", "idempotency-key"} & {*map(str.lower, self.headers)})
         if taken:
-            raise ValueError(f"extra may not set {', '.join(sorted(taken))}")
+            raise ValueError(f"headers may not set {', '.join(taken)}")
+        try:
+            json.dumps(self.extra)
+        except (TypeError, ValueError) as error:
+            raise ValueError("extra must be of values that JSON has") from error
+        for name, value in _fields(self.extra):
+            self._require_covered(name, value)
         return self
+
+    def _require_covered(self, name: str, value: object) -> None:
+        """Check that a field of `extra` cannot make a call cost more than its reservation."""
+        last = name.rpartition(".")[2].lower()
+        if name in OWN_FIELDS or last in ("max_tokens", "max_completion_tokens", "max_output_tokens"):
+            instead = "; set max_tokens beside model instead" if "max_" in last else ""
+            inside = name not in OWN_FIELDS and _is_within(value, self.max_tokens)
+            if not inside:
+                raise ValueError(f"extra may not set {name}{instead}")
+        elif last in CHARGED_FIELDS and value not in (None, False, 1, [], {}):
+            raise ValueError(f"extra may not set {name}: vendors charge for it beside what is reserved")
+        elif LIMIT_FIELDS.search(last) and _is_amount(value) and not _is_within(value, self.max_tokens):
+            raise ValueError(f"extra.{name} must be a number up to max_tokens; set max_tokens beside model")
 
     @property
     def is_near(self) -> bool:
@@ -142,12 +209,61 @@ class HttpOptions(BackendOptions):
         """Key in the table of prices."""
         return self.price or self.model
 
+    def answer_tokens(self, asked: int) -> int:
+        """Return the maximum number of tokens of an answer that a call asks for."""
+        return self.max_tokens or asked
+
+    def billed_prompt(self, *texts: str) -> int:
+        """Return the maximum number of tokens that a prompt can be billed for; schemas in `extra` become part of it."""
+        return most_tokens(*texts, json.dumps(self.extra) if self.extra else "")
+
+    def billed_answer(self, asked: int) -> int:
+        """Return the maximum number of tokens that an answer can be billed for, thoughts included."""
+        return self.answer_tokens(asked) + self.reasoning_tokens
+
+
+def _fields(value: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """List the fields of a JSON value at any depth, by their path."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            here = f"{path}.{name}" if path else str(name)
+            yield here, inner
+            yield from _fields(inner, here)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _fields(inner, path)
+
+
+def _is_amount(value: object) -> bool:
+    """Return True if a value may be a number of tokens."""
+    return isinstance(value, int | float | str) and not isinstance(value, bool)
+
+
+def _is_within(value: object, most: int | None) -> bool:
+    """Return True if a value is a number of tokens that a maximum covers."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= (most or ANSWER_TOKENS)
+
+
+def from_environment(value: str) -> str:
+    """Return a value, or that of the environment variable which `$NAME` names.
+
+    Raises:
+        InvalidInput: If that variable is not set.
+    """
+    if not value.startswith("$"):
+        return value
+    found = os.environ.get(value[1:], "").strip()
+    if not found or not (found.isascii() and found.isprintable()):
+        raise InvalidInput(f"the environment variable {value[1:]} is empty or unusable", "environment")
+    return found
+
 
 class ApiKey:
-    """API key that only `secret` reveals; its repr and pickles do not."""
+    """API key that only `secret` reveals; its repr and pickles do not. `others` are secrets of other headers."""
 
-    def __init__(self, secret: str) -> None:
+    def __init__(self, secret: str, *others: str) -> None:
         self.__secret = secret
+        self.__others = others
 
     @property
     def secret(self) -> str:
@@ -156,7 +272,9 @@ class ApiKey:
 
     def redact(self, text: str) -> str:
         """Return a text without the key."""
-        return text.replace(self.__secret, "[key]")
+        for secret in filter(None, (self.__secret, *self.__others)):
+            text = text.replace(secret, "[key]")
+        return text
 
     def __repr__(self) -> str:
         return "ApiKey(hidden)"

@@ -1,4 +1,4 @@
-"""HTTP transport of backends: addresses, deadlines, sizes, and the meaning of each failure.
+"""HTTP transport of backends: addresses, proxies, deadlines and sizes.
 
 Responses are untrusted. A failure says whether the vendor may charge for the call (`paid`): it may once a request was
 sent and no refusal came back. Such a call must not be repeated.
@@ -10,55 +10,52 @@ import re
 import socket
 import ssl
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
-from pydantic import Field
 
-from service.llm.base import BackendError, Completion, LlmPrompt, LlmRefused, PermanentFailure, TransientFailure
-from service.llm.options import ApiKey, BackendContext, HttpOptions, clean, is_global, most_tokens
+from service.llm.base import PermanentFailure, TransientFailure
+from service.llm.event_stream import read_events
+from service.llm.options import ApiKey, HttpOptions, from_environment, is_global
+from service.llm.vendor_failures import QUOTED, failure_inside, failure_of, quote
 
 CONNECT_S = 10.0
 """Seconds for name resolution, connection and TLS handshake; far more than a working network takes."""
 MOST_BODY_BYTES = 8 * 2**20
 """Maximum bytes of a response: a hundred times the longest kernel with all its reasoning."""
-MOST_RETRY_AFTER_S = 3600.0
-"""Maximum wait that a vendor may ask for; a longer one is a mistake or an attack."""
-QUOTED = 300
-"""Maximum characters of a vendor's message that a reason quotes."""
-AGAIN = {408, 409, 425, 429, 500, 502, 503, 529}
-"""Statuses of calls that had no effect and may be repeated later. 529 is Anthropic's for overload."""
-IN_THE_DARK = {504, 520, 522, 524}
-"""Statuses of a proxy whose wait for the model timed out; the call may be charged (52x are Cloudflare's)."""
-TOO_LONG = re.compile(
-    r"context.{0,20}(length|window)|prompt is too long|too many (input )?tokens|maximum context", re.I
-)
-"""Pattern of messages that a prompt is too long for the model."""
-FILTERED = re.compile(r"content.?(filter|policy|management)|safety|moderation", re.I)
-"""Pattern of messages that a prompt violates the vendor's rules."""
-NO_MONEY = re.compile(r"insufficient.?(quota|funds|balance)|credit balance|billing", re.I)
-"""Pattern of messages that a payment is due; some come with the status of a transient failure."""
-
-
-Tokens = Annotated[int, Field(ge=0, le=10**9)]
-"""Token count from a vendor."""
+LAST_EVENT = re.compile(rb"data: ?\[DONE\]|event: ?message_stop")
+"""Pattern of the last event of a stream, in the APIs that have one."""
+LAST_BYTES = 200
+"""Bytes at the end of a stream that are searched for its last event."""
+MOST_ERROR_BYTES = 16 * QUOTED
+"""Maximum bytes of an error's body that are read."""
 
 
 class VendorClient:
-    """Client that posts JSON to one vendor. It follows no redirect, uses no proxy, keeps no cookie or connection."""
+    """Client that posts JSON to one vendor. It follows no redirect, keeps no cookie or connection.
+
+    It uses a proxy only if the options name one.
+    """
 
     def __init__(self, options: HttpOptions, key: ApiKey | None, headers: Mapping[str, str]) -> None:
-        """Prepare calls with some headers, which carry the key; quoted messages never show it."""
+        """Prepare calls with some headers, which carry the key; quoted messages never show it.
+
+        Raises:
+            InvalidInput: If the options name an environment variable that is not set.
+        """
+        own = {name: from_environment(value) for name, value in options.headers.items()}
+        proxy = from_environment(options.proxy) if options.proxy else None
+        hidden = [value for name, value in own.items() if options.headers[name] != value]
+        hidden += [proxy] if proxy and "@" in proxy else []
         self._options = options
-        self._key = key
-        self._headers = dict(headers)
+        self._key = ApiKey(key.secret if key else "", *hidden)
+        self._headers = {**headers, **own}
         verify = True if options.ca_file is None else ssl.create_default_context(cafile=options.ca_file)
         self._client = httpx.AsyncClient(
             verify=verify,
             trust_env=False,
+            proxy=proxy,
             follow_redirects=False,
             timeout=httpx.Timeout(options.timeout_s, connect=CONNECT_S),
             # The vendor may close a kept connection while a request is sent; whether it was charged would be unknown.
@@ -69,8 +66,8 @@ class VendorClient:
         """Close every connection."""
         await self._client.aclose()
 
-    async def post(self, path: str, body: Mapping[str, Any], key: str) -> dict[str, Any]:
-        """Send one request and read its answer, a JSON object.
+    async def post(self, path: str, body: Mapping[str, Any], key: str) -> dict[str, Any] | list[dict[str, Any]]:
+        """Send one request. Returns its answer, a JSON object, or the events of a stream.
 
         Args:
             path: Path below the base URL.
@@ -93,21 +90,22 @@ class VendorClient:
         except TimeoutError as error:
             raise TransientFailure(f"no complete response in {self._options.timeout_s:g} s", paid=True) from error
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.WriteError) as error:
-            raise TransientFailure(f"no connection: {self._quote(str(error)) or type(error).__name__}") from error
+            raise TransientFailure(f"no connection: {quote(str(error), self._key) or type(error).__name__}") from error
         except httpx.HTTPError as error:
-            detail = self._quote(str(error)) or type(error).__name__
+            detail = quote(str(error), self._key) or type(error).__name__
             raise TransientFailure(f"the connection broke before the response ended: {detail}", paid=True) from error
 
     async def _request(self, path: str, body: Mapping[str, Any], key: str) -> httpx.Request:
         """Build a request to the resolved and checked address, so that exactly that address is called."""
         parts = urlsplit(self._options.base_url)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-        address = await self._resolve(host, port)
-        url = httpx.URL(self._options.base_url + path).copy_with(host=address, port=port)
+        # A proxy resolves names by itself, perhaps to others than this machine would.
+        address = host if self._options.proxy else await self._resolve(host, port)
+        url = httpx.URL(self._url(path)).copy_with(host=address, port=port).copy_merge_params(self._options.query)
         headers = {
             **self._headers,
             "Host": parts.netloc,
-            "Accept": "application/json",
+            "Accept": "application/json, text/event-stream",
             "Accept-Encoding": "identity",
             "Content-Type": "application/json",
             "User-Agent": "kernelreef",
@@ -127,29 +125,34 @@ class VendorClient:
             raise PermanentFailure(f"{host} has a private address; set private_network = true to allow it")
         return usable[0]
 
-    async def _exchange(self, request: httpx.Request) -> dict[str, Any]:
+    async def _exchange(self, request: httpx.Request) -> dict[str, Any] | list[dict[str, Any]]:
         response = await self._client.send(request, stream=True)
         try:
             status = response.status_code
             if not 200 <= status < 300:
-                raise self._failure(status, response.headers, await self._start_of(response))
-            self._check_head(response)
-            return self._parse(await self._body(response))
+                raise failure_of(status, response.headers, await self._start_of(response), self._key)
+            if response.headers.get("content-encoding", "identity").lower() != "identity":
+                raise PermanentFailure("the response is compressed although the request forbids it", paid=True)
+            return self._parse(await self._body(response), response.headers.get("content-type", ""))
         finally:
             await response.aclose()
 
-    def _check_head(self, response: httpx.Response) -> None:
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
-            shown = self._quote(kind) or "nothing"
-            raise PermanentFailure(f"the response is {shown} instead of JSON; is base_url right?", paid=True)
-        if response.headers.get("content-encoding", "identity").lower() != "identity":
-            raise PermanentFailure("the response is compressed although the request forbids it", paid=True)
+    def _url(self, path: str) -> str:
+        """Join the base URL and a path; some people write a part of the path, or all of it, into the base URL."""
+        base = self._options.base_url
+        if base.endswith(path):
+            return base
+        version = "/" + path.split("/")[1]
+        return base + (path.removeprefix(version) if path != version and base.endswith(version) else path)
 
     async def _body(self, response: httpx.Response) -> bytes:
+        """Read a body. A stream is over with its last event, although some vendors keep the connection open."""
         body = bytearray()
+        streamed = "event-stream" in response.headers.get("content-type", "")
         async for chunk in response.aiter_raw():
             body += chunk
+            if streamed and body.endswith((b"\n\n", b"\r\n\r\n")) and LAST_EVENT.search(bytes(body[-LAST_BYTES:])):
+                break
             if len(body) > MOST_BODY_BYTES:
                 raise TransientFailure(f"the response is longer than {MOST_BODY_BYTES} bytes", paid=True)
         return bytes(body)
@@ -160,91 +163,29 @@ class VendorClient:
         try:
             async for chunk in response.aiter_raw():
                 body += chunk
-                if len(body) > 8 * QUOTED:
+                if len(body) > MOST_ERROR_BYTES:
                     break
         except httpx.HTTPError:
             return ""
-        return body[: 8 * QUOTED].decode(errors="replace")
+        return body[:MOST_ERROR_BYTES].decode(errors="replace")
 
-    def _parse(self, body: bytes) -> dict[str, Any]:
+    def _parse(self, body: bytes, kind: str) -> dict[str, Any] | list[dict[str, Any]]:
+        """Return the JSON object or the events in a body, whatever its type says. Broken UTF-8 is replaced."""
+        text = body.decode("utf-8-sig", errors="replace")
+        kind = kind.partition(";")[0].strip().lower()
+        if kind == "text/event-stream" or text.lstrip().startswith(("data:", "event:", ":")):
+            events = read_events(text)
+            if events or LAST_EVENT.search(body):
+                return events
         try:
-            parsed = json.loads(body)
+            parsed = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise TransientFailure("the response is not JSON", paid=True) from error
+            if kind in ("application/json", "application/problem+json"):
+                raise TransientFailure("the response is not JSON", paid=True) from error
+            shown = quote(kind, self._key) or "nothing"
+            raise PermanentFailure(f"the response is {shown} instead of JSON; is base_url right?", paid=True) from error
+        if isinstance(parsed, list) and parsed and isinstance(parsed[0], dict) and "error" in parsed[0]:
+            raise failure_inside(parsed[0]["error"], self._key)
         if not isinstance(parsed, dict):
             raise TransientFailure("the response is not a JSON object", paid=True)
         return parsed
-
-    def _failure(self, status: int, headers: httpx.Headers, text: str) -> BackendError:
-        """Return the failure that a status means, with the vendor's message where it helps."""
-        said = self._quote(_message(text))
-        words = f"status {status}" + (f": {said}" if said else "")
-        if status in (401, 403):
-            return PermanentFailure(f"the vendor does not accept the key (status {status})")
-        if 300 <= status < 400:
-            return PermanentFailure(
-                f"the response is a redirect (status {status}), which is not followed; is base_url right?"
-            )
-        if NO_MONEY.search(text) and status in (400, 402, 429):
-            return PermanentFailure(words)
-        if status in AGAIN:
-            return TransientFailure(words, retry_after_s=retry_after(headers))
-        if status in IN_THE_DARK:
-            return TransientFailure(words, paid=True)
-        if status == 413 or (status in (400, 422) and (TOO_LONG.search(text) or FILTERED.search(text))):
-            return LlmRefused(words)
-        return PermanentFailure(words)
-
-    def _quote(self, text: str) -> str:
-        """Make an untrusted text safe to quote: one short line without control characters and without the key."""
-        text = self._key.redact(text) if self._key else text
-        return re.sub(r"[^\x20-\x7e\u00a0-\ud7ff\ue000-\ufffd]+", " ", text).strip()[:QUOTED]
-
-
-def completion_of(
-    prompt: LlmPrompt,
-    surroundings: BackendContext,
-    *,
-    text: str,
-    model: str,
-    tokens: tuple[int, int] | None,
-    truncated: bool,
-) -> Completion:
-    """Build a completion with its cost.
-
-    Args:
-        prompt: Prompt that was answered.
-        surroundings: Context with the price.
-        text: Text of the answer.
-        model: Name of the model, as it reports it.
-        tokens: Tokens of prompt and answer; None if the vendor does not count, and the maximum is assumed.
-        truncated: True if the answer ran into a limit.
-    """
-    text = clean(text)
-    input_tokens, output_tokens = tokens or (most_tokens(prompt.system, prompt.user), most_tokens(text))
-    cost_usd = surroundings.cost(input_tokens, output_tokens)
-    return Completion(text, clean(model)[:200], input_tokens, output_tokens, cost_usd, truncated)
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of `Retry-After`, which may be a number or a date; None if unusable."""
-    said = headers.get("retry-after", "").strip()
-    if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", said):
-        return min(float(said), MOST_RETRY_AFTER_S)
-    try:
-        until = parsedate_to_datetime(said)
-    except ValueError:
-        return None
-    wait_s = ((until if until.tzinfo else until.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()
-    return min(max(wait_s, 0.0), MOST_RETRY_AFTER_S)
-
-
-def _message(text: str) -> str:
-    """Return the message in an error's body if it has the usual form, else the body."""
-    try:
-        error = json.loads(text)
-        for step in ("error", "message"):
-            error = error.get(step, error) if isinstance(error, dict) else error
-    except (ValueError, RecursionError):
-        return text
-    return error if isinstance(error, str) else text

@@ -19,6 +19,11 @@ from service.llm_gateway.schemas import BackendStatus, Price
 MINUTE_S = 60.0
 MOST_REST_S = 300.0
 """Longest pause of a backend that a call waits for; with a longer one the call fails and may come again."""
+FRUITLESS = 5
+"""Calls in a row without an answer after which a backend is disabled: a vendor that refuses five prompts of a search
+refuses the sixth."""
+FIRST_REST_S = 1.0
+"""Pause after the first of them; it doubles with each."""
 
 log = structlog.get_logger(__name__)
 
@@ -47,6 +52,7 @@ class BackendLimiter:
         self._tokens = _limiter(options.tokens_per_minute)
         self._rest_until = 0.0
         self._under_way = 0
+        self._fruitless = 0
 
     @property
     def waits(self) -> bool:
@@ -118,6 +124,17 @@ class BackendLimiter:
     def rest(self, seconds: float) -> None:
         """Start no call for so many seconds."""
         self._rest_until = max(self._rest_until, time.monotonic() + seconds)
+
+    def answered(self) -> None:
+        """Count an answer: whatever failed before it has passed."""
+        self._fruitless = 0
+
+    def failed(self, reason: str) -> None:
+        """Count a call without an answer. The backend pauses, each time longer; after a few in a row it is disabled."""
+        self._fruitless += 1
+        if self._fruitless >= FRUITLESS and self.disabled_reason is None:
+            self.disable(f"no answer to {self._fruitless} prompts in a row; the last: {reason}")
+        self.rest(FIRST_REST_S * 2 ** (self._fruitless - 1))
 
     async def _ready(self, tokens: int) -> None:
         while (rest_s := self.retry_after_s) > 0:

@@ -25,6 +25,7 @@ from archive.records import (
     SpendingLimits,
 )
 from archive.store import Store
+from service.emitters.llm.thoughts import CUT_IN_THOUGHT
 from service.errors import InvalidInput
 from service.llm import (
     Backend,
@@ -39,7 +40,7 @@ from service.llm import (
     TransientFailure,
     digest,
 )
-from service.llm.options import clean, most_tokens
+from service.llm.options import clean
 from service.llm_gateway.backends import MOST_REST_S, BackendLimiter, BackendPool
 from service.llm_gateway.manual import QUEUED, ManualPrompts, completion_of
 from service.requests import LlmSettings
@@ -56,6 +57,8 @@ KEEP_TRIES, KEEP_PAUSE_S = 30, 2.0
 """Attempts to store a paid answer while the archive does not answer, and seconds between them."""
 STOP_S = 20.0
 """Seconds that calls under way get at shutdown to deliver paid answers."""
+NOTHING_SAID = Completion("", "", 0, 0, 0.0)
+"""Answer of a vendor that refuses a prompt before a model sees it: a call that costs nothing."""
 BROKE_OFF = "the call was interrupted; it may have been charged"
 
 T = TypeVar("T")
@@ -237,14 +240,20 @@ class LlmGateway:
             completion = await backend.complete(prompt, exchange.id)
             await _keep(lambda: self._store.exchanges.answer(exchange.id, _reply(completion), charge=id))
             accounted = True
+            _take_note(limiter, prompt, completion)
             return completion
         except LlmRefused as refusal:
-            await self._account_refusal(exchange, id, refusal)
+            reply = _reply(refusal.completion or NOTHING_SAID, refused=refusal.detail)
+            await _keep(lambda: self._store.exchanges.answer(exchange.id, reply, charge=id))
             accounted = True
+            if not limiter.waits:
+                limiter.failed(refusal.detail)
             raise
         except (TransientFailure, PermanentFailure) as failure:
             if isinstance(failure, PermanentFailure):
                 limiter.disable(failure.detail)
+            elif failure.paid and not limiter.waits:
+                limiter.failed(failure.detail)
             sent, accounted = failure.paid, False
             raise
         finally:
@@ -257,14 +266,6 @@ class LlmGateway:
             await self._store.exchanges.fail(exchange.id, BROKE_OFF, forfeit=charge)
         else:
             await self._store.spending.release(charge)
-
-    async def _account_refusal(self, exchange: Exchange, charge: str, refusal: LlmRefused) -> None:
-        said = refusal.completion
-        if said is None:
-            await self._store.spending.release(charge)
-        else:
-            reply = _reply(said, refused=refusal.detail)
-            await _keep(lambda: self._store.exchanges.answer(exchange.id, reply, charge=charge))
 
     async def _reserve(
         self, id: str, limiter: BackendLimiter, exchange: Exchange, prompt: LlmPrompt, terms: LlmSettings
@@ -335,9 +336,26 @@ def _limits(terms: LlmSettings) -> SpendingLimits:
 
 def _need(limiter: BackendLimiter, prompt: LlmPrompt) -> SpendingLimits:
     """Return the most that one call can use: a token per byte of the prompt, and the longest answer allowed."""
-    input_tokens = most_tokens(prompt.system, prompt.user)
-    usd = None if limiter.price is None else limiter.price.of(input_tokens, prompt.max_tokens)
-    return SpendingLimits(calls=1, tokens=input_tokens + prompt.max_tokens, usd=usd)
+    input_tokens = limiter.options.billed_prompt(prompt.system, prompt.user)
+    output_tokens = limiter.options.billed_answer(prompt.max_tokens)
+    usd = None if limiter.price is None else limiter.price.of(input_tokens, output_tokens)
+    return SpendingLimits(calls=1, tokens=input_tokens + output_tokens, usd=usd)
+
+
+def _take_note(limiter: BackendLimiter, prompt: LlmPrompt, completion: Completion) -> None:
+    """Count an answer for or against its backend; one that bills more than was reserved is not asked again."""
+    if limiter.waits:
+        return
+    if completion.text.strip():
+        limiter.answered()
+    else:
+        limiter.failed(CUT_IN_THOUGHT if completion.truncated else "the answer is empty")
+    reserved = limiter.options.billed_answer(prompt.max_tokens)
+    if completion.output_tokens > reserved:
+        limiter.disable(
+            f"it billed {completion.output_tokens} tokens for an answer of at most {reserved}, so no limit would hold; "
+            "if it bills thoughts beside max_tokens, set reasoning_tokens to their maximum"
+        )
 
 
 def _lacking(budget: BudgetRecord | None, limits: SpendingLimits, need: SpendingLimits) -> str:

@@ -29,7 +29,8 @@ class PromptSummary(LlmResource):
 
     `state` is `waiting` or `claimed` for manual prompts and `asked` for calls of a model; it ends as `answered`,
     `refused` or `failed`. `claims` maps each statement of the prompt to the job whose report supports it. `cost_usd` is
-    null if the price is unknown. `outcome` is the result of using the answer.
+    null if the price is unknown. `outcome` is the result of using the answer, and `change` the model's own line on what
+    it changed.
     """
 
     former: ClassVar[Mapping[str, str]] = {"claimed_by": "holder"}
@@ -56,6 +57,7 @@ class PromptSummary(LlmResource):
     truncated: bool
     outcome: str | None
     outcome_reason: str
+    change: str = ""
     candidate: str | None
     opened_at: datetime
     answered_at: datetime | None

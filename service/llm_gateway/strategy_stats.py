@@ -117,18 +117,21 @@ def _unit(arms: Iterable[StrategyStatsRecord]) -> Unit:
 
 
 def _families(asked: Sequence[ExchangeSummary], attempts: Sequence[Attempt]) -> Mapping[str, Sequence[Attempt]]:
-    """Return the candidates from each exchange's answer: its own, and the variations made from that one."""
+    """Return the candidates from each exchange's answer, and the one that it had judged.
+
+    Candidates of earlier releases do not know their exchange: variations of a template have its first candidate as
+    their only parent.
+    """
     known = {attempt.id: attempt for attempt in attempts}
-    first = {item.candidate for item in asked}
-    variations: dict[str, list[Attempt]] = {}
+    first = {item.candidate: item.id for item in reversed(asked) if item.candidate in known}
+    found = {item.id: {item.candidate: known[item.candidate]} for item in asked if item.candidate in known}
     for attempt in attempts:
-        if attempt.id not in first and len(attempt.parents) == 1:
-            variations.setdefault(attempt.parents[0], []).append(attempt)
-    return {
-        item.id: [known[item.candidate], *variations.get(item.candidate, [])]
-        for item in asked
-        if item.candidate in known and item.candidate is not None
-    }
+        exchange = attempt.exchange
+        if exchange is None and attempt.id not in first and len(attempt.parents) == 1:
+            exchange = first.get(attempt.parents[0])
+        if exchange is not None:
+            found.setdefault(exchange, {})[attempt.id] = attempt
+    return {id: list(family.values()) for id, family in found.items()}
 
 
 def _standing(

@@ -5,15 +5,17 @@ the answer. `conversation` is the strategy in which the model may use tools.
 """
 
 import random
+from dataclasses import replace
 from typing import ClassVar
 
-from service.emitters.base import ConversationTurn, Emitter, NoProposal, Proposal, ProposalContext
+from service.emitters.base import ConversationTurn, Emitter, LlmContext, NoProposal, Proposal, ProposalContext
 from service.emitters.llm.answer_faults import UnusableAnswer
-from service.emitters.llm.answers import ParsedAnswer, read_answer
+from service.emitters.llm.answers import ParsedAnswer, change_of, read_answer
 from service.emitters.llm.conversation import converse
 from service.emitters.llm.prompts import ask
 from service.emitters.llm.strategies import AGENTIC, EXPLORE, Approach, approach
 from service.emitters.llm.templates import fan_out
+from service.llm.base import SamePromptOpen
 from service.operators.sources import digest
 
 __all__ = ["Llm"]
@@ -33,9 +35,19 @@ class Llm(Emitter):
             BackendError: If the model does not answer.
         """
         llm = context.llm
-        found = None if llm is None else approach(context, llm)
-        if llm is None or found is None:
+        if llm is None:
             return None
+        left = llm.strategies
+        while (found := approach(context, replace(llm, strategies=left))) is not None:
+            try:
+                return await self._answered(context, llm, found)
+            except SamePromptOpen:
+                left = tuple(name for name in left if name != found.strategy)
+                if llm.begun is not None or not left:
+                    raise
+        return None
+
+    async def _answered(self, context: ProposalContext, llm: LlmContext, found: Approach) -> Proposal | NoProposal:
         if found.strategy == AGENTIC:
             return await converse(context, llm, found)
         answer = await ask(context, llm, found)
@@ -45,18 +57,20 @@ class Llm(Emitter):
         said = answer.completion
         try:
             answered = read_answer(said.text, entry, parent, truncated=said.truncated)
-            return _proposal(answered, found, turn, llm.most)
+            return _proposal(answered, found, turn, llm.most, change_of(said.text))
         except UnusableAnswer as error:
             return NoProposal((turn,), error.fault.value, error.sentence)
 
 
-def _proposal(answered: ParsedAnswer, found: Approach, turn: ConversationTurn, most: int) -> Proposal:
+def _proposal(answered: ParsedAnswer, found: Approach, turn: ConversationTurn, most: int, change: str) -> Proposal:
     """Return the candidate of an answer, with its variations if it is a template."""
     parents = tuple(parent.candidate for parent in found.parents if parent.candidate)
     note = f"{EXPLORE} cell {found.cell}" if found.strategy == EXPLORE else found.strategy
     if answered.template is None:
-        return Proposal(answered.source, parents, note, (turn,))
+        return Proposal(answered.source, parents, note, (turn,), (), turn.exchange, change)
     # The text seeds the draw, so that a resumed answer leads to the same candidates.
     first, *others = fan_out(answered.source, answered.template, most, random.Random(digest(answered.source)))
-    variations = tuple(Proposal(source, parents, f"{note}: {words}") for source, words in others)
-    return Proposal(first[0], parents, f"{note}: {first[1]}", (turn,), variations)
+    variations = tuple(
+        Proposal(source, parents, f"{note}: {words}", exchange=turn.exchange) for source, words in others
+    )
+    return Proposal(first[0], parents, f"{note}: {first[1]}", (turn,), variations, turn.exchange, change)

@@ -13,15 +13,24 @@ from dataclasses import dataclass
 
 from service.emitters.llm import edits
 from service.emitters.llm.answer_faults import AnswerFault, UnusableAnswer
-from service.emitters.llm.fences import FencedBlock, fences
-from service.emitters.llm.templates import ParameterTemplate, read_template
+from service.emitters.llm.fences import FencedBlock, fences, marks_for
+from service.emitters.llm.rendering import clean
+from service.emitters.llm.templates import ParameterTemplate, json_object, read_template
+from service.emitters.llm.thoughts import CUT_IN_THOUGHT, without_thoughts
 from service.operators.sources import parse
 
 ANSWER_CHARS = 200_000
 """Maximum length of an answer, in characters: three times the longest candidate."""
 SOURCE_BYTES = 65_536
 """Maximum size of a candidate, as for seed kernels in an operator's spec."""
+DEEPEST = 24
+"""Maximum number of blanks before a code block within lists."""
 
+CHANGE_CHARS = 300
+"""Maximum length of a model's line on what it changed."""
+
+_CHANGE = re.compile(r"^[\s>*_#-]*change\b[*_]*\s*:[*_]*[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
+_JSON_CHANGE = re.compile(r'"change"\s*:\s*"((?:[^"\\\n]|\\.)+)"', re.IGNORECASE)
 _DECLINES = re.compile(
     r"\b(?:ca(?:n't|nnot|n not)|wo(?:n't|uld not)|will not|unable to|not able to|(?:must|have to|to) decline)\b"
     r"(?:\W+\w+){0,3}?\W+(?:help|assist|comply|provide|fulfil|fulfill|continue|do|write|produce|to)\b",
@@ -53,10 +62,11 @@ def read_answer(text: str, entry: str, parent: str | None = None, *, truncated: 
     Raises:
         UnusableAnswer: If there is not exactly one candidate.
     """
-    text = said(text)
-    if edits.has_edits(text):
-        return _edited(text, entry, parent, truncated)
-    blocks = fences(text)
+    text, given = _unwrapped(said(text, truncated=truncated))
+    given = given or (edits.read_edits(text) if edits.has_edits(text) else [])
+    if given:
+        return _edited(given, entry, parent, truncated)
+    blocks = _blocks(text)
     if any(not block.closed for block in blocks):
         raise UnusableAnswer(AnswerFault.TRUNCATED, "a code block has no end")
     if blocks:
@@ -66,8 +76,8 @@ def read_answer(text: str, entry: str, parent: str | None = None, *, truncated: 
     return ParsedAnswer(_checked(_bare(text), entry))
 
 
-def said(text: str) -> str:
-    """Return an answer without the model's thoughts in `<think>` tags.
+def said(text: str, *, truncated: bool = False) -> str:
+    """Return an answer without the model's thoughts.
 
     Raises:
         UnusableAnswer: If nothing is left, or it is too long.
@@ -76,20 +86,47 @@ def said(text: str) -> str:
         raise UnusableAnswer(
             AnswerFault.TOO_LONG, f"the answer has {len(text)} characters; at most {ANSWER_CHARS} are allowed"
         )
-    spoken, rest = "", text.replace("\r\n", "\n")
-    while rest:
-        before, thinks, after = rest.partition("<think>")
-        _, spoke, rest = after.partition("</think>")
-        if thinks and not spoke:
-            raise UnusableAnswer(AnswerFault.TRUNCATED, "the answer was cut while the model thought")
-        spoken += before
+    spoken = without_thoughts(text.replace("\r\n", "\n"))
     if not spoken.strip():
+        if truncated:
+            raise UnusableAnswer(AnswerFault.TRUNCATED, CUT_IN_THOUGHT)
         raise UnusableAnswer(AnswerFault.EMPTY, "the answer is empty")
     return spoken
 
 
-def _edited(text: str, entry: str, parent: str | None, truncated: bool) -> ParsedAnswer:
-    found = edits.read_edits(text)
+def change_of(text: str) -> str:
+    """Return the line of an answer that says what the model changed and why; empty if it has none."""
+    spoken = without_thoughts(text.replace("\r\n", "\n"))
+    found = _CHANGE.search(spoken) or _JSON_CHANGE.search(spoken)
+    return " ".join(clean(found[1]).strip(" *_`").split())[:CHANGE_CHARS] if found else ""
+
+
+def _unwrapped(text: str) -> tuple[str, list[edits.SearchReplaceBlock]]:
+    """Return the text that a JSON object holds as its `code`, or its edits, if an answer is such an object.
+
+    The object may stand in a code block, if no other block is code.
+    """
+    blocks = _blocks(text)
+    if edits.has_edits(text) or any(block.closed and _is_code(block.text) for block in blocks):
+        return text, []
+    for document in map(json_object, (text, *(block.text for block in blocks))):
+        code, given = document.get("code"), edits.json_edits(document)
+        if given:
+            return text, given
+        if isinstance(code, str):
+            has_marks = bool(fences(code)) or edits.has_edits(code)
+            inner = code if has_marks else f"{marks_for(code)}python\n{code}\n{marks_for(code)}"
+            rest = {name: value for name, value in document.items() if name == "parameters"}
+            return inner + (f"\n\n```json\n{json.dumps(rest)}\n```" if rest else ""), []
+    return text, []
+
+
+def _blocks(text: str) -> list[FencedBlock]:
+    """Return the code blocks of an answer; those within lists only if it has no others and is no code itself."""
+    return fences(text) or ([] if _is_code(text) else fences(text, DEEPEST))
+
+
+def _edited(found: list[edits.SearchReplaceBlock], entry: str, parent: str | None, truncated: bool) -> ParsedAnswer:
     if truncated:
         raise UnusableAnswer(AnswerFault.TRUNCATED, "the answer was cut; edits may be missing")
     if parent is None:
@@ -117,13 +154,7 @@ def _from_blocks(blocks: list[FencedBlock], entry: str) -> str:
 
 
 def _bare(text: str) -> str:
-    """Find the candidate in an answer without code blocks: the text itself, or the `code` of a JSON object."""
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        document = None
-    if isinstance(document, dict) and isinstance(document.get("code"), str):
-        return str(document["code"])
+    """Find the candidate in an answer without code blocks: the text itself."""
     if _is_code(text):
         return text
     if _DECLINES.search(text[:_OPENING_CHARS].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")):

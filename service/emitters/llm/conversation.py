@@ -1,16 +1,17 @@
 """The agentic strategy: a language model may look kernels up and have some judged before it proposes one."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from service.emitters.base import ConversationTurn, LlmContext, NoProposal, Parent, Proposal, ProposalContext
 from service.emitters.llm.answer_faults import AnswerFault, UnusableAnswer
-from service.emitters.llm.answers import read_answer, said
+from service.emitters.llm.answers import change_of, read_answer, said
+from service.emitters.llm.edits import has_edits
 from service.emitters.llm.fences import fences
 from service.emitters.llm.prompts import ToolFeedback, ask
 from service.emitters.llm.strategies import AGENTIC, Approach
+from service.emitters.llm.templates import json_object
 
 STEPS = 6
 """Maximum number of answers in one conversation: two look-ups, three attempts and a last one. Each is a paid call."""
@@ -20,9 +21,10 @@ CALLS = ("elites", "read", "judge", "propose")
 
 @dataclass
 class _ConversationState:
-    """State of a conversation: the kernel that edits refer to, the feedback so far, and the exchanges."""
+    """State of a conversation: the kernel that edits refer to, the one judged last, the feedback, the exchanges."""
 
     subject: Parent
+    judged: Parent | None = None
     heard: list[ToolFeedback] = field(default_factory=list)
     turns: list[ConversationTurn] = field(default_factory=list)
 
@@ -39,7 +41,7 @@ async def converse(context: ProposalContext, llm: LlmContext, found: Approach) -
         answer = await ask(context, llm, found, turns=state.heard, step=step, steps=STEPS)
         state.turns.append(ConversationTurn(answer.exchange))
         try:
-            call = read_call(answer.completion.text)
+            call = read_call(answer.completion.text, truncated=answer.completion.truncated)
             done = await _serve(call, answer.completion.text, answer.completion.truncated, context, state)
         except UnusableAnswer as error:
             done = None
@@ -52,13 +54,17 @@ async def converse(context: ProposalContext, llm: LlmContext, found: Approach) -
     return NoProposal(tuple(state.turns), "" if tried else AnswerFault.STEPS_SPENT.value, detail)
 
 
-def read_call(text: str) -> Mapping[str, Any]:
+def read_call(text: str, *, truncated: bool = False) -> Mapping[str, Any]:
     """Return the one call of an answer; `propose` if it has none.
 
     Raises:
         UnusableAnswer: If there are several, or an unknown one.
     """
-    found = [call for block in fences(said(text)) if (call := _object(block.text)) and "call" in call]
+    found = [
+        call
+        for block in fences(said(text, truncated=truncated))
+        if (call := json_object(block.text)) and "call" in call
+    ]
     if len(found) > 1:
         raise UnusableAnswer(AnswerFault.BAD_CALL, f"the answer makes {len(found)} calls; one is allowed")
     call = found[0] if found else {"call": "propose"}
@@ -84,26 +90,29 @@ async def _serve(
         _show(state, kernel, "read a kernel")
         return None
     entry = str(context.operator["entry"])
+    if call["call"] == "propose" and state.judged is not None and not _has_candidate(text):
+        state.turns[-1] = ConversationTurn(state.turns[-1].exchange, state.judged.candidate)
+        return NoProposal(tuple(state.turns))
     answered = read_answer(text, entry, state.subject.source, truncated=truncated)
     parents = (state.subject.candidate,) if state.subject.candidate else ()
     if call["call"] == "propose":
-        return Proposal(answered.source, parents, AGENTIC, tuple(state.turns))
+        last = state.turns[-1].exchange
+        return Proposal(answered.source, parents, AGENTIC, tuple(state.turns), (), last, change_of(text))
     judged = await llm.tools.judge(answered.source, parents, f"{AGENTIC}, answer {len(state.turns)}")
     if judged is None:
         return NoProposal(tuple(state.turns), AnswerFault.STEPS_SPENT.value, "the search has used all its evaluations")
     state.turns[-1] = ConversationTurn(state.turns[-1].exchange, judged.candidate)
+    state.judged = judged
     _show(state, judged, "had a kernel judged")
     return None
+
+
+def _has_candidate(text: str) -> bool:
+    """Return True if an answer holds anything beside its call that may be a candidate."""
+    spoken = said(text)
+    return has_edits(spoken) or any("call" not in json_object(block.text) for block in fences(spoken))
 
 
 def _show(state: _ConversationState, kernel: Parent, why: str) -> None:
     state.subject = kernel
     state.heard.append(ToolFeedback("shown", {"kernel": kernel, "why": why}))
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return document if isinstance(document, dict) else {}

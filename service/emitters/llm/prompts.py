@@ -1,5 +1,6 @@
 """Prompts of the strategies: made from a context, and asked."""
 
+import importlib.metadata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,21 +9,30 @@ from archive.descriptors import DESCRIPTORS
 from service.emitters.base import LlmContext, Parent, ProposalContext
 from service.emitters.llm.rendering import VERSION, PromptWriter, RenderedPrompt, write
 from service.emitters.llm.strategies import AGENTIC, EXPLORE, Approach
+from service.emitters.rules import RULES
 from service.evaluation.figure_labels import provenance, relative_to
 from service.llm.base import LlmAnswer, LlmPrompt, Purpose
 from workers.protocol import CardSheet, Input, Operator, Output, Scalar
-from workers.targets import shown_figures
+from workers.targets import TARGETS, shown_figures
 
-OPERATOR, DEVICE, KERNELS, CELL = "Operator", "Device", "Kernels", "Cell to fill"
-NEIGHBOURS, FAILURES, HINTS = "Neighbouring cells", "What failed lately", "Hints"
+OPERATOR, DEVICE, API, KERNELS, BEST = "Operator", "Device", "Triton", "Kernels", "Best so far"
+CELL, MOVES, CHANGES, NEIGHBOURS = "Cell to fill", "Known moves", "Changes tried so far", "Neighbouring cells"
+FAILURES, UNDER_WAY, HINTS = "What failed lately", "Under way elsewhere", "Hints"
 CONVERSATION, REQUEST = "The conversation so far", "Request"
-HEADINGS = (OPERATOR, DEVICE, KERNELS, CELL, NEIGHBOURS, FAILURES, HINTS, CONVERSATION, REQUEST)
+HEADINGS = (
+    *(OPERATOR, DEVICE, API, KERNELS, BEST, CELL, MOVES, CHANGES, NEIGHBOURS, FAILURES, UNDER_WAY, HINTS),
+    *(CONVERSATION, REQUEST),
+)
 """Headings of a prompt, in their order."""
 
-RANKS = {DEVICE: 10, HINTS: 100, FAILURES: 200, NEIGHBOURS: 400}
+RANKS = {DEVICE: 10, HINTS: 30, API: 60, CHANGES: 100, FAILURES: 200, MOVES: 240, UNDER_WAY: 260, NEIGHBOURS: 400}
 """Ranks of sections: the largest is dropped first if a prompt is too long, its last items first."""
-TIMES_RANK, TURN_RANK = 12, 50
-"""Ranks of a kernel's times, and of the earlier turns of a conversation."""
+TIMES_RANK, TURN_RANK, BEST_SOURCE_RANK = 12, 50, 300
+"""Ranks of a kernel's times, of the earlier turns of a conversation, and of the best kernel's source."""
+WITH_MOVES = ("improve", "explore", "agentic")
+"""Strategies that work on one kernel, whose prompts name the rewriting rules that match it."""
+MOST_MOVES = 12
+"""Maximum number of rules in a prompt."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +67,13 @@ def prompt(
     writer = PromptWriter()
     writer.add(OPERATOR, 0, "operator", _operator(operator))
     writer.add(DEVICE, RANKS[DEVICE], "device", {"target": shown_figures(context.target, _card(context))})
+    writer.add(API, RANKS[API], "api", _api(context, operator, found))
     _kernels(writer, found, figures)
+    _best(writer, llm, found, figures)
+    if found.strategy in WITH_MOVES and found.parents:
+        rules = [rule for rule in RULES.values() if rule.applies(found.parents[0].source)][:MOST_MOVES]
+        if rules:
+            writer.add(MOVES, RANKS[MOVES], "moves", {"rules": rules})
     if llm.cell is not None and found.strategy == EXPLORE:
         axes = [DESCRIPTORS[part.partition(":")[0]] for part in llm.place.split("; ")]
         writer.add(CELL, 0, "cell", {"place": llm.place, "meanings": axes})
@@ -150,7 +166,19 @@ def _operator(operator: Operator) -> Mapping[str, Any]:
         "shapes": shapes,
         "ranges": [f"{name} from {low} to {high}" for name, (low, high) in operator.ranges.items()],
         "reference": operator.reference,
+        "notes": _notes(operator),
     }
+
+
+def _notes(operator: Operator) -> list[str]:
+    """Describe sizes without a range, and numbers that never change and may be compiled in."""
+    fixed = [name for name in operator.dimensions if name not in operator.ranges]
+    sizes = {name: sorted({shape.dims[name] for shape in operator.shapes}) for name in fixed}
+    said = [f"`{name}` is always {' or '.join(map(str, found))}." for name, found in sizes.items()]
+    constants = [f"`{item.name}` = {item.value}" for item in operator.scalars if not isinstance(item.value, str)]
+    if constants:
+        said.append(f"Passed with the same value in every call: {', '.join(constants)}.")
+    return said
 
 
 def _bounds(low: object, high: object) -> str:
@@ -167,6 +195,39 @@ def _kernels(writer: PromptWriter, found: Approach, figures: Mapping[str, str]) 
             writer.add(KERNELS, TIMES_RANK, "times", values)
 
 
+def _best(writer: PromptWriter, llm: LlmContext, found: Approach, figures: Mapping[str, str]) -> None:
+    """Add the best kernel so far: its figure always, its source where there is room and the prompt has it nowhere."""
+    best = llm.best
+    if best is None or best.objective is None:
+        return
+    number = next((n for n, kernel in enumerate(found.parents, start=1) if kernel.candidate == best.candidate), 0)
+    shown = f"Kernel {number}" if number else ""
+    writer.add(BEST, 0, "best", {"kernel": best, "shown": shown, **figures})
+    if not number:
+        writer.add(BEST, BEST_SOURCE_RANK, "best_source", {"kernel": best})
+
+
+def _api(context: ProposalContext, operator: Operator, found: Approach) -> Mapping[str, Any]:
+    """Choose the parts of the page on Triton that concern the operator, the target and the bottleneck."""
+    target = TARGETS[context.target]
+    bounds = {item.bound for kernel in found.parents for item in kernel.times}
+    sources = [*operator.seeds, *(kernel.source for kernel in found.parents)]
+    dtypes = {item.dtype for item in operator.inputs} | {item.dtype for item in operator.outputs}
+    major = target.capability[0]
+    return {
+        "triton": importlib.metadata.version("triton"),
+        "target": context.target,
+        "nvidia": target.vendor == "nvidia",
+        "bulk": major >= 9,
+        "hopper": major == 9,
+        "blackwell": major == 10,
+        "matrix": any("tl.dot" in source for source in sources),
+        "fp8": any(dtype.startswith("float8") for dtype in dtypes),
+        "memory": not bounds or "memory" in bounds,
+        "latency": "latency" in bounds,
+    }
+
+
 def _surroundings(writer: PromptWriter, llm: LlmContext, figures: Mapping[str, str]) -> None:
     near: list[Parent] = [kernel for kernel in llm.neighbours if kernel.objective is not None]
     for number, kernel in enumerate(near):
@@ -175,3 +236,7 @@ def _surroundings(writer: PromptWriter, llm: LlmContext, figures: Mapping[str, s
         writer.add(FAILURES, RANKS[FAILURES] + number, "failure", {"kernel": kernel})
     for number, hint in enumerate(llm.hints):
         writer.add(HINTS, RANKS[HINTS] + number, "hint", {"text": hint})
+    for number, change in enumerate(llm.changes):
+        writer.add(CHANGES, RANKS[CHANGES] + number, "change", {"item": change, **figures})
+    for number, said in enumerate(llm.under_way):
+        writer.add(UNDER_WAY, RANKS[UNDER_WAY] + number, "under_way", {"text": said})

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from service.emitters.llm.fences import marks_for
 
-VERSION = 3
+VERSION = 4
 """Version of the templates; raised when a template's content changes, so that exchanges can be told apart."""
 BUDGET_BYTES = 40_000
 """Maximum size of a prompt in bytes: about ten thousand tokens, which every model in use reads well."""
@@ -157,9 +157,15 @@ def readings(values: Mapping[str, Any]) -> str:
     return ", ".join(said)
 
 
-def us(time_us: float) -> str:
+def us(time_us: float | None) -> str:
     """Write a time with its significant digits."""
-    return f"{time_us:.4g} us"
+    return "unknown" if time_us is None else f"{time_us:.4g} us"
+
+
+def advice(text: str, most: int) -> str:
+    """Put a person's advice on one line that can be neither a heading nor a fence."""
+    flat = " ".join(clean(text).split()).replace("`", "'")
+    return f"{flat[:most]}{'…' if len(flat) > most else ''}"
 
 
 def _size(piece: PromptSection) -> int:
@@ -180,4 +186,4 @@ _PROMPTS = Environment(
     autoescape=False,
     trim_blocks=False,
 )
-_PROMPTS.filters.update(fenced=fenced, line=line, readings=readings, us=us)
+_PROMPTS.filters.update(advice=advice, fenced=fenced, line=line, readings=readings, us=us)

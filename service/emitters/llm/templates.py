@@ -6,27 +6,36 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from service.emitters.llm.answer_faults import AnswerFault, UnusableAnswer
 from service.emitters.llm.fences import FencedBlock
 from service.operators.sources import parse, walk
 
-PARAMETERS, VALUES = 8, 32
-"""Maximum numbers of parameters in a template, and of values for one."""
+PARAMETERS, VALUES, EXCLUDED = 8, 32, 64
+"""Maximum numbers of parameters in a template, of values for one, and of excluded combinations."""
 
 Number = bool | int | float
 
 
 @dataclass(frozen=True)
 class ParameterTemplate:
-    """Values to try, by name of a module-level constant."""
+    """Values to try, by name of a module-level constant, and combinations that are left out.
+
+    An excluded combination names some parameters with one value each; all combinations with these are left out.
+    """
 
     parameters: Mapping[str, tuple[Number, ...]]
+    excluded: tuple[Mapping[str, Number], ...] = ()
 
     @property
     def combinations(self) -> int:
         """Number of candidates that it stands for."""
         return math.prod(len(values) for values in self.parameters.values())
+
+    def excludes(self, chosen: Mapping[str, Number]) -> bool:
+        """Return True if a combination is left out."""
+        return any(all(chosen[name] == value for name, value in each.items()) for each in self.excluded)
 
 
 def read_template(blocks: Sequence[FencedBlock]) -> ParameterTemplate | None:
@@ -35,12 +44,12 @@ def read_template(blocks: Sequence[FencedBlock]) -> ParameterTemplate | None:
     Raises:
         UnusableAnswer: If there are several, or an invalid one.
     """
-    found = [document["parameters"] for block in blocks if "parameters" in (document := _object(block.text))]
+    found = [document for block in blocks if "parameters" in (document := json_object(block.text))]
     if not found:
         return None
     if len(found) > 1:
         raise UnusableAnswer(AnswerFault.BAD_TEMPLATE, f"{len(found)} JSON blocks name parameters; one is allowed")
-    given = found[0]
+    given, excluded = found[0]["parameters"], found[0].get("exclude", [])
     if not isinstance(given, dict) or not 1 <= len(given) <= PARAMETERS:
         raise UnusableAnswer(
             AnswerFault.BAD_TEMPLATE, f"'parameters' must map 1 to {PARAMETERS} names to lists of values"
@@ -48,7 +57,12 @@ def read_template(blocks: Sequence[FencedBlock]) -> ParameterTemplate | None:
     for name, values in given.items():
         if not isinstance(values, list) or not 1 <= len(values) <= VALUES or not all(map(_is_number, values)):
             raise UnusableAnswer(AnswerFault.BAD_TEMPLATE, f"'{name[:64]}' needs 1 to {VALUES} finite numbers to try")
-    return ParameterTemplate({name: tuple(dict.fromkeys(values)) for name, values in given.items()})
+    if not isinstance(excluded, list) or not all(_is_part(each, given) for each in excluded[:EXCLUDED]):
+        raise UnusableAnswer(
+            AnswerFault.BAD_TEMPLATE, "'exclude' must list objects that give parameters one value each"
+        )
+    parameters = {name: tuple(dict.fromkeys(values)) for name, values in given.items()}
+    return ParameterTemplate(parameters, tuple(excluded[:EXCLUDED]))
 
 
 def fan_out(source: str, template: ParameterTemplate, most: int, rng: random.Random) -> list[tuple[str, str]]:
@@ -63,17 +77,27 @@ def fan_out(source: str, template: ParameterTemplate, most: int, rng: random.Ran
     numbers = rng.sample(range(template.combinations), min(template.combinations, 4 * most))
     for number in numbers:
         chosen = _combination(template, number)
-        if len(found) < most and chosen != written:
+        if len(found) < most and chosen != written and not template.excludes(chosen):
             found.append((_with_values(source, places, chosen), _in_words(chosen)))
     return found
 
 
-def _object(text: str) -> dict[str, object]:
+def json_object(text: str) -> dict[str, Any]:
+    """Return the JSON object that a text is, line breaks within its texts allowed; an empty one if it is none."""
     try:
-        document = json.loads(text)
+        document = json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}
+
+
+def _is_part(value: object, given: Mapping[str, object]) -> bool:
+    return (
+        isinstance(value, dict)
+        and bool(value)
+        and value.keys() <= given.keys()
+        and all(map(_is_number, value.values()))
+    )
 
 
 def _is_number(value: object) -> bool:

@@ -119,3 +119,34 @@ def test_what_steers_a_terminal_is_replaced(text: str, shown: str) -> None:
 
 def test_an_unknown_amount_is_not_nothing() -> None:
     assert (dollars(None), dollars(0.0), dollars(1.5)) == ("unknown", "$0.0000", "$1.5000")
+
+
+def test_the_reason_of_a_useless_answer_is_shown(data: Path) -> None:
+    assert reef(data, "prompts", "answer", PROMPT, "-", text="I would use fewer warps.").exit_code == 0
+    asyncio.run(_conclude(data))
+    assert "unusable: no_code: the answer has no code block" in reef(data, "prompts", "show", PROMPT).stdout
+    assert "no_code" in reef(data, "prompts", "list", "--state", "answered").stdout
+
+
+async def _conclude(folder: Path) -> None:
+    async with opened(folder) as store:
+        await store.exchanges.conclude(PROMPT, "unusable", "no_code: the answer has no code block")
+
+
+def test_a_backend_is_added(tmp_path: Path) -> None:
+    added = reef(
+        tmp_path, "backends", "add", "anthropic", "--model", "m", "--price", "3", "15", "--ask-key", text="sk-1\n"
+    )
+    assert added.exit_code == 0, added.output
+    assert "sk-1" not in added.output + (tmp_path / "backends.toml").read_text()
+    key = tmp_path / "anthropic.key"
+    assert (key.read_text(), key.stat().st_mode & 0o777) == ("sk-1\n", 0o600)
+    local = ("--kind", "openai", "--base-url", "http://127.0.0.1:1/v1", "--model", "n", "--max-tokens", "9000")
+    assert reef(tmp_path, "backends", "add", "local", *local).exit_code == 0
+    listed = {item["name"]: item for item in json.loads(reef(tmp_path, "backends", "list", "--json").stdout)}
+    assert listed["anthropic"]["price"] == {"input_usd_per_mtok": 3.0, "output_usd_per_mtok": 15.0}
+    assert (listed["anthropic"]["disabled_reason"], listed["local"]["model"]) == (None, "n")
+    again = reef(tmp_path, "backends", "add", "local", *local)
+    assert isinstance(again.exception, InvalidInput)
+    assert "already" in str(again.exception)
+    assert isinstance(reef(tmp_path, "backends", "add", "x").exception, InvalidInput)

@@ -2,7 +2,7 @@ import pytest
 
 from service.dashboard.candidate import load_candidate
 from service.dashboard.evaluated import BaselineTimes, compare, load_results, seed_times
-from service.dashboard.roofline import ShapeWork
+from service.evaluation.floors import ShapeWork
 from service.evaluation.reports import reports_on
 from tests.service import records
 from tests.service.dashboard.conftest import Filled, Service

@@ -5,7 +5,7 @@ import random
 from importlib import resources
 
 from service.emitters import Parent, ProposalContext
-from service.emitters.base import LlmContext, ShapeTiming
+from service.emitters.base import LlmContext, ShapeTiming, TriedChange
 from service.emitters.llm.fences import fences
 from service.llm.base import Completion, LlmAnswer
 from service.operators.catalogue import load_catalogue
@@ -75,7 +75,7 @@ def kernel(operator, number=1, **changes):
     """A parent with all that can be known of one."""
     shapes = [Shape(dims=shape.dims).key for shape in CATALOGUE[operator].shapes[:2]]
     times = tuple(
-        ShapeTiming(shape, 1.0, 10.0 * place, 9.5 * place, 10.5 * place, 4.0 * place, "memory")
+        ShapeTiming(shape, 1.0, 10.0 * place, 9.5 * place, 10.5 * place, 4.0 * place, "memory", 1.0 * place, 5.0, 2.5)
         for place, shape in enumerate(shapes, start=1)
     )
     values = {
@@ -91,6 +91,7 @@ def kernel(operator, number=1, **changes):
         "job": f"candidate-{number}:0:model:sm_90:measure",
         "traced": f"candidate-{number}:trace",
         "ordinal": number,
+        "limiter": "registers",
     }
     return Parent(**{**values, **changes})
 
@@ -118,6 +119,13 @@ def context(operator="rmsnorm", draw=0, parents=None, **changes):
         "broken": failed(operator),
         "failures": (failed(operator), failed(operator, 10)),
         "hints": ("Try one pass over the row.",),
+        "best": kernel(operator, 5, objective=1.5, place="num_warps: 16; registers: 17-32"),
+        "changes": (
+            TriedChange("one pass instead of two", "correct", 1.3, 1.2, "candidate-6", "candidate-6:trace"),
+            TriedChange("TMA loads", "compile_error", None, 1.2, "candidate-7", "candidate-7:trace"),
+            TriedChange("fewer warps", "", None, None, "candidate-8"),
+        ),
+        "under_way": ("improve", "explore: num_warps: 2; registers: 33-64"),
         **changes,
     }
     return ProposalContext(

@@ -4,9 +4,16 @@ from typing import Any
 
 import pytest
 
-from service.evaluation.figure_labels import best_baselines, bottleneck, in_words, provenance, relative_to
+from service.evaluation.figure_labels import (
+    best_baselines,
+    bottleneck,
+    in_words,
+    occupancy_limiter,
+    provenance,
+    relative_to,
+)
 from tests.service import records
-from workers.protocol import ShapeResult
+from workers.protocol import Readings, ShapeResult
 from workers.targets import TARGETS
 
 H200 = TARGETS["sm_90"]
@@ -55,3 +62,20 @@ def test_what_binds_a_kernel_is_what_explains_half_its_time(
     required = int(H200.dram_bytes_per_s * FLOOR_US / 1e6)
     readings = records.readings().model_copy(update={"bytes_required": required, **changes})
     assert bottleneck(readings, H200, time_us) == bound
+
+
+@pytest.mark.parametrize(
+    "changes, limiter",
+    [
+        ({"registers": 255}, "registers"),
+        ({"shared_bytes": 100_000}, "shared memory"),
+        ({"programs": 100}, "the number of programs in the grid"),
+        ({"num_warps": 1}, "the number of programs"),
+        ({"num_warps": 32, "registers": 16}, "threads"),
+        ({"shared_bytes": None}, ""),
+    ],
+)
+def test_the_resource_that_limits_resident_programs(changes: dict[str, int | None], limiter: str) -> None:
+    known = {"launches": 1, "programs": 100_000, "programs_per_sm": 700.0, "num_warps": 8, "registers": 32}
+    readings = Readings.model_validate({**known, "shared_bytes": 0, **changes})
+    assert occupancy_limiter(readings, TARGETS["sm_90"]) == limiter

@@ -1,19 +1,31 @@
 """What a model is told of a search: facts of the archive, each with its report."""
 
+import asyncio
+import random
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
 from archive.records import Exchange, NewHint, SearchState
-from service.emitters.base import ProposalContext
+from service.emitters.base import Parent, ProposalContext
 from service.emitters.llm.strategies import STRATEGIES
-from service.generation.contexts import REPAIRS, ContextBuilder, ResumedLlmClient, in_words
-from service.llm import Completion, LlmAnswer, LlmPrompt, Purpose
+from service.generation.contexts import (
+    REPAIRS,
+    ContextBuilder,
+    DistinctPrompts,
+    ResumedLlmClient,
+    by_rank,
+    cause_of,
+    in_words,
+)
+from service.llm import Completion, LlmAnswer, LlmPrompt, Purpose, SamePromptOpen
 from tests.service import records
 from tests.service.asked import SEED, Asked
 from tests.service.generation.test_supply import longer
+from tests.service.inquiry import purpose
 from tests.service.workbench import Answers
 
 
@@ -83,8 +95,14 @@ async def test_failures_are_told_and_one_may_be_repaired(asked: Asked) -> None:
     asked.bench.answers = Answers(bundle=lambda source: records.bundle(1) if source == SEED else None)
     search = await asked.run(await asked.begin(evaluations=3), longer)
     llm = (await written(asked, search.id)).llm
-    assert llm is not None and [item.outcome for item in llm.failures] == ["compile_error"] * 2
-    assert llm.broken == llm.failures[0] and llm.broken.reason == "no such name" and llm.broken.line == 3
+    assert llm is not None and [item.outcome for item in llm.failures] == ["compile_error"]
+    assert llm.failures[0].times_failed == 2, "one cause is told once"
+    assert (
+        llm.broken is not None
+        and llm.broken.candidate == llm.failures[0].candidate
+        and llm.broken.reason == "no such name"
+        and llm.broken.line == 3
+    )
 
 
 async def test_a_failure_that_was_repaired_often_enough_is_left(asked: Asked) -> None:
@@ -127,3 +145,73 @@ async def test_a_step_that_was_asked_is_asked_word_for_word(asked: Asked) -> Non
     assert (first.user, given.ordinal, backend) == (begun.user, begun.ordinal, "manual")
     assert (second.user, other) == ("new", "elsewhere")
     assert {item.name for item in fields(Purpose)} <= {item.name for item in fields(Exchange)}
+
+
+async def test_the_best_is_always_told_and_parents_come_by_rank(asked: Asked) -> None:
+    search = await asked.run(await asked.begin(evaluations=4), longer)
+    llm = (await written(asked, search.id)).llm
+    assert llm is not None and llm.best is not None
+    elites = await asked.bench.store.elites.list(search.id, records.DEVICE, search.axes_version)
+    assert llm.best.objective == max(elite.objective for elite in elites)
+    assert llm.best.times and llm.best.limiter
+
+
+async def test_a_models_own_line_is_kept_with_its_result(asked: Asked) -> None:
+    search = await asked.begin(evaluations=2)
+    ended = await asked.run(search, lambda item: f"Change: one line more, to see.\n\n{longer(item)}")
+    (item,) = await asked.bench.store.attempts.asked(ended.id)
+    assert item.change == "one line more, to see."
+    (candidate,) = [each for each in await asked.bench.store.candidates.list(ended.id) if each.exchange is not None]
+    assert (candidate.exchange, candidate.id) == (item.id, item.candidate)
+    llm = (await written(asked, ended.id)).llm
+    assert llm is not None
+    (tried,) = llm.changes
+    assert (tried.change, tried.outcome, tried.candidate) == (item.change, "correct", candidate.id)
+
+
+async def test_no_prompt_is_open_twice() -> None:
+    release, opened = asyncio.Event(), dict[str, int]()
+
+    class Slow:
+        async def __call__(self, prompt: LlmPrompt, purpose: Purpose, backend: str | None = None) -> LlmAnswer:
+            await release.wait()
+            return LlmAnswer("id", "b", Completion("", "", 0, 0, None))
+
+        def available(self, backends: Sequence[str]) -> tuple[str, ...]:
+            return tuple(backends)
+
+        def require_open(self, backends: Sequence[str]) -> None:
+            assert backends
+
+    client, prompt = DistinctPrompts(Slow(), opened), LlmPrompt("s", "u")
+    first = asyncio.create_task(client(prompt, purpose("s", 1)))
+    await asyncio.sleep(0)
+    with pytest.raises(SamePromptOpen):
+        await client(prompt, purpose("s", 2))
+    other = asyncio.create_task(client(LlmPrompt("s", "v"), purpose("s", 2)))
+    release.set()
+    await asyncio.gather(first, other)
+    assert opened == {}
+    await client(prompt, purpose("s", 2))
+
+
+def test_better_elites_are_chosen_more_often_and_pairs_differ() -> None:
+    elites = [
+        replace(records.elite(), candidate=str(number), cell=number, objective=9.0 - number) for number in range(6)
+    ]
+    counts: Counter[str] = Counter()
+    for draw in range(400):
+        first, second = by_rank(elites, random.Random(draw))
+        assert first != second
+        counts[first.candidate] += 1
+    assert [counts[str(number)] for number in range(6)] == sorted(counts.values(), reverse=True)
+    pinned = [by_rank(elites, random.Random(draw), elites[5:])[0].candidate for draw in range(400)]
+    assert 150 < pinned.count("5") < 300
+    assert by_rank([], random.Random(0)) == ()
+    assert by_rank(elites[:1], random.Random(0)) == (elites[0],)
+
+
+def test_causes_are_equal_but_for_names_and_numbers() -> None:
+    one = Parent("a", "", outcome="compile_error", reason="out of resource: shared memory, Required: 262272")
+    two = replace(one, candidate="b", reason="out of resource: shared memory, Required: 300032")
+    assert cause_of(one) == cause_of(two) != cause_of(replace(one, outcome="wrong_result"))

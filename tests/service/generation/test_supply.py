@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from archive.records import Exchange, SearchState
+from service.llm_gateway import backends
 from tests.service import records
 from tests.service.asked import FINAL, SEED, Asked
+from tests.service.inquiry import endpoint
+from tests.service.llm.vendors import reply, vendor
 from tests.service.workbench import Answers
 
 
@@ -187,6 +190,55 @@ async def test_a_search_goes_on_without_its_models_and_says_so(asked: Asked) -> 
         said.add(search.reason)
     assert search.state is SearchState.DONE and len(await asked.history(search)) == 6
     assert any("no language model is asked: no backend takes calls" in reason for reason in said), said
+
+
+@pytest.mark.parametrize("emitters", [("llm",), ("llm", "tune")])
+async def test_a_vendor_that_refuses_every_prompt_is_asked_a_few_times_and_quoted(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, emitters: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(backends, "FIRST_REST_S", 0.001)
+    async with vendor() as running:
+        running.will(reply(400, {"error": {"code": "content_filter", "message": "We do not like kernels."}}))
+        (asked.folder / "backends.toml").write_text(endpoint(running.url))
+        search, said = await asked.begin(evaluations=40, backend="local", emitters=emitters), list[str]()
+        while search.state not in FINAL:
+            search = await asked.step(search)
+            said += [search.reason] if search.reason not in said else []
+        assert len(running.requests) == 5
+    assert "the last answer of a language model was of no use: status 400: We do not like kernels." in said
+    words = "local: no answer to 5 prompts in a row; the last: status 400: We do not like kernels."
+    assert any(words in reason for reason in said)
+    assert len(await asked.history(search)) == (1 if emitters == ("llm",) else 40)
+    assert (words in search.reason) is (emitters == ("llm",))
+    (_, budget) = await asked.bench.store.spending.of_search(search.id)
+    assert (budget.backend, budget.calls, budget.usd) == ("local", 5, 0.0)
+
+
+async def test_a_vendor_in_trouble_is_named_while_a_search_goes_on(asked: Asked) -> None:
+    async with vendor() as running:
+        running.will(reply(429, {"error": "slow down"}, Retry_After="3000"))
+        (asked.folder / "backends.toml").write_text(endpoint(running.url))
+        search = await asked.begin(evaluations=3, backend="local", emitters=("llm",))
+        for _ in range(40):
+            search = await asked.step(search)
+        assert search.state is SearchState.RUNNING
+        assert search.reason == "no language model answers at the moment: status 429: slow down"
+
+
+async def test_why_an_answer_was_of_no_use_stands_at_the_search_until_one_is(asked: Asked) -> None:
+    def say(exchange: Exchange) -> str:
+        return "I would use \x1b[2J fewer warps." if exchange.ordinal == 1 else longer(exchange)
+
+    search, said = await asked.begin(evaluations=3), list[str]()
+    while search.state not in FINAL:
+        search = await asked.step(search)
+        await asked.answer(search, say)
+        said += [search.reason] if search.reason not in said else []
+    assert said == [
+        "",
+        "the last answer of a language model was of no use: no_code: the answer has no code block",
+    ]
+    assert search.reason == ""
 
 
 async def test_a_search_that_ended_for_lack_of_a_model_can_go_on(asked: Asked) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from service.llm import BACKENDS, Backend, Completion, LlmPrompt, Replay
 from service.llm.options import ApiKey, BackendContext, PriceOptions
-from tests.service.llm.vendors import Vendor, chat, message, reply
+from tests.service.llm.vendors import Vendor, chat, message, reply, response
 
 KEY = "sk-secret-0123456789"
 PROMPT = LlmPrompt(system="You write kernels.", user="Make it faster.\n\u00e9\ud800")
@@ -20,7 +20,7 @@ def over_http(
     kind: str, url: str, *, key: str | None = KEY, price: PriceOptions | None = None, **changes: Any
 ) -> Backend:
     """A backend that calls a vendor."""
-    base = url + "/v1" if kind == "openai" else url
+    base = url if kind == "anthropic" else url + "/v1"
     options = BACKENDS[kind].options.model_validate({"kind": kind, "base_url": base, "model": "m", **changes})
     return BACKENDS[kind].make(options, BackendContext(Path(), ApiKey(key) if key else None, price))
 
@@ -33,6 +33,11 @@ async def openai(folder: Path, vendor: Vendor) -> Backend:
 async def anthropic(folder: Path, vendor: Vendor) -> Backend:
     vendor.will(reply(body=message(TEXT, stop_reason="max_tokens")))
     return over_http("anthropic", vendor.url)
+
+
+async def responses(folder: Path, vendor: Vendor) -> Backend:
+    vendor.will(reply(body=response(TEXT, cut="max_output_tokens")))
+    return over_http("responses", vendor.url)
 
 
 async def manual(folder: Path, vendor: Vendor) -> Backend:
@@ -50,7 +55,7 @@ async def replay(folder: Path, vendor: Vendor) -> Backend:
     return backend
 
 
-MAKERS = {"openai": openai, "anthropic": anthropic, "manual": manual, "replay": replay}
+MAKERS = {"openai": openai, "responses": responses, "anthropic": anthropic, "manual": manual, "replay": replay}
 
 
 def said(body: object) -> bytes:

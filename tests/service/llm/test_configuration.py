@@ -5,11 +5,18 @@ from pathlib import Path
 import pytest
 
 from service.errors import InvalidInput
-from service.llm.configuration import FILE, load_configuration, parse_configuration, read_key
+from service.llm.configuration import FILE, KNOWN, add_backend, load_configuration, parse_configuration, read_key
 from service.llm.options import HttpOptions
 
 HOSTED = {"kind": "openai", "base_url": "https://api.example.com/v1", "model": "m"}
 SECRET = "sk-in-the-wrong-place"
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No keys in the environment."""
+    for options in KNOWN.values():
+        monkeypatch.delenv(options["key_env"], raising=False)
 
 
 def one(**changes: object) -> dict[str, object]:
@@ -63,6 +70,23 @@ def test_a_price_may_be_shared() -> None:
         (one(base_url="http://example.com/v1"), "backends.a"),
         (one(key_env="A", key_file="b"), "backends.a"),
         (one(extra={"stream": True}), "backends.a"),
+        (one(extra={"max_tokens": 1}), "backends.a"),
+        (one(extra={"max_completion_tokens": 60_000}), "backends.a"),
+        (one(extra={"reasoning": {"max_tokens": 60_000}}), "backends.a"),
+        (one(extra={"thinking": {"type": "enabled", "budget_tokens": 8193}}), "backends.a"),
+        (one(max_tokens=100, extra={"thinking": {"budget_tokens": 101}}), "backends.a"),
+        (one(extra={"extra_body": {"options": {"num_predict": -1}}}), "backends.a"),
+        (one(extra={"generationConfig": {"maxOutputTokens": "60000"}}), "backends.a"),
+        (one(extra={"n": 4}), "backends.a"),
+        (one(extra={"body": [{"best_of": 2}]}), "backends.a"),
+        (one(extra={"models": ["dearer"]}), "backends.a"),
+        (one(extra={"tools": [{"type": "web_search"}]}), "backends.a"),
+        (one(extra={"prediction": {"content": "x"}}), "backends.a"),
+        (one(extra={"x": float("nan"), "y": {1, 2}}), "backends.a"),
+        (one(headers={"Host": "x"}), "backends.a"),
+        (one(headers={"X-A": "a\nb"}), "backends.a.headers.X-A"),
+        (one(proxy="socks5://x"), "backends.a"),
+        (one(max_tokens=0), "backends.a.max_tokens"),
         (one(max_concurrency=0), "backends.a.max_concurrency"),
         (one(requests_per_minute=0), "backends.a.requests_per_minute"),
         (one(timeout_s=float("inf")), "backends.a.timeout_s"),
@@ -78,6 +102,62 @@ def test_what_cannot_be_right_is_named_and_not_quoted(document: dict[str, object
         parse_configuration(document)
     assert caught.value.field == f"{FILE}: {field}"
     assert SECRET not in f"{caught.value.detail} {caught.value!r}"
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"temperature": 0.8, "top_p": 0.9, "seed": 3, "reasoning_effort": "high", "n": 1},
+        {"thinking": {"type": "enabled", "budget_tokens": 8000}},
+        {"reasoning": {"effort": "high", "max_tokens": 4000}},
+        {"provider": {"order": ["a"]}, "repetition_penalty": 1.1, "chat_template_kwargs": {"thinking": True}},
+        {"response_format": {"type": "json_object"}, "tools": [], "service_tier": "flex"},
+    ],
+)
+def test_fields_that_cost_no_more_are_passed_on(extra: dict[str, object]) -> None:
+    options = parse_configuration(one(extra=extra)).backends["a"]
+    assert isinstance(options, HttpOptions)
+    assert options.extra == extra
+
+
+def test_a_key_in_the_environment_is_a_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(load_configuration(tmp_path).backends) == ["manual"]
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv("OPENAI_MODEL", "other")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1/")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "  ")
+    monkeypatch.setenv("OPENROUTER_API_KEY", SECRET)
+    found = load_configuration(tmp_path).backends
+    assert sorted(found) == ["manual", "openai", "openrouter"]
+    mine, other = found["openai"], found["openrouter"]
+    assert isinstance(mine, HttpOptions) and isinstance(other, HttpOptions)
+    assert (mine.model, mine.base_url, mine.per_search.calls) == ("other", "http://127.0.0.1:1/v1", 100)
+    assert other.base_url == "https://openrouter.ai/api/v1"
+    key = read_key(other, tmp_path)
+    assert key is not None and key.secret == SECRET
+    (tmp_path / FILE).write_text('[backends.openai]\nkind = "manual"\n[prices."other"]\n')
+    with pytest.raises(InvalidInput):
+        load_configuration(tmp_path)
+    (tmp_path / FILE).write_text('[backends.openai]\nkind = "manual"\n')
+    assert load_configuration(tmp_path).backends["openai"].kind == "manual", "the file comes first"
+
+
+def test_a_backend_is_added_and_the_rest_stays(tmp_path: Path) -> None:
+    price = {"input_usd_per_mtok": 1.5, "output_usd_per_mtok": 6.0}
+    add_backend(tmp_path / "new", "a", HOSTED, price)
+    add_backend(tmp_path / "new", "b", {**HOSTED, "key_env": 'quote"d'}, price)
+    path = tmp_path / "new" / FILE
+    path.write_text(f"# mine\n{path.read_text()}")
+    add_backend(tmp_path / "new", "c.d", HOSTED)
+    found = load_configuration(tmp_path / "new")
+    assert list(found.backends) == ["manual", "a", "b", "c.d"]
+    assert found.prices["m"].of(10**6, 10**6) == 7.5
+    assert path.read_text().startswith("# mine\n")
+    before = path.read_text()
+    for name, section in (("a", HOSTED), ("B b", HOSTED), ("e", {"kind": "gpt"}), ("f", {**HOSTED, "model": ""})):
+        with pytest.raises(InvalidInput):
+            add_backend(tmp_path / "new", name, section)
+    assert path.read_text() == before
 
 
 @pytest.mark.parametrize("data", [b"[backends", b"\xff\xfe", b"# long" * 200_000])

@@ -20,10 +20,10 @@ from service.llm import (
     transport,
 )
 from tests.service.llm.backends import COMPLETION, KEY, MAKERS, PRICE, PROMPT, over_http
-from tests.service.llm.vendors import chat, flood, message, raw, reply, trickle
+from tests.service.llm.vendors import chat, flood, message, raw, reply, response, trickle
 
-OVER_HTTP = ("openai", "anthropic")
-GOOD = {"openai": chat(), "anthropic": message()}
+OVER_HTTP = ("openai", "responses", "anthropic")
+GOOD = {"openai": chat(), "responses": response(), "anthropic": message()}
 
 
 @pytest.fixture(params=BACKENDS)
@@ -132,7 +132,6 @@ async def test_a_wait_may_be_a_date(caller, vendor):
         pytest.param(reply(body=[1, 2]), id="no object"),
         pytest.param(reply(body={}), id="an empty object"),
         pytest.param(reply(body={"choices": [], "content": 7}), id="another protocol"),
-        pytest.param(reply(body={**chat(), **message(), "usage": {"tokens": 3}}), id="no counts"),
         pytest.param(reply(body={"id": 1}, length=5000), id="a body cut short"),
         pytest.param(raw(b""), id="no answer at all"),
         pytest.param(raw(b"nonsense\r\n\r\n"), id="no HTTP"),
@@ -184,7 +183,7 @@ async def test_a_prompt_goes_out_whole_and_the_key_only_in_its_header(caller, ve
     completion = await backend.complete(PROMPT, "exchange-1")
     assert completion.cost_usd == pytest.approx((12 * 1.0 + 34 * 10.0) / 1e6)
     (request,) = vendor.requests
-    assert "Make it faster.\n\u00e9" in str(request.body["messages"][-1]["content"])
+    assert "Make it faster.\n\u00e9" in str(request.body.get("input") or request.body["messages"][-1]["content"])
     assert request.headers["idempotency-key"] == "exchange-1"
     assert request.headers["host"] == f"127.0.0.1:{vendor.port}"
     carriers = [name for name, value in request.headers.items() if KEY in value]
@@ -216,6 +215,6 @@ async def test_without_counts_as_many_tokens_are_assumed_as_there_could_be(calle
 
 async def test_half_a_character_is_replaced(caller, vendor):
     backend, _ = caller
-    body = {"openai": chat("a\ud83d"), "anthropic": message("a\ud83d")}[backend.kind]
+    body = {"openai": chat("a\ud83d"), "responses": response("a\ud83d"), "anthropic": message("a\ud83d")}[backend.kind]
     vendor.will(reply(body=body))
     assert (await backend.complete(PROMPT)).text == "a?"

@@ -1,17 +1,16 @@
-"""Calls over HTTP: which addresses are called, and how a wait is read. What failures mean is in `test_contract`."""
+"""Calls over HTTP: which addresses are called, through which proxies. What failures mean is in `test_contract`."""
 
 import asyncio
 import socket
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from typing import Any
 
 import pytest
 
-from service.llm import LlmPrompt, PermanentFailure, TransientFailure
-from service.llm.options import BackendContext, HttpOptions, PriceOptions
-from service.llm.transport import VendorClient, completion_of, retry_after
-from tests.service.llm.vendors import Vendor, reply
+from service.errors import InvalidInput
+from service.llm import BackendError, PermanentFailure, TransientFailure
+from service.llm.options import HttpOptions
+from service.llm.transport import VendorClient
+from tests.service.llm.vendors import Vendor, events, reply
 
 
 def resolving(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
@@ -69,27 +68,67 @@ async def test_no_proxy_of_the_environment_is_asked(monkeypatch: pytest.MonkeyPa
     await tried.close()
 
 
+async def test_a_proxy_is_asked_with_the_whole_address(monkeypatch: pytest.MonkeyPatch, vendor: Vendor) -> None:
+    vendor.will(reply(body={"a": 1}))
+    monkeypatch.setenv("REEF_TEST_PROXY", vendor.url)
+    for proxy in (vendor.url, "$REEF_TEST_PROXY"):
+        tried = caller("http://gpu.lan:8000/v1", private_network=True, proxy=proxy)
+        assert await tried.post("/x", {}, "") == {"a": 1}
+        await tried.close()
+    assert [(each.path, each.headers["host"]) for each in vendor.requests] == [
+        ("http://gpu.lan:8000/v1/x", "gpu.lan:8000")
+    ] * 2
+
+
+async def test_headers_and_query_go_along_and_their_secrets_are_quoted_nowhere(
+    monkeypatch: pytest.MonkeyPatch, vendor: Vendor
+) -> None:
+    monkeypatch.setenv("REEF_TEST_SECOND", "second-secret")
+    vendor.will(reply(500, {"error": "no second-secret here"}))
+    asked = {"headers": {"X-Title": "reef", "X-Second": "$REEF_TEST_SECOND"}, "query": {"api-version": "2024-10-21"}}
+    tried = caller(vendor.url, **asked)
+    with pytest.raises(BackendError) as caught:
+        await tried.post("/chat/completions", {}, "")
+    (request,) = vendor.requests
+    assert request.path == "/chat/completions?api-version=2024-10-21"
+    assert (request.headers["x-title"], request.headers["x-second"]) == ("reef", "second-secret")
+    assert caught.value.detail == "status 500: no [key] here"
+    await tried.close()
+
+
+def test_a_variable_that_is_not_set_is_named() -> None:
+    with pytest.raises(InvalidInput, match="REEF_TEST_NOTHING is empty"):
+        caller("http://127.0.0.1:1", headers={"X-Second": "$REEF_TEST_NOTHING"})
+
+
 @pytest.mark.parametrize(
-    "said, wait_s", [("", None), ("12", 12.0), ("0", 0.0), ("1e9", None), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0)]
+    "base, path, asked",
+    [
+        ("/v1", "/chat/completions", "/v1/chat/completions"),
+        ("/v1/chat/completions", "/chat/completions", "/v1/chat/completions"),
+        ("", "/v1/messages", "/v1/messages"),
+        ("/v1", "/v1/messages", "/v1/messages"),
+        ("/v1/messages", "/v1/messages", "/v1/messages"),
+    ],
 )
-def test_a_wait_as_vendors_state_it(said: str, wait_s: float | None) -> None:
-    assert retry_after({"retry-after": said}) == wait_s
+async def test_a_base_url_may_hold_the_path(vendor: Vendor, base: str, path: str, asked: str) -> None:
+    vendor.will(reply(body={}))
+    tried = caller(vendor.url + base)
+    await tried.post(path, {}, "")
+    assert vendor.requests[0].path == asked
+    await tried.close()
 
 
-def test_a_wait_until_a_date_is_bounded() -> None:
-    until = datetime.now(UTC) + timedelta(days=400)
-    assert retry_after({"retry-after": format_datetime(until, usegmt=True)}) == 3600.0
-    assert retry_after({"retry-after": until.strftime("%a, %d %b %Y %H:%M:%S -0000")}) == 3600.0
+@pytest.mark.parametrize("kind", ["text/event-stream; charset=utf-8", "application/octet-stream"])
+async def test_a_stream_is_over_with_its_last_event(vendor: Vendor, kind: str) -> None:
+    vendor.will(events({"a": 1}, ("b", {"c": 2}), kind=kind, hold="event-stream" in kind))
+    tried = caller(vendor.url)
+    assert await tried.post("/x", {}, "") == [{"a": 1}, {"type": "b", "c": 2}]
+    await tried.close()
 
 
-def test_a_completion_has_its_price() -> None:
-    price = PriceOptions(input_usd_per_mtok=2.0, output_usd_per_mtok=4.0)
-    made = completion_of(
-        LlmPrompt("s", "u"),
-        BackendContext(None, price=price),
-        text="t\ud800",
-        model="m",
-        tokens=(10, 20),
-        truncated=False,  # type: ignore[arg-type]
-    )
-    assert (made.text, made.cost_usd) == ("t?", pytest.approx(100 / 1e6))
+async def test_json_of_another_type_with_broken_characters_is_read(vendor: Vendor) -> None:
+    vendor.will(reply(body=b'\xef\xbb\xbf {"a": "\xff"}', kind="text/plain"))
+    tried = caller(vendor.url)
+    assert await tried.post("/x", {}, "") == {"a": "\ufffd"}
+    await tried.close()

@@ -157,3 +157,35 @@ def message(text: str = "```python\n```", **changes: Any) -> dict[str, Any]:
         "usage": {"input_tokens": 12, "output_tokens": 34},
         **changes,
     }
+
+
+def response(text: str = "```python\n```", cut: str = "", **changes: Any) -> dict[str, Any]:
+    """A response as OpenAI's Responses API sends it; `cut` is the reason of an incomplete one."""
+    content = [{"type": "output_text", "text": text, "annotations": []}]
+    return {
+        "id": "resp_1",
+        "object": "response",
+        "model": "model-1",
+        "status": "incomplete" if cut else "completed",
+        "incomplete_details": {"reason": cut} if cut else None,
+        "error": None,
+        "output": [{"type": "message", "role": "assistant", "content": content}],
+        "usage": {"input_tokens": 12, "output_tokens": 34, "total_tokens": 46},
+        **changes,
+    }
+
+
+def events(*said: object, end: str = "data: [DONE]\n\n", kind: str = "text/event-stream", hold: bool = False) -> Serve:
+    """Send a stream of events, each an object, or a name with one; `hold` keeps the connection open behind it."""
+
+    async def serve(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n\r\n: PROCESSING\n\n".encode())
+        for each in said:
+            name, event = each if isinstance(each, tuple) else ("", each)
+            writer.write((f"event: {name}\n" if name else "").encode() + f"data: {json.dumps(event)}\n\n".encode())
+        writer.write(end.encode())
+        await writer.drain()
+        if hold:
+            await asyncio.sleep(30)
+
+    return serve

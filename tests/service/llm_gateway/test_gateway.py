@@ -155,12 +155,12 @@ async def test_a_refusal_is_paid_and_final(asked: Inquiry, vendor: Vendor) -> No
     assert await asked.states() == ["refused"]
 
 
-async def test_a_refusal_that_said_nothing_costs_nothing(asked: Inquiry, vendor: Vendor) -> None:
+async def test_a_refusal_that_said_nothing_is_a_call_that_costs_nothing(asked: Inquiry, vendor: Vendor) -> None:
     vendor.will(reply(400, {"error": "prompt is too long"}))
     with pytest.raises(LlmRefused):
         await asked.ask()
-    assert await asked.spent() == (0, 0, 0.0)
-    assert await asked.states() == ["failed"]
+    assert await asked.spent() == (1, 0, 0.0)
+    assert await asked.states() == ["refused"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """What came of asking, as figures."""
 
+from dataclasses import replace
+
 import pytest
 
 from archive.records import Attempt, ExchangeState, ExchangeSummary, OfferOutcome, StrategyStatsRecord
@@ -60,6 +62,18 @@ def test_variations_of_a_template_count_for_its_answer() -> None:
     improve, tune = standings([], exchanges, attempts, [OfferOutcome("z", "d", 1, 0.1)]).rows
     assert (tune.candidates, tune.correct, tune.promotions) == (3, 2, 1)
     assert (improve.candidates, improve.promotions) == (1, 0)
+
+
+def test_credit_goes_to_the_exchange_that_a_candidate_is_from() -> None:
+    attempts = [
+        attempt("x"),
+        replace(attempt("y", parents=("x",)), exchange="2"),
+        replace(attempt("z", parents=("x",)), exchange="2"),
+    ]
+    exchanges = [asked("1", "improve", "candidate", "x"), asked("2", "tune", "duplicate")]
+    improve, tune = standings([], exchanges, attempts, [OfferOutcome("z", "d", 1, 0.1)]).rows
+    assert (improve.candidates, improve.promotions) == (1, 0), "a template whose first kernel was known keeps its own"
+    assert (tune.candidates, tune.correct, tune.promotions) == (2, 2, 1)
 
 
 def test_the_hit_rate_is_of_answers_for_a_named_cell() -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from service.emitters.llm.answer_faults import AnswerFault, UnusableAnswer
-from service.emitters.llm.answers import ANSWER_CHARS, SOURCE_BYTES, read_answer
+from service.emitters.llm.answers import ANSWER_CHARS, SOURCE_BYTES, change_of, read_answer
 
 HEAD = "import torch\nimport triton\nimport triton.language as tl\n"
 KERNEL = (
@@ -16,6 +16,8 @@ ENTRY = "def scale(x):\n    y = torch.empty_like(x)\n    scale_kernel[(1,)](x, B
 FILE = f"{HEAD}\n\n{KERNEL}\n\n{ENTRY}"
 OTHER = FILE.replace("BLOCK=16", "BLOCK=32")
 PARENT = FILE
+CALL, WIDER = "    scale_kernel[(1,)](x, BLOCK=16)", "    scale_kernel[(1,)](x, BLOCK=32)"
+TAGGED = FILE.replace("Doubles.", "Doubles </think> it.")
 ASSIGNED = f"{HEAD}class Scale:\n    pass\n\n\nscale = Scale\n"
 EDIT = "<<<<<<< SEARCH\n{}\n=======\n{}\n>>>>>>> REPLACE\n"
 
@@ -43,6 +45,45 @@ USABLE = {
         python(EDIT.format("    pass\n", ""), "diff") + EDIT.format("BLOCK=16", "BLOCK=32"),
         OTHER.replace("    pass\n", ""),
     ),
+    "a thought whose beginning was in the prompt": (f"{python(OTHER)}\nHm.\n</think>\n\n{python(FILE)}", FILE),
+    "thoughts of Mistral": (f"[THINK]{python(OTHER)}[/THINK]{python(FILE)}", FILE),
+    "thoughts of others": (f"<thinking>\n{python(OTHER)}</thinking>\n{python(FILE)}", FILE),
+    "channels": (
+        f"<|channel|>analysis<|message|>{python(OTHER)}<|end|><|start|>assistant<|channel|>final<|message|>{python(FILE)}<|return|>",
+        FILE,
+    ),
+    "channels without their tokens": (f"analysisWe need {python(OTHER)}assistantfinal{python(FILE)}", FILE),
+    "special tokens around it": (f"<|im_start|>assistant\n{FILE}<|im_end|>\n", FILE),
+    "a tag in the code": (python(TAGGED), TAGGED),
+    "a closing tag behind it": (f"{python(FILE)}</think>\n", FILE),
+    "JSON in a fence": ("```json\n" + json.dumps({"notes": "x", "code": FILE}) + "\n```\n", FILE),
+    "JSON with a fence inside": (json.dumps({"code": f"Here:\n{python(FILE)}"}), FILE),
+    "JSON with line breaks in it": ('{"code": "' + FILE.replace('"', '\\"') + '"}', FILE),
+    "a fence in a list": ("1. Do this:\n\n" + "".join(f"    {line}\n" for line in python(FILE).splitlines()), FILE),
+    "an edit with blanks at the ends of lines": (
+        EDIT.format(f"    y = torch.empty_like(x)  \n{CALL}\t", f"    y = torch.empty_like(x)\n{WIDER}"),
+        OTHER,
+    ),
+    "an edit with a blank line first": (
+        EDIT.format(f"\n{CALL}", WIDER),
+        OTHER,
+    ),
+    "an indented edit": (
+        "- Wider:\n" + "".join(f"  {line}\n" for line in EDIT.format(CALL, WIDER).splitlines()),
+        OTHER,
+    ),
+    "an indented edit whose lines are as they are": (
+        f"    <<<<<<< SEARCH\n{CALL}\n    =======\n{WIDER}\n    >>>>>>> REPLACE\n",
+        OTHER,
+    ),
+    "edits in JSON": (
+        python(json.dumps({"edits": [{"search": "BLOCK=16", "replace": "BLOCK=32"}]}) + "\n", "json"),
+        OTHER,
+    ),
+    "an edit with longer marks": (
+        "<<<<<<<< SEARCH kernel 1\nBLOCK=16\n========\nBLOCK=32\n>>>>>>>> REPLACE\n",
+        OTHER,
+    ),
     "an entry that is assigned": (python(ASSIGNED), ASSIGNED),
 }  # fmt: skip
 
@@ -51,6 +92,7 @@ UNUSABLE = {
     "blanks": (" \n\t\n", AnswerFault.EMPTY),
     "only a thought": ("<think>hm</think>\n", AnswerFault.EMPTY),
     "cut while thinking": ("<think>hm", AnswerFault.TRUNCATED),
+    "a channel that was cut": ("<|channel|>analysis<|message|>We need", AnswerFault.TRUNCATED),
     "advice": ("Use `num_warps=8`. I can't see your timings. Would you like me to write it?", AnswerFault.NO_CODE),
     "a refusal": ("I'm sorry, but I can't help with this request.", AnswerFault.REFUSED),
     "a refusal in other words": ("I must decline to write this.", AnswerFault.REFUSED),
@@ -115,6 +157,35 @@ def test_a_whole_block_counts_though_the_answer_was_cut_behind_it():
     assert read_answer(f"{python(FILE)}\nThis kern", "scale", truncated=True).source == FILE
 
 
+def test_an_edit_with_a_blank_line_first_joins_no_lines():
+    text = EDIT.format("\n    y = torch.empty_like(x)", "\n    y = torch.empty(x.shape)")
+    assert read_answer(text, "scale", PARENT).source == FILE.replace("empty_like(x)", "empty(x.shape)")
+
+
+def test_a_json_object_may_be_a_template():
+    text = json.dumps({"code": "SIZE = 16\n" + FILE, "parameters": {"SIZE": [16, 32, 64]}})
+    found = read_answer(text, "scale")
+    assert found.template is not None and found.template.combinations == 3
+
+
+def test_nothing_but_thoughts_is_cut_or_empty():
+    for text, truncated, fault in (
+        ("", True, "truncated"),
+        ("", False, "empty"),
+        ("<think>x</think>", True, "truncated"),
+    ):
+        with pytest.raises(UnusableAnswer) as raised:
+            read_answer(text, "scale", truncated=truncated)
+        assert raised.value.fault == fault
+    with pytest.raises(UnusableAnswer, match="raise max_tokens"):
+        read_answer("<think>", "scale")
+
+
+def test_an_edit_that_fits_but_for_its_indentation_says_so():
+    with pytest.raises(UnusableAnswer, match="another indentation"):
+        read_answer(EDIT.format("y = torch.empty_like(x)\nscale_kernel", "z"), "scale", PARENT)
+
+
 def test_edits_without_a_parent_have_nothing_to_refer_to():
     with pytest.raises(UnusableAnswer, match="no parent") as raised:
         read_answer(EDIT.format("a", "b"), "scale")
@@ -127,8 +198,38 @@ def test_a_forbidden_import_is_left_to_the_judge():
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize(
-    "unit", ["<think>", "```\n", "`", "<<<<<<< SEARCH\n", "(", "can't ", "~~~ x\n", "def scale(x): pass\n"]
+    "unit",
+    [
+        "<think>",
+        "</think>",
+        "x</think>\n",
+        "<|channel|>final<|message|>",
+        "<|channel|>a",
+        "```\n",
+        "`",
+        "<<<<<<< SEARCH\n",
+        "(",
+        "can't ",
+        "~~~ x\n",
+        "def scale(x): pass\n",
+    ],
 )
 def test_hostile_repetition_takes_no_time(unit):
     with pytest.raises(UnusableAnswer):
         read_answer(unit * (150_000 // len(unit)), "scale", PARENT)
+
+
+@pytest.mark.parametrize(
+    "text, line",
+    [
+        ("Change: one pass, to read once.\n```python\n```", "one pass, to read once."),
+        ("**Change:** `BLOCK` 16 -> 32\nmore", "BLOCK` 16 -> 32"),
+        ("<think>Change: no</think>\n> change: yes", "yes"),
+        ('{"change": "wider", "code": ""}', "wider"),
+        ("I would change: nothing", ""),
+        ("Change: " + "x" * 1000, "x" * 300),
+        ("Change: a\x1b[31mb", "a[31mb"),
+    ],
+)
+def test_the_line_on_what_was_changed(text, line):
+    assert change_of(text) == line

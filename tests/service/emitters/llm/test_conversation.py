@@ -88,3 +88,18 @@ def test_a_call_is_one_object_in_a_fence():
     assert read_call('<think>\n```\n{"call": "dance"}\n```\n</think>x') == {"call": "propose"}
     with pytest.raises(UnusableAnswer):
         read_call('```\n{"call": ["judge"]}\n```')
+
+
+@pytest.mark.parametrize("last", [PROPOSE, "Change: done.\n" + PROPOSE])
+async def test_to_propose_without_a_candidate_hands_in_what_was_judged_last(last):
+    shelf = Shelf(verdict=kernel("rmsnorm", 6))
+    found, script = await talked([JUDGE + FILE, last], shelf)
+    assert found == NoProposal(
+        (ConversationTurn("exchange-7-0", "candidate-6"), ConversationTurn("exchange-7-1", "candidate-6"))
+    )
+    assert len(script.asked) == 2
+
+
+async def test_to_propose_nothing_before_anything_was_judged_burns_the_answer():
+    found, _ = await talked([PROPOSE, FILE])
+    assert isinstance(found, Proposal) and len(found.turns) == 2

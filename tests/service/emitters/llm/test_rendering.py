@@ -40,7 +40,9 @@ def test_hostile_text_stays_on_its_line(text):
 def test_hostile_text_is_never_read_as_a_template(text):
     writer = PromptWriter()
     writer.add("Hints", 0, "hint", {"text": text})
-    assert writer.pieces[0].text == fenced(text, "text", 1000)
+    said = writer.pieces[0].text
+    assert said.startswith("- ") and "\n" not in said and "`" not in said
+    assert said == f"- {' '.join(clean(text).split()).replace('`', chr(39))}"
 
 
 def test_long_texts_say_how_much_is_missing():

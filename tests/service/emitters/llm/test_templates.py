@@ -75,3 +75,20 @@ def test_only_numbers_assigned_once_at_the_top_are_parameters(name):
 def test_a_name_assigned_twice_is_no_parameter():
     with pytest.raises(UnusableAnswer):
         fan_out(SOURCE + "BLOCK = 7\n", ParameterTemplate({"BLOCK": (1,)}), 5, random.Random(0))
+
+
+def test_excluded_combinations_are_left_out():
+    template = read(
+        '{"parameters": {"BLOCK": [512, 1024], "RATE": [1.5, 2.5]}, "exclude": [{"BLOCK": 512, "RATE": 1.5}]}'
+    )
+    assert template.excludes({"BLOCK": 512, "RATE": 1.5}) and not template.excludes({"BLOCK": 512, "RATE": 2.5})
+    found = fan_out(SOURCE, template, 10, random.Random(0))
+    words = [said for _, said in found[1:]]
+    assert len(words) == 3 and "BLOCK = 512; RATE = 1.5" not in words
+
+
+@pytest.mark.parametrize("excluded", ['{"BLOCK": 1}', '[{"OTHER": 1}]', "[{}]", '[{"BLOCK": [1]}]', "[3]"])
+def test_exclusions_that_say_nothing_are_refused(excluded):
+    with pytest.raises(UnusableAnswer) as raised:
+        read(f'{{"parameters": {{"BLOCK": [1]}}, "exclude": {excluded}}}')
+    assert raised.value.fault is AnswerFault.BAD_TEMPLATE

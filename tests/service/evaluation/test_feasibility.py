@@ -1,7 +1,7 @@
 import pytest
 
 from archive.records import AxisRecord
-from service.dashboard.feasibility import count_impossible, is_impossible
+from service.evaluation.feasibility import count_impossible, is_impossible
 from workers.targets import TARGETS
 
 SHEET = TARGETS["sm_90"]

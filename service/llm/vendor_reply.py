@@ -1,0 +1,197 @@
+"""Reading of vendors' responses: text, thoughts, token counts and ends, in the many forms that vendors send them.
+
+Nothing that was paid for is thrown away because of its form. A count that cannot be true is no count.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+MOST_TOKENS = 10**9
+"""Largest token count that is believed."""
+MOST_DEPTH = 8
+"""Maximum depth of nested content that is searched for text."""
+THOUGHT_PARTS = re.compile(r"think|thought|reason|analysis|summary", re.I)
+"""Pattern of the types of parts that hold thoughts: `thinking`, `redacted_thinking`, `reasoning`, `reasoning_text`."""
+CUT_SHORT = re.compile(
+    r"length|max_?(output_?|completion_?)?tokens|context_window|incomplete|pause_turn|resource|^error$|abort|interrupt",
+    re.I,
+)
+"""Pattern of ends of answers that a limit cut."""
+FILTERED = re.compile(
+    r"filter|safety|refus|recitation|prohibited|blocklist|guardrail|sensitive|moderation|spii|blocked", re.I
+)
+"""Pattern of ends of answers that a filter cut, or that the model refused."""
+THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking", "reasoning_text", "thoughts")
+"""Fields of a message that hold thoughts beside its content."""
+
+
+@dataclass(frozen=True)
+class TokenCounts:
+    """Tokens that a vendor bills; None for those that it does not count."""
+
+    prompt: int | None = None
+    answer: int | None = None
+
+
+@dataclass(frozen=True)
+class VendorReply:
+    """Content of a vendor's response.
+
+    Attributes:
+        text: Answer of the model, without thoughts that the vendor separates.
+        thoughts: Separated thoughts.
+        model: Name of the model, as it reports it.
+        end: Reason of the end, in the vendor's word; empty if it gave none.
+        refusal: Words of a refusal, beside the text.
+        tokens: Billed tokens.
+        failure: Error object inside a successful response; None if there is none.
+    """
+
+    text: str
+    thoughts: str = ""
+    model: str = ""
+    end: str = ""
+    refusal: str = ""
+    tokens: TokenCounts = field(default_factory=TokenCounts)
+    failure: object = None
+
+    @property
+    def truncated(self) -> bool:
+        """True if a limit cut the answer."""
+        return not self.filtered and bool(CUT_SHORT.search(self.end))
+
+    @property
+    def filtered(self) -> bool:
+        """True if a filter cut the answer, or the model refused."""
+        return bool(FILTERED.search(self.end)) or (bool(self.refusal) and not self.text.strip())
+
+    @property
+    def said(self) -> str:
+        """Text of the answer. Some servers put a whole answer into the thoughts if the model marks no end of them."""
+        return self.text if self.text.strip() or self.truncated else self.thoughts
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return a value if it is a JSON object, otherwise an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: object) -> Sequence[Any]:
+    """Return a value if it is a JSON array, otherwise an empty one."""
+    return value if isinstance(value, list) else ()
+
+
+def word(value: object) -> str:
+    """Return a value if it is a text, otherwise an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def count(value: object) -> int | None:
+    """Return a token count, rounded up; None if the value is none. Some vendors send texts or fractions."""
+    if isinstance(value, str) and re.fullmatch(r"\d{1,12}(\.\d{1,6})?", value.strip()):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_TOKENS:
+        return None
+    return math.ceil(value)
+
+
+def texts(content: object, *, thoughts: bool = False, depth: int = 0) -> str:
+    """Join the texts of content: a text, parts, or parts of parts.
+
+    Args:
+        content: The content.
+        thoughts: True for the texts of thoughts, False for all others.
+        depth: Depth of the content within the response.
+    """
+    if isinstance(content, str):
+        return "" if thoughts else content
+    if isinstance(content, list):
+        return "".join(texts(part, thoughts=thoughts, depth=depth + 1) for part in content)
+    if not isinstance(content, dict) or depth > MOST_DEPTH:
+        return ""
+    is_thought = bool(THOUGHT_PARTS.search(word(content.get("type")))) or content.get("thought") is True
+    inner = next(
+        (content[name] for name in ("text", "thinking", "summary", "content", "value") if content.get(name)), ""
+    )
+    if is_thought:
+        said = texts(inner, depth=depth + 1) + texts(inner, thoughts=True, depth=depth + 1)
+        return said if thoughts else ""
+    return texts(inner, thoughts=thoughts, depth=depth + 1)
+
+
+def chat_tokens(usage: object) -> TokenCounts:
+    """Read the usage of a chat completion or a response.
+
+    Some vendors (xAI, Gemini) bill thoughts that are in `total_tokens` but not in `completion_tokens`.
+    """
+    given = mapping(usage)
+    prompt = _first(given, "prompt_tokens", "input_tokens", "prompt_eval_count")
+    answer = _first(given, "completion_tokens", "output_tokens", "eval_count")
+    total = count(given.get("total_tokens"))
+    details = mapping(given.get("completion_tokens_details")) or mapping(given.get("output_tokens_details"))
+    thought = count(details.get("reasoning_tokens")) or count(given.get("reasoning_tokens")) or 0
+    if answer is not None and thought > answer:
+        answer += thought
+    if total is not None and prompt is not None:
+        answer = max(answer or 0, total - prompt)
+    elif total is not None and answer is not None:
+        prompt = max(0, total - answer)
+    return TokenCounts(prompt, answer)
+
+
+def tool_text(calls: Sequence[tuple[str, object]]) -> str:
+    """Return the text that a model put into tool calls although it was given no tools: its code, or the arguments.
+
+    Args:
+        calls: Name and arguments of each call; the arguments may be JSON in a text.
+    """
+    return "\n\n".join(_argument_text(arguments) for _, arguments in calls)
+
+
+def error_message(body: object, depth: int = 0) -> str:
+    """Return the vendor's own words in an error's body, of whatever form; empty if it has none.
+
+    A gateway's words come first, then those of the provider behind it, which say more.
+    """
+    if isinstance(body, str):
+        inner = _parsed(body)
+        return error_message(inner, depth + 1) if inner is not None and depth < MOST_DEPTH else " ".join(body.split())
+    if isinstance(body, list):
+        return "; ".join(filter(None, (error_message(item, depth + 1) for item in body[:3])))
+    if not isinstance(body, dict) or depth > MOST_DEPTH:
+        return ""
+    found: list[str] = []
+    for name in ("message", "error", "detail", "msg", "error_msg", "errors", "title", "reason", "raw", "metadata"):
+        said = error_message(body.get(name), depth + 1)
+        if said and not any(said in earlier for earlier in found):
+            found.append(said)
+    return ": ".join(found)
+
+
+def _first(given: Mapping[str, Any], *names: str) -> int | None:
+    return next((found for name in names if (found := count(given.get(name))) is not None), None)
+
+
+def _argument_text(arguments: object) -> str:
+    given = _parsed(arguments) if isinstance(arguments, str) else arguments
+    if not isinstance(given, dict):
+        return word(arguments)
+    said = max((value for value in given.values() if isinstance(value, str)), key=len, default="")
+    if "\n" not in said:
+        return json.dumps(given)
+    return said if "```" in said or "<<<<<<<" in said else f"```python\n{said}\n```"
+
+
+def _parsed(text: str) -> dict[str, Any] | list[Any] | None:
+    """Return the JSON object or array that a text is; None if it is none."""
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict | list) else None
