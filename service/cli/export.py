@@ -88,7 +88,6 @@ def export(
     token: Token = None,
 ) -> None:
     """Export a search: its fastest elites as a Python package, all elites as a zip file, or its steps."""
-
     named = [_sizes(text) for text in shapes or ()]
 
     async def exported() -> tuple[Search, Path, Package | None]:
@@ -99,9 +98,7 @@ def export(
                 return found, await write_steps(reef, found.id, path, which, rewards=rewards), None
             if write is None or write.suffix == ".zip":
                 return found, await reef.export(found.id, write or Path(f"{found.operator}_{found.id}.zip")), None
-            package = await reef.package(
-                found.id, write, device=device, backward=backward, name=name, shapes=named
-            )
+            package = await reef.package(found.id, write, device=device, backward=backward, name=name, shapes=named)
             return found, write.resolve(), package
 
     found, path, package = asyncio.run(exported())

@@ -19,8 +19,27 @@ def expression(term: Term, names: Mapping[str, str]) -> str:
         term: The formula.
         names: Variable that holds each size.
     """
-    text = _written(term, names)
-    return text[1:-1] if isinstance(term, Formula) and text.startswith("(") else text
+    text = _written(tidied(term), names)
+    return text[1:-1] if _is_closed(text) else text
+
+
+def tidied(term: Term) -> Term:
+    """Return a formula with sums and products of whole numbers multiplied out, as people write them."""
+    if not isinstance(term, Formula):
+        return term
+    if not is_whole(term) or term.operation not in ("+", "-", "*", "neg"):
+        return Formula(term.operation, tuple(map(tidied, term.terms)))
+    positive: list[Term] = []
+    negative: list[Term] = []
+    for factors, times in sorted(polynomial(term).items(), key=lambda each: (-len(each[0]), str(each[0]))):
+        found = product(tuple(map(tidied, factors)))
+        (positive if times > 0 else negative).append(combine("*", abs(times), found))
+    total: Term = positive[0] if positive else 0
+    for each in positive[1:]:
+        total = Formula("+", (total, each))
+    for each in negative:
+        total = Formula("-", (total, each))
+    return total
 
 
 def _written(term: Term, names: Mapping[str, str]) -> str:
@@ -29,11 +48,17 @@ def _written(term: Term, names: Mapping[str, str]) -> str:
     if not isinstance(term, Formula):
         return number(term)
     parts = [_written(each, names) for each in term.terms]
+    if term.operation in ("+", "-") and parts[0].startswith("(") and _operation(term.terms[0]) in ("+", "-", "*"):
+        parts[0] = parts[0][1:-1]
     if term.operation in _CALLS:
         return f"{_CALLS[term.operation]}({', '.join(each[1:-1] if _is_closed(each) else each for each in parts)})"
     if term.operation in _PREFIXES:
         return f"({_PREFIXES[term.operation]}{parts[0]})"
     return f"({parts[0]} {term.operation} {parts[1]})"
+
+
+def _operation(term: Term) -> str:
+    return term.operation if isinstance(term, Formula) else ""
 
 
 def _is_closed(text: str) -> bool:

@@ -95,7 +95,11 @@ class HostCodeWriter:
         if len(set(buffers)) < len(buffers) or any(plan.buffers[each].input is not None for each in buffers):
             raise NotExtractable("its results share memory")
         given = zip((*names.inputs, *names.upstream), operator.given, strict=True)
-        self._given = [HostTensor(name, item.shape, item.dtype, names.sizes) for name, item in given]
+        fixed = function.fixed(operator)
+        self._given = [
+            HostTensor(name, tuple(_known(extent, fixed) for extent in item.shape), item.dtype, names.sizes)
+            for name, item in given
+        ]
         self._device = f"device={names.inputs[0]}.device"
 
     def forward(self, name: str) -> str:
@@ -220,6 +224,10 @@ class HostCodeWriter:
         if not name.isascii():
             raise NotExtractable("a launch passes a text that is not ASCII")
         return repr(name)
+
+
+def _known(extent: str | int, fixed: Mapping[str, int]) -> Term:
+    return fixed.get(extent, extent) if isinstance(extent, str) else extent
 
 
 def _call(head: str, arguments: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from service.export.package_files import Gradients, PackageParts, render, servin
 from service.export.sampling import SampledShapes, sample
 from service.export.selection import ExportCandidate
 from service.export.selection import choose as choose_elites
-from service.export.verification import VerifiedModule, Verifier
+from service.export.verification import ExportVerifier, VerifiedModule
 from service.operators.sources import digest
 
 MAX_REFUSED = 16
@@ -62,7 +62,7 @@ async def export(
     """
     refusals: list[str] = []
     first = await forward.certificate(_best(forward.contenders))
-    async with Verifier(first.device, command=command) as verifier:
+    async with ExportVerifier(first.device, command=command) as verifier:
         sampled = sample(first.operator, first.shapes, shapes)
         serving = await _portfolio("elite", forward, verifier, sampled, refusals)
         training = serving if first.operator.backward else None
@@ -91,7 +91,7 @@ def _best(contenders: Sequence[ExportCandidate]) -> ExportCandidate:
 
 
 async def _portfolio(
-    kind: str, offer: ExportSource, verifier: Verifier, sampled: SampledShapes, refusals: list[str]
+    kind: str, offer: ExportSource, verifier: ExportVerifier, sampled: SampledShapes, refusals: list[str]
 ) -> _Portfolio:
     """Verify the fastest elites among those that can be exported, and grow the tree that chooses between them."""
     left, verified = list(offer.contenders), dict[tuple[str, int], VerifiedModule]()

@@ -284,6 +284,11 @@ def _examples(parts: PackageParts) -> dict[str, Any]:
             ]
             for key, shape in judged.items()
         },
+        "dimensions": (
+            tuple(item.shape for item in operator.inputs),
+            tuple(item.high if isinstance(item.high, str) else None for item in operator.inputs),
+        ),
+        "sized_scalars": tuple(each.value if isinstance(each.value, str) else None for each in operator.scalars),
         "example_scalars": {key: tuple(operator.scalar_values(shape.dims)) for key, shape in judged.items()},
         "verified": tuple(key for key in judged if key in served),
         "trained": tuple(key for key in judged if key in with_gradients),

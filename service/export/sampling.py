@@ -35,7 +35,9 @@ class SampledShapes:
     spread: frozenset[str]
 
 
-def sample(operator: Operator, judged: Sequence[Shape], named: Sequence[Mapping[str, int]] = ()) -> SampledShapes:
+def sample(
+    operator: Operator, judged: Sequence[Shape], named: Sequence[Mapping[str, int]] = (), compared: int = COMPARED
+) -> SampledShapes:
     """Draw shapes log-uniformly from the ranges, a third of the sizes not divisible by 16.
 
     The shapes are the same for equal arguments, so that all elites of a package are timed at the same ones.
@@ -44,6 +46,7 @@ def sample(operator: Operator, judged: Sequence[Shape], named: Sequence[Mapping[
         operator: The operator.
         judged: Shapes of its search.
         named: Sizes of further shapes to time at.
+        compared: Number of shapes that are drawn.
 
     Raises:
         InvalidInput: If a named shape has other dimensions, or lies outside the ranges.
@@ -51,11 +54,13 @@ def sample(operator: Operator, judged: Sequence[Shape], named: Sequence[Mapping[
     rng = random.Random(operator.digest)
     wanted = [Shape(dims=_checked(operator, dims)) for dims in named]
     wanted += [Shape(dims=shape.dims) for shape in judged if shape.role is ShapeRole.BENCHMARK]
-    drawn = [Shape(dims=dims, role=ShapeRole.RANDOM) for dims in (_drawn(operator, rng) for _ in range(COMPARED))]
+    drawn = [Shape(dims=dims, role=ShapeRole.RANDOM) for dims in (_drawn(operator, rng) for _ in range(compared))]
     drawn = [shape for shape in drawn if operator.input_bytes(shape.dims) <= LARGEST_BYTES] if operator.ranges else []
     small = random_shapes(operator, rng.getrandbits(30), SMALL, set(), small=True) if operator.ranges else []
     spread = {shape.key for shape in (*wanted, *drawn[:SPREAD])}
-    every = {shape.key: shape for shape in (*judged, *wanted, *drawn, *small)}
+    every: dict[str, Shape] = {}
+    for shape in (*judged, *wanted, *drawn, *small):
+        every.setdefault(shape.key, shape)
     return SampledShapes(tuple(every.values()), frozenset(spread))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from service.export.extraction import NotExtractable
-from workers.protocol import Bundle, Plan, SymbolicPlan
+from workers.protocol import Bundle, Operator, Plan, SymbolicPlan
 from workers.protocol.formula import Formula, FormulaInvalid, Term, combine, evaluate, sizes_of
 from workers.protocol.symbolic import (
     SymbolicLaunch,
@@ -55,6 +55,17 @@ class ExportedFunction:
         """Guards for what 16 should divide."""
         terms = dict.fromkeys(term for place, term in variable(self.plan).items() if place in self.assumed)
         return tuple(combine("==", combine("%", term, DIVISOR), 0) for term in terms)
+
+    def fixed(self, operator: Operator) -> dict[str, int]:
+        """Return the sizes that the plan holds as numbers: those without a range, and all of a single shape."""
+        ranges = {} if self.own else operator.ranges
+        return {
+            name: size
+            for guard in self.plan.cases[0]
+            if isinstance(guard, Formula) and guard.operation == "=="
+            for name, size in (guard.terms,)
+            if isinstance(name, str) and isinstance(size, int) and ranges.get(name, (size, size)) == (size, size)
+        }
 
     def unspecialised(self, step: SymbolicLaunch) -> tuple[str, ...]:
         """Return the parameters of a launch that Triton must not specialise."""
@@ -156,7 +167,8 @@ def _exact(bundle: Bundle, plan: Plan) -> SymbolicPlan:
     try:
         return SymbolicPlan.model_validate({**body, "cases": [guards]})
     except ValidationError as error:
-        raise NotExtractable(f"its plan cannot be written: {error.errors()[0]['msg']}") from error
+        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise NotExtractable(f"its plan cannot be written: {reason}") from error
 
 
 def functions_in(plan: SymbolicPlan) -> set[str]:

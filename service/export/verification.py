@@ -80,7 +80,7 @@ class VerifiedModule:
     remarks: tuple[str, ...] = ()
 
 
-class Verifier:
+class ExportVerifier:
     """Executors that trace and judge exported modules. Use as an async context.
 
     Modules for a card are judged on it if this machine has it. Otherwise the interpreter judges them at small shapes,
@@ -160,7 +160,7 @@ class Verifier:
     async def _functions(
         self, certificate: Certificate, sampled: SampledShapes
     ) -> tuple[list[ExportedFunction], list[str]]:
-        """Trace an elite's host code symbolically. Judged shapes that this does not serve get functions of their own."""
+        """Trace an elite's host code symbolically. Judged shapes that are left get functions of their own."""
         job = TraceJob(
             id=HERE,
             search=HERE,

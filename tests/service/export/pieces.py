@@ -6,7 +6,7 @@ from functools import cache
 from service.certificates.document import Certificate, sealed
 from service.evaluation.executor_client import LocalExecutor
 from service.export.sampling import SampledShapes, sample
-from service.export.verification import VerifiedModule, Verifier
+from service.export.verification import ExportVerifier, VerifiedModule
 from tests.service.certificates import evidence
 from workers.protocol import Bundle, Device, Operator, Shape, ShapeResult, ShapeRole, TraceJob, TraceReport
 
@@ -25,7 +25,7 @@ SECRET = print("the module is loaded")
 @triton.jit
 def _scale(value, BY: tl.constexpr):
     """What a candidate says of itself."""
-    return libdevice.rint(value * BY * 1024.0) / 1024.0
+    return libdevice.fma(value, BY - 1.0, value)
 
 
 @triton.autotune(configs=[triton.Config({"BLOCK": 256}, num_warps=2)], key=[])
@@ -127,8 +127,10 @@ def sampled(*, small: bool = False) -> SampledShapes:
 def verified() -> VerifiedModule:
     """The module of the certificate, with every function traced again and judged by the interpreter."""
 
+    elite = certificate()
+
     async def run() -> VerifiedModule:
-        async with Verifier(Device.parse("model:sm_90")) as verifier:
-            return await verifier.verified(certificate(), sampled())
+        async with ExportVerifier(Device.parse("model:sm_90")) as verifier:
+            return await verifier.verified(elite, sampled())
 
     return asyncio.run(run())
