@@ -44,6 +44,11 @@ PER_FUNCTION = 3
 """Number of shapes at which each function is judged, besides the spread ones: smallest, middle and largest."""
 
 
+PARTS = 8
+"""Number of parts that functions are tried in where they do not compile together: few functions fail as a rule, and
+each trial compiles all of its part."""
+
+
 @dataclass(frozen=True)
 class JudgedFunction:
     """Verdict on one function of a module.
@@ -188,7 +193,7 @@ class ExportVerifier:
         sampled: SampledShapes,
         remarks: list[str],
     ) -> tuple[ExportedModule, TraceReport]:
-        """Compile all functions that compile. Of those that fail together, each half is tried alone."""
+        """Compile all functions that compile. Those that fail together are tried in parts."""
         module = write_module(certificate, functions)
         report = await self.tracer.run(self._trace_job(module, self._shapes(module, sampled)), TraceReport)
         bundle = next((each.bundle for each in report.variants if each.bundle is not None), None)
@@ -216,9 +221,9 @@ class ExportVerifier:
         if len(functions) == 1:
             remarks.append(f"some shapes are computed by PyTorch: {reason}")
             return []
-        half = len(functions) // 2
+        size = -(-len(functions) // PARTS)
         found: list[ExportedFunction] = []
-        for part in (functions[:half], functions[half:]):
+        for part in (functions[at : at + size] for at in range(0, len(functions), size)):
             module = write_module(certificate, part)
             report = await self.tracer.run(self._trace_job(module, self._shapes(module, sampled)), TraceReport)
             if any(variant.bundle is not None for variant in report.variants):
