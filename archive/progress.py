@@ -18,11 +18,15 @@ CORRECT = "correct"
 
 @dataclass(frozen=True)
 class GridTotals:
-    """The filled cells of one grid: how many, the sum of their objectives and the largest (None if there are none)."""
+    """The filled cells of one grid: how many, the sum of their objectives and the largest (None if there are none).
+
+    `provisional` counts the cells with a provisional holder.
+    """
 
     elites: int
     objectives: float
     best: float | None
+    provisional: int = 0
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,7 @@ def summarise(cells: int, filled: GridTotals, tallies: Iterable[EventCount]) -> 
         best=filled.best,
         outcomes=dict(outcomes.most_common()),
         emitters={name: dict(counts) for name, counts in sorted(emitters.items())},
+        provisional=filled.provisional,
     )
 
 

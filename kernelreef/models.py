@@ -149,10 +149,29 @@ class Elite(Resource):
     finalist: FinalistResult | None = None
 
 
+class ProvisionalHolder(Resource):
+    """Holder of a cell by its first measurement alone, until a confirm makes it an elite or gives the cell back."""
+
+    device: str
+    cell: int
+    bins: tuple[int, ...]
+    coordinates: Mapping[str, Coordinate]
+    candidate: str
+    variant: int
+    bundle: str
+    job: str
+    emitter: str
+    objective: float
+    speedup: Speedup
+    placed_at: datetime
+
+
 class Archive(Resource):
     """A search's map on one device: the axes, and every filled cell. Cells not listed are empty.
 
-    `relative_to` names the denominator of speedups; `provenance` says if they were measured.
+    Elites are confirmed where times are measured. `provisional` lists holders that wait for their confirm, the largest
+    objective first; a cell may have one beside its elite. `relative_to` names the denominator of speedups; `provenance`
+    says if they were measured.
     """
 
     search: str
@@ -163,10 +182,14 @@ class Archive(Resource):
     axes: tuple[Axis, ...]
     cells: int
     elites: tuple[Elite, ...]
+    provisional: tuple[ProvisionalHolder, ...] = ()
 
 
 class DeviceProgress(Resource):
-    """Progress of a search on one device, with statistics as pyribs defines them."""
+    """Progress of a search on one device, with statistics of its elites as pyribs defines them.
+
+    `provisional` counts cells with a provisional holder.
+    """
 
     former: ClassVar[Mapping[str, str]] = {"evaluated": "evaluations"}
 
@@ -183,6 +206,7 @@ class DeviceProgress(Resource):
     best: float | None
     outcomes: Mapping[str, int]
     emitters: Mapping[str, Mapping[str, int]]
+    provisional: int = 0
 
 
 class EmitterStatus(Resource):

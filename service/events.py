@@ -62,7 +62,11 @@ class ElitePromoted:
 
 @dataclass(frozen=True)
 class EliteWithdrawn:
-    """Withdrawal of an elite whose examination as a finalist found a fault; `reason` says which. Its cell is empty."""
+    """Loss of a cell; `reason` says why.
+
+    An examination as a finalist found a fault in an elite: its cell is empty. Or, if `provisional`, a confirm or a
+    second trace did not bear a provisional holder out: the cell is its elite's again, if it has one.
+    """
 
     kind: ClassVar[str] = "elite.withdrawn"
     search: str
@@ -70,6 +74,7 @@ class EliteWithdrawn:
     cell: int
     candidate: str
     reason: str
+    provisional: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Generic, TypeVar
 
 from archive.grid import Grid
-from archive.records import EliteRecord, SelectableElite
+from archive.records import EliteRecord, ProvisionalRecord, SelectableElite
 
-Held = TypeVar("Held", EliteRecord, SelectableElite)
-"""The holder of a cell: the whole record, or only the fields that selection needs."""
+Held = TypeVar("Held", EliteRecord, ProvisionalRecord, SelectableElite)
+"""The holder of a cell: a whole record, or only the fields that selection needs."""
 
 
 @dataclass(frozen=True)

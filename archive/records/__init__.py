@@ -6,7 +6,15 @@ them, except for readings, which descriptors map to coordinates. One file per su
 
 from archive.records.access import AuditRecord, IdempotencyRecord, NewAuditRecord, NewToken, SessionRecord, TokenRecord
 from archive.records.attempts import Attempt, CandidateVerdict, OfferOutcome
-from archive.records.cells import EMPTY_CELL, EliteRecord, Offer, Placement, PlacementRecord, SelectableElite
+from archive.records.cells import (
+    EMPTY_CELL,
+    EliteRecord,
+    Offer,
+    Placement,
+    PlacementRecord,
+    ProvisionalRecord,
+    SelectableElite,
+)
 from archive.records.guidance import HintRecord, MutationReportRecord, NewHint, NewPin, PinRecord
 from archive.records.listings import (
     CANDIDATE_SORTS,
@@ -121,6 +129,7 @@ __all__ = [
     "Placement",
     "PlacementRecord",
     "ProgressRecord",
+    "ProvisionalRecord",
     "Relative",
     "RemoteWorker",
     "RemoteWorkerCounts",

@@ -11,10 +11,15 @@ EMPTY_CELL = ""
 
 
 class Placement(StrEnum):
-    """Result of an offer. STALE: the holder has changed meanwhile. WITHDRAWN: the variant turned out to be wrong."""
+    """Result of an offer.
+
+    PROVISIONAL: it holds the cell without a confirm. STALE: the holder has changed meanwhile. WITHDRAWN: the variant
+    turned out to be wrong.
+    """
 
     NEW = "new"
     IMPROVED = "improved"
+    PROVISIONAL = "provisional"
     REJECTED = "rejected"
     STALE = "stale"
     WITHDRAWN = "withdrawn"
@@ -79,8 +84,19 @@ class EliteRecord(_Challenge):
     protocol_version: int | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProvisionalRecord(_Challenge):
+    """A challenger that holds its cell by its first measurement alone, until a confirm makes it an elite or not.
+
+    The cell's elite, if it has one, stays on record beside it.
+    """
+
+    coordinates: Mapping[str, Mapping[str, Any]]
+    placed_at: datetime
+
+
 class SelectableElite(NamedTuple):
-    """Fields of an elite that the choice of a parent needs. `visits` counts how often its candidate was one."""
+    """Fields of a cell's holder that the choice of a parent needs. `visits` counts how often its candidate was one."""
 
     cell: int
     candidate: str

@@ -267,6 +267,7 @@ class ProgressRecord:
         best: Largest objective; None while no cell is filled.
         outcomes: Number of evaluated candidates by outcome.
         emitters: By emitter: `proposals`, `judged`, `correct` and, on this device, `promotions`; `screened` if any.
+        provisional: Number of cells with a provisional holder; it is no elite, and counts in none of the other figures.
     """
 
     evaluated: int
@@ -279,3 +280,4 @@ class ProgressRecord:
     best: float | None
     outcomes: Mapping[str, int] = field(default_factory=dict)
     emitters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    provisional: int = 0

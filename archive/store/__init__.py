@@ -28,6 +28,7 @@ from archive.store.llm_budgets import BudgetStore
 from archive.store.migration import migrate
 from archive.store.operators import OperatorStore
 from archive.store.pins import PinStore
+from archive.store.provisional import ProvisionalStore
 from archive.store.rebinning import Rebinning, RebinningResult
 from archive.store.remote_workers import RemoteWorkerStore
 from archive.store.reports import ReportKey, ReportStore
@@ -54,6 +55,7 @@ class Store:
         self.bundles = BundleStore(database)
         self.reports = ReportStore(database)
         self.elites = EliteStore(database)
+        self.provisional = ProvisionalStore(database)
         self.rebinning = Rebinning(database)
         self.copies = ArchiveDump(database)
         self.retraces = RetraceStore(database)

@@ -7,7 +7,6 @@ statement stays conditional, so a report that is sent twice, or by two coordinat
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from math import isfinite
 
 from archive.column_types import now
 from archive.errors import RecordNotFound
@@ -26,14 +25,14 @@ from archive.records import (
 )
 from archive.store.batch_offers import place
 from archive.store.bundles import BundleStore
-from archive.store.elites import EliteStore
+from archive.store.elites import EliteStore, require_figures
 from archive.store.engine import Database
 from archive.store.lineage import LineageStore, Readings
 from archive.store.remote_workers import RemoteWorkerStore
 from archive.store.reports import ReportKey, ReportStore, add_reports, is_reusable
 from archive.store.retraces import RetraceStore, add_retraces
 from archive.store.traces import add_traces
-from archive.store.verdicts import add_verdicts, require_finite
+from archive.store.verdicts import add_verdicts, require_finite, revise_verdicts
 
 
 @dataclass(frozen=True)
@@ -80,11 +79,12 @@ class ReportBatch:
         self._holders: dict[tuple[str, str, int, int], float | None] = {}
         self._offers: list[Offer] = []
         self._verdicts: dict[str, CandidateVerdict] = {}
+        self._revisions: dict[str, CandidateVerdict] = {}
 
     @property
     def waiting(self) -> int:
         """Number of pending writes."""
-        answers = len(self._offers) + len(self._verdicts)
+        answers = len(self._offers) + len(self._verdicts) + len(self._revisions)
         return len(self._traces) + len(self._repeated) + len(self._new) + answers
 
     async def look_up(self, candidates: Collection[str], bundles: Collection[str]) -> None:
@@ -212,20 +212,21 @@ class ReportBatch:
         Raises:
             ValueError: If the objective or one of its bounds is not finite, or the offer names an incumbent.
         """
-        if not all(isfinite(figure) for figure in (offer.objective, offer.low, offer.mid, offer.high)):
-            raise ValueError(f"objective and bounds of job {offer.job} must be finite")
+        require_figures(offer)
         if offer.incumbent is not None:
             raise ValueError(f"job {offer.job} has to be decided at once: its confirm depends on the answer")
         self._offers.append(offer)
 
-    def judge(self, verdict: CandidateVerdict) -> None:
-        """Set a candidate's verdict. The first verdict stays.
+    def judge(self, verdict: CandidateVerdict, *, revises: bool = False) -> None:
+        """Set a candidate's verdict. The first verdict stays, unless it is `correct` and this one revises it.
 
         Raises:
             ValueError: If an objective is not finite.
         """
         require_finite(verdict)
         self._verdicts.setdefault(verdict.candidate, verdict)
+        if revises:
+            self._revisions[verdict.candidate] = verdict
 
     async def flush(self) -> BatchResult:
         """Write everything pending in one transaction, and drop cached values. If it fails, nothing is written.
@@ -237,7 +238,7 @@ class ReportBatch:
             DatabaseUnavailable: If the database does not answer; likewise.
         """
         traces, repeated, offers, verdicts = self._traces, self._repeated, self._offers, self._verdicts
-        new, took = self._new, self._took
+        new, took, revisions = self._new, self._took, self._revisions
         waiting = self.waiting
         self.drop()
         if not waiting:
@@ -248,6 +249,7 @@ class ReportBatch:
             await add_reports(connection, new.values(), took)
             placements = await place(connection, offers)
             judged = await add_verdicts(connection, verdicts.values())
+            await revise_verdicts(connection, revisions.values())
         return BatchResult(frozenset(judged), tuple(zip(offers, placements, strict=True)))
 
     async def bundle(self, identity: str) -> BundleRecord:

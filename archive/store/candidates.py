@@ -178,6 +178,13 @@ class CandidateStore:
         async with self._database.read() as connection:
             return [VariantRecord(**row._asdict()) for row in await connection.execute(statement)]
 
+    async def with_bundle(self, search: str, bundle: str) -> Sequence[VariantRecord]:
+        """Return the variants of a search's candidates that came to a bundle."""
+        statement = select_record(variants, VariantRecord).join(candidates, candidates.c.id == variants.c.candidate)
+        statement = statement.where(variants.c.bundle == bundle, candidates.c.search == search)
+        async with self._database.read() as connection:
+            return [VariantRecord(**row._asdict()) for row in await connection.execute(statement)]
+
     async def judge(
         self,
         id: str,

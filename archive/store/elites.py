@@ -5,11 +5,11 @@ itself decides, in one conditional statement, if a challenger takes a cell.
 """
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from math import isfinite
 from typing import Any
 
-from sqlalchemy import ColumnElement, ScalarSelect, Select, Update, delete, func, select, update
+from sqlalchemy import ColumnElement, Delete, ScalarSelect, Select, Update, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.column_types import now
@@ -18,7 +18,8 @@ from archive.progress import PROMOTED, EventCount, GridTotals, summarise
 from archive.records import EMPTY_CELL, EliteRecord, Offer, Placement, PlacementRecord, ProgressRecord, SelectableElite
 from archive.store.counters import count_event
 from archive.store.engine import Database, Upsert, select_record, upsert
-from archive.tables import candidates, elites, placements, reports, searches, tallies
+from archive.store.milestones import renew_milestone
+from archive.tables import candidates, elites, placements, provisional_holders, reports, searches, tallies
 
 CELL = ("search", "device", "axes_version", "cell")
 """Key of an elite."""
@@ -38,18 +39,18 @@ class EliteStore:
         Returns:
             NEW in an empty cell, IMPROVED if it took over. Without an incumbent it must be strictly better, else it is
             REJECTED. With one it takes over from exactly that bundle; if the cell's holder is another, it is STALE.
-            With `EMPTY_CELL` it takes the cell if it is empty, and is STALE otherwise.
+            With `EMPTY_CELL` it takes the cell if it is empty, and is STALE otherwise. The elite
+            of a cell is no longer its provisional holder, nor is one whose lower bound it exceeds.
 
         Raises:
             ValueError: If the objective or one of its bounds is not finite.
             RecordConflict: If the search or the candidate is unknown.
         """
-        if not all(isfinite(figure) for figure in (offer.objective, offer.low, offer.mid, offer.high)):
-            raise ValueError(f"objective and bounds of job {offer.job} must be finite")
+        require_figures(offer)
         async with self._database.write() as connection:
-            seq = await connection.scalar(_entry(connection, offer).returning(placements.c.seq))
+            seq = await connection.scalar(enter(connection, offer).returning(placements.c.seq))
             if seq is None:
-                return await _answer(connection, offer)
+                return await answer(connection, offer)
             statement = _swap(offer) if offer.incumbent else claim(connection, offer)
             revision = await connection.scalar(statement.returning(elites.c.revision))
             placement = placement_of(offer, revision)
@@ -57,11 +58,16 @@ class EliteStore:
                 entry = update(placements).where(placements.c.seq == seq)
                 await connection.execute(entry.values(placement=placement, revision=revision))
             if revision is not None:
+                await connection.execute(_outdone(offer))
+                if offer.incumbent is not None:
+                    await renew_milestone(connection, offer.search)
                 await count_event(connection, offer.search, offer.emitter, PROMOTED, offer.device)
             return placement
 
     async def withdraw(self, search: str, device: str, bundle: str, job: str) -> list[int]:
         """Empty the cells that a bundle holds, under any version of the axes. The history keeps the former holder.
+
+        Cells that it holds provisionally are given back.
 
         A repetition changes nothing.
 
@@ -72,19 +78,18 @@ class EliteStore:
             job: Job of the report that says so.
 
         Returns:
-            The cells that are empty now.
+            The cells that it has lost.
         """
-        statement = (
-            delete(elites)
-            .where(elites.c.search == search, elites.c.device == device, elites.c.bundle == bundle)
-            .returning(*(elites.c[name] for name in (*CELL, *CHALLENGER)))
-        )
+        rows: list[dict[str, Any]] = []
         async with self._database.write() as connection:
-            rows = [row._asdict() for row in await connection.execute(statement)]
+            for table in (elites, provisional_holders):
+                here = (table.c.search == search, table.c.device == device, table.c.bundle == bundle)
+                statement = delete(table).where(*here).returning(*(table.c[name] for name in (*CELL, *CHALLENGER)))
+                rows += [row._asdict() for row in await connection.execute(statement)]
             for row in rows:
                 entry = {**row, "job": job, "placement": Placement.WITHDRAWN, "offered_at": now()}
                 await connection.execute(upsert(connection, placements).values(**entry).on_conflict_do_nothing())
-        return sorted(row["cell"] for row in rows)
+        return sorted({row["cell"] for row in rows})
 
     async def get(self, search: str, device: str, axes_version: int, cell: int) -> EliteRecord:
         """Return the elite of a cell.
@@ -119,25 +124,22 @@ class EliteStore:
 
     async def visits(self, search: str, device: str, axes_version: int) -> dict[int, int]:
         """Return how often the candidate of each cell's holder was a parent, by cell; curious selection needs it."""
-        statement = (
-            select(elites.c.cell, candidates.c.children)
-            .join(candidates, candidates.c.id == elites.c.candidate)
-            .where(*_grid(search, device, axes_version))
-        )
-        async with self._database.read() as connection:
-            return {cell: children for cell, children in await connection.execute(statement)}
+        return {holder.cell: holder.visits for holder in await self.holders(search, device, axes_version)}
 
     async def holders(self, search: str, device: str, axes_version: int) -> list[SelectableElite]:
-        """Return the fields of all elites that the choice of a parent needs, at a twentieth of the cost of `list`."""
-        columns = (elites.c.cell, elites.c.candidate, elites.c.variant, elites.c.bundle, elites.c.objective)
-        statement = (
-            select(*columns, candidates.c.children)
-            .join(candidates, candidates.c.id == elites.c.candidate)
-            .where(*_grid(search, device, axes_version))
-            .order_by(elites.c.cell)
-        )
+        """Return the holders of all cells, by cell: the provisional holder where there is one, else the elite.
+
+        Only the fields that the choice of a parent needs, at a twentieth of the cost of `list`.
+        """
+        found: dict[int, SelectableElite] = {}
         async with self._database.read() as connection:
-            return [SelectableElite(*row) for row in await connection.execute(statement)]
+            for table in (elites, provisional_holders):
+                columns = (table.c.cell, table.c.candidate, table.c.variant, table.c.bundle, table.c.objective)
+                here = (table.c.search == search, table.c.device == device, table.c.axes_version == axes_version)
+                statement = select(*columns, candidates.c.children).where(*here)
+                statement = statement.join(candidates, candidates.c.id == table.c.candidate)
+                found |= {row.cell: SelectableElite(*row) for row in await connection.execute(statement)}
+        return [found[cell] for cell in sorted(found)]
 
     async def history(
         self, search: str, device: str, *, cell: int | None = None, limit: int = 100, before: int | None = None
@@ -165,24 +167,29 @@ class EliteStore:
         """Return the progress on one device, in a grid of that many cells, under the present axes."""
         filled = select(func.count(), func.coalesce(func.sum(elites.c.objective), 0.0), func.max(elites.c.objective))
         filled = filled.where(*_grid(search, device, present_axes(search)))
+        provisional = _waiting(search, device, present_axes(search))
         counts = select(tallies.c.emitter, tallies.c.event, tallies.c["count"])
         counts = counts.where(tallies.c.search == search, tallies.c.device.in_(("", device)))
         async with self._database.read() as connection:
-            here = GridTotals(*(await connection.execute(filled)).one())
+            waiting = (await connection.execute(provisional)).one().cells
+            here = replace(GridTotals(*(await connection.execute(filled)).one()), provisional=waiting)
             events = [EventCount(*row) for row in await connection.execute(counts)]
         return summarise(cells, here, events)
 
     async def version(self, search: str, device: str, axes_version: int) -> str:
-        """Return a version that changes with every promotion: the filled cells, the promotions, and their last time.
+        """Return a version that changes with every holder: the filled cells, the promotions, and their last time.
 
         Withdrawals lower the number of promotions, so that this number alone may recur.
         """
         placed = func.max(elites.c.placed_at)
         statement = select(func.count(), func.coalesce(func.sum(elites.c.revision), 0), placed)
         statement = statement.where(*_grid(search, device, axes_version))
+        provisional = _waiting(search, device, axes_version)
         async with self._database.read() as connection:
-            held, promotions, latest = (await connection.execute(statement)).one()
-        return f"{held}-{promotions}-{latest.timestamp() if latest else 0}"
+            cells, promotions, latest = (await connection.execute(statement)).one()
+            waiting = (await connection.execute(provisional)).one()
+        times = [f"{time.timestamp()}" if time else "0" for time in (latest, waiting.latest)]
+        return "-".join([str(cells), str(promotions), str(waiting.cells), *times])
 
     async def top(self, search: str, device: str, axes_version: int, limit: int) -> Sequence[EliteRecord]:
         """Return the elites with the largest objectives, the best first."""
@@ -203,6 +210,13 @@ def _grid(search: str, device: str, axes_version: int | ScalarSelect[int]) -> tu
     return (elites.c.search == search, elites.c.device == device, elites.c.axes_version == axes_version)
 
 
+def _waiting(search: str, device: str, axes_version: int | ScalarSelect[int]) -> Select[int, Any]:
+    """Select the number of a grid's provisional holders, and when the last one took its cell."""
+    held = provisional_holders.c
+    statement = select(func.count().label("cells"), func.max(held.placed_at).label("latest"))
+    return statement.where(held.search == search, held.device == device, held.axes_version == axes_version)
+
+
 def select_held(record: type) -> Select[Any]:
     """Select the columns that a record of elites has fields for, with the protocol of the report that each rests on."""
     judged = select(reports.c.protocol_version).where(reports.c.job == elites.c.job).scalar_subquery()
@@ -215,7 +229,17 @@ def present_axes(search: str) -> ScalarSelect[int]:
     return select(searches.c.axes_version).where(searches.c.id == search).scalar_subquery()
 
 
-def _entry(connection: AsyncConnection, offer: Offer) -> Upsert:
+def require_figures(offer: Offer) -> None:
+    """Refuse an offer whose objective or bounds are not finite.
+
+    Raises:
+        ValueError: If one is not.
+    """
+    if not all(isfinite(figure) for figure in (offer.objective, offer.low, offer.mid, offer.high)):
+        raise ValueError(f"objective and bounds of job {offer.job} must be finite")
+
+
+def enter(connection: AsyncConnection, offer: Offer) -> Upsert:
     """Enter the offer into the history, as rejected at first; no row comes back if its job is there already."""
     values = {name: getattr(offer, name) for name in (*CELL, *CHALLENGER)}
     statement = upsert(connection, placements).values(**values, placement=Placement.REJECTED, offered_at=now())
@@ -233,6 +257,13 @@ def claim(connection: AsyncConnection, offer: Offer) -> Upsert:
         set_={**holder, "revision": elites.c.revision + 1},
         where=elites.c.objective < offer.objective,
     )
+
+
+def _outdone(offer: Offer) -> Delete:
+    """Remove the provisional holder of a cell if it is its elite now, or no better than its elite."""
+    held = provisional_holders.c
+    here = (held[name] == getattr(offer, name) for name in CELL)
+    return delete(provisional_holders).where(*here, or_(held.bundle == offer.bundle, held.low <= offer.mid))
 
 
 def _swap(offer: Offer) -> Update:
@@ -257,7 +288,7 @@ def placement_of(offer: Offer, revision: int | None) -> Placement:
     return Placement.NEW if revision == 1 else Placement.IMPROVED
 
 
-async def _answer(connection: AsyncConnection, offer: Offer) -> Placement:
+async def answer(connection: AsyncConnection, offer: Offer) -> Placement:
     """Return the result of an earlier offer of the same job."""
     statement = select(placements.c.placement).where(
         placements.c.job == offer.job,

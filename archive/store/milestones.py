@@ -6,7 +6,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from archive.column_types import TimestampColumn, now
 from archive.store.engine import upsert
 from archive.store.llm_budgets import SEARCH
-from archive.tables import elites, llm_budgets, milestones, searches
+from archive.tables import counters, elites, llm_budgets, milestones, searches
 
 DENSE = 256
 """Number of evaluations up to which each is a milestone; beyond, 128 per doubling. A million evaluations have 1800."""
@@ -37,8 +37,19 @@ async def mark_milestone(connection: AsyncConnection, search: str, before: int, 
         evaluations: Number of its evaluations now.
     """
     milestone = last_milestone(before, evaluations)
-    if milestone is None:
-        return
+    if milestone is not None:
+        await _mark(connection, search, milestone)
+
+
+async def renew_milestone(connection: AsyncConnection, search: str) -> None:
+    """Store the progress at a search's last evaluation again: a confirm may come long after a verdict."""
+    statement = select(counters.c.evaluated).where(counters.c.search == search)
+    evaluations = (await connection.execute(statement)).scalar_one()
+    if evaluations and is_milestone(evaluations):
+        await _mark(connection, search, evaluations)
+
+
+async def _mark(connection: AsyncConnection, search: str, milestone: int) -> None:
     spent = (
         select(llm_budgets.c.usd)
         .where(llm_budgets.c.search == search, llm_budgets.c.backend == SEARCH)
@@ -60,4 +71,7 @@ async def mark_milestone(connection: AsyncConnection, search: str, before: int, 
         .group_by(elites.c.search, elites.c.device)
     )
     columns = ["search", "device", "evaluations", "elites", "qd_score", "best", "usd", "reached_at"]
-    await connection.execute(upsert(connection, milestones).from_select(columns, standing).on_conflict_do_nothing())
+    statement = upsert(connection, milestones).from_select(columns, standing)
+    renewed = {name: statement.excluded[name] for name in ("elites", "qd_score", "best")}
+    keys = ["search", "device", "evaluations"]
+    await connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=renewed))

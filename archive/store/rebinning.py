@@ -2,6 +2,7 @@
 
 A grid changes if its axes or the edges of a descriptor change. Every earlier offer is made again, in order, at the
 coordinates that its bundle's readings have now. The old grid and its history stay under their version of the axes.
+Provisional holders stay provisional: they hold their new cells if they are better than the elites there.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -18,7 +19,7 @@ from archive.grid import Grid
 from archive.records import AxisRecord, Placement, SearchRecord, SearchState
 from archive.store.elites import CELL, CHALLENGER
 from archive.store.engine import Database, select_record
-from archive.tables import bundles, counters, elites, pins, placements, searches
+from archive.tables import bundles, counters, elites, pins, placements, provisional_holders, searches
 
 IDLE = (SearchState.PAUSED, SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
 """States in which no offer goes to the old grid, once nothing is in flight."""
@@ -95,6 +96,8 @@ class Rebinning:
             held = [row for device in found for row in device.holders.values()]
             if held:
                 await connection.execute(insert(elites), held)
+            for device in found:
+                await _move_provisional(connection, search, device, grid, first)
             await connection.execute(delete(pins).where(pins.c.search == id, pins.c.cell.is_not(None)))
             values = {"axes": grid.axes, "axes_version": version, "updated_at": now()}
             await connection.execute(update(searches).where(searches.c.id == id).values(**values))
@@ -142,12 +145,35 @@ async def _pages(connection: AsyncConnection, search: SearchRecord, device: str)
         select(*columns, bundles.c.readings)
         .join(bundles, bundles.c.identity == placements.c.bundle)
         .where(placements.c.search == search.id, placements.c.device == device, ~again)
+        .where(placements.c.placement != Placement.PROVISIONAL)
         .order_by(placements.c.seq)
         .limit(PAGE)
     )
     while page := (await connection.execute(statement.where(placements.c.seq > after))).all():
         after = page[-1].seq
         yield [row._asdict() for row in page]
+
+
+async def _move_provisional(
+    connection: AsyncConnection, search: SearchRecord, device: _Device, grid: Grid, first: int
+) -> None:
+    """Let the provisional holders of the old grid hold cells of the new one, the best of each cell."""
+    old = provisional_holders.c
+    statement = (
+        select(*(column for column in old), bundles.c.readings)
+        .join(bundles, bundles.c.identity == old.bundle)
+        .where(old.search == search.id, old.device == device.name, old.axes_version == search.axes_version)
+    )
+    moved: dict[int, dict[str, Any]] = {}
+    rows = [row._asdict() for row in await connection.execute(statement)]
+    for row in sorted(rows, key=lambda row: -row["objective"]):
+        where = coordinates(row.pop("readings")[first])
+        cell = grid.index(where)
+        elite = device.holders.get(-1 if cell is None else cell)
+        if cell is not None and cell not in moved and (elite is None or row["low"] > elite["mid"]):
+            moved[cell] = {**row, "axes_version": search.axes_version + 1, "cell": cell, "coordinates": where}
+    if moved:
+        await connection.execute(insert(provisional_holders), list(moved.values()))
 
 
 async def _take(

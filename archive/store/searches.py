@@ -12,7 +12,16 @@ from archive.errors import RecordConflict, RecordNotFound
 from archive.records import MeasuredBaselines, NewSearch, SearchRecord, SearchState
 from archive.store.engine import Database, select_record
 from archive.store.search_leases import require_held
-from archive.tables import candidates, counters, elites, milestones, placements, search_tags, searches
+from archive.tables import (
+    candidates,
+    counters,
+    elites,
+    milestones,
+    placements,
+    provisional_holders,
+    search_tags,
+    searches,
+)
 
 
 class SearchStore:
@@ -186,7 +195,7 @@ async def _tag(connection: AsyncConnection, id: str, tags: Sequence[str]) -> Non
 
 async def _scale(connection: AsyncConnection, search: SearchRecord, device: str, by: MeasuredBaselines) -> None:
     """Multiply all objectives of a device, with their bounds."""
-    for table in (elites, placements):
+    for table in (elites, provisional_holders, placements):
         scaled = {
             "objective": table.c.objective * by.low,
             "low": table.c.low * by.low,

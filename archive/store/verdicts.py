@@ -7,6 +7,7 @@ from math import isfinite
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from archive.progress import CORRECT
 from archive.records import CandidateState, CandidateVerdict
 from archive.store.counters import CountedEvent, count_events
 from archive.store.milestones import mark_milestone
@@ -52,6 +53,30 @@ async def add_verdicts(connection: AsyncConnection, verdicts: Iterable[Candidate
         connection, Counter(CountedEvent(row.search, "", row.emitter, given[row.id].outcome) for row in first)
     )
     return {row.id for row in first}
+
+
+async def revise_verdicts(connection: AsyncConnection, verdicts: Iterable[CandidateVerdict]) -> None:
+    """Replace verdicts of correct candidates, whose second trace or confirm has found more; others stay."""
+    given = {verdict.candidate: verdict for verdict in verdicts}
+    if not given:
+        return
+    correct = (
+        select(candidates.c.id, candidates.c.search, candidates.c.emitter)
+        .where(candidates.c.id.in_(given), candidates.c.outcome == CORRECT)
+        .order_by(candidates.c.id)
+        .with_for_update()
+    )
+    found = list(await connection.execute(correct))
+    if not found:
+        return
+    statement = update(candidates).where(candidates.c.id == bindparam("of"))
+    statement = statement.values({name: bindparam(f"new_{name}") for name in _SAID})
+    await connection.execute(statement, [_row(given[row.id]) for row in found])
+    changes: Counter[CountedEvent] = Counter()
+    for row in found:
+        changes[CountedEvent(row.search, "", row.emitter, CORRECT)] -= 1
+        changes[CountedEvent(row.search, "", row.emitter, given[row.id].outcome)] += 1
+    await count_events(connection, {event: count for event, count in changes.items() if count})
 
 
 _SAID = ("outcome", "reason", "line", "objective", "objectives")

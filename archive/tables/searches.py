@@ -225,6 +225,18 @@ elites = Table(
     Index("ix_elites_objective", "search", "device", "axes_version", "objective", "cell"),
 )
 
+provisional_holders = Table(
+    "provisional_holders",
+    metadata,
+    Column("search", Text, ForeignKey("searches.id"), primary_key=True),
+    Column("device", Text, primary_key=True),
+    Column("axes_version", Integer, primary_key=True, autoincrement=False),
+    Column("cell", Integer, primary_key=True, autoincrement=False),
+    Column("coordinates", JsonColumn(dict), nullable=False),
+    *_challenger(),
+    Column("placed_at", TimestampColumn, nullable=False),
+)
+
 placements = Table(
     "placements",
     metadata,

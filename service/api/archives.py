@@ -66,7 +66,8 @@ async def archive(
     if if_none_match and response.headers["ETag"] in [tag.strip() for tag in if_none_match.split(",")]:
         return Response(status_code=304, headers={"ETag": response.headers["ETag"]})
     elites = await running.store.elites.list(search.id, device, search.axes_version)
-    return builders.archive_of(search, device, elites)
+    provisional = await running.store.provisional.list(search.id, device, search.axes_version)
+    return builders.archive_of(search, device, elites, provisional)
 
 
 @router.get("/elites", dependencies=[needs(Scope.READ)])

@@ -68,6 +68,24 @@ def search_of(search: records.SearchRecord, result: records.SearchResult | None 
     )
 
 
+def provisional_of(holder: records.ProvisionalRecord, grid: Grid) -> models.ProvisionalHolder:
+    """Build a provisional holder with its place in the grid."""
+    return models.ProvisionalHolder(
+        device=holder.device,
+        cell=holder.cell,
+        bins=tuple(grid.bins(holder.cell)),
+        coordinates={name: models.Coordinate.model_validate(place) for name, place in holder.coordinates.items()},
+        candidate=holder.candidate,
+        variant=holder.variant,
+        bundle=holder.bundle,
+        job=holder.job,
+        emitter=holder.emitter,
+        objective=holder.objective,
+        speedup=models.Speedup(low=holder.low, mid=holder.mid, high=holder.high),
+        placed_at=holder.placed_at,
+    )
+
+
 def elite_of(elite: records.EliteRecord, grid: Grid, finalist: models.FinalistResult | None = None) -> models.Elite:
     """Build an elite with its place in the grid."""
     return models.Elite(
@@ -90,7 +108,12 @@ def elite_of(elite: records.EliteRecord, grid: Grid, finalist: models.FinalistRe
     )
 
 
-def archive_of(search: records.SearchRecord, device: str, elites: Sequence[records.EliteRecord]) -> models.Archive:
+def archive_of(
+    search: records.SearchRecord,
+    device: str,
+    elites: Sequence[records.EliteRecord],
+    provisional: Sequence[records.ProvisionalRecord],
+) -> models.Archive:
     """Build the map of a search on one of its devices."""
     grid = Grid(search.axes)
     return models.Archive(
@@ -102,6 +125,7 @@ def archive_of(search: records.SearchRecord, device: str, elites: Sequence[recor
         axes=tuple(axis_of(axis) for axis in search.axes),
         cells=grid.cells,
         elites=tuple(elite_of(elite, grid) for elite in elites),
+        provisional=tuple(provisional_of(holder, grid) for holder in provisional),
     )
 
 

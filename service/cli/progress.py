@@ -53,6 +53,8 @@ class ProgressView:
             self.recent.append(
                 Text(f"{said['placement']:>9}  cell {said['cell']:<4} {said['objective']:.3f}x", "green")
             )
+        elif event.kind == "elite.withdrawn":
+            self.recent.append(Text(f"{'lost':>9}  cell {said['cell']:<4} {str(said['reason'])[:90]}", "yellow"))
         elif event.kind == "candidate.judged" and said["outcome"] != "correct":
             reason = str(said["reason"] or "").partition("\n")[0][:90]
             self.recent.append(Text(f"{said['emitter']:>9}  {said['outcome']}: {reason}", "yellow"))
@@ -86,7 +88,7 @@ class ProgressView:
         return (
             f"[{whole.elapsed_s:5.0f} s] {whole.activity or whole.state.value}: "
             f"{progress.evaluated}/{whole.evaluations} evaluations, {progress.correct} correct, "
-            f"{progress.elites} of {progress.cells} cells, best {best}; {emitters or 'no emitter yet'}"
+            f"{held_in_words(progress)}, best {best}; {emitters or 'no emitter yet'}"
             f"{'; failed: ' + failed if failed else ''}"
         )
 
@@ -96,3 +98,9 @@ class ProgressView:
         head.add_row(Text(f"{self._search.operator} on {', '.join(self._search.devices)}", "bold"), bar)
         warning = [Text(waiting, "bold yellow")] if waiting else []
         return Group(head, Text(self._line(progress, progress.devices[0])), *warning, *self.recent)
+
+
+def held_in_words(progress: DeviceProgress) -> str:
+    """Describe how many cells have elites, and how many are held provisionally."""
+    held = f"{progress.elites} of {progress.cells} cells"
+    return f"{held}, {progress.provisional} held provisionally" if progress.provisional else held

@@ -23,7 +23,7 @@ from service.cli.console import emit_json, err, out
 from service.cli.heat_map import elite_table, heat_map
 from service.cli.import_ import operator_of_file
 from service.cli.interruption import run_interruptibly
-from service.cli.progress import ProgressView
+from service.cli.progress import ProgressView, held_in_words
 from service.cli.renamed import current_rule
 from service.errors import InvalidInput, NotFound, ServiceError, Unavailable
 from service.evaluation.figure_labels import in_words
@@ -330,6 +330,7 @@ def _document(progress: Progress, archive: Archive, kernel: Path | None) -> dict
         "coverage": here.coverage,
         "qd_score": here.qd_score,
         "best": here.best,
+        "provisional": here.provisional,
         "screening": {"dropped": dropped(here.emitters), **screened.model_dump()} if screened else None,
         "kernel": str(kernel) if kernel else None,
     }
@@ -342,7 +343,7 @@ def _show(progress: Progress, archive: Archive, kernel: Path | None) -> None:
     out.print(heat_map(archive))
     out.print(elite_table(archive))
     out.print(
-        f"{here.evaluated} evaluations, {here.correct} correct; {here.elites} of {here.cells} cells "
+        f"{here.evaluated} evaluations, {here.correct} correct; {held_in_words(here)} "
         f"({here.coverage:.0%}); QD score {here.qd_score:.2f}"
     )
     if progress.screening is not None:

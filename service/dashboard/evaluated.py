@@ -129,6 +129,7 @@ class EvaluatedVariant:
         times: Times per shape.
         cell: Cell of the variant; None if an axis has no value.
         holder: Elite of that cell; None if the cell is empty.
+        provisional: True if the variant holds the cell provisionally.
         card: Card whose figures the floors assume.
         roofline: All shapes under that card's roofs; None if bytes or operations are unknown.
     """
@@ -144,6 +145,7 @@ class EvaluatedVariant:
     holder: EliteRecord | None
     card: str
     roofline: Roofline | None = None
+    provisional: bool = False
 
 
 async def load_results(
@@ -175,6 +177,7 @@ async def _judged(
     measures = Device.parse(device).measures
     cell = Grid(search.axes).index(coordinates(stored.readings[first_benchmark(search)])) if stored else None
     holder = await _holder(store, search, device, cell)
+    waiting = None if cell is None else await store.provisional.get(search.id, device, search.axes_version, cell)
     seed_us = {} if measures else await seed_times(store, search, device)
     rivals = [BaselineTimes("seed kernel", "baseline", seed_us)] if seed_us else []
     if holder and report and holder.candidate != report.candidate:
@@ -191,6 +194,7 @@ async def _judged(
         cell=cell,
         holder=holder,
         card=shown_figures(Device.parse(device).target, report.card if report else None).card,
+        provisional=waiting is not None and stored is not None and waiting.bundle == stored.identity,
     )
     if report is None:
         return judged

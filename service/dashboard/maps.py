@@ -8,7 +8,16 @@ from typing import Literal
 from urllib.parse import urlencode
 
 from archive.descriptors import DESCRIPTORS
-from archive.records import SEED_EMITTER, AxisRecord, AxisStride, EliteSummary, MapCell, PinRecord, SearchRecord
+from archive.records import (
+    SEED_EMITTER,
+    AxisRecord,
+    AxisStride,
+    EliteSummary,
+    MapCell,
+    PinRecord,
+    ProvisionalRecord,
+    SearchRecord,
+)
 from archive.store import Store
 from service.dashboard.feasibility import is_impossible
 from service.dashboard.formatting import TIMES, speedup
@@ -105,6 +114,7 @@ class Tile(Fragment):
         provenance: Source of the figures: measured, predicted or recorded.
         by_emitter: True if the tile shows the emitter's name.
         pinned: True if a cell or candidate of the tile is pinned.
+        waiting: Best provisional holder of the tile's cells; None without one.
     """
 
     template = "parts/tile.html"
@@ -118,6 +128,7 @@ class Tile(Fragment):
     provenance: str
     by_emitter: bool
     pinned: bool
+    waiting: ProvisionalRecord | None = None
 
     @property
     def older(self) -> bool:
@@ -158,6 +169,11 @@ class ArchiveMap:
     def impossible(self) -> bool:
         """True if any tile cannot be filled."""
         return any(tile.look == "impossible" for tile in self.tiles)
+
+    @property
+    def provisional(self) -> bool:
+        """True if any tile without an elite has a provisional holder."""
+        return any(tile.look == "provisional" for tile in self.tiles)
 
     @property
     def tiles(self) -> tuple[Tile, ...]:
@@ -228,6 +244,34 @@ def draw(
     )
 
 
+def mark_provisional(
+    drawn: ArchiveMap, search: SearchRecord, view: MapView, provisional: Sequence[ProvisionalRecord]
+) -> ArchiveMap:
+    """Mark the tiles without an elite that have a provisional holder.
+
+    Args:
+        drawn: The map.
+        search: The search.
+        view: The view that the map was drawn for.
+        provisional: Provisional holders on the view's device, the largest objective first.
+    """
+    best: dict[tuple[int, int] | None, ProvisionalRecord] = {}
+    for holder in provisional:
+        best.setdefault(_place(search.axes, view, holder.cell), holder)
+
+    def marked(tile: Tile, place: tuple[int, int]) -> Tile:
+        if tile.mark is not None or place not in best:
+            return tile
+        return replace(tile, look="provisional", waiting=best[place])
+
+    height = len(drawn.rows)
+    rows = tuple(
+        replace(row, tiles=tuple(marked(tile, (x, height - 1 - down)) for x, tile in enumerate(row.tiles)))
+        for down, row in enumerate(drawn.rows)
+    )
+    return replace(drawn, rows=rows)
+
+
 @dataclass(frozen=True)
 class _TileContext:
     """Data that all tiles of a map share; `places` and `candidates` are the pinned ones."""
@@ -271,14 +315,20 @@ def _spans(axes: Sequence[AxisRecord]) -> dict[str, AxisStride]:
 
 def _pinned(axes: Sequence[AxisRecord], view: MapView, pins: Collection[PinRecord]) -> set[tuple[int, int]]:
     """Locate the tiles of pinned cells."""
+    places = (_place(axes, view, pin.cell) for pin in pins if pin.cell is not None)
+    return {place for place in places if place is not None}
+
+
+def _place(axes: Sequence[AxisRecord], view: MapView, cell: int) -> tuple[int, int] | None:
+    """Return the tile of a cell; None if the view's slices leave it out."""
     spans = _spans(axes)
 
-    def bin_of(cell: int, axis: str) -> int:
+    def bin_of(axis: str) -> int:
         return cell // spans[axis].stride % spans[axis].bins
 
-    cells = (pin.cell for pin in pins if pin.cell is not None)
-    seen = [cell for cell in cells if all(bin_of(cell, name) == chosen for name, chosen in view.slices)]
-    return {(bin_of(cell, view.x), 0 if view.x == view.y else bin_of(cell, view.y)) for cell in seen}
+    if any(bin_of(name) != chosen for name, chosen in view.slices):
+        return None
+    return bin_of(view.x), 0 if view.x == view.y else bin_of(view.y)
 
 
 class _TileStyles:

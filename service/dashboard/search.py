@@ -26,7 +26,7 @@ from kernelreef.states import ENDED
 from service.coordinator import Coordinator
 from service.dashboard.charts import draw_charts, spacing_for
 from service.dashboard.feasibility import count_impossible
-from service.dashboard.maps import ArchiveMap, MapView, Tile, draw, load_cells
+from service.dashboard.maps import ArchiveMap, MapView, Tile, draw, load_cells, mark_provisional
 from service.dashboard.rendering import Fragment, HtmlPage
 from service.evaluation.activity import elapsed_s
 from service.evaluation.figure_labels import in_words, provenance, relative_to
@@ -257,11 +257,12 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     counts, missing_workers, activity = await asyncio.gather(
         running.store.candidates.count(search.id), running.describe_missing(search), running.describe_activity(search)
     )
-    places, best, milestones, recent = await asyncio.gather(
+    places, best, milestones, recent, provisional = await asyncio.gather(
         load_cells(running.store, search, view),
         views.top_elites(search.id, view.device, search.axes_version, limit=1),
         views.milestones(search.id, view.device, spacing=spacing_for(counts.evaluated, POINTS)),
         running.store.listings.candidates(search.id, limit=RECENT),
+        running.store.provisional.list(search.id, view.device, search.axes_version),
     )
     found = await asyncio.gather(
         *(running.store.elites.progress(search.id, device, cells) for device in search.devices)
@@ -272,6 +273,7 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     bill = next(iter(spending.budgets), None)
     spent = bill.usd if bill and bill.unpriced < max(bill.calls, 1) else None
     here, now = progress[view.device], datetime.now(UTC)
+    drawn = draw(search, view, places, now, pins=[pin for pin in pins if pin.device == view.device])
     said = provenance(view.device)
     return (
         _status(search, view, counts, next(iter(best), None), progress, missing_workers, activity),
@@ -286,7 +288,7 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
         MapPart(
             search=search.id,
             view=view,
-            map=draw(search, view, places, now, pins=[pin for pin in pins if pin.device == view.device]),
+            map=mark_provisional(drawn, search, view, provisional),
             provenance=said,
             caption=in_words(view.device, relative_to(view.device, search)),
         ),

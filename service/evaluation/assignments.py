@@ -9,7 +9,7 @@ from service.evaluation.pending import Pending
 from service.evaluation.reference_seed import ReferenceSeed
 from service.evaluation.reports import addressed, is_unverified
 from service.evaluation.unit_of_work import UnitOfWork
-from workers.protocol import PROTOCOL_VERSION, ConfirmJob, MeasureJob, Report
+from workers.protocol import PROTOCOL_VERSION, ConfirmJob, MeasureJob, Outcome, Report
 
 Work = tuple[str, str, str, str | None]
 """Key of a job's result: operator, bundle, device, and a confirm's incumbent bundle (`AGAIN` for a repeat)."""
@@ -41,9 +41,14 @@ class JobAssignments:
             return addressed(found, case, incumbent)
         if self._waiting.join(work, case) and case.job(incumbent) not in queued:
             self._unit_of_work.send(
-                await self._job(case, incumbent), reserved=case.is_reference_seed or incumbent == AGAIN
+                await self._job(case, incumbent), reserved=case.is_reference_seed or incumbent is not None
             )
         return None
+
+    async def refutation(self, case: EvaluationCase) -> Report | None:
+        """Return a confirm that found an equal bundle wrong, in whatever search; None if there is none."""
+        wrong = [report for report in await self._confirms(case) if report.outcome is not Outcome.CORRECT]
+        return addressed(wrong[0], case, incumbent_of(wrong[0])) if wrong else None
 
     def claim(self, report: Report, asked: EvaluationCase) -> list[EvaluationCase]:
         """Return all cases that wait for a report, including the one that its job names, and clear them."""
@@ -66,10 +71,16 @@ class JobAssignments:
             known = await self._unit_of_work.measures(about)
             sure = next((report for report in known if not is_unverified(report)), None)
             return sure if sure or case.is_reference_seed or incumbent == AGAIN else next(iter(known), None)
+        known = await self._confirms(case)
+        wrong = (report for report in known if report.outcome is not Outcome.CORRECT)
+        return next(wrong, None) or next((report for report in known if incumbent_of(report) == incumbent), None)
+
+    async def _confirms(self, case: EvaluationCase) -> list[Report]:
+        """Return the confirms of equal bundles by trusted workers, oldest first."""
         await self._unit_of_work.commit()
-        confirms = await self._store.reports.confirms(about)
-        reports = (Report.model_validate_json(document) for document in confirms)
-        return next((report for report in reports if incumbent_of(report) == incumbent), None)
+        about = ReportKey(case.search.operator, case.bundle, case.device.name, PROTOCOL_VERSION)
+        reports = [Report.model_validate_json(document) for document in await self._store.reports.confirms(about)]
+        return [report for report in reports if not is_unverified(report)]
 
     async def _job(self, case: EvaluationCase, incumbent: str | None) -> MeasureJob | ConfirmJob:
         bundle = await self._unit_of_work.bundle(case.bundle)

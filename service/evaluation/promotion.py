@@ -1,40 +1,36 @@
-"""Promotion of a correct variant: its objective, coordinates and cell, and the offer to that cell.
+"""Promotion of correct variants: the steps of `next_step`, one after another, until one has to wait for a report."""
 
-On `model` and `recorded` devices figures do not change between runs, so a strictly greater objective wins the cell
-without a confirm. On devices that measure, a would-be winner is judged a second time first.
-"""
-
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
 
 from archive.descriptors import coordinates
-from archive.errors import RecordNotFound
 from archive.grid import Grid
-from archive.records import EMPTY_CELL, EliteRecord, Offer, Placement, SearchRecord
+from archive.records import Offer, Placement, SearchRecord
 from archive.store import Store
-from service.evaluation.jobs import EvaluationCase, incumbent_of
+from service.evaluation.assignments import JobAssignments
+from service.evaluation.facts import FactReader
+from service.evaluation.jobs import AGAIN, EvaluationCase, retrace_id
+from service.evaluation.next_step import (
+    CaseFacts,
+    Confirm,
+    GiveBack,
+    Hold,
+    Promote,
+    Repeat,
+    ReportFacts,
+    SecondTrace,
+    next_step,
+)
 from service.evaluation.reference_seed import ReferenceSeed
-from service.evaluation.reports import is_unverified
+from service.evaluation.retraces import RetraceRefused, Retraces
 from service.evaluation.unit_of_work import UnitOfWork
-from workers.protocol import PRACTICAL_MARGIN, Outcome, Ratio, Report, ShapeRole, Trust
+from service.events import EliteWithdrawn
+from workers.protocol import PRACTICAL_MARGIN, ShapeRole
 
 log = structlog.get_logger(__name__)
-
-
-def outdoes(confirm: Report) -> bool:
-    """Return True if a confirm gives its challenger the cell.
-
-    In an empty cell the challenger only has to be correct again. An incumbent has to be beaten by more than the
-    practical margin. Only a trusted worker's confirm counts, even if an untrusted one measured the challenger.
-    """
-    if not _counts(confirm) or is_unverified(confirm):
-        return False
-    if incumbent_of(confirm) == EMPTY_CELL:
-        return True
-    return confirm.rival is not None and confirm.rival.low > 1 + PRACTICAL_MARGIN
 
 
 def first_benchmark(search: SearchRecord) -> int:
@@ -51,12 +47,56 @@ class GridPosition:
 
 
 class Promotion:
-    """Offers correct variants to their cells and publishes the promotions."""
+    """Takes variants towards their cells, and publishes what becomes of them."""
 
-    def __init__(self, store: Store, unit_of_work: UnitOfWork, reference_seed: ReferenceSeed) -> None:
+    def __init__(
+        self,
+        store: Store,
+        unit_of_work: UnitOfWork,
+        reference_seed: ReferenceSeed,
+        assignments: JobAssignments,
+        retraces: Retraces,
+    ) -> None:
         self._store = store
         self._unit_of_work = unit_of_work
-        self._reference_seed = reference_seed
+        self._facts = FactReader(store, unit_of_work, reference_seed)
+        self._assignments = assignments
+        self._retraces = retraces
+
+    async def proceed(
+        self, case: EvaluationCase, queued: Collection[str], *, leads: bool = False
+    ) -> RetraceRefused | None:
+        """Take a variant as far as its reports allow. Idempotent; requests what the next step needs.
+
+        Args:
+            case: The variant.
+            queued: Ids of jobs that are in the queue already.
+            leads: True if it is to be confirmed where it holds its cell provisionally.
+
+        Returns:
+            The refusal of its candidate, if its second trace differs from the first.
+        """
+        place = await self.place(case)
+        if place is None:
+            return None
+        offered: set[str] = set()
+        while True:
+            refused = await self._retraces.known(case.candidate)
+            facts = await self._facts.of_case(case, refused, leads=leads)
+            step = next_step(facts, await self._facts.of_cell(case, place.cell))
+            if isinstance(step, Hold) and (wrong := await self._assignments.refutation(case)) is not None:
+                await self._unit_of_work.save_report(case, wrong)
+                continue
+            if isinstance(step, Hold | Promote):
+                if step.report.job not in offered and await self._offer(case, place, step):
+                    offered.add(step.report.job)
+                    continue
+            elif isinstance(step, Repeat | Confirm | SecondTrace):
+                if await self._request(case, step, refused, queued):
+                    continue
+            elif isinstance(step, GiveBack):
+                await self._give_back(case, place, step, facts, refused)
+            return refused if isinstance(refused, RetraceRefused) and facts.measurement else None
 
     async def place(self, case: EvaluationCase) -> GridPosition | None:
         """Return the position of a case; None if an axis has no value."""
@@ -65,66 +105,68 @@ class Promotion:
         cell = Grid(case.search.axes).index(found)
         return None if cell is None else GridPosition(cell, found)
 
-    def consider(self, case: EvaluationCase, place: GridPosition, report: Report, speedup: Ratio) -> None:
-        """Offer a correct variant on a device that does not measure. Idempotent by the report's job."""
-        self._unit_of_work.offer(_offer(case, place, report, speedup, None))
-
-    async def would_win(self, case: EvaluationCase, place: GridPosition, speedup: Ratio) -> bool:
-        """Return True if a variant on a device that does not measure would win its cell with this speedup."""
-        known = await self._unit_of_work.objective(
-            case.search.id, case.device.name, case.search.axes_version, place.cell
-        )
-        return known is None or speedup.low > known
-
-    async def contest(self, case: EvaluationCase, measured: Report, confirms: Sequence[Report]) -> str | None:
-        """Offer a variant on a device that measures, as far as its reports allow. Idempotent.
-
-        Args:
-            case: The variant.
-            measured: Its first report.
-            confirms: Its confirms so far, oldest first.
-
-        Returns:
-            The bundle to confirm it against next, or `EMPTY_CELL`. None if no confirm is needed, because the variant
-            holds its cell or cannot win it.
-        """
-        known = await self._known(case, measured)
-        place = None if known is None else await self.place(case)
-        if known is None or place is None:
-            return None
-        met = {case.bundle}
-        for confirm in confirms:
-            if not outdoes(confirm) or not await self._is_stale(case, place, confirm):
-                return None
-            known = await self._known(case, confirm) or known
-            met.add(incumbent_of(confirm) or EMPTY_CELL)
-        holder = await self._holder(case, place)
-        incumbent = EMPTY_CELL if holder is None else holder.bundle
-        loses = holder is not None and known.low <= holder.objective
-        return None if loses or incumbent in met else incumbent
-
-    async def _holder(self, case: EvaluationCase, place: GridPosition) -> EliteRecord | None:
-        await self._unit_of_work.commit()
-        try:
-            search = case.search
-            return await self._store.elites.get(search.id, case.device.name, search.axes_version, place.cell)
-        except RecordNotFound:
-            return None
-
-    async def _known(self, case: EvaluationCase, report: Report) -> Ratio | None:
-        """Return the speedup of a measured report that counts, in the unit of the search's objectives."""
-        return await self._reference_seed.speedup(case.search, report) if _counts(report) else None
-
-    async def _is_stale(self, case: EvaluationCase, place: GridPosition, confirm: Report) -> bool:
-        """Offer the result of a confirm, unless it holds the cell already. Returns True if the holder has changed."""
-        holder, speedup = await self._holder(case, place), await self._known(case, confirm)
-        if speedup is None or (holder is not None and holder.job == confirm.job):
+    async def _request(
+        self,
+        case: EvaluationCase,
+        step: Repeat | Confirm | SecondTrace,
+        retraced: RetraceRefused | bool | None,
+        queued: Collection[str],
+    ) -> bool:
+        """Request what a step needs. Returns True if the archive has it already."""
+        if isinstance(step, SecondTrace) or (isinstance(step, Confirm) and retraced is None):
+            self._retraces.request(case, queued)  # Beside the confirm: it waits for the longer of the two.
+        if isinstance(step, SecondTrace):
             return False
-        offer = _offer(case, place, confirm, speedup, incumbent_of(confirm))
+        asked = step.incumbent if isinstance(step, Confirm) else AGAIN
+        found = await self._assignments.obtain(case, asked, queued)
+        if found is not None:
+            await self._unit_of_work.save_report(case, found)
+        return found is not None
+
+    async def _offer(self, case: EvaluationCase, place: GridPosition, step: Hold | Promote) -> bool:
+        """Offer a variant to its cell. Returns True if its next step has to be looked for."""
+        offer = _offer(case, place, step.report)
+        if isinstance(step, Hold):
+            return await self._unit_of_work.hold(offer, PRACTICAL_MARGIN) is Placement.PROVISIONAL
+        if offer.incumbent is None:
+            self._unit_of_work.offer(offer)
+            return False
         return await self._unit_of_work.decide(offer) is Placement.STALE
 
+    async def _give_back(
+        self,
+        case: EvaluationCase,
+        place: GridPosition,
+        step: GiveBack,
+        facts: CaseFacts,
+        refused: RetraceRefused | bool | None,
+    ) -> None:
+        """Give the cell back to its elite. The history says if the variant was slower, or wrong."""
+        report = step.report
+        if report is not None and report.counts:
+            lost = await self._store.provisional.give_back(_offer(case, place, report), Placement.REJECTED)
+        elif facts.measurement is not None:
+            job = retrace_id(case.candidate.id) if report is None else report.job
+            wrong = replace(_offer(case, place, facts.measurement), job=job)
+            lost = await self._store.provisional.give_back(wrong, Placement.WITHDRAWN)
+        else:
+            return
+        if lost:
+            self._unit_of_work.events.publish(
+                EliteWithdrawn(
+                    search=case.search.id,
+                    device=case.device.name,
+                    cell=place.cell,
+                    candidate=case.candidate.id,
+                    reason=refused.reason if isinstance(refused, RetraceRefused) else step.reason,
+                    provisional=True,
+                )
+            )
 
-def _offer(case: EvaluationCase, place: GridPosition, report: Report, speedup: Ratio, incumbent: str | None) -> Offer:
+
+def _offer(case: EvaluationCase, place: GridPosition, report: ReportFacts) -> Offer:
+    if report.speedup is None:
+        raise ValueError(f"job {report.job} has no speedup to offer")
     return Offer(
         search=case.search.id,
         device=case.device.name,
@@ -136,18 +178,9 @@ def _offer(case: EvaluationCase, place: GridPosition, report: Report, speedup: R
         bundle=case.bundle,
         job=report.job,
         emitter=case.candidate.emitter,
-        objective=speedup.low,
-        low=speedup.low,
-        mid=speedup.mid,
-        high=speedup.high,
-        incumbent=incumbent,
+        objective=report.speedup.low,
+        low=report.speedup.low,
+        mid=report.speedup.mid,
+        high=report.speedup.high,
+        incumbent=report.incumbent,
     )
-
-
-def _counts(report: Report) -> bool:
-    """Return True if a measured report may lead to an offer: the variant is correct, and its trust is above D."""
-    if report.outcome is not Outcome.CORRECT:
-        return False
-    if report.trust is Trust.D:
-        log.warning("not offered", reason="trust D", job=report.job, search=report.search)
-    return report.trust is not Trust.D

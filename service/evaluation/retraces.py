@@ -1,8 +1,8 @@
-"""Second traces: a would-be winner of a cell is traced once more, and must give the same bundles.
+"""Second traces: a would-be elite is traced once more, and must give the same bundles.
 
 A trusted worker does it, in a fresh sandbox. A source whose trace depends on chance, time or the machine has no plan
 that could be certified. An untrusted worker could submit another candidate's plan under this one's name. One repeat
-detects both. It runs beside the confirm, for would-be winners only, and counts for every candidate with the same
+detects both. It runs beside the confirm, for would-be elites only, and counts for every candidate with the same
 trace key.
 """
 
@@ -51,20 +51,23 @@ class Retraces:
         self._unit_of_work = unit_of_work
         self._waiting: Pending[str, JobSubject] = Pending()
 
-    async def look(self, case: EvaluationCase, queued: Collection[str]) -> RetraceRefused | bool:
-        """Return True if the second trace gave equal bundles, or the refusal if it did not.
+    async def known(self, candidate: CandidateRecord) -> RetraceRefused | bool | None:
+        """Return True if the second trace was equal, the refusal if it was not, None if there is none yet."""
+        repeat = await self._unit_of_work.retrace(candidate.trace_key)
+        if repeat is None:
+            return await self._unrepeatable(candidate)
+        if _agree(await self._first_trace(candidate), repeat.bundles):
+            return True
+        if await self._unit_of_work.unverified_trace(candidate.id) is None:
+            return RetraceRefused(Outcome.NONDETERMINISTIC, DIFFERS)
+        return RetraceRefused(Outcome.WORKER_LOST, MISTRACED)
 
-        Returns False while there is none; a trusted worker is then asked for it, once.
-        """
-        refused = await self._known(case.candidate)
-        if refused is not None:
-            return refused
-        asked = JobSubject(case.search, case.operator, case.candidate)
-        if self._waiting.join(case.candidate.trace_key, asked):
+    def request(self, case: EvaluationCase, queued: Collection[str]) -> None:
+        """Ask a trusted worker for the second trace of a case's candidate, once."""
+        if self._waiting.join(case.candidate.trace_key, JobSubject(case.search, case.operator, case.candidate)):
             job = retrace_job(case.search, case.operator, case.candidate)
             if job.id not in queued:
                 self._unit_of_work.send(job, reserved=True)
-        return False
 
     def claim(self, candidate: CandidateRecord) -> list[JobSubject]:
         """Return the other candidates that wait for this repeat, and clear them."""
@@ -88,7 +91,7 @@ class Retraces:
         if exhausted is not None:
             return exhausted
         await self._unit_of_work.keep_retrace(candidate.trace_key, candidate.id, [each.bundle for each in variants])
-        refused = await self._known(candidate)
+        refused = await self.known(candidate)
         if isinstance(refused, RetraceRefused):
             return refused
         if await self._unit_of_work.unverified_trace(candidate.id) is not None:
@@ -109,23 +112,12 @@ class Retraces:
         """Clear the in-memory state of a search. Returns the other searches that waited for its jobs."""
         return self._waiting.forget(search)
 
-    async def _known(self, candidate: CandidateRecord) -> "RetraceRefused | bool | None":
-        """Return True if the repeat was equal, the refusal if it was not, None if there is none yet."""
-        repeat = await self._unit_of_work.retrace(candidate.trace_key)
-        if repeat is None:
-            return await self._unrepeatable(candidate)
-        if _agree(await self._first_trace(candidate), repeat.bundles):
-            return True
-        if await self._unit_of_work.unverified_trace(candidate.id) is None:
-            return RetraceRefused(Outcome.NONDETERMINISTIC, DIFFERS)
-        return RetraceRefused(Outcome.WORKER_LOST, MISTRACED)
-
     async def _unrepeatable(self, candidate: CandidateRecord) -> RetraceRefused | None:
-        """Refuse a candidate that has its verdict: its repeat ended for lack of time, memory or machines."""
+        """Refuse a candidate whose repeat ended for lack of time, memory or machines, as its verdict says."""
         now = await self._unit_of_work.candidate(candidate.id)
-        if now.state is not CandidateState.JUDGED:
+        if now.state is not CandidateState.JUDGED or now.outcome not in EXHAUSTED:
             return None
-        return RetraceRefused(Outcome(now.outcome or Outcome.WORKER_LOST), now.reason)
+        return RetraceRefused(Outcome(now.outcome), now.reason)
 
     async def _first_trace(self, candidate: CandidateRecord) -> list[VariantRecord]:
         """Return the candidate's variants from the first trace, by index."""

@@ -133,9 +133,11 @@ class UnitOfWork:
             await self._batch.save_report(record(case, report), device_ms(report))
             known.append(report)
 
-    def judge(self, search: str, candidate: CandidateRecord, verdict: CandidateVerdict) -> None:
-        """Give a candidate its verdict and publish it, unless it has one."""
-        self._batch.judge(verdict)
+    def judge(
+        self, search: str, candidate: CandidateRecord, verdict: CandidateVerdict, *, revises: bool = False
+    ) -> None:
+        """Give a candidate its verdict and publish it, unless it has one; `revises` replaces one that is `correct`."""
+        self._batch.judge(verdict, revises=revises)
         self._judged.setdefault(
             candidate.id,
             CandidateJudged(
@@ -167,6 +169,11 @@ class UnitOfWork:
         placement = await self._store.elites.offer(offer)
         self._publish(offer, placement)
         return placement
+
+    async def hold(self, offer: Offer, margin: float) -> Placement:
+        """Commit, then offer a challenger its cell provisionally."""
+        await self.commit()
+        return await self._store.provisional.hold(offer, margin)
 
     def send(self, job: Job, *, reserved: bool = False) -> None:
         """Send a job with the next commit; only to trusted workers if `reserved`."""

@@ -4,6 +4,7 @@ Every method may run twice for the same report; the archive's writes are idempot
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 import structlog
 
@@ -21,8 +22,8 @@ from archive.records import (
 from archive.store import Store
 from service.evaluation.assignments import JobAssignments
 from service.evaluation.baselines import SearchBaselines
+from service.evaluation.confirmations import Confirmations
 from service.evaluation.jobs import (
-    AGAIN,
     BASELINES,
     EvaluationCase,
     JobSubject,
@@ -30,10 +31,10 @@ from service.evaluation.jobs import (
     is_reference_seed,
     retrace_id,
 )
-from service.evaluation.promotion import Promotion, outdoes
+from service.evaluation.promotion import Promotion
 from service.evaluation.reference_seed import ReferenceSeed
 from service.evaluation.reports import addressed, is_about_source, is_unverified, latest_reports
-from service.evaluation.retraces import RetraceRefused, Retraces
+from service.evaluation.retraces import Retraces
 from service.evaluation.traces import TraceRequests
 from service.evaluation.unit_of_work import UnitOfWork
 from service.events import EventBus, SearchChanged
@@ -60,11 +61,12 @@ class Verdicts:
         self._events = events
         self.unit_of_work = UnitOfWork(store, dispatcher, events)
         self.reference_seed = ReferenceSeed(store)
-        self._promotion = Promotion(store, self.unit_of_work, self.reference_seed)
         self._assignments = JobAssignments(store, self.unit_of_work, self.reference_seed)
         self.baselines = SearchBaselines(store, dispatcher, self.unit_of_work, self.reference_seed, self._assignments)
         self._traces = TraceRequests(store, self.unit_of_work)
         self._retraces = Retraces(store, self.unit_of_work)
+        self._promotion = Promotion(store, self.unit_of_work, self.reference_seed, self._assignments, self._retraces)
+        self._confirmations = Confirmations(store, dispatcher)
 
     async def trace(self, search: SearchRecord, operator: Operator, candidate: CandidateRecord) -> None:
         """Request a candidate's trace, or reuse the trace of an equal candidate from the archive."""
@@ -126,6 +128,23 @@ class Verdicts:
             if not is_others and not (case.is_reference_seed and is_unverified(report)):
                 await self._take(case, addressed(report, case, incumbent_of(report)), ())
             await self._advance(case.search, case.operator, case.candidate, ())
+        if report.kind == "confirm" and report.outcome not in (Outcome.CORRECT, Outcome.WORKER_LOST):
+            await self._refute_twins(asked, report)
+
+    async def confirm(self, search: SearchRecord, operator: Operator, *, last: bool = False) -> bool:
+        """Request confirms of provisional holders that are worth them now. Returns True if none is due or pending.
+
+        Args:
+            search: The search.
+            operator: Its operator.
+            last: True once it has all its candidates.
+        """
+        due = await self._confirmations.look(search, self._awaits, last=last)
+        for holder in due.holders:
+            candidate, device = await self.unit_of_work.candidate(holder.candidate), Device.parse(holder.device)
+            case = EvaluationCase(search, operator, candidate, holder.variant, holder.bundle, device)
+            await self._promote(case, due.queued, leads=True)
+        return due.settled
 
     async def order_verdicts(
         self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, queued: Collection[str]
@@ -135,12 +154,13 @@ class Verdicts:
         for case in _cases(search, operator, candidate, await self.unit_of_work.variants(candidate.id)):
             mine = [report for report in known if (report.variant, report.device) == (case.variant, case.device)]
             if mine:
-                await self._promote(case, mine[-1], queued)
+                await self._promote(case, queued)
         await self._advance(search, operator, candidate, queued)
 
     def forget(self, search: str) -> set[str]:
         """Forget a search's jobs in flight. Returns the other searches that waited for one of them."""
         self.baselines.forget(search)
+        self._confirmations.forget(search)
         return self._traces.forget(search) | self._assignments.forget(search) | self._retraces.forget(search)
 
     async def fail(self, search: SearchRecord, reason: str) -> None:
@@ -172,44 +192,29 @@ class Verdicts:
         )
 
     async def _take(self, case: EvaluationCase, report: Report, queued: Collection[str]) -> None:
-        """Store a report, and offer its variant."""
+        """Store a report, and take its variant as far as it goes."""
         await self.unit_of_work.save_report(case, report)
         if case.is_reference_seed:
             await self.unit_of_work.commit()  # Other candidates read the reference seed's report from the archive.
-        await self._promote(case, report, queued)
-
-    async def _promote(self, case: EvaluationCase, report: Report, queued: Collection[str]) -> None:
-        """Offer a variant to its cell.
-
-        A would-be winner is traced again first, and a trusted worker repeats an untrusted worker's report on it.
-        """
         if case.device.measures:
             await self.baselines.relate(case, report)
-            await self._contest(case, queued)
-            return
-        speedup = await self.reference_seed.speedup(case.search, report)
-        place = None if speedup is None else await self._promotion.place(case)
-        if speedup is None or place is None:
-            return
-        if await self._promotion.would_win(case, place, speedup):
-            if await self._may_win(case, queued) is not True:
-                return
-            if is_unverified(report):
-                found = await self._assignments.obtain(case, AGAIN, queued)
-                if found is not None:
-                    await self._take(case, found, queued)
-                return
-        elif is_unverified(report) or await self.unit_of_work.unverified_trace(case.candidate.id) is not None:
-            return
-        self._promotion.consider(case, place, report, speedup)
+        await self._promote(case, queued)
 
-    async def _may_win(self, case: EvaluationCase, queued: Collection[str]) -> bool | None:
-        """Return True if a second trace gave the same plans, False if it did not, None while it is pending."""
-        found = await self._retraces.look(case, queued)
-        if isinstance(found, RetraceRefused):
-            await self._judge(case.search, case.candidate, found.verdict(case.candidate.id))
-            return False
-        return True if found else None
+    async def _refute_twins(self, case: EvaluationCase, wrong: Report) -> None:
+        """Give the verdict of a confirm to all candidates of the search with an equal bundle."""
+        await self.unit_of_work.commit()
+        for variant in await self._store.candidates.with_bundle(case.search.id, case.bundle):
+            if variant.candidate != case.candidate.id:
+                candidate = await self.unit_of_work.candidate(variant.candidate)
+                twin = replace(case, candidate=candidate, variant=variant.index)
+                await self._take(twin, addressed(wrong, twin, incumbent_of(wrong)), ())
+                await self._advance(twin.search, twin.operator, candidate, ())
+
+    async def _promote(self, case: EvaluationCase, queued: Collection[str], *, leads: bool = False) -> None:
+        # The reference seed is confirmed before its verdict: all other times are relative to it.
+        refused = await self._promotion.proceed(case, queued, leads=leads or case.is_reference_seed)
+        if refused is not None:
+            await self._judge(case.search, case.candidate, refused.verdict(case.candidate.id), revises=True)
 
     async def _settle_retrace(
         self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, report: TraceReport
@@ -219,33 +224,17 @@ class Verdicts:
         bundles = self.unit_of_work.identities(report)
         variants = [_record(variant, bundles.get(variant.index)) for variant in report.variants]
         refused = await self._retraces.settle(candidate, report.outcome, report.reason, variants)
-        if refused is None:
-            await self.order_verdicts(search, operator, candidate, set())
-        else:
-            await self._judge(search, candidate, refused.verdict(candidate.id))
+        if refused is not None:
+            await self._judge(search, candidate, refused.verdict(candidate.id), revises=True)
+            await self.unit_of_work.commit()  # What it holds is given back by its verdict.
+        await self.order_verdicts(search, operator, candidate, set())
         for other in others:
             await self.order_verdicts(other.search, other.operator, other.candidate, set())
-
-    async def _contest(self, case: EvaluationCase, queued: Collection[str]) -> None:
-        """Offer a variant that needs a confirm, or several while the holder of the cell keeps changing."""
-        while True:
-            reports = await self.unit_of_work.reports(case.candidate.id)
-            mine = [report for report in reports if (report.variant, report.device) == (case.variant, case.device)]
-            if any(outdoes(confirm) for confirm in mine[1:]) and not await self._may_win(case, queued):
-                return
-            incumbent = await self._promotion.contest(case, mine[0], mine[1:])
-            # The second trace runs beside the confirm, so that a winner waits only for the longer of the two.
-            if incumbent is None or await self._may_win(case, queued) is False:
-                return
-            found = await self._assignments.obtain(case, incumbent, queued)
-            if found is None:
-                return
-            await self.unit_of_work.save_report(case, found)
 
     async def _advance(
         self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, queued: Collection[str]
     ) -> None:
-        """Request the measurements that a candidate lacks. Judge it once it has all and no confirm is pending."""
+        """Request the measurements that a candidate lacks. Judge it once it has all and nothing is pending."""
         cases = _cases(search, operator, candidate, await self.unit_of_work.variants(candidate.id))
         known = {report.job for report in await self.unit_of_work.reports(candidate.id)}
         lacking = [case for case in cases if case.job() not in known]
@@ -253,8 +242,9 @@ class Verdicts:
             await self._measure([case for case in lacking if case.device.name == name], queued)
         reports = await self.unit_of_work.reports(candidate.id)
         measured = {case.job() for case in cases} <= {report.job for report in reports}
-        awaited = self._retraces.awaits(candidate.id) or self._assignments.awaits(candidate.id)
-        if cases and measured and not awaited and await self._conclude(search, candidate, latest_reports(reports)):
+        if not cases or not measured or self._awaits(candidate.id):
+            return
+        if await self._conclude(search, candidate, latest_reports(reports)):
             for other in await self._store.candidates.unfinished(search.id):
                 if other.state is CandidateState.TRACED:
                     await self.order_verdicts(search, operator, other, queued)
@@ -271,8 +261,13 @@ class Verdicts:
             elif case.device.measures and await self.reference_seed.pacer(case.search, case.device.name) is None:
                 return  # The first correct variant of the reference seed becomes the pacer: the others wait for it.
 
+    def _awaits(self, candidate: str) -> bool:
+        return self._retraces.awaits(candidate) or self._assignments.awaits(candidate)
+
     async def _conclude(self, search: SearchRecord, candidate: CandidateRecord, reports: Sequence[Report]) -> bool:
         """Judge a candidate by the last report on each of its variants; the best variant counts.
+
+        A confirm revises a verdict that was given by the first measurement.
 
         Returns:
             True if this makes it the search's reference seed, which others may wait for.
@@ -281,20 +276,25 @@ class Verdicts:
         objectives = await _objectives(self.reference_seed, search, reports)
         own = objectives.get(search.devices[0])  # Always the first device, so that candidates stay comparable.
         verdict = CandidateVerdict(candidate.id, best.outcome.value, best.reason, best.line, own, objectives)
-        stands = await self._judge(search, candidate, verdict) and best.outcome is Outcome.CORRECT
+        confirmed = any(report.kind == "confirm" for report in reports)
+        judged = await self._judge(search, candidate, verdict, revises=confirmed)
+        stands = judged and best.outcome is Outcome.CORRECT
         if stands and (reason := _unpaced(search, reports)):
             await self.fail(search, reason)
         return stands
 
-    async def _judge(self, search: SearchRecord, candidate: CandidateRecord, verdict: CandidateVerdict) -> bool:
+    async def _judge(
+        self, search: SearchRecord, candidate: CandidateRecord, verdict: CandidateVerdict, *, revises: bool = False
+    ) -> bool:
         """Give a candidate its verdict. Returns True if it is the reference seed and had none before."""
-        self.unit_of_work.judge(search.id, candidate, verdict)
-        if not is_reference_seed(candidate) or candidate.id not in await self.unit_of_work.commit():
+        self.unit_of_work.judge(search.id, candidate, verdict, revises=revises)
+        if not is_reference_seed(candidate):
             return False
-        if verdict.outcome != Outcome.CORRECT:
+        first = candidate.id in await self.unit_of_work.commit()
+        if verdict.outcome != Outcome.CORRECT and (first or revises):
             reason = f"the operator's seed kernel is not correct ({verdict.outcome}): {verdict.reason}"
             await self.fail(search, reason)
-        return True
+        return first
 
 
 def _cases(

@@ -210,6 +210,7 @@ class Evolution:
 
     async def _supply(self, search: SearchRecord, in_flight: int) -> None:
         operator = await self._cache.operator(search)
+        await self.verdicts.confirm(search, operator)
         if search.state is SearchState.PREPARING:
             await self._prepare(search, operator)
             return
@@ -242,19 +243,18 @@ class Evolution:
         supplied = await self._proposing.supply(search, operator, free)
         self._limits_in_flight.add(search, supplied.added)
         if supplied.state is SearchState.DONE:
+            confirmed = await self.verdicts.confirm(search, operator, last=True)
             related = await self.verdicts.baselines.complete(search, operator)
-            if not await self.finals.complete(search, operator) or not related:
-                return  # Nothing more is proposed; the search is done once finalists and baselines are known.
+            if not confirmed or not await self.finals.complete(search, operator) or not related:
+                return  # Nothing more is proposed; the search is done once its best are confirmed and examined.
         if supplied.state is not None:
             await self._enter(search, supplied.state, supplied.reason)
 
     async def _enter(self, search: SearchRecord, state: SearchState, reason: str = "") -> None:
         """Change the state, unless a person paused or stopped the search, or another coordinator holds it."""
-        holder = self.search_leases.holder
+        holder, known = self.search_leases.holder, (search.state,)
         try:
-            await self._store.searches.set_state(
-                search.id, state, reason=reason, only_from=(search.state,), holder=holder
-            )
+            await self._store.searches.set_state(search.id, state, reason=reason, only_from=known, holder=holder)
         except ArchiveError as error:
             log.info("search changed meanwhile", search=search.id, detail=str(error))
             return

@@ -116,3 +116,19 @@ async def test_a_search_that_is_not_quiet_stays_as_it_is(store: Store) -> None:
     with pytest.raises(RecordConflict, match=r"1 candidates .* still in flight"):
         await store.rebinning.rebin(search.id, NEW)
     assert (await store.searches.get(search.id)).axes_version == 1
+
+
+async def test_provisional_holders_stay_provisional_in_the_new_grid(store: Store) -> None:
+    search, bundles = await searched(store)
+    [candidate] = [each.id for each in await store.candidates.list(search)]
+    found = await store.candidates.variants(candidate)
+    for index, low in ((1, 1.5), (2, 1.6)):
+        bundle = found[index].bundle
+        held = offer(search, candidate, low, variant=index, bundle=bundle, cell=7 + index, low=low, mid=low, high=low)
+        assert await store.provisional.hold(held, 0.005) is Placement.PROVISIONAL
+    await store.searches.set_state(search, SearchState.DONE)
+    await store.rebinning.rebin(search, NEW)
+    elites = {each.cell: each.bundle for each in await store.elites.list(search, DEVICE, 2)}
+    assert elites[cell(4, 100)] == bundles[1] and elites[cell(8, 40)] == bundles[2]
+    moved = {each.cell: each.objective for each in await store.provisional.list(search, DEVICE, 2)}
+    assert moved == {cell(4, 100): 1.5, cell(8, 40): 1.6}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from archive.records import SearchState
+from archive.records import Placement, SearchState
 from service.evaluation.jobs import EvaluationCase, measure_id, measure_job, trace_job
 from tests.service import records
 from tests.service.measured import DEVICE, elites, history, identity, outcomes, plant, seed
@@ -48,14 +48,17 @@ async def test_a_twin_does_not_challenge_its_own_bundle(card: Workbench, monkeyp
     card.answers = Answers(bundle=bundle, speedup=lambda job: lucky[type(job)], rival=lambda job: 1.5)
     search = await card.run(await card.begin(evaluations=2))
     assert len(card.judged(MeasureJob)) == len(card.judged(ConfirmJob)) == 1
-    assert len(await history(card, search)) == 1 and await outcomes(card, search) == ["correct"] * 2
+    placements = [entry.placement for entry in await history(card, search)]
+    assert placements == [Placement.PROVISIONAL, Placement.NEW] and await outcomes(card, search) == ["correct"] * 2
 
 
 async def test_a_bundle_gets_one_try_against_an_incumbent(card: Workbench) -> None:
     card.answers = Answers(bundle=bundle, speedup=faster, rival=lambda job: 1.0)
     search = await card.run(await card.begin(evaluations=3))
     assert len(card.judged(ConfirmJob)) == 2, "the twin is not a second chance"
-    assert len(await history(card, search)) == 1 and await outcomes(card, search) == ["correct"] * 3
+    placements = [entry.placement for entry in await history(card, search)]
+    assert placements[2:] == [Placement.PROVISIONAL, Placement.REJECTED]
+    assert await outcomes(card, search) == ["correct"] * 3
 
 
 async def test_what_was_found_wrong_is_wrong_for_its_twin_in_a_later_search(card: Workbench) -> None:

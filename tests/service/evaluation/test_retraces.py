@@ -80,7 +80,8 @@ async def test_a_repeat_is_ordered_once_and_of_trusted_workers(
     retraces = Retraces(bench.store, unit_of_work)
     assert not retraces.awaits("candidate")
     for _ in range(2):
-        assert await retraces.look(case, ()) is False
+        assert await retraces.known(case.candidate) is None
+        retraces.request(case, ())
         await unit_of_work.commit()
     assert retraces.awaits("candidate")
     lessee = LeaseClient(redis_url, "w", target="sm_90")
@@ -95,9 +96,9 @@ async def test_a_repeat_is_ordered_once_and_of_trusted_workers(
 
 async def test_what_is_the_same_may_win_and_so_may_every_equal_source(bench: Workbench, case: EvaluationCase) -> None:
     retraces = Retraces(bench.store, UnitOfWork(bench.store, bench.dispatcher, bench.events))
-    await retraces.look(case, (retrace_id("candidate"),))
+    retraces.request(case, (retrace_id("candidate"),))
     assert await settled(retraces, case, variant(warps=16)) is None
-    assert not retraces.awaits("candidate") and await retraces.look(case, ()) is True
+    assert not retraces.awaits("candidate") and await retraces.known(case.candidate) is True
     [first, *_] = await bench.store.bundles.readings(case.bundle)
     assert first["num_warps"] == 4, "nobody doubted the first trace"
     twin = await bench.store.candidates.add(
@@ -106,7 +107,7 @@ async def test_what_is_the_same_may_win_and_so_may_every_equal_source(bench: Wor
     assert twin is not None
     await bench.store.candidates.save_trace(twin.id, TraceOutcome(None, "", None, {}, (recorded(variant()),)))
     again = EvaluationCase(case.search, case.operator, twin, 0, case.bundle, case.device)
-    assert await retraces.look(again, ()) is True and not retraces.awaits("twin")
+    assert await retraces.known(again.candidate) is True and not retraces.awaits("twin")
 
 
 async def test_readings_are_the_trusted_workers_where_a_host_was_doubted(
@@ -139,7 +140,7 @@ async def test_what_differs_is_refused_for_good(
         else RetraceRefused(Outcome.NONDETERMINISTIC, DIFFERS)
     )
     assert await settled(retraces, case, *found) == expected
-    assert await retraces.look(case, ()) == expected and not retraces.awaits("candidate")
+    assert await retraces.known(case.candidate) == expected and not retraces.awaits("candidate")
 
 
 async def test_a_repeat_that_ends_for_want_of_time_says_nothing_about_bundles(
@@ -155,7 +156,7 @@ async def test_a_repeat_that_ends_for_want_of_time_says_nothing_about_bundles(
     assert await bench.store.retraces.find(case.candidate.trace_key) is None
     await bench.store.candidates.judge("candidate", refused.outcome.value, refused.reason, None, None)
     unit_of_work.drop()
-    assert await retraces.look(case, ()) == refused, "it is not traced a third time"
+    assert await retraces.known(case.candidate) == refused, "it is not traced a third time"
 
 
 @pytest.mark.parametrize("again", [Outcome.TRACE_TIMEOUT, Outcome.CORRECT])
@@ -168,7 +169,7 @@ async def test_variants_that_there_was_no_time_for_hold_nothing_up(
     second = late if again is Outcome.TRACE_TIMEOUT else variant(2).model_copy(update={"index": 1})
     retraces = Retraces(bench.store, UnitOfWork(bench.store, bench.dispatcher, bench.events))
     assert await settled(retraces, case, variant(), second) is None
-    assert await retraces.look(case, ()) is True
+    assert await retraces.known(case.candidate) is True
 
 
 class Fickle:

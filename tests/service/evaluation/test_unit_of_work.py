@@ -9,6 +9,7 @@ from archive.errors import RecordConflict, RecordNotFound
 from archive.records import CandidateVerdict, NewCandidate, NewVariant, Placement, SearchState, TraceOutcome
 from archive.store import ReportKey
 from service.evaluation.jobs import EvaluationCase, trace_job
+from service.evaluation.next_step import ReportFacts
 from service.evaluation.promotion import GridPosition, _offer
 from service.evaluation.unit_of_work import UnitOfWork
 from service.events import CandidateJudged, ElitePromoted, Event, EventBus
@@ -18,6 +19,7 @@ from workers.protocol import PROTOCOL_VERSION, Device, Ratio, TraceReport
 from workers.queue import LeaseClient
 
 WHERE = {"num_warps": {"value": 4.0, "bin": 0}}
+FACTS = ReportFacts("candidate:0:measure", correct=True, trusted=True, speedup=Ratio(low=2.0, mid=2.0, high=2.0))
 
 
 @pytest.fixture
@@ -58,7 +60,7 @@ async def test_what_is_written_is_read_back_and_told_only_after_the_commit(
     for _ in range(2):
         await unit_of_work.save_report(case, report)
     unit_of_work.judge("search", case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
-    unit_of_work.offer(_offer(case, GridPosition(0, WHERE), report, Ratio(low=2.0, mid=2.0, high=2.0), None))
+    unit_of_work.offer(_offer(case, GridPosition(0, WHERE), FACTS))
     unit_of_work.send(trace_job(case.search, case.operator, case.candidate))
     about = ReportKey(case.search.operator, case.bundle, records.DEVICE, PROTOCOL_VERSION)
     assert await unit_of_work.reports("candidate") == [report] == await unit_of_work.measures(about)
@@ -105,10 +107,8 @@ async def test_a_confirmed_challenger_is_decided_at_once_and_after_what_waits(
     bench: Workbench, case: EvaluationCase
 ) -> None:
     unit_of_work, heard = told(bench)
-    report = records.report({}, candidate="candidate", job=case.job(), bundle=case.bundle)
     unit_of_work.judge("search", case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
-    ratio = Ratio(low=2.0, mid=2.0, high=2.0)
-    assert await unit_of_work.decide(_offer(case, GridPosition(0, WHERE), report, ratio, None)) is Placement.NEW
+    assert await unit_of_work.decide(_offer(case, GridPosition(0, WHERE), FACTS)) is Placement.NEW
     assert [type(event) for event in heard] == [CandidateJudged, ElitePromoted]
 
 
