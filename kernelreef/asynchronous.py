@@ -241,8 +241,9 @@ class AsyncReef:
         device: str | None = None,
         backward: str | None = None,
         name: str | None = None,
+        shapes: Sequence[Mapping[str, int]] = (),
     ) -> Package:
-        """Write a search's fastest elites as an installable package. Traces them on this machine, which needs torch.
+        """Write a search's fastest elites as an installable package. Traces and judges them here, which needs torch.
 
         Args:
             search: Id of the search.
@@ -250,9 +251,12 @@ class AsyncReef:
             device: Device of the elites; the search's first if None.
             backward: A search for the same operator with gradients, whose elites serve calls with gradients.
             name: Name to import; `<operator>_kernels` if None.
+            shapes: Sizes of shapes to time kernels at, besides those that are drawn.
         """
         offers = room("service.export.offers")
-        package: Package = await offers.package_of(self, search, device=device, backward=backward, name=name)
+        package: Package = await offers.package_of(
+            self, search, device=device, backward=backward, name=name, shapes=shapes
+        )
         package.write(Path(folder))
         return package
 

@@ -150,9 +150,12 @@ class Reef:
         device: str | None = None,
         backward: str | None = None,
         name: str | None = None,
+        shapes: Sequence[Mapping[str, int]] = (),
     ) -> Package:
-        """Write a search's fastest elites as an installable package. Traces them on this machine, which needs torch."""
-        return self._call(self._reef.package, search, folder, device=device, backward=backward, name=name)
+        """Write a search's fastest elites as an installable package. Traces and judges them here, which needs torch."""
+        return self._call(
+            self._reef.package, search, folder, device=device, backward=backward, name=name, shapes=shapes
+        )
 
     def candidates(self, search: str, **filters: Unpack[CandidateFilters]) -> Iterator[models.CandidateSummary]:
         """Iterate over the candidates of a search, newest first unless `sort` says otherwise."""

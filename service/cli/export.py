@@ -77,6 +77,10 @@ def export(
     name: Annotated[
         str | None, typer.Option(help="For a package: its import name; OPERATOR_kernels by default.")
     ] = None,
+    shapes: Annotated[
+        list[str] | None,
+        typer.Option(help="For a package: a further shape to time kernels at, such as M=8,N=4096; can be repeated."),
+    ] = None,
     trajectories: Annotated[
         bool, typer.Option("--trajectories", help="Export the search's steps, as .jsonl or .parquet.")
     ] = False,
@@ -89,6 +93,7 @@ def export(
     token: Token = None,
 ) -> None:
     """Export a search: its fastest elites as a Python package, all elites as a zip file, or its steps."""
+    named = [_sizes(text) for text in shapes or ()]
 
     async def exported() -> tuple[Search, Path, Package | None]:
         async with reach(url, token) as reef:
@@ -98,7 +103,7 @@ def export(
                 return found, await write_steps(reef, found.id, path, which, rewards=rewards), None
             if write is None or write.suffix == ".zip":
                 return found, await reef.export(found.id, write or Path(f"{found.operator}_{found.id}.zip")), None
-            package = await reef.package(found.id, write, device=device, backward=backward, name=name)
+            package = await reef.package(found.id, write, device=device, backward=backward, name=name, shapes=named)
             return found, write.resolve(), package
 
     found, path, package = asyncio.run(exported())
@@ -109,6 +114,18 @@ def export(
         print_package(package, path)
     else:
         out.print(f"The results of search {found.id} are in {path}", highlight=False)
+
+
+def _sizes(text: str) -> dict[str, int]:
+    """Parse the sizes of a shape.
+
+    Raises:
+        InvalidInput: If the text is no list of sizes.
+    """
+    try:
+        return {name.strip(): int(size) for name, _, size in (part.partition("=") for part in text.split(","))}
+    except ValueError:
+        raise InvalidInput(f"'{text}' is no shape: write its sizes, such as M=8,N=4096", "--shapes") from None
 
 
 @plan.command("show")

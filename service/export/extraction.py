@@ -6,7 +6,7 @@ extracted text nor compiling its kernels can run anything but Triton's language.
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from service.export.vocabulary import ATTRIBUTES, BUILTINS, HOST, MODULES, UNSPOKEN, WORDS
@@ -16,7 +16,9 @@ RESERVED = {"torch": "torch", "triton": "triton", "tl": "triton.language"}
 """Module names that host code uses; a candidate may not use them for anything else."""
 JIT = ("triton.jit", "triton.runtime.jit.jit")
 """Decorators that make a device function."""
-OPTIONS = frozenset({"do_not_specialize", "do_not_specialize_on_alignment", "noinline"})
+SPECIALISED = "do_not_specialize"
+"""Argument of the decorator with the parameters that Triton compiles no kernel of their own for."""
+OPTIONS = frozenset({SPECIALISED, "do_not_specialize_on_alignment", "noinline"})
 """Arguments of the decorator that change the compiled code; others are for debugging, or are code."""
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 """Pattern of names that are extracted: ASCII only, so that no name looks like another."""
@@ -256,6 +258,32 @@ class _Extraction:
 
     def _binds(self, name: str) -> bool:
         return name in self._assigned or name in self._defined or name in self._modules
+
+
+def unspecialised(text: str, name: str, parameters: Sequence[str]) -> str:
+    """Return an extracted device function under another name, which Triton does not specialise by some parameters.
+
+    Args:
+        text: The function's text.
+        name: Its new name.
+        parameters: The parameters, by name.
+    """
+    function = ast.parse(text).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    function.name = name
+    decorator = function.decorator_list[0]
+    call = decorator if isinstance(decorator, ast.Call) else ast.Call(decorator, [], [])
+    known = next((each.value for each in call.keywords if each.arg == SPECIALISED), None)
+    before = ast.literal_eval(known) if known is not None else []
+    order = [each.arg for each in function.args.args]
+    named = [
+        order[each] if isinstance(each, int) else each for each in ([before] if isinstance(before, str) else before)
+    ]
+    listed: list[ast.expr] = [ast.Constant(each) for each in dict.fromkeys((*named, *parameters))]
+    call.keywords = [each for each in call.keywords if each.arg != SPECIALISED]
+    call.keywords.append(ast.keyword(SPECIALISED, ast.List(listed, ast.Load())))
+    function.decorator_list = [call]
+    return _text(function)
 
 
 def _stored(function: ast.FunctionDef) -> set[str]:

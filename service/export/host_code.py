@@ -1,13 +1,15 @@
-"""Host code written from launch plans, which contain numbers and names to resolve, but no code."""
+"""Host code written from symbolic plans, which contain formulas and names to resolve, but no code."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from service.export.extraction import ExtractedFunctions, NotExtractable
+from service.export.formulas import all_same, expression, listed, number, product, quotient, require_divided
+from service.export.variants import ExportedFunction, buffers_in, places_in
 from service.export.vocabulary import DTYPES
-from workers.protocol import DTYPE_BYTES, Kernel, Launch, Operator, Plan, Pointer, View
-from workers.protocol.plan import Step
+from workers.protocol import DTYPE_BYTES, Operator
+from workers.protocol.formula import Term, combine, same
+from workers.protocol.symbolic import SymbolicLaunch, SymbolicStep, SymbolicView
 from workers.protocol.tags import untagged
 
 WIDTH = 110
@@ -17,83 +19,86 @@ INDENT = "    "
 
 @dataclass(frozen=True)
 class HostTensor:
-    """Whole buffer in host code: a contiguous tensor from its first byte to its last."""
+    """Whole buffer in host code: a contiguous tensor from its first byte to its last; `sizes` names the sizes."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[Term, ...]
     dtype: str
+    sizes: Mapping[str, str]
 
     @property
-    def bytes(self) -> int:
+    def bytes(self) -> Term:
         """Size of the tensor in bytes."""
-        return math.prod(self.shape) * DTYPE_BYTES[self.dtype]
+        return combine("*", product(self.shape), DTYPE_BYTES[self.dtype])
 
-    def part(self, offset_bytes: int, end_bytes: int, dtype: str) -> str:
+    def part(self, offset_bytes: Term, end_bytes: Term, dtype: str) -> str:
         """Write the expression for a flat range of its bytes, in some dtype.
 
         Raises:
-            NotExtractable: If the range is not aligned to elements.
+            NotExtractable: If the range is not aligned to elements at all sizes.
         """
-        if (offset_bytes, end_bytes, dtype) == (0, self.bytes, self.dtype):
+        is_whole = same(offset_bytes, 0) and same(end_bytes, self.bytes)
+        if is_whole and dtype == self.dtype:
             return self.name
         size = DTYPE_BYTES[dtype]
-        if offset_bytes % size or end_bytes % size or (dtype != self.dtype and self.bytes % size):
-            raise NotExtractable(f"a plan uses bytes {offset_bytes} to {end_bytes} of a buffer as {dtype}")
+        first, end = (require_divided(each, size, dtype) for each in (offset_bytes, end_bytes))
+        require_divided(self.bytes, size, dtype)
         flat = self.name if len(self.shape) == 1 else f"{self.name}.view(-1)"
         renamed = flat if dtype == self.dtype else f"{flat}.view(torch.{dtype})"
-        whole = (offset_bytes, end_bytes) == (0, self.bytes)
-        return renamed if whole else f"{renamed}[{offset_bytes // size} : {end_bytes // size}]"
+        return renamed if is_whole else f"{renamed}[{expression(first, self.sizes)} : {expression(end, self.sizes)}]"
 
-    def view(self, view: View) -> str:
+    def view(self, view: SymbolicView) -> str:
         """Write the expression for a strided view of it."""
-        contiguous = view.strides == strides_of(view.shape) or 0 in view.shape
-        if contiguous and (view.offset_bytes, view.shape, view.dtype) == (0, self.shape, self.dtype):
+        contiguous = all_same(view.strides, strides_of(view.shape))
+        if contiguous and view.offset_bytes == 0 and all_same(view.shape, self.shape) and view.dtype == self.dtype:
             return self.name
         flat = self.part(view.offset_bytes, view.end_bytes, view.dtype)
-        return f"{flat}.view({view.shape})" if contiguous else f"{flat}.as_strided({view.shape}, {view.strides})"
+        shape = listed(view.shape, self.sizes)
+        return (
+            f"{flat}.view({shape})" if contiguous else f"{flat}.as_strided({shape}, {listed(view.strides, self.sizes)})"
+        )
 
 
-def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
+def strides_of(shape: Sequence[Term]) -> tuple[Term, ...]:
     """Return the strides of a contiguous tensor, in elements."""
-    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    return tuple(product(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 @dataclass(frozen=True)
 class TensorNames:
-    """Names of tensors and scalars in host code: the operator's, changed only where they clash."""
+    """Names of tensors, scalars and sizes in host code: the operator's, changed only where they clash."""
 
     inputs: tuple[str, ...]
     upstream: tuple[str, ...]
     outputs: tuple[str, ...]
     scalars: tuple[str, ...]
+    sizes: Mapping[str, str]
 
 
 class HostCodeWriter:
-    """Writer of the host functions of one plan."""
+    """Writer of the host functions of one symbolic plan, for one choice of what Triton may assume."""
 
     def __init__(
-        self,
-        plan: Plan,
-        operator: Operator,
-        names: TensorNames,
-        kernels: Mapping[str, Kernel],
-        code: ExtractedFunctions,
+        self, function: ExportedFunction, operator: Operator, names: TensorNames, code: ExtractedFunctions
     ) -> None:
-        """Prepare the writer of a plan with its tensors' names, its bundle's kernels and its device functions.
+        """Prepare the writer of a plan with its tensors' names and its device functions.
 
         Raises:
             NotExtractable: If its results share memory.
         """
-        self._plan, self._kernels, self._code = plan, kernels, code
+        self._function_of, self._plan, self._code = function, function.plan, code
         self._names = names
+        plan = function.plan
         self._outputs = plan.outputs[: len(operator.outputs)]
         self._gradients = plan.outputs[len(operator.outputs) :]
         buffers = [view.buffer for view in plan.outputs]
         if len(set(buffers)) < len(buffers) or any(plan.buffers[each].input is not None for each in buffers):
             raise NotExtractable("its results share memory")
         given = zip((*names.inputs, *names.upstream), operator.given, strict=True)
+        fixed = function.fixed(operator)
         self._given = [
-            HostTensor(name, operator.input_shape(item, plan.shape.dims), item.dtype) for name, item in given
+            HostTensor(name, tuple(_known(extent, fixed) for extent in item.shape), item.dtype, names.sizes)
+            for name, item in given
         ]
         self._device = f"device={names.inputs[0]}.device"
 
@@ -111,9 +116,9 @@ class HostCodeWriter:
         """
         made = dict(enumerate(self._given))
         for output, view in zip(self._names.outputs, self._outputs, strict=True):
-            made[view.buffer] = HostTensor(output, view.shape, view.dtype)
-            whole = made[view.buffer].bytes == self._plan.buffers[view.buffer].bytes and view.offset_bytes == 0
-            if not whole or view.strides != strides_of(view.shape):
+            made[view.buffer] = HostTensor(output, view.shape, view.dtype, self._names.sizes)
+            whole = same(made[view.buffer].bytes, self._plan.buffers[view.buffer].bytes) and view.offset_bytes == 0
+            if not whole or not all_same(view.strides, strides_of(view.shape)):
                 raise NotExtractable("its gradients use memory around an output")
         parameters = (*self._names.upstream, *self._names.inputs, *self._names.outputs)
         return self._function(name, parameters, made, self._plan.steps[self._boundary() :], self._gradients)
@@ -127,11 +132,11 @@ class HostCodeWriter:
         if not self._gradients:
             return len(self._plan.steps)
         upstream = set(range(len(self._names.inputs), len(self._given)))
-        uses = (at for at, step in enumerate(self._plan.steps) if upstream & _buffers(step))
+        uses = (at for at, step in enumerate(self._plan.steps) if upstream & buffers_in(step))
         at = next(uses, len(self._plan.steps))
         results = {view.buffer for view in self._outputs}
         while at and self._plan.steps[at - 1].op in ("allocate", "fill"):
-            if _buffers(self._plan.steps[at - 1]) & results:
+            if buffers_in(self._plan.steps[at - 1]) & results:
                 break
             at -= 1
         return at
@@ -141,23 +146,24 @@ class HostCodeWriter:
         name: str,
         parameters: Sequence[str],
         tensors: dict[int, HostTensor],
-        steps: Sequence[Step],
-        results: Sequence[View],
+        steps: Sequence[SymbolicStep],
+        results: Sequence[SymbolicView],
     ) -> str:
-        lines = [f"def {name}({', '.join(parameters)}):"]
+        lines = [f"def {name}({', '.join((*parameters, *self._names.sizes.values()))}):"]
         for step in steps:
             if step.op == "allocate":
                 tensors[step.buffer] = self._whole(step.buffer)
-            if not _buffers(step) <= tensors.keys():
+            if not buffers_in(step) <= tensors.keys():
                 raise NotExtractable("its backward function uses values of the forward function that are not outputs")
             lines += [INDENT + line for line in self._step(step, tensors)]
         lines.append(f"{INDENT}return {', '.join(tensors[view.buffer].view(view) for view in results)}")
         return "\n".join(lines)
 
-    def _step(self, step: Step, tensors: Mapping[int, HostTensor]) -> list[str]:
+    def _step(self, step: SymbolicStep, tensors: Mapping[int, HostTensor]) -> list[str]:
         if step.op == "allocate":
             made = tensors[step.buffer]
-            return [f"{made.name} = torch.empty({made.shape}, dtype=torch.{made.dtype}, {self._device})"]
+            shape = listed(made.shape, self._names.sizes)
+            return [f"{made.name} = torch.empty({shape}, dtype=torch.{made.dtype}, {self._device})"]
         if step.op == "fill":
             return [f"{tensors[step.target.buffer].view(step.target)}.fill_({number(step.value)})"]
         if step.op == "copy":
@@ -168,19 +174,22 @@ class HostCodeWriter:
     def _whole(self, buffer: int) -> HostTensor:
         """Return a buffer with an output's shape and dtype, else flat with the dtype of its first use."""
         plan, size = self._plan, self._plan.buffers[buffer].bytes
-        name = f"b{buffer}"
+        name, sizes = f"b{buffer}", self._names.sizes
         for view in plan.outputs:
-            made = HostTensor(name, view.shape, view.dtype)
-            if view.buffer == buffer and view.strides == strides_of(view.shape) and made.bytes == size:
+            made = HostTensor(name, view.shape, view.dtype, sizes)
+            if view.buffer == buffer and all_same(view.strides, strides_of(view.shape)) and same(made.bytes, size):
                 return made
-        used = [each.dtype for step in plan.steps for each in _places(step) if each.buffer == buffer]
-        dtype = next((each for each in used if size % DTYPE_BYTES[each] == 0), "uint8")
-        return HostTensor(name, (size // DTYPE_BYTES[dtype],), dtype)
+        used = [each.dtype for step in plan.steps for each in places_in(step) if each.buffer == buffer]
+        for dtype in (*used, "uint8"):
+            elements = quotient(size, DTYPE_BYTES[dtype])
+            if elements is not None:
+                return HostTensor(name, (elements,), dtype, sizes)
+        raise NotExtractable("a buffer has no whole number of bytes")
 
-    def _launch(self, step: Launch, tensors: Mapping[int, HostTensor]) -> list[str]:
-        values = dict(zip(step.parameters, step.arguments, strict=False))
+    def _launch(self, step: SymbolicLaunch, tensors: Mapping[int, HostTensor]) -> list[str]:
+        values = dict(zip(step.parameters, step.arguments, strict=True))
         order = self._code.parameters[step.function]
-        if len(step.arguments) != len(values) or set(order) != values.keys() | step.constants.keys():
+        if set(order) != values.keys() | step.constants.keys():
             raise NotExtractable(f"parameters of {step.function!a:.80} differ from those of the launch")
         arguments, named = [], False
         for parameter in order:
@@ -188,23 +197,16 @@ class HostCodeWriter:
             value = values.get(parameter)
             if value is None:
                 said = self._constant(step.constants[parameter])
-            elif isinstance(value, Pointer):
-                end_bytes = value.offset_bytes + value.extent_bytes
+            elif value.kind == "pointer":
+                end_bytes = combine("+", value.offset_bytes, value.extent_bytes)
                 said = tensors[value.buffer].part(value.offset_bytes, end_bytes, value.dtype)
             else:
-                said = number(value.value)
+                said = expression(value.value, self._names.sizes)
             arguments.append(f"{parameter}={said}" if named else said)
-        return _call(f"{step.function}[{step.grid}]", [*arguments, *self._options(step, order)])
-
-    def _options(self, step: Launch, order: Sequence[str]) -> list[str]:
-        kernel = self._kernels[step.kernel]
-        if kernel.num_warps & (kernel.num_warps - 1):
-            raise NotExtractable("its warps are specialised, and its plan does not say how many were requested")
-        said: dict[str, int | None] = {"num_warps": kernel.num_warps, "num_stages": kernel.num_stages}
-        if kernel.num_ctas > 1:
-            said["num_ctas"] = kernel.num_ctas
-        said["maxnreg"] = kernel.max_registers
-        return [f"{name}={value}" for name, value in said.items() if value is not None and name not in order]
+        grid = listed(step.grid, self._names.sizes)
+        launched = self._function_of.launched(step)
+        options = [f"{name}={value}" for name, value in step.options.items() if value is not None and name not in order]
+        return _call(f"{launched}[{grid}]", [*arguments, *options])
 
     def _constant(self, value: bool | int | float | str | None) -> str:
         """Write a compile-time value; plans hold values other than numbers as text with a tag for the kind."""
@@ -224,30 +226,8 @@ class HostCodeWriter:
         return repr(name)
 
 
-def functions_in(plan: Plan) -> set[str]:
-    """Return the names of functions that a plan launches or passes to launches."""
-    launched = {step.function for step in plan.launches}
-    values = (value for step in plan.launches for value in step.constants.values() if isinstance(value, str))
-    return launched | {name for tag, name in map(untagged, values) if tag == "function"}
-
-
-def number(value: bool | int | float) -> str:
-    """Write a number as a Python expression."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return f'float("{value!r}")'
-    return repr(value)
-
-
-def _places(step: Step) -> tuple[View | Pointer, ...]:
-    if step.op == "launch":
-        return tuple(each for each in step.arguments if each.kind == "pointer")
-    if step.op == "copy":
-        return (step.source, step.target)
-    return (step.target,) if step.op == "fill" else ()
-
-
-def _buffers(step: Step) -> set[int]:
-    return {step.buffer} if step.op == "allocate" else {each.buffer for each in _places(step)}
+def _known(extent: str | int, fixed: Mapping[str, int]) -> Term:
+    return fixed.get(extent, extent) if isinstance(extent, str) else extent
 
 
 def _call(head: str, arguments: Sequence[str]) -> list[str]:

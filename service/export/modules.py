@@ -1,25 +1,28 @@
 """Modules of a package: the device functions of one elite, with host code for the shapes that it serves.
 
-A module has the operator's entry and is itself a candidate, so that the exported code can be traced like any other.
+A module has the operator's entry and is itself a candidate, so that the exported code can be traced and judged like
+any other.
 """
 
 import keyword
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import dedent
 
 from service.certificates.document import Certificate
 from service.errors import InvalidInput
-from service.export.extraction import RESERVED, ExtractedFunctions, NotExtractable, lift
-from service.export.host_code import HostCodeWriter, TensorNames, functions_in
-from workers.protocol import Operator, Plan
+from service.export.extraction import RESERVED, ExtractedFunctions, NotExtractable, lift, unspecialised
+from service.export.formulas import expression
+from service.export.host_code import HostCodeWriter, TensorNames
+from service.export.variants import ExportedFunction, functions_in, variant_name
+from workers.protocol import Operator
 
-PLANS, GRADIENTS = "PLANS", "GRADIENTS"
-"""Names of a module's tables of forward and backward functions, by the shapes of the inputs."""
-_HOST = re.compile(r"plan_\d+(_gradients)?|b\d+|float|tuple|PLANS|GRADIENTS")
+CHOOSE, SIZES = "choose", "sizes_of"
+"""Names of a module's functions that choose a plan's function by sizes, and that find the sizes of tensors."""
+_HOST = re.compile(r"plan_\d+(_gradients)?|b\d+|float|int|min|max|tuple|math|choose|sizes_of")
 _AROUND = re.compile(
-    r"_.*|TRAINING|TARGET|TRITON|DTYPES|SCALARS|warnings|why_not|operation|examples|reference|(elite|training)_\d+"
+    r"_.*|TARGET|TRITON|DTYPES|SCALARS|RANGES|warnings|why_not|operation|examples|reference|selection|(elite|training)_\d+"
 )
 # `_HOST`: names that host code uses besides module names. `_AROUND`: names of the package's operation.
 
@@ -31,16 +34,20 @@ class ExportedModule:
     Attributes:
         text: Source text.
         certificate: Certificate of the elite.
-        shapes: Keys of the shapes that it serves.
+        functions: Its functions, in the order in which they are tried.
     """
 
     text: str
     certificate: Certificate
-    shapes: tuple[str, ...]
+    functions: tuple[ExportedFunction, ...]
+
+    def function_for(self, sizes: Mapping[str, int]) -> int | None:
+        """Return the index of the function that serves some sizes; None if none does."""
+        return next((at for at, each in enumerate(self.functions) if each.admits(sizes)), None)
 
 
 def names_of(operator: Operator) -> TensorNames:
-    """Choose the names of tensors and scalars in host code.
+    """Choose the names of tensors, scalars and sizes in host code.
 
     Raises:
         InvalidInput: If the operator's entry has a name that host code needs.
@@ -61,16 +68,12 @@ def names_of(operator: Operator) -> TensorNames:
         upstream=tuple(free(item.name) for item in operator.upstream),
         outputs=tuple(free(item.name) for item in operator.outputs) if operator.backward else (),
         scalars=tuple(free(item.name) for item in operator.scalars),
+        sizes={name: free(name) for name in operator.dimensions},
     )
 
 
-def key_of(operator: Operator, plan: Plan) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes of the inputs, the key of a plan in the tables."""
-    return tuple(operator.input_shape(item, plan.shape.dims) for item in operator.inputs)
-
-
-def write_module(certificate: Certificate, shapes: Sequence[str]) -> ExportedModule:
-    """Write an elite's module for the shapes with some keys; its certificate needs the source.
+def write_module(certificate: Certificate, functions: Sequence[ExportedFunction]) -> ExportedModule:
+    """Write an elite's module with some functions; its certificate needs the source.
 
     Raises:
         NotExtractable: If the elite cannot be exported; says why.
@@ -81,27 +84,34 @@ def write_module(certificate: Certificate, shapes: Sequence[str]) -> ExportedMod
         raise InvalidInput("an operator that changes its inputs cannot be exported", "SEARCH")
     if certificate.source is None:
         raise NotExtractable("its source is not available")
-    plans = [plan for plan in certificate.bundle.plans if plan.shape.key in shapes]
     names = names_of(operator)
-    code = lift(certificate.source, sorted(set().union(*(functions_in(plan) for plan in plans))))
+    code = lift(certificate.source, sorted(set().union(*(functions_in(each.plan) for each in functions))))
     _require_apart(code, operator, names)
-    opening = f"{_header(certificate)}\n\n" + "\n".join(code.imports)
-    parts = [opening, "\n".join(code.constants), *code.functions.values()]
-    plain: list[str] = []
-    reverse: list[str] = []
-    for at, plan in enumerate(plans):
-        host = HostCodeWriter(plan, operator, names, certificate.bundle.kernels, code)
+    imports = sorted({*code.imports, "import math"}, key=lambda line: (line.startswith("from"), line))
+    opening = f"{_header(certificate)}\n\n" + "\n".join(imports)
+    parts = [opening, "\n".join(code.constants), *_device_functions(code, functions)]
+    for at, function in enumerate(functions):
+        host = HostCodeWriter(function, operator, names, code)
         parts.append(host.forward(f"plan_{at}"))
-        plain.append(f"    {key_of(operator, plan)}: plan_{at},")
         if operator.backward:
             parts.append(host.backward(f"plan_{at}_gradients"))
-            reverse.append(f"    {key_of(operator, plan)}: plan_{at}_gradients,")
-    parts.append(_table(PLANS, plain))
-    if operator.backward:
-        parts.append(_table(GRADIENTS, reverse))
-    parts += _entries(operator, names)
+    parts += [_choice(functions, operator, names), *_entries(operator, names)]
     text = "\n\n\n".join(part for part in parts if part) + "\n"
-    return ExportedModule(text, certificate, tuple(plan.shape.key for plan in plans))
+    return ExportedModule(text, certificate, tuple(functions))
+
+
+def _device_functions(code: ExtractedFunctions, functions: Sequence[ExportedFunction]) -> list[str]:
+    """Return the device functions, with a copy for each set of parameters that Triton must not specialise."""
+    copies: dict[str, str] = {}
+    launched: set[str] = set()
+    for function in functions:
+        for step in function.plan.launches:
+            left = function.unspecialised(step)
+            name = variant_name(step.function, left)
+            launched.add(name)
+            if left and name not in copies:
+                copies[name] = unspecialised(code.functions[step.function], name, left)
+    return [*code.functions.values(), *copies.values()]
 
 
 def _is_ours(name: str) -> bool:
@@ -109,14 +119,17 @@ def _is_ours(name: str) -> bool:
 
 
 def _clashes(name: str) -> bool:
-    return name in RESERVED or _HOST.fullmatch(name) is not None
+    return name in RESERVED or _HOST.fullmatch(name) is not None or "__any_" in name
 
 
 def _require_apart(code: ExtractedFunctions, operator: Operator, names: TensorNames) -> None:
     """Require that device functions and constants have no name that host code uses."""
     tensors = {*names.inputs, *names.upstream, *names.outputs, *names.scalars}
     for name in code.bound:
-        if _clashes(name) or name in tensors or name in (operator.entry, operator.backward_entry):
+        is_size = name in names.sizes.values() and name in code.functions
+        if (_clashes(name) and name != "math") or name in tensors or is_size:
+            raise NotExtractable(f"it defines '{name}', which is a name of host code")
+        if name in (operator.entry, operator.backward_entry):
             raise NotExtractable(f"it defines '{name}', which is a name of host code")
 
 
@@ -136,18 +149,57 @@ def _id(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9-]", "", text)
 
 
-def _table(name: str, rows: Sequence[str]) -> str:
-    return "\n".join([f"{name} = {{", *rows, "}"])
+def _choice(functions: Sequence[ExportedFunction], operator: Operator, names: TensorNames) -> str:
+    """Write the function that returns the functions for some sizes; None where no guards hold."""
+    lines = [f"def {CHOOSE}({', '.join(names.sizes.values())}):"]
+    limits = " and ".join(f"{low} <= {names.sizes[name]} <= {high}" for name, (low, high) in operator.ranges.items())
+    lines += [f"    if not ({limits}):", "        return None"] if limits else []
+    for at, function in enumerate(functions):
+        pair = f"(plan_{at}, plan_{at}_gradients)" if operator.backward else f"(plan_{at}, None)"
+        conditions = [_any_case(function, names), *(expression(each, names.sizes) for each in function.conditions)]
+        lines += [f"    if {' and '.join(filter(None, conditions)) or 'True'}:", f"        return {pair}"]
+    return "\n".join([*lines, "    return None"])
+
+
+def _any_case(function: ExportedFunction, names: TensorNames) -> str:
+    """Write the guards of a function's cases; empty if one case has none."""
+    cases = [" and ".join(f"({expression(guard, names.sizes)})" for guard in case) for case in function.plan.cases]
+    if "" in cases:
+        return ""
+    return cases[0] if len(cases) == 1 else "(" + " or ".join(f"({case})" for case in cases) + ")"
+
+
+def _sizes(operator: Operator, names: TensorNames) -> str:
+    """Write the function that returns the sizes of some tensors; None if they do not fit together."""
+    lines, known = [f"def {SIZES}({', '.join((*names.inputs, *names.scalars))}):"], dict[str, str]()
+    checks: list[str] = []
+    for tensor, item in zip(names.inputs, operator.inputs, strict=True):
+        checks.append(f"{tensor}.dim() == {len(item.shape)}")
+        for axis, extent in enumerate(item.shape):
+            place = f"{tensor}.shape[{axis}]"
+            if isinstance(extent, str) and extent not in known:
+                known[extent] = place
+            else:
+                checks.append(f"{place} == {known[extent] if isinstance(extent, str) else extent}")
+    for scalar, given in zip(operator.scalars, names.scalars, strict=True):
+        if isinstance(scalar.value, str) and scalar.value in known:
+            checks.append(f"{given} == {known[scalar.value]}")
+        elif isinstance(scalar.value, str):
+            known[scalar.value] = given
+    lines.append(f"    if not ({' and '.join(checks)}):\n        return None")
+    found = ", ".join(known[name] for name in names.sizes)
+    return "\n".join([*lines, f"    return ({found},)"])
 
 
 def _entries(operator: Operator, names: TensorNames) -> list[str]:
     """Write the entry functions by which the module is traced."""
-    key = "".join(f"tuple({name}.shape), " for name in names.inputs).rstrip()
-    key = key if len(names.inputs) == 1 else key.rstrip(",")
-    forward = f"{PLANS}[{key}]({', '.join(names.inputs)})"
-    found = [f"def {operator.entry}({', '.join((*names.inputs, *names.scalars))}):\n    return {forward}"]
+    inputs, scalars = ", ".join(names.inputs), ", ".join((*names.inputs, *names.scalars))
+    sizes = f"{SIZES}({scalars})"
+    found = [_sizes(operator, names)]
+    lines = f"    sizes = {sizes}\n    return {CHOOSE}(*sizes)[{{}}]({{}}, *sizes)"
+    found.append(f"def {operator.entry}({scalars}):\n" + lines.format(0, inputs))
     if operator.backward:
         tensors = ", ".join((*names.upstream, *names.inputs, *names.outputs))
         taken = ", ".join((*names.upstream, *names.inputs, *names.outputs, *names.scalars))
-        found.append(f"def {operator.backward_entry}({taken}):\n    return {GRADIENTS}[{key}]({tensors})")
+        found.append(f"def {operator.backward_entry}({taken}):\n" + lines.format(1, tensors))
     return found

@@ -1,6 +1,6 @@
 """Elites of a search as they are offered for export, read over REST."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
 
 from kernelreef import models
@@ -34,7 +34,13 @@ class Shelf(Protocol):
 
 
 async def package_of(
-    reef: Shelf, search: str, *, device: str | None, backward: str | None, name: str | None
+    reef: Shelf,
+    search: str,
+    *,
+    device: str | None,
+    backward: str | None,
+    name: str | None,
+    shapes: Sequence[Mapping[str, int]] = (),
 ) -> Package:
     """Trace a search's fastest elites anew on this machine, and make a package of them.
 
@@ -44,10 +50,11 @@ async def package_of(
         device: Of which device; the search's first if None.
         backward: A search of the same operator with gradients, whose elites serve where gradients are wanted.
         name: Name to import the package by; `<operator>_kernels` if None.
+        shapes: Sizes of shapes to time kernels at, besides those that are drawn.
     """
     wanted = device or (await reef.search(search)).devices[0]
     gradients = None if backward is None else await offer_of(reef, backward, wanted)
-    return await export(await offer_of(reef, search, wanted), gradients, name=name)
+    return await export(await offer_of(reef, search, wanted), gradients, name=name, shapes=shapes)
 
 
 async def offer_of(reef: Shelf, search: str, device: str) -> ExportSource:

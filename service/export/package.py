@@ -1,4 +1,4 @@
-"""Export of a search's elites to the files of a package, with every module checked against the judged plans."""
+"""Export of a search's elites to the files of a package, with every function verified and judged."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,22 +6,20 @@ from dataclasses import dataclass
 from kernelreef.packages import Package
 from service.certificates.document import Certificate
 from service.errors import InvalidInput
-from service.evaluation.executor_client import COMMAND, LocalExecutor
+from service.evaluation.executor_client import COMMAND
+from service.export.decision_tree import PYTORCH, TimedShape, Tree, grow
 from service.export.extraction import NotExtractable
-from service.export.modules import ExportedModule, write_module
-from service.export.package_files import PackageParts, render
-from service.export.selection import ExportCandidate, choose
+from service.export.package_files import Gradients, PackageParts, render, serving_at
+from service.export.sampling import SampledShapes, sample
+from service.export.selection import ExportCandidate
+from service.export.selection import choose as choose_elites
+from service.export.verification import ExportVerifier, VerifiedModule
 from service.operators.sources import digest
-from workers.protocol import Bundle, Plan, TraceJob, TraceReport
 
 MAX_REFUSED = 16
 """Number of refused elites after which an export fails; each costs a trace."""
-HERE = "export"
-"""Placeholder for ids of search and job."""
-TOOLS = ("torch", "triton", "ptxas")
-"""Tools whose versions decide the machine code."""
-DEADLINE_S = 120.0
-"""Deadline in seconds of a trace of all shapes of an elite; most take a few seconds."""
+MAX_MODULES = 4
+"""Maximum number of elites of a package: each has up to 64 kernels, which are judged."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +30,21 @@ class ExportSource:
     certificate: Callable[[ExportCandidate], Awaitable[Certificate]]
 
 
+@dataclass(frozen=True)
+class _Portfolio:
+    """Verified elites of a search, and which of them serves which shape."""
+
+    modules: Mapping[str, VerifiedModule]
+    tree: Tree
+    timed: tuple[TimedShape, ...]
+
+
 async def export(
     forward: ExportSource,
     backward: ExportSource | None = None,
     *,
     name: str | None = None,
+    shapes: Sequence[Mapping[str, int]] = (),
     command: Sequence[str] = COMMAND,
 ) -> Package:
     """Write a package of the elites that are fastest at some shape.
@@ -45,109 +53,91 @@ async def export(
         forward: Elites of the search.
         backward: Elites of a search for the same operator with gradients; None for none.
         name: Name of the package; `<operator>_kernels` if None.
+        shapes: Sizes of shapes to time kernels at, besides those that are drawn.
         command: Command that starts an executor, without its options.
 
     Raises:
-        InvalidInput: If no elite can be exported, or the searches do not match.
+        InvalidInput: If no elite can be exported, a shape is not one, or the searches do not match.
         ServiceError: If an executor failed.
     """
     refusals: list[str] = []
-    async with LocalExecutor("trace", command=command) as tracer:
-        serving = await _portfolio(forward, tracer, refusals)
-        operator = serving[0].certificate.operator
-        training = serving if operator.backward else ()
+    first = await forward.certificate(_best(forward.contenders))
+    async with ExportVerifier(first.device, command=command) as verifier:
+        sampled = sample(first.operator, first.shapes, shapes)
+        serving = await _portfolio("elite", forward, verifier, sampled, refusals)
+        training = serving if first.operator.backward else None
         if backward is not None:
-            training = await _portfolio(backward, tracer, refusals)
-            _require_same(serving[0].certificate, training[0].certificate)
-    named = _named("elite", serving)
-    trained = named if training is serving else _named("training", training)
-    package = name or f"{operator.name}_kernels"
-    files = render(PackageParts(package, {**named, **trained}, tuple(named), tuple(trained), tuple(refusals)))
-    return Package(package, files, _by_shape(serving), _by_shape(training), tuple(refusals))
+            other = await backward.certificate(_best(backward.contenders))
+            _require_same(first, other)
+            again = sample(other.operator, other.shapes, shapes)
+            training = await _portfolio("training", backward, verifier, again, refusals)
+        judged_on = verifier.device
+    package = name or f"{first.operator.name}_kernels"
+    parts = PackageParts(
+        name=package,
+        modules={**serving.modules, **(training.modules if training else {})},
+        tree=serving.tree,
+        timed=serving.timed,
+        training=Gradients(tuple(training.modules), training.tree, training.timed) if training else None,
+        judged_on=judged_on,
+        refusals=tuple(refusals),
+    )
+    trained = _by_shape(training) if training else {}
+    return Package(package, render(parts), _by_shape(serving), trained, tuple(refusals))
 
 
-async def _portfolio(offer: ExportSource, tracer: LocalExecutor, refusals: list[str]) -> Sequence[ExportedModule]:
-    """Write the modules of the fastest elites among those that can be exported."""
-    left, written = list(offer.contenders), dict[tuple[object, ...], ExportedModule]()
+def _best(contenders: Sequence[ExportCandidate]) -> ExportCandidate:
+    return max(contenders, key=lambda each: each.objective)
+
+
+async def _portfolio(
+    kind: str, offer: ExportSource, verifier: ExportVerifier, sampled: SampledShapes, refusals: list[str]
+) -> _Portfolio:
+    """Verify the fastest elites among those that can be exported, and grow the tree that chooses between them."""
+    left, verified = list(offer.contenders), dict[tuple[str, int], VerifiedModule]()
     refused = 0
     while left and refused < MAX_REFUSED:
-        best = max(left, key=lambda each: each.objective)
+        best = _best(left)
         shapes = [shape.key for shape in (await offer.certificate(best)).shapes]
-        chosen = choose(left, shapes)
-        winners = [each for each in left if each in chosen.values()]
-        for winner in winners:
-            served = tuple(shape for shape in shapes if chosen[shape] is winner)
-            key = (winner.candidate, winner.variant, served)
+        winners = [best, *choose_elites(left, shapes).values()]
+        keys = list(dict.fromkeys((each.candidate, each.variant) for each in winners))[:MAX_MODULES]
+        for winner in (each for each in left if (each.candidate, each.variant) in keys):
+            key = (winner.candidate, winner.variant)
             try:
-                written[key] = written.get(key) or await _written(await offer.certificate(winner), served, tracer)
+                if key not in verified:
+                    verified[key] = await verifier.verified(await offer.certificate(winner), sampled)
             except NotExtractable as refusal:
                 refusals.append(f"candidate {winner.candidate}, variant {winner.variant}: {refusal}")
                 left.remove(winner)
                 refused += 1
                 break
         else:
-            return [written[winner.candidate, winner.variant, _served(chosen, winner)] for winner in winners]
+            return _grown({f"{kind}_{at}": verified[key] for at, key in enumerate(keys)}, sampled, refusals)
     reason = f": {'; '.join(refusals)}" if refusals else ""
     raise InvalidInput(f"no elite can be exported{reason}", "SEARCH")
 
 
-def _served(chosen: Mapping[str, ExportCandidate], winner: ExportCandidate) -> tuple[str, ...]:
-    return tuple(shape for shape, who in chosen.items() if who is winner)
+def _grown(modules: Mapping[str, VerifiedModule], sampled: SampledShapes, refusals: list[str]) -> _Portfolio:
+    """Grow the tree from the times at the spread shapes, of the modules and of PyTorch."""
+    timed = []
+    for shape in sampled.all:
+        if shape.key in sampled.spread:
+            times = {name: each.times[shape.key] for name, each in modules.items() if shape.key in each.times}
+            others = [each.pytorch[shape.key] for each in modules.values() if shape.key in each.pytorch]
+            timed.append(TimedShape(shape.dims, {**times, **({PYTORCH: min(others)} if others else {})}))
+    for name, each in modules.items():
+        refusals += [f"{name}: {remark}" for remark in each.remarks]
+    return _Portfolio(modules, grow(timed, tuple(modules)), tuple(timed))
 
 
-async def _written(certificate: Certificate, shapes: Sequence[str], tracer: LocalExecutor) -> ExportedModule:
-    """Write a module and check that it does what was judged.
-
-    Raises:
-        NotExtractable: If it cannot be written, or its plans differ from the judged ones.
-    """
-    module = write_module(certificate, shapes)
-    reason = await retrace(module, tracer)
-    if reason:
-        raise NotExtractable(reason)
-    return module
-
-
-async def retrace(module: ExportedModule, tracer: LocalExecutor) -> str:
-    """Trace a module in a sandbox, and compare its plans and machine code with those of its certificate.
-
-    Returns:
-        The reason why they differ; empty if they are equal.
-
-    Raises:
-        ServiceError: If the executor failed.
-    """
-    certificate = module.certificate
-    wanted = {plan.shape.key: plan for plan in certificate.bundle.plans}
-    job = TraceJob(
-        id=HERE,
-        search=HERE,
-        operator=certificate.operator,
-        shapes=tuple(wanted[key].shape for key in module.shapes),
-        target=certificate.device.target,
-        source=module.text,
-        deadline_s=DEADLINE_S,
-    )
-    report = await tracer.run(job, TraceReport)
-    found = next((each.bundle for each in report.variants if each.bundle is not None), None)
-    if found is None:
-        return f"its exported module does not trace: {report.outcome.value}: {report.reason}"
-    now = {plan.shape.key: plan for plan in found.plans}
-    unlike = [key for key in module.shapes if _identity(found, now[key]) != _identity(certificate.bundle, wanted[key])]
-    if not unlike:
-        return ""
-    others = {name: report.versions.get(name) for name, then in certificate.verdict.versions.items() if name in TOOLS}
-    then = {name: version for name, version in certificate.verdict.versions.items() if name in TOOLS}
-    tools = "" if others == then else f"; judged with {_said(then)}, traced here with {_said(others)}"
-    return f"the plan of its exported module differs from the judged one at {', '.join(unlike)}{tools}"
-
-
-def _identity(bundle: Bundle, plan: Plan) -> str:
-    return bundle.restricted([plan]).identity
-
-
-def _said(versions: dict[str, str | None] | dict[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in versions.items())
+def _by_shape(portfolio: _Portfolio) -> dict[str, str]:
+    """Return the candidate that serves each timed shape."""
+    found = {}
+    for shape in portfolio.timed:
+        name = serving_at(portfolio.tree, portfolio.modules, shape.sizes)
+        key = ",".join(f"{size}={value}" for size, value in sorted(shape.sizes.items()))
+        found[key] = "PyTorch" if name is None else portfolio.modules[name].module.certificate.origin.candidate
+    return found
 
 
 def _require_same(forward: Certificate, backward: Certificate) -> None:
@@ -171,11 +161,3 @@ def _require_same(forward: Certificate, backward: Certificate) -> None:
         )
     if forward.device != backward.device:
         raise InvalidInput(f"its device is {backward.device.name}, not {forward.device.name}", "--backward")
-
-
-def _named(kind: str, modules: Sequence[ExportedModule]) -> dict[str, ExportedModule]:
-    return {f"{kind}_{at}": module for at, module in enumerate(modules)}
-
-
-def _by_shape(modules: Sequence[ExportedModule]) -> dict[str, str]:
-    return {shape: module.certificate.origin.candidate for module in modules for shape in module.shapes}

@@ -1,5 +1,6 @@
 """Files of a package, rendered from templates around the modules of its elites."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +11,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from service.certificates.document import Certificate, sealed
 from service.errors import InvalidInput
 from service.evaluation.figure_labels import in_words, stamp_of
+from service.export.decision_tree import PYTORCH, Leaf, TimedShape, Tree, choose, loss_of
 from service.export.modules import ExportedModule, names_of
-from workers.protocol import Operator, ShapeResult, ShapeRole
+from service.export.verification import VerifiedModule
+from workers.protocol import Device, Operator, Shape, ShapeResult
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """Pattern of package names that Python, pip and PyTorch accept."""
@@ -24,27 +27,55 @@ _TEMPLATES.filters |= {"literal": repr, "plain": lambda text: plain(text)}
 
 
 @dataclass(frozen=True)
+class Gradients:
+    """Modules that compute outputs and gradients, and the tree that chooses between them."""
+
+    modules: tuple[str, ...]
+    tree: Tree
+    timed: tuple[TimedShape, ...]
+
+
+@dataclass(frozen=True)
 class PackageParts:
     """Parts of a package.
 
     Attributes:
         name: Name of the package.
-        modules: Modules of elites, by name.
-        serving: Names of the modules that compute outputs without gradients.
-        training: Names of the modules that compute outputs and gradients.
-        refusals: Reasons why other elites were left out.
+        modules: Verified modules of elites, by name.
+        tree: Choice among those that compute outputs without gradients.
+        timed: Shapes that the tree was grown from.
+        training: The same for gradients; None without kernels for gradients.
+        judged_on: Device that judged the functions.
+        refusals: Reasons why elites, functions and plans were left out.
     """
 
     name: str
-    modules: Mapping[str, ExportedModule]
-    serving: tuple[str, ...]
-    training: tuple[str, ...]
+    modules: Mapping[str, VerifiedModule]
+    tree: Tree
+    timed: tuple[TimedShape, ...]
+    training: Gradients | None
+    judged_on: Device
     refusals: tuple[str, ...]
 
     @property
     def certificate(self) -> Certificate:
         """Certificate of the first elite; all elites have its operator and device."""
-        return self.modules[self.serving[0]].certificate
+        return next(iter(self.modules.values())).module.certificate
+
+    @property
+    def serving(self) -> tuple[str, ...]:
+        """Names of the modules that compute outputs without gradients."""
+        return tuple(name for name in self.modules if name.startswith("elite"))
+
+
+def serving_at(tree: Tree, modules: Mapping[str, VerifiedModule], sizes: Mapping[str, int]) -> str | None:
+    """Return the name of the module that serves some sizes; None if PyTorch does."""
+    for name in choose(tree, sizes):
+        if name == PYTORCH:
+            return None
+        if modules[name].module.function_for(sizes) is not None:
+            return name
+    return None
 
 
 def plain(text: str) -> str:
@@ -77,9 +108,27 @@ def render(parts: PackageParts) -> dict[str, str]:
     files = {path: _TEMPLATES.get_template(f"{name}.jinja").render(said) for path, name in written.items()}
     files[f"{parts.name}/reference.py"] = parts.certificate.operator.reference.rstrip("\n") + "\n"
     for name, module in parts.modules.items():
-        files[f"{parts.name}/{name}.py"] = module.text
-        files[f"{parts.name}/certificates/{name}.json"] = _without_source(module.certificate).text() + "\n"
+        files[f"{parts.name}/{name}.py"] = module.module.text
+        folder = f"{parts.name}/certificates"
+        files[f"{folder}/{name}.json"] = _without_source(module.module.certificate).text() + "\n"
+        files[f"{folder}/{name}_functions.json"] = _verdicts(module)
     return files
+
+
+def _verdicts(module: VerifiedModule) -> str:
+    """Return the verdict on each function of a module as JSON."""
+    told = [
+        {
+            "function": f"plan_{at}",
+            "divisible_by_16": sorted(f"{name} of launch {launch}" for launch, name in each.function.assumed),
+            "plan": each.function.plan.plain(),
+            "kernels": each.kernels,
+            "shapes": each.shapes,
+            "report": each.report.plain(),
+        }
+        for at, each in enumerate(module.verdicts)
+    ]
+    return json.dumps(told, indent=1) + "\n"
 
 
 def _without_source(certificate: Certificate) -> Certificate:
@@ -89,6 +138,7 @@ def _without_source(certificate: Certificate) -> Certificate:
 
 def _context(parts: PackageParts) -> dict[str, Any]:
     certificate = parts.certificate
+    modules = {name: each.module for name, each in parts.modules.items()}
     return {
         "package": parts.name,
         "entry": certificate.operator.entry,
@@ -100,28 +150,75 @@ def _context(parts: PackageParts) -> dict[str, Any]:
         "triton": certificate.verdict.versions.get("triton", "unknown"),
         "torch": certificate.verdict.versions.get("torch", "unknown"),
         "modules": list(parts.modules),
+        "functions": {name: len(each.functions) for name, each in modules.items()},
+        "kernels": len({kernel for each in parts.modules.values() for kernel in _kernels(each)}),
         "serving": parts.serving,
-        "training": parts.training,
+        "training": parts.training.modules if parts.training else (),
+        "tree": _tree(parts.tree, parts),
+        "training_tree": _tree(parts.training.tree, parts) if parts.training else "",
         "refusals": parts.refusals,
-        "emitters": sorted({plain(module.certificate.origin.emitter) for module in parts.modules.values()}),
-        "examples": _examples(parts),
-        **_tried(parts),
-        "timed": tuple(shape.key for shape in certificate.shapes if shape.role is ShapeRole.BENCHMARK),
-        "served": [_served(parts, name, key) for name in parts.serving for key in parts.modules[name].shapes],
-        "sections": [_section(name, module) for name, module in parts.modules.items()],
+        "emitters": sorted({plain(module.certificate.origin.emitter) for module in modules.values()}),
+        "judged_on": parts.judged_on.name,
+        "is_judged_here": parts.judged_on == certificate.device,
+        "ranges": _ranges(certificate.operator),
+        "range_words": "; ".join(f"{name} from {low} to {high}" for name, (low, high) in _ranges(certificate.operator)),
+        "times": [_times(parts, shape) for shape in parts.timed],
+        "loss": f"{100 * (loss_of(parts.tree, parts.timed) - 1):.1f} %",
+        "sections": [_section(name, each) for name, each in modules.items()],
         "unit": f"us, {certificate.provenance.value}",
+        **_examples(parts),
         **_signature(parts),
         **_spelling(),
     }
 
 
+def _kernels(module: VerifiedModule) -> list[str]:
+    return [kernel for each in module.verdicts for kernel in each.kernels]
+
+
+def _ranges(operator: Operator) -> tuple[tuple[str, tuple[int, int]], ...]:
+    """Return the range of each size in the order of the operator; fixed sizes vary among its shapes only."""
+    found = []
+    for name in operator.dimensions:
+        known = [shape.dims[name] for shape in operator.shapes]
+        found.append((name, operator.ranges.get(name, (min(known), max(known)))))
+    return tuple(found)
+
+
+def _tree(tree: Tree, parts: PackageParts, depth: int = 1) -> str:
+    """Write a decision tree as the body of a function of sizes."""
+    indent = "    " * depth
+    if isinstance(tree, Leaf):
+        order = tree.order[: tree.order.index(PYTORCH)] if PYTORCH in tree.order else tree.order
+        return f"{indent}return ({''.join(f'{name}, ' for name in order).rstrip()})"
+    size = names_of(parts.certificate.operator).sizes[tree.size]
+    below, above = _tree(tree.below, parts, depth + 1), _tree(tree.above, parts, depth)
+    return f"{indent}if {size} <= {tree.limit}:\n{below}\n{above}"
+
+
+def _times(parts: PackageParts, shape: TimedShape) -> dict[str, str]:
+    """Return a row of the table of timed shapes."""
+    name = serving_at(parts.tree, parts.modules, shape.sizes)
+    told = {each: f"{time_us:.2f}" for each, time_us in shape.times.items()}
+    return {
+        "shape": Shape(dims=dict(shape.sizes)).key,
+        "served": f"`{name}`" if name else "PyTorch",
+        "kernel": told.get(name or "", ""),
+        "pytorch": told.get(PYTORCH, ""),
+        "searched": "yes" if any(dict(shape.sizes) == each.dims for each in parts.certificate.operator.shapes) else "",
+    }
+
+
 def _signature(parts: PackageParts) -> dict[str, Any]:
     """Return the template values of the operator's signature, by its own names and by number."""
-    operator = parts.modules[(*parts.training, *parts.serving)[0]].certificate.operator
+    names_with = (*(parts.training.modules if parts.training else ()), *parts.serving)
+    operator = parts.modules[names_with[0]].module.certificate.operator
     names = names_of(operator)
     tensors, scalars = ", ".join(names.inputs), ", ".join(names.scalars)
-    defaults = [f"{name}={item.value!r}" for name, item in zip(names.scalars, operator.scalars, strict=True)]
-    values = tuple(scalar.value for scalar in operator.scalars)
+    values = tuple(None if isinstance(scalar.value, str) else scalar.value for scalar in operator.scalars)
+    last = max((at for at, value in enumerate(values) if value is None), default=-1)
+    defaults = [name if at <= last else f"{name}={values[at]!r}" for at, name in enumerate(names.scalars)]
+    fixed = [f"{name} = {value!r}" for name, value in zip(names.scalars, values, strict=True) if value is not None]
     return {
         "inputs": len(operator.inputs),
         "outputs": len(operator.outputs),
@@ -130,13 +227,16 @@ def _signature(parts: PackageParts) -> dict[str, Any]:
         "dtypes": [item.dtype for item in operator.inputs],
         "dtype_words": ", ".join(dict.fromkeys(item.dtype for item in operator.inputs)),
         "scalars": values,
-        "scalar_words": f", with {scalars} = {', '.join(map(repr, values))}" if scalars else "",
+        "scalar_words": f", with {', '.join(fixed)}" if fixed else "",
         "typed_scalars": [scalar.dtype for scalar in operator.scalars],
         "signature": ", ".join((*names.inputs, *defaults)),
+        "sizes": ", ".join(names.sizes.values()),
+        "size_names": tuple(names.sizes),
+        "input_names": tuple(item.name for item in operator.inputs),
         "wants": " or ".join(f"{name}.requires_grad" for name in names.inputs),
         "tuples": f"({tensors},), ({scalars}{',' if scalars else ''})",
         "passed": ", ".join((*names.inputs, *names.scalars)),
-        "call": ", ".join(names.inputs),
+        "call": ", ".join((*names.inputs, *(names.scalars[: last + 1]))),
     }
 
 
@@ -162,41 +262,40 @@ def _spelling() -> dict[str, Any]:
     return {"names": names, "typed": typed, "returns": returns}
 
 
-def _tried(parts: PackageParts) -> dict[str, tuple[str, ...]]:
-    """Return the shapes at which the package's tests try outputs and gradients; searches may differ in them."""
-    verified, trained = (
-        tuple(key for name in names for key in parts.modules[name].shapes) for names in (parts.serving, parts.training)
-    )
-    untrained = tuple(key for key in verified if key not in trained)
-    return {"verified": verified, "trained": trained, "untrained": untrained}
-
-
-def _examples(parts: PackageParts) -> dict[str, list[tuple[object, ...]]]:
-    """Return sizes, dtype and bounds of every input, for each shape that a module serves."""
+def _examples(parts: PackageParts) -> dict[str, Any]:
+    """Return the shapes of the package's tests, and sizes, dtype and bounds of every input at each."""
     operator = parts.certificate.operator
-    planned = {
-        shape.key: shape
-        for module in parts.modules.values()
-        for shape in module.certificate.shapes
-        if shape.key in module.shapes
-    }
+    judged: dict[str, Shape] = {}
+    for shape in (*parts.certificate.shapes, *(Shape(dims=dict(each.sizes)) for each in parts.timed)):
+        judged.setdefault(shape.key, shape)
+    trained = parts.training.tree if parts.training else Leaf(())
+    served = {key for key, shape in judged.items() if serving_at(parts.tree, parts.modules, shape.dims)}
+    with_gradients = {key for key, shape in judged.items() if serving_at(trained, parts.modules, shape.dims)}
+    searched = {shape.key for shape in (Shape(dims=each.dims) for each in operator.shapes)}
     return {
-        shape.key: [
-            (
-                operator.input_shape(item, shape.dims),
-                item.dtype,
-                item.low,
-                shape.dims[item.high] if isinstance(item.high, str) else item.high,
-            )
-            for item in operator.inputs
-        ]
-        for shape in planned.values()
+        "examples": {
+            key: [
+                (
+                    operator.input_shape(item, shape.dims),
+                    item.dtype,
+                    item.low,
+                    shape.dims[item.high] if isinstance(item.high, str) else item.high,
+                )
+                for item in operator.inputs
+            ]
+            for key, shape in judged.items()
+        },
+        "dimensions": (
+            tuple(item.shape for item in operator.inputs),
+            tuple(item.high if isinstance(item.high, str) else None for item in operator.inputs),
+        ),
+        "sized_scalars": tuple(each.value if isinstance(each.value, str) else None for each in operator.scalars),
+        "example_scalars": {key: tuple(operator.scalar_values(shape.dims)) for key, shape in judged.items()},
+        "verified": tuple(key for key in judged if key in served),
+        "trained": tuple(key for key in judged if key in with_gradients),
+        "untrained": tuple(key for key in judged if key in served and key not in with_gradients),
+        "timed": tuple(key for key in judged if key in searched),
     }
-
-
-def _served(parts: PackageParts, name: str, key: str) -> dict[str, str]:
-    role = next(shape.role for shape in parts.certificate.shapes if shape.key == key)
-    return {"shape": key, "role": role.value.replace("_", "-") + " shape", "module": name}
 
 
 def _section(name: str, module: ExportedModule) -> dict[str, Any]:

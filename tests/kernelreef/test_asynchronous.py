@@ -111,7 +111,7 @@ async def test_an_export_is_written_when_it_is_complete(reef: AsyncReef, filled,
 
 
 async def test_a_package_of_what_cannot_be_lifted_is_not_written(reef: AsyncReef, filled, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"no elite can be exported: candidate .*: it launches 'double_kernel'"):
+    with pytest.raises(InvalidInput, match=r"no elite can be exported: candidate .*: its plan cannot be written"):
         await reef.package(filled.search.id, tmp_path / "package")
     with pytest.raises(NotFound, match="no elite on model:sm_80"):
         await reef.package(filled.search.id, tmp_path / "package", device="model:sm_80")

@@ -66,6 +66,7 @@ from workers.protocol.report import (
     TracedVariant,
     TraceReport,
 )
+from workers.protocol.symbolic import SymbolicPlan
 from workers.protocol.trust import TrustGrounds, label
 
 __all__ = [
@@ -132,6 +133,7 @@ __all__ = [
     "ShapeResult",
     "ShapeRole",
     "Stage",
+    "SymbolicPlan",
     "TraceJob",
     "TraceReport",
     "TracedVariant",

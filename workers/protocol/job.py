@@ -4,10 +4,10 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
-from workers.protocol.base import PROTOCOL_VERSION, Ours, WireModel
+from workers.protocol.base import PROTOCOL_VERSION, Constant, Ours, WireModel
 from workers.protocol.device import Device
 from workers.protocol.graph import Graph
-from workers.protocol.operator import Operator, Shape
+from workers.protocol.operator import Identifier, Operator, Shape
 from workers.protocol.plan import Bundle, Digest
 
 MAX_SOURCE_BYTES = 256 * 1024
@@ -40,6 +40,9 @@ class TraceJob(WireModel):
     bundle: Bundle | None = None
     """Plans that were traced elsewhere, in place of a source: they are checked against the operator and assembled
     again."""
+    symbolic: Annotated[dict[Identifier, Constant], Field(max_length=64)] | None = None
+    """Configuration of the variant whose host code is traced with symbolic sizes, in place of compiling. The shapes are
+    where such traces start, and where the results are compared with plain traces."""
     operator: Operator
     shapes: tuple[Shape, ...]
     target: str

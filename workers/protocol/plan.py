@@ -34,6 +34,9 @@ BufferId = Annotated[int, Field(ge=0, lt=256)]
 Grid = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
+NumberType = Literal["i1", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u32", "u64", "fp16", "bf16", "fp32", "fp64"]
+"""Triton's name for the type of a scalar argument."""
+
 _INTEGER_RANGE: dict[str, tuple[int, int]] = {"bool": (0, 1)} | {
     f"{sign}int{bits}": (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     for sign in ("", "u")
@@ -123,7 +126,7 @@ class Number(WireModel):
     """A scalar argument; `type` is Triton's name, such as `i32` or `fp32`."""
 
     kind: Literal["number"] = "number"
-    type: Literal["i1", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u32", "u64", "fp16", "bf16", "fp32", "fp64"]
+    type: NumberType
     value: bool | int | float
 
     @model_validator(mode="after")

@@ -11,6 +11,7 @@ from workers.protocol.graph import Graph
 from workers.protocol.job import MAX_SOURCE_BYTES
 from workers.protocol.outcome import Outcome, Provenance, Stage, Trust
 from workers.protocol.plan import Bundle
+from workers.protocol.symbolic import MAX_SYMBOLIC_PLANS, SymbolicPlan
 from workers.protocol.trust import TrustGrounds
 
 REASON_CHARS = 2000
@@ -155,6 +156,11 @@ class TraceReport(WireModel):
     line: Line | None = None
     variants: tuple[TracedVariant, ...] = ()
     graphs: tuple[Graph, ...] = ()
+    symbolic: Annotated[tuple[SymbolicPlan, ...], Field(max_length=MAX_SYMBOLIC_PLANS)] = ()
+    """Symbolic plans that equal the plans traced at the job's shapes, wherever they admit one. `reason` says why others
+    are missing."""
+    admitted: int = 0
+    """Number of the job's shapes that a symbolic plan serves."""
     draft: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] = ""
     """A candidate that TorchInductor wrote. As untrusted as any: the reference that it comes from is untrusted."""
     gate: MutationReport | None = None

@@ -24,10 +24,12 @@ from workers.sandbox import SandboxEnding, SandboxLimits, SandboxResult
 from workers.targets import TARGETS
 from workers.trace_job.admission import admission
 from workers.trace_job.claims import CLAIMS, Claim, UnfoundedClaim, check_bundle
+from workers.trace_job.symbolic import Compared, compare
 from workers.trace_job.warmup import warm, warm_drafts, warm_references
 from workers.tracer import reference
 from workers.tracer.refusal import SOURCE_NAME, tidy
-from workers.tracer.reply import TracedPlans, TraceEnded, TraceReply, WrittenSeed
+from workers.tracer.reply import SymbolicReply, TracedPlans, TraceEnded, TraceReply, WrittenSeed
+from workers.tracer.symbolic import trace_symbolic
 
 __all__ = ["JUDGING", "TraceJudging", "trace", "warm"]
 
@@ -90,6 +92,8 @@ def trace(
 ) -> TraceReport:
     """Trace a candidate, assemble one that was traced elsewhere, export the operator's reference, or draft from it.
 
+    A candidate is traced with symbolic sizes if the job has `symbolic`.
+
     Args:
         job: The job; with `references`, the report on a traceable source also has the reference graphs.
         worker: Id of the worker for the report.
@@ -119,6 +123,9 @@ def trace(
     )
     if job.bundle is not None:
         return _assemble_again(job.bundle, job, report, judging)
+    if job.source is not None and job.symbolic is not None:
+        warm_references()
+        return _read_symbolic(_sandboxed(trace_symbolic, job), job, report)
     result = _sandboxed(_without_source(job) if job.source is None else tracer_function, job)
     if result.ending is not SandboxEnding.RETURNED:
         return _with_end(report, _ended(result), stages_s={"jail": result.wall_s})
@@ -216,6 +223,26 @@ def _read_draft(result: SandboxResult, report: TraceReport) -> TraceReport:
     if written.outcome is Outcome.CORRECT and not written.source:
         return _with_end(report, _rejected("the draft is empty"))
     return _with_end(report, written, draft=written.source, stages_s={"trace": result.wall_s})
+
+
+def _read_symbolic(result: SandboxResult, job: TraceJob, report: TraceReport) -> TraceReport:
+    stages_s = {"trace": result.wall_s}
+    if result.ending is not SandboxEnding.RETURNED:
+        return _with_end(report, _ended(result), stages_s=stages_s)
+    started = time.perf_counter()
+    try:
+        reply = SymbolicReply.model_validate_json(result.reply)
+        compared = compare(reply, job) if reply.outcome is Outcome.CORRECT else Compared((), 0)
+    except ValidationError as error:
+        return _with_end(report, _malformed(error), stages_s=stages_s)
+    except ValueError as error:
+        return _with_end(report, _rejected(str(error)), stages_s=stages_s)
+    stages_s["compare"] = time.perf_counter() - started
+    if reply.outcome is not Outcome.CORRECT:
+        return _with_end(report, reply, stages_s=stages_s)
+    told = {"symbolic": compared.plans, "admitted": compared.admitted, "stages_s": stages_s}
+    ended = TraceEnded(reason=compared.unlike or reply.failure)
+    return _with_end(report, ended, **told)
 
 
 def _read_trace(result: SandboxResult, job: TraceJob, report: TraceReport, judging: TraceJudging) -> TraceReport:

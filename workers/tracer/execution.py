@@ -109,18 +109,22 @@ class CandidateExecution:
         Raises:
             TraceRefused: If the candidate fails before there are variants.
         """
-        module = self._load()
-        self._entry = self._find_entry(module, self._job.operator.entry)
-        if self._job.operator.backward:
-            self._backward = self._find_entry(module, self._job.operator.backward_entry)
-        self._launches.namespace = vars(module)
-        self._find_configurations()
+        self._open()
         variants = self._trace_variants(self._tuning.choices(self._job.seed))
         launched = {launch.kernel for variant in variants for plan in variant.plans for launch in plan.launches}
         kernels = {digest: kernel for digest, kernel in self._kernels.items() if digest in launched}
         best = next((variant for variant in variants if variant.outcome is Outcome.CORRECT), variants[0])
         ended = best.model_dump(include=set(TraceEnded.model_fields))
         return TraceReply(variants=tuple(variants), kernels=kernels, **ended)
+
+    def _open(self) -> None:
+        """Load the candidate and find its functions and configurations."""
+        module = self._load()
+        self._entry = self._find_entry(module, self._job.operator.entry)
+        if self._job.operator.backward:
+            self._backward = self._find_entry(module, self._job.operator.backward_entry)
+        self._launches.namespace = vars(module)
+        self._find_configurations()
 
     def _load(self) -> ModuleType:
         operator = self._job.operator
@@ -198,20 +202,26 @@ class CandidateExecution:
         return plan
 
     def _call(self, shape: Shape, compiles: bool) -> tuple[PlanRecorder, Sequence[Any]]:
-        """Call the entry for a shape, then the backward entry if there is one. Returns all results."""
+        """Call the entry for a shape. Returns all results."""
         operator = self._job.operator
-        given = [_make_input(item, operator.input_shape(item, shape.dims)) for item in operator.given]
-        inputs, upstream = given[: len(operator.inputs)], given[len(operator.inputs) :]
+        given = [make_input(item, operator.input_shape(item, shape.dims)) for item in operator.given]
         recorder = PlanRecorder(operator.policy, given)
+        return recorder, self._results(recorder, given, operator.scalar_values(shape.dims), compiles)
+
+    def _results(
+        self, recorder: PlanRecorder, given: Sequence[torch.Tensor], scalars: Sequence[object], compiles: bool
+    ) -> Sequence[Any]:
+        """Call the entry, then the backward entry if there is one. Returns all results."""
+        operator = self._job.operator
+        inputs, upstream = given[: len(operator.inputs)], given[len(operator.inputs) :]
         self._launches.session = EntryCall(recorder, self._kernels, compiles)
-        scalars = operator.scalar_values(shape.dims)
         try:
             with torch.no_grad(), recorder, TargetTensors(recorder.address_of):
                 outputs = self._outputs(self._entry(*inputs, *scalars), inputs)
                 if not operator.backward:
-                    return recorder, outputs
+                    return outputs
                 gradients = self._backward(*upstream, *inputs, *outputs, *scalars)
-                return recorder, [*outputs, *self._several(gradients, operator.results[len(outputs) :])]
+                return [*outputs, *self._several(gradients, operator.results[len(outputs) :])]
         except TypeError as error:
             refusal = crash(error)
             raise TraceRefused(refusal.outcome, refusal.reason, line=refusal.line or self._entry_line) from error
@@ -269,7 +279,8 @@ class CandidateExecution:
         return code.co_firstlineno if code else None
 
 
-def _make_input(item: Input, shape: Sequence[int]) -> torch.Tensor:
+def make_input(item: Input, shape: Sequence[int]) -> torch.Tensor:
+    """Return an input without data; its sizes may be symbolic."""
     return torch.empty(tuple(shape), dtype=getattr(torch, item.dtype), device="meta")
 
 

@@ -14,6 +14,7 @@ from workers.protocol.tags import escaped, tagged
 from workers.tracer.compiler import Compiled
 from workers.tracer.recorder import PlanRecorder
 from workers.tracer.refusal import TraceRefused, describe, running_line
+from workers.tracer.symbolic_recorder import SymbolicRecorder
 
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """Launch options that a plan carries."""
@@ -97,7 +98,11 @@ class LaunchInterceptor:
         options = {name: kwargs.pop(name) for name in OPTIONS if name in kwargs and name not in function.arg_names}
         bound = function.signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        programs = _grid(grid, bound.arguments)
+        sizes = _grid_sizes(grid, bound.arguments)
+        if isinstance(session.recorder, SymbolicRecorder):
+            session.recorder.launch(function, sizes, bound.arguments, options, self)
+            return
+        programs = _grid(sizes)
         if 0 in programs:
             return
         values = {name: _wrap(value, session.recorder) for name, value in bound.arguments.items()}
@@ -120,19 +125,19 @@ class LaunchInterceptor:
         signature: Mapping[str, Any] = compiled.source.signature
         names = [name for name in function.arg_names if signature[name] != "constexpr"]
         constants = {
-            name: self._constant(name, values[name]) for name in function.arg_names if signature[name] == "constexpr"
+            name: self.constant(name, values[name]) for name in function.arg_names if signature[name] == "constexpr"
         }
         return Launch(
             kernel=compiled.digest,
             grid=grid,
             arguments=tuple(_argument(name, signature[name], values[name], recorder) for name in names),
-            function=self._name_of(function),
+            function=self.name_of(function),
             parameters=tuple(names),
             constants=constants,
             line=running_line(),
         )
 
-    def _constant(self, name: str, value: object) -> bool | int | float | str | None:
+    def constant(self, name: str, value: object) -> bool | int | float | str | None:
         """Return a compile-time value as data; dtypes and jit functions become tagged strings."""
         value = value.value if isinstance(value, tl.constexpr) else value
         if isinstance(value, str):
@@ -144,13 +149,13 @@ class LaunchInterceptor:
         if isinstance(value, torch.dtype):
             return tagged("torch", f"{value}".removeprefix("torch."))
         if isinstance(value, JITCallable):
-            return tagged("function", self._name_of(value))
+            return tagged("function", self.name_of(value))
         raise TraceRefused(
             Outcome.UNSUPPORTED_LAUNCH,
             f"constexpr argument '{name}' is a {_kind(value)}: pass numbers, strings, dtypes or jit functions",
         )
 
-    def _name_of(self, function: JITCallable) -> str:
+    def name_of(self, function: JITCallable) -> str:
         """Return the global name of a jit function in the candidate's module, decorated or not."""
         for name, value in self.namespace.items():
             while value is not function and not isinstance(value, JITCallable) and hasattr(value, "fn"):
@@ -177,13 +182,17 @@ def _require_plain(function: JITFunction, warmup: bool, kwargs: Mapping[str, obj
         )
 
 
-def _grid(grid: object, arguments: Mapping[str, object]) -> Grid:
+def _grid_sizes(grid: object, arguments: Mapping[str, object]) -> list[object]:
     """Return the sizes of a grid given as a tuple or as a function of the kernel's arguments."""
     given = grid(dict(arguments)) if callable(grid) else grid
-    sizes = [_grid_size(size) for size in (given if isinstance(given, Sequence) else (given,))]
+    sizes = list(given) if isinstance(given, Sequence) else [given]
     if not 1 <= len(sizes) <= 3:
         raise TraceRefused(Outcome.UNSUPPORTED_LAUNCH, f"the grid has {len(sizes)} dimensions; it may have 1 to 3")
-    sizes += [1] * (3 - len(sizes))
+    return sizes + [1] * (3 - len(sizes))
+
+
+def _grid(given: Sequence[object]) -> Grid:
+    sizes = [_grid_size(size) for size in given]
     for size, axis in zip(sizes, "xyz", strict=True):
         if not 0 <= size <= _MAX_GRID:
             raise TraceRefused(

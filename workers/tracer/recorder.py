@@ -128,7 +128,7 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 offset_bytes=tensor.storage_offset() * tensor.element_size(),
                 shape=tuple(tensor.shape),
                 strides=tuple(tensor.stride()),
-                dtype=_dtype_name(tensor.dtype),
+                dtype=dtype_name(tensor.dtype),
             )
 
     def address_of(self, tensor: torch.Tensor) -> int:
@@ -211,14 +211,19 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return memory
 
     def _allocate(self, tensor: torch.Tensor) -> torch.Tensor:
-        _dtype_name(tensor.dtype)
+        dtype_name(tensor.dtype)
         self.add(Allocate(buffer=self._remember(tensor, None).id))
         return tensor
 
     def _fill(self, tensor: torch.Tensor, value: Number | torch.Tensor) -> torch.Tensor:
-        target = self.view(tensor)
-        self.add(Fill(target=target, value=filled(self._number(value), tensor.dtype)))
+        self._add_fill(tensor, filled(self._number(value), tensor.dtype))
         return tensor
+
+    def _add_fill(self, tensor: torch.Tensor, value: Number) -> None:
+        self.add(Fill(target=self.view(tensor), value=value))
+
+    def _add_copy(self, source: torch.Tensor, target: torch.Tensor) -> None:
+        self.add(Copy(source=self.view(source), target=self.view(target)))
 
     def _number(self, value: Number | torch.Tensor) -> Number:
         """Return a fill value as a number; it may be a tensor that only wraps one."""
@@ -244,7 +249,7 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 )
             return self._fill_by_copy(target, source)
         self._require_copies("copies a tensor")
-        self.add(Copy(source=self.view(source.expand(target.shape)), target=self.view(target)))
+        self._add_copy(source.expand(target.shape), target)
         return target
 
     def _fill_by_copy(self, target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
@@ -264,7 +269,7 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._require_copies("copies a tensor (clone, contiguous, reshape or a change of dtype)")
         result: torch.Tensor = func(*args, **kwargs)
         self._allocate(result)
-        self.add(Copy(source=self.view(args[0]), target=self.view(result)))
+        self._add_copy(args[0], result)
         return result
 
     def _require_copies(self, what: str) -> None:
@@ -284,7 +289,12 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
 
-def _dtype_name(dtype: torch.dtype) -> DtypeName:
+def dtype_name(dtype: torch.dtype) -> DtypeName:
+    """Return a dtype's name in plans.
+
+    Raises:
+        TraceRefused: If plans do not support it.
+    """
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPE_BYTES:
         raise TraceRefused(Outcome.FORBIDDEN_OP, f"host code uses dtype {name}; there are {', '.join(DTYPE_BYTES)}")

@@ -4,9 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from workers.protocol import MAX_SOURCE_BYTES, Kernel, Outcome, Plan, Stage, WireModel
+from workers.protocol import MAX_SOURCE_BYTES, Kernel, Outcome, Plan, Stage, SymbolicPlan, WireModel
 from workers.protocol.plan import MAX_PLANS, Digest
 from workers.protocol.report import Line, Reason, Seconds
+from workers.protocol.symbolic import MAX_INSTANCES, MAX_SYMBOLIC_PLANS
 
 MAX_VARIANTS = 16
 """Maximum number of configurations that are traced per candidate, over all of its autotuned kernels."""
@@ -38,6 +39,14 @@ class TraceReply(TraceEnded):
     variants: tuple[TracedPlans, ...] = Field(default=(), max_length=MAX_VARIANTS)
     kernels: Annotated[dict[Digest, Kernel], Field(max_length=MAX_KERNELS)] = {}
     stages_s: dict[Literal["trace", "compile"], Seconds] = {}
+
+
+class SymbolicReply(TraceEnded):
+    """Symbolic plans of one configuration, and its plans at the job's shapes; `failure` says why plans are missing."""
+
+    plans: tuple[SymbolicPlan, ...] = Field(default=(), max_length=MAX_SYMBOLIC_PLANS)
+    instances: tuple[Plan, ...] = Field(default=(), max_length=MAX_INSTANCES)
+    failure: Reason = ""
 
 
 class WrittenSeed(TraceEnded):

@@ -51,6 +51,15 @@ class Tuning:
             numbers = sorted(random.Random(seed).sample(range(total), MAX_VARIANTS))
         return [dict(enumerate(_combination(menus, number))) for number in numbers]
 
+    def choice_of(self, configuration: Mapping[str, object]) -> Choice:
+        """Return the choice that is described as a configuration; kernels that it does not name keep their first."""
+        return {
+            index: position
+            for index, tuner in enumerate(self._tuners)
+            for position in range(len(tuner.configs))
+            if self.describe({index: position}).items() <= configuration.items()
+        }
+
     def describe(self, choice: Choice) -> dict[str, bool | int | float | str | None]:
         """Return a choice as bundles store it: option to value, with the kernel's name if there are several."""
         described: dict[str, bool | int | float | str | None] = {}

@@ -5,6 +5,8 @@ from functools import cache
 
 from service.certificates.document import Certificate, sealed
 from service.evaluation.executor_client import LocalExecutor
+from service.export.sampling import SampledShapes, sample
+from service.export.verification import ExportVerifier, VerifiedModule
 from tests.service.certificates import evidence
 from workers.protocol import Bundle, Device, Operator, Shape, ShapeResult, ShapeRole, TraceJob, TraceReport
 
@@ -23,7 +25,7 @@ SECRET = print("the module is loaded")
 @triton.jit
 def _scale(value, BY: tl.constexpr):
     """What a candidate says of itself."""
-    return libdevice.rint(value * BY * 1024.0) / 1024.0
+    return libdevice.fma(value, BY - 1.0, value)
 
 
 @triton.autotune(configs=[triton.Config({"BLOCK": 256}, num_warps=2)], key=[])
@@ -65,6 +67,7 @@ OPERATOR = Operator.model_validate(
         "outputs": [{"name": "y", "dtype": "float32", "shape": ["N"]}],
         "scalars": [{"name": "by", "dtype": "float", "value": 2.0}],
         "shapes": [{"dims": {"N": 1024}}],
+        "ranges": {"N": [1, 4096]},
         "backward": True,
     }
 )
@@ -79,14 +82,15 @@ def defined(reference: str) -> Operator:
 
 def traced(reference: str = OPERATOR.reference) -> Bundle:
     """What `SOURCE` is traced to, for the operator with some reference."""
-    return _traced(reference)
+    return bundle_of(reference, SOURCE)
 
 
 @cache
-def _traced(reference: str) -> Bundle:
+def bundle_of(reference: str, source: str) -> Bundle:
+    """What a source is traced to, for the operator with some reference."""
 
     async def run() -> TraceReport:
-        job = TraceJob(id="t", search="t", operator=defined(reference), shapes=SHAPES, target="sm_90", source=SOURCE)
+        job = TraceJob(id="t", search="t", operator=defined(reference), shapes=SHAPES, target="sm_90", source=source)
         async with LocalExecutor("trace") as bench:
             return await bench.run(job, TraceReport)
 
@@ -108,6 +112,25 @@ def certificate(source: str = SOURCE, bundle: Bundle | None = None, reference: s
         "source": source,
         "bundle": bundle,
         "bundle_digest": bundle.identity,
+        "configuration": bundle.configuration,
         "verdict": plain.verdict.model_copy(update={"shapes": times, "bundle": bundle.identity}),
     }
     return sealed(plain.model_copy(update=told))
+
+
+def sampled(*, small: bool = False) -> SampledShapes:
+    """The shapes that an export draws; with `small` those alone that the search judged."""
+    return sample(OPERATOR, SHAPES) if not small else SampledShapes(SHAPES, frozenset(KEYS[1:]))
+
+
+@cache
+def verified() -> VerifiedModule:
+    """The module of the certificate, with every function traced again and judged by the interpreter."""
+
+    elite = certificate()
+
+    async def run() -> VerifiedModule:
+        async with ExportVerifier(Device.parse("model:sm_90")) as verifier:
+            return await verifier.verified(elite, sampled())
+
+    return asyncio.run(run())

@@ -13,10 +13,10 @@ import pytest
 
 from service.certificates.document import digest_of
 from service.errors import InvalidInput
-from service.export.modules import write_module
-from service.export.package_files import WITHOUT_SOURCE, PackageParts, plain, render
-from tests.service.export.pieces import KEYS, certificate
-from workers.protocol import Readings
+from service.export.decision_tree import PYTORCH, Leaf, Question, TimedShape, Tree
+from service.export.package_files import WITHOUT_SOURCE, Gradients, PackageParts, plain, render, serving_at
+from tests.service.export.pieces import certificate, verified
+from workers.protocol import Device, Readings, Report, SymbolicPlan
 
 HOSTILE = '"""\n| [x](http://x) <script> `'
 
@@ -31,12 +31,17 @@ def parts(**changes: object) -> PackageParts:
             "trust_reasons": (HOSTILE,),
         }
     )
-    module = write_module(hostile, KEYS)
+    found = verified()
+    module = replace(found, module=replace(found.module, certificate=hostile))
+    tree = Leaf(("elite_0",))
+    timed = tuple(TimedShape({"N": int(key[2:])}, {"elite_0": time_us}) for key, time_us in found.times.items())
     values = {
         "name": "double_kernels",
         "modules": {"elite_0": module},
-        "serving": ("elite_0",),
-        "training": ("elite_0",),
+        "tree": tree,
+        "timed": timed,
+        "training": Gradients(("elite_0",), tree, timed),
+        "judged_on": Device.parse("model:sm_90"),
     }
     return PackageParts(**{**values, "refusals": (HOSTILE,), **changes})  # type: ignore[arg-type]
 
@@ -46,7 +51,7 @@ def test_a_package_has_all_that_it_needs() -> None:
     assert set(files) == {
         *("pyproject.toml", "README.md", "LICENSE.md", "benchmark.py", "tests/test_double_kernels.py"),
         *(f"double_kernels/{name}.py" for name in ("__init__", "operation", "examples", "reference", "elite_0")),
-        "double_kernels/certificates/elite_0.json",
+        *(f"double_kernels/certificates/{name}.json" for name in ("elite_0", "elite_0_functions")),
     }
     for path, text in files.items():
         if path.endswith(".py"):
@@ -56,7 +61,7 @@ def test_a_package_has_all_that_it_needs() -> None:
                 if isinstance(node, ast.Import | ast.ImportFrom)
                 for alias in node.names
             }
-            assert imported <= {"torch", "triton", "warnings", "pytest", "double_kernels"}, path
+            assert imported <= {"torch", "triton", "math", "warnings", "pytest", "double_kernels"}, path
     assert tomllib.loads(files["pyproject.toml"])["project"]["name"] == "double-kernels"
     assert "PREDICTED" in files["README.md"] and "nothing was measured" in files["README.md"].lower()
     assert "def double(x, by=2.0):" in files["double_kernels/operation.py"]
@@ -82,6 +87,34 @@ def test_certificates_go_without_the_candidates_host_code() -> None:
     assert document["id"] == digest_of(document)
 
 
+def test_every_function_comes_with_its_plan_and_its_verdict() -> None:
+    told = json.loads(render(parts())["double_kernels/certificates/elite_0_functions.json"])
+    assert [each["divisible_by_16"] for each in told] == [["n of launch 0", "n of launch 1"], []]
+    for each, known in zip(told, verified().verdicts, strict=True):
+        assert SymbolicPlan.model_validate(each["plan"]) == known.function.plan
+        assert Report.model_validate(each["report"]) == known.report and each["kernels"] == list(known.kernels)
+
+
+def test_the_readme_says_what_was_judged_and_timed_where() -> None:
+    text = render(parts())["README.md"]
+    assert "N from 1 to 4096." in text and "| `elite_0` | 2 | `model:sm_90` |" in text
+    assert "| N=1024 | yes | `elite_0` |" in text and text.count("|  | `elite_0` | ") >= 8
+    assert "were not judged on a" not in text
+    measured = verified().module.certificate.model_copy(update={"device": Device.parse("h200")})
+    module = replace(verified(), module=replace(verified().module, certificate=measured))
+    assert "were not judged on a sm_90 card here" in render(parts(modules={"elite_0": module}))["README.md"]
+
+
+def test_the_tree_is_written_as_questions() -> None:
+    tree = Question("N", 64, Leaf((PYTORCH,)), Question("N", 900, Leaf(("elite_0", PYTORCH)), Leaf(("elite_0",))))
+    packed = parts(tree=tree)
+    assert (
+        "    if N <= 64:\n        return ()\n    if N <= 900:\n        return (elite_0,)\n    return (elite_0,)\n"
+        in render(packed)["double_kernels/operation.py"]
+    )
+    assert [serving_at(tree, packed.modules, {"N": size}) for size in (64, 65, 901)] == [None, "elite_0", "elite_0"]
+
+
 def test_texts_of_strangers_stay_texts() -> None:
     files = render(parts())
     for path, text in files.items():
@@ -102,14 +135,15 @@ def test_kernels_that_do_not_bear_to_be_interrupted_are_named(barriers: int) -> 
     read = Readings(launches=1, programs=1, programs_per_sm=1, num_warps=4, open_barriers=barriers)
     shapes = tuple(shape.model_copy(update={"readings": read}) for shape in told.verdict.shapes)
     said = told.model_copy(update={"verdict": told.verdict.model_copy(update={"shapes": shapes})})
-    packed.modules["elite_0"] = replace(packed.modules["elite_0"], certificate=said)
+    module = packed.modules["elite_0"]
+    packed = parts(modules={"elite_0": replace(module, module=replace(module.module, certificate=said))})
     assert ("card that runs nothing else" in render(packed)["README.md"]) is bool(barriers)
 
 
 def test_without_gradients_it_says_so() -> None:
-    files = render(parts(training=()))
+    files = render(parts(training=None))
     assert "There are **no kernels for gradients**" in files["README.md"]
-    assert "TRAINING" not in files["double_kernels/operation.py"]
+    assert "_training" not in files["double_kernels/operation.py"]
     assert "register_autograd" in render(parts())["double_kernels/operation.py"]
 
 
@@ -118,47 +152,74 @@ import torch
 from double_kernels import double, operation
 
 function, arguments = torch.ops.double_kernels.double_training.default, (torch.randn(4, requires_grad=True), 2.0)
-for shapes in operation.PLANS:  # a stand-in for the card, on which alone kernels run
-    operation.PLANS[shapes] = operation.TRAINING[shapes] = lambda x: 2 * x
-    operation.GRADIENTS[shapes] = lambda upstream, x, y: 2 * upstream
-operation.why_not = lambda tensors, scalars=None, plans=operation.PLANS: None
-operation._run = lambda function, tensors: function(*tensors)
+sound = operation.why_not
+operation.why_not = lambda tensors, scalars=None, select=None: None  # a stand-in for the card, where alone kernels run
+operation._run = lambda function, tensors, sizes: 2 * tensors[0]
 for called in (double, torch.compile(double, backend="aot_eager", fullgraph=True)):
     x = torch.randn(4, requires_grad=True)
     y = called(x)
     (gradient,) = torch.autograd.grad(y, x, torch.full((4,), 3.0))
     assert torch.equal(y, 2 * x) and torch.equal(gradient, torch.full((4,), 6.0))
+    (gradient,) = torch.autograd.grad(called(x), x, torch.full((8,), 3.0)[::2])
+    assert torch.equal(gradient, torch.full((4,), 6.0))
 assert set(torch.library.opcheck(function, arguments).values()) == {"SUCCESS"}
+
+
+class OnCard:
+    def __init__(self, tensor, device="cuda:0"):
+        self.tensor, self.device = tensor, torch.device(device)
+
+    def __getattr__(self, name):
+        return getattr(self.tensor, name)
+
+
+def reason(tensor, scalars=(2.0,), **more):
+    return sound((OnCard(tensor, **more),), scalars) or ""
+
+
+operation._kind = lambda index: "sm_90" if index == 0 else "sm_80"
+plain, wide = torch.zeros(64), torch.zeros(128)
+assert reason(plain) == ""
+assert "x is not contiguous: its strides are (2,)" in reason(wide[::2])
+assert "x is not aligned to 16 bytes" in reason(wide[1:65])
+assert "torch.float64 were not verified" in reason(plain.double())
+assert "(3.0,) behind the tensors" in reason(plain, (3.0,))
+assert "N = 4097 is not within 1 to 4096" in reason(torch.zeros(4097)) and "N = 0" in reason(torch.zeros(0))
+assert "do not fit together" in reason(plain.view(8, 8))
+assert "this GPU is sm_80" in reason(plain, device="cuda:1")
+assert "the kernels need one GPU" in sound((plain,))
+operation._select = lambda N: ()
+assert "PyTorch was faster" in sound((OnCard(plain),), (2.0,), operation._select)
+for size in range(1, operation.REMEMBERED + 9):
+    operation._functions((torch.zeros(size // 64 + 1, size % 64 + 1),), (2.0,), operation._select)
+assert len(operation._found) <= operation.REMEMBERED
 """
 
 
 ASKED = """
 import torch
-from double_kernels import operation
-from double_kernels.examples import INPUTS, draw
+from double_kernels import elite_0, operation
+from double_kernels.examples import INPUTS, SCALARS, draw
 from tests import test_double_kernels as tests
 
 def asked(name):
     test = getattr(tests, name, None)
     return [shape for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize" for shape in mark.args[1]]
 
-def of(plans):
-    return {shape for shape, tensors in INPUTS.items() if tuple(sizes for sizes, *_ in tensors) in plans}
+def of(select):
+    sizes = {shape: elite_0.sizes_of(*draw(shape, "cpu"), *SCALARS[shape]) for shape in INPUTS}
+    return {shape for shape in INPUTS if operation._look_for(select, sizes[shape])}
 
-def reason(tensors, scalars=None, plans=None):
-    plans = operation.PLANS if plans is None else plans
-    return None if tuple(tuple(tensor.shape) for tensor in tensors) in plans else "it was not verified"
+def reason(tensors, scalars=None, select=operation._select):
+    return None if operation._functions(tensors, scalars, select) else "it was not verified"
 
-outputs, trained = asked("test_a_verified_shape_equals_the_reference"), of(operation.GRADIENTS)
+served, trained = of(operation._select), of(operation._select_training)
+outputs = asked("test_a_verified_shape_equals_the_reference")
 gradients = asked("test_gradients_equal_those_of_the_reference")
 others = asked("test_gradients_that_were_not_verified_are_those_of_pytorch")
-assert set(outputs) == of(operation.PLANS) and tests.SMALLEST in outputs
-assert set(gradients) == trained == of(operation.TRAINING) and len(trained) == len(operation.GRADIENTS)
-assert set(others) == set(INPUTS) - trained
-operation.PLANS = dict.fromkeys(operation.PLANS, lambda x: 2 * x)  # stand-ins for the card, on which alone kernels run
-operation.TRAINING = dict.fromkeys(operation.TRAINING, lambda x: 2 * x)
-operation.GRADIENTS = dict.fromkeys(operation.GRADIENTS, lambda upstream, x, y: 2 * upstream)
-operation.why_not, operation._run = reason, lambda function, tensors: function(*tensors)
+assert set(outputs) == served and tests.SMALLEST in outputs
+assert set(gradients) == trained and set(others) == served - trained
+operation.why_not, operation._run = reason, lambda function, tensors, sizes: 2 * tensors[0]  # stand-ins for the card
 tests.draw = lambda shape, device, seed=0: draw(shape, "cpu", seed)
 for shape in outputs:
     tests.test_a_verified_shape_equals_the_reference(shape)
@@ -168,7 +229,8 @@ for shape in others:
     tests.test_gradients_that_were_not_verified_are_those_of_pytorch(shape)
 tests.torch.compile = lambda function: function
 tests.test_gradients_are_the_same_under_torch_compile()
-print(sorted(gradients), sorted(others))
+print(*sorted(gradients, key=lambda shape: int(shape[2:])))
+print(*sorted(others, key=lambda shape: int(shape[2:])))
 """
 
 EACH = """
@@ -197,13 +259,13 @@ def laid_out(script: str, packed: PackageParts, folder: Path) -> Path:
     return folder
 
 
-CUTS = {
-    "both": (KEYS, KEYS, (KEYS, ())),
-    "fewer gradients": (KEYS, KEYS[1:], (KEYS[1:], KEYS[:1])),
-    "more gradients": (KEYS[1:], KEYS, (KEYS, ())),
-    "none in common": (KEYS[1:], KEYS[:1], (KEYS[:1], KEYS[1:])),
-}
-"""The shapes that are served, those with gradients, and what is told then."""
+CUTS = {"both": (0, 0), "fewer gradients": (0, 64), "more gradients": (64, 0)}
+"""The sizes from which kernels serve outputs, and from which they compute gradients."""
+
+
+def above(limit: int) -> Tree:
+    """The tree in which kernels serve sizes above a limit."""
+    return Question("N", limit, Leaf((PYTORCH,)), Leaf(("elite_0",))) if limit else Leaf(("elite_0",))
 
 
 @pytest.fixture(scope="module")
@@ -211,9 +273,9 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of all scripts that have run, each in a folder and a process of its own."""
     base = tmp_path_factory.mktemp("alone")
     folders = [laid_out(ALONE, parts(refusals=()), base / "through")]
-    for name, (serving, training, _) in CUTS.items():
-        modules = {"elite_0": write_module(certificate(), serving), "training_0": write_module(certificate(), training)}
-        packed = parts(modules=modules, training=("training_0",), refusals=())
+    for name, (serving, training) in CUTS.items():
+        gradients = Gradients(("elite_0",), above(training), parts().timed)
+        packed = parts(tree=above(serving), training=gradients, refusals=())
         folders.append(laid_out(ASKED, packed, base / name))
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-P", "-c", EACH, *map(str, folders)]
@@ -233,5 +295,8 @@ def test_gradients_pass_through_the_operator_compiled_or_not(ran: Path) -> None:
 
 @pytest.mark.parametrize("name", CUTS)
 def test_gradients_are_tried_where_they_were_verified(ran: Path, name: str) -> None:
-    told = CUTS[name][2]
-    assert printed(ran / name).split("\n")[-2] == " ".join(str(sorted(shapes)) for shapes in told)
+    serving, training = CUTS[name]
+    sizes = sorted({4, 1024, *(int(key[2:]) for key in verified().times)})
+    gradients = [f"N={size}" for size in sizes if size > training]
+    others = [f"N={size}" for size in sizes if serving < size <= training]
+    assert printed(ran / name).split("\n")[-3:-1] == [" ".join(gradients), " ".join(others)]

@@ -1,0 +1,74 @@
+"""Symbolic plans of all seeds in the catalogue: equal to plain traces, share of shapes served, compiled kernels.
+
+    python -m benchmarks.exported                       # all seeds, 1,000 shapes each: a few minutes on two cores
+    python -m benchmarks.exported --operators softmax   # some operators, 200 shapes, to look at
+
+A row a seed. `compared`: shapes traced plainly, log-uniform in the ranges, a third of the sizes not divisible by 16;
+`equal`: those where a symbolic plan admits the shape and equals the plain trace in every field; `differs`: the first
+difference, which would drop a plan; `served_share`: share of the shapes that the functions of an exported module serve
+with at most 64 compiled kernels; `kernels`: how many of them there are, counted before compiling, where equal machine
+code counts twice. Nothing is compiled, judged or timed here: `benchmarks.exported_card` does that with packages.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks import record
+from service.export.sampling import sample
+from service.export.variants import choose_functions
+from service.operators.catalogue import load_catalogue
+from service.operators.shapes import all_shapes
+from workers import trace_job
+from workers.protocol import Operator, TraceJob
+
+SEED = 7
+SEEDS = Path(__file__).parents[1] / "operators"
+
+
+def seeds(operators: list[str]) -> Iterator[tuple[Operator, str, str]]:
+    """Each operator with the name and the text of each of its seeds."""
+    for name, operator in sorted(load_catalogue().items()):
+        for path in sorted((SEEDS / name / "seeds").glob("*.py")) if name in operators or not operators else ():
+            yield operator, path.stem, path.read_text()
+
+
+def row(operator: Operator, seed: str, source: str, count: int) -> dict[str, object]:
+    """Trace one seed."""
+    shapes = sample(operator, all_shapes(operator, SEED), compared=count).all[:count]
+    job = TraceJob(
+        id="b", search="b", operator=operator, shapes=shapes, target="sm_90", source=source, symbolic={}, deadline_s=300
+    )
+    report = trace_job.trace(job, "benchmark")
+    functions = choose_functions(report.symbolic, [shape.dims for shape in shapes])
+    served = [any(function.admits(shape.dims) for function in functions) for shape in shapes]
+    return {
+        "operator": operator.name,
+        "seed": seed,
+        "compared": len(shapes),
+        "equal": report.admitted,
+        "differs": report.reason,
+        "symbolic_plans": len(report.symbolic),
+        "served_share": round(sum(served) / len(shapes), 4),
+        "functions": len(functions),
+        "kernels": len(frozenset[object]().union(*(function.kernels for function in functions))),
+        "trace_s": round(report.stages_s.get("trace", 0.0), 2),
+    }
+
+
+def main() -> None:
+    """Trace all seeds, and write `exported.json`."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--operators", nargs="*", default=[])
+    parser.add_argument("--shapes", type=int, default=1000)
+    parser.add_argument("--out", type=Path, default=record.RESULTS)
+    asked = parser.parse_args()
+    rows = []
+    for operator, seed, source in seeds(asked.operators):
+        rows.append(row(operator, seed, source, asked.shapes))
+        print(*rows[-1].values(), flush=True)
+    print(record.write("exported", rows, asked.out))
+
+
+if __name__ == "__main__":
+    main()

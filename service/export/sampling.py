@@ -1,0 +1,86 @@
+"""Shapes for an export: where symbolic traces start and are compared, and where kernels are timed."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, log
+
+from service.errors import InvalidInput
+from service.operators.shapes import random_shapes
+from workers.protocol import Operator, Shape, ShapeRole
+
+COMPARED = 300
+"""Number of shapes that symbolic plans are compared at; the catalogue's seeds need about 100 to meet all their ways."""
+SPREAD = 16
+"""Number of drawn shapes at which kernels are timed, besides the benchmark shapes and those that are named."""
+SMALL = 40
+"""Number of shapes that the interpreter can execute, so that it can judge most functions."""
+ODD = 1 / 3
+"""Share of sizes that 16 does not divide."""
+LARGEST_BYTES = 4 * 2**30
+"""Maximum bytes of all inputs of a shape, well below the memory of a card."""
+ALIGNED = 16
+
+
+@dataclass(frozen=True)
+class SampledShapes:
+    """Shapes for an export.
+
+    Attributes:
+        all: All shapes, without duplicates; the judged ones first.
+        spread: Keys of those at which kernels are timed.
+    """
+
+    all: tuple[Shape, ...]
+    spread: frozenset[str]
+
+
+def sample(
+    operator: Operator, judged: Sequence[Shape], named: Sequence[Mapping[str, int]] = (), compared: int = COMPARED
+) -> SampledShapes:
+    """Draw shapes log-uniformly from the ranges, a third of the sizes not divisible by 16.
+
+    The shapes are the same for equal arguments, so that all elites of a package are timed at the same ones.
+
+    Args:
+        operator: The operator.
+        judged: Shapes of its search.
+        named: Sizes of further shapes to time at.
+        compared: Number of shapes that are drawn.
+
+    Raises:
+        InvalidInput: If a named shape has other dimensions, or lies outside the ranges.
+    """
+    rng = random.Random(operator.digest)
+    wanted = [Shape(dims=_checked(operator, dims)) for dims in named]
+    wanted += [Shape(dims=shape.dims) for shape in judged if shape.role is ShapeRole.BENCHMARK]
+    drawn = [Shape(dims=dims, role=ShapeRole.RANDOM) for dims in (_drawn(operator, rng) for _ in range(compared))]
+    drawn = [shape for shape in drawn if operator.input_bytes(shape.dims) <= LARGEST_BYTES] if operator.ranges else []
+    small = random_shapes(operator, rng.getrandbits(30), SMALL, set(), small=True) if operator.ranges else []
+    spread = {shape.key for shape in (*wanted, *drawn[:SPREAD])}
+    every: dict[str, Shape] = {}
+    for shape in (*judged, *wanted, *drawn, *small):
+        every.setdefault(shape.key, shape)
+    return SampledShapes(tuple(every.values()), frozenset(spread))
+
+
+def _checked(operator: Operator, dims: Mapping[str, int]) -> dict[str, int]:
+    """Return the sizes of a named shape; dimensions without a range default to those of the first benchmark shape."""
+    full = {name: operator.shapes[0].dims[name] for name in operator.dimensions if name not in operator.ranges}
+    full |= dims
+    if set(full) != set(operator.dimensions):
+        raise InvalidInput(f"a shape of {operator.name} has the sizes {', '.join(operator.dimensions)}", "--shapes")
+    for name, (low, high) in operator.ranges.items():
+        if not low <= full[name] <= high:
+            raise InvalidInput(f"{name}={full[name]} is not within {low} to {high}", "--shapes")
+    return {name: full[name] for name in operator.dimensions}
+
+
+def _drawn(operator: Operator, rng: random.Random) -> dict[str, int]:
+    dims = dict(rng.choice(operator.shapes).dims)
+    for name, (low, high) in operator.ranges.items():
+        size = int(exp(rng.uniform(log(low), log(high + 1))))
+        if rng.random() >= ODD and size >= ALIGNED:
+            size -= size % ALIGNED
+        dims[name] = max(low, min(high, size))
+    return dims

@@ -1,0 +1,80 @@
+"""Functions: what Triton may assume of their arguments, within a budget of compiled kernels."""
+
+import pytest
+
+from service.export.extraction import NotExtractable
+from service.export.variants import (
+    MAX_COMPILED,
+    ExportedFunction,
+    buffers_in,
+    choose_functions,
+    divisible,
+    exact_functions,
+    functions_in,
+    places_in,
+    variable,
+    variant_name,
+)
+from tests.service.export.pieces import traced
+from tests.workers.protocol.test_symbolic import BODY
+from workers.protocol import SymbolicPlan
+
+LAUNCH = BODY["steps"][2]
+POINTER = LAUNCH["arguments"][0]
+
+
+def plan(at: int = 0, low: int = 1, high: int = 10**6) -> SymbolicPlan:
+    """A plan with two sizes as arguments, their product, and a constant."""
+    numbers = ["M", "N", ["*", "M", "N"], 48]
+    arguments = [POINTER, *({"kind": "number", "type": "i32", "value": value} for value in numbers)]
+    launch = {**LAUNCH, "arguments": arguments, "parameters": ["x", "m", "n", "mn", "c"], "constants": {"BLOCK": at}}
+    steps = [*BODY["steps"][:2], launch]
+    return SymbolicPlan.model_validate({**BODY, "cases": [[[">=", "N", low], ["<=", "N", high]]], "steps": steps})
+
+
+def names(function: ExportedFunction) -> set[str]:
+    return {name for _, name in function.assumed}
+
+
+def test_of_the_functions_that_admit_a_shape_the_one_that_assumes_most_is_first() -> None:
+    shapes = [{"M": m, "N": n} for m, n in ((16, 32), (16, 32), (7, 32), (7, 5), (16, 5))]
+    functions = choose_functions([plan()], shapes)
+    assert [names(each) for each in functions] == [{"m", "n", "mn"}, {"m", "mn"}, {"mn", "n"}, set()]
+    for sizes in (*shapes, {"M": 4, "N": 4}, {"M": 1, "N": 1}):
+        function = next(each for each in functions if each.admits(sizes))
+        assert function.assumed <= divisible(plan(), sizes)
+    assert [variable(plan())[0, name] for name in ("m", "n")] == ["M", "N"] and (0, "c") not in variable(plan())
+
+
+def test_what_is_not_assumed_is_not_specialised() -> None:
+    function = ExportedFunction(plan(), frozenset({(0, "n")}))
+    step = function.plan.launches[0]
+    assert function.unspecialised(step) == ("m", "mn") and function.launched(step) == "kernel__any_m__any_mn"
+    assert variant_name("kernel", ()) == "kernel" and [str(each) for each in function.conditions] == [
+        "['==', ['%', 'N', 16], 0]"
+    ]
+    own = ExportedFunction(plan(), frozenset(), own=True)
+    assert own.launched(step) == "kernel" and own.conditions == ()
+
+
+def test_kernels_are_counted_and_the_most_wanted_shapes_served() -> None:
+    plans = [plan(at, 100 * at, 100 * at + 99) for at in range(2 * MAX_COMPILED)]
+    shapes = [{"M": 3, "N": 100 * at + 1} for at in range(len(plans)) for _ in range(1 + at // 100)]
+    functions = choose_functions(plans, shapes)
+    assert len(set().union(*(each.kernels for each in functions))) == MAX_COMPILED == len(functions)
+    served = {at for at in range(len(plans)) if any(each.admits({"M": 3, "N": 100 * at + 1}) for each in functions)}
+    assert set(range(100, len(plans))) <= served
+    assert choose_functions(plans, []) == []
+
+
+def test_a_plan_of_one_shape_keeps_its_kernel() -> None:
+    bundle = traced()
+    small, large = exact_functions(bundle, bundle.plans)
+    assert large.admits({"N": 1024}) and not large.admits({"N": 1023}) and small.own
+    assert large.plan.launches[0].options == {"num_warps": 2, "num_stages": 3}
+    assert functions_in(large.plan) == {"double_kernel", "_scale"}
+    assert [len(places_in(step)) for step in large.plan.steps[:4]] == [0, 0, 1, 3]
+    assert buffers_in(large.plan.steps[3]) == {0, 2, 3}
+    kernels = {digest: kernel.model_copy(update={"num_warps": 12}) for digest, kernel in bundle.kernels.items()}
+    with pytest.raises(NotExtractable, match="its warps are specialised"):
+        exact_functions(bundle.model_copy(update={"kernels": kernels}), bundle.plans)

@@ -1,0 +1,112 @@
+"""Verification: every function is traced and judged, and what differs, fails or does not compile is left out."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from service.certificates.document import Certificate
+from service.export.extraction import NotExtractable
+from service.export.modules import ExportedModule
+from service.export.verification import ExportVerifier, VerifiedModule, specialises_fully
+from tests.service.export.pieces import KEYS, OPERATOR, SOURCE, bundle_of, certificate, sampled, verified
+from workers.protocol import Device, Outcome
+
+MODEL = Device.parse("model:sm_90")
+
+
+def test_every_function_has_a_verdict_of_its_own() -> None:
+    found = verified()
+    assert [each.report.outcome for each in found.verdicts] == [Outcome.CORRECT] * len(found.module.functions)
+    assert [bool(each.function.assumed) for each in found.verdicts] == [True, False], "divisible by 16, and any"
+    aligned, generic = found.verdicts
+    assert not set(aligned.kernels) & set(generic.kernels) and len(aligned.report.checks) > 3
+    assert set(aligned.shapes).isdisjoint(generic.shapes) and KEYS[1] in aligned.shapes
+    assert found.times and all(time_us > 0 for time_us in found.times.values()) and not found.pytorch
+    assert sampled().spread == set(found.times)
+
+
+def test_a_shape_is_served_by_the_judged_machine_code_where_triton_specialises_alike() -> None:
+    aligned, generic = verified().module.functions
+    assert specialises_fully(aligned, {"N": 1024}) and not specialises_fully(generic, {"N": 1024})
+    assert specialises_fully(generic, {"N": 1023}) and not specialises_fully(generic, {"N": 1}), "1 is a constant"
+    judged = set(certificate().bundle.cubins.values())
+    assert set(verified().verdicts[0].kernels) <= judged
+
+
+@pytest.fixture(scope="module")
+def module() -> ExportedModule:
+    return verified().module
+
+
+async def test_a_module_that_differs_is_found(module: ExportedModule) -> None:
+    then = {"triton": "3.6.0"}
+    aged = module.certificate.verdict.model_copy(update={"versions": then})
+    older = module.certificate.model_copy(update={"verdict": aged})
+
+    def changed(before: str, after: str) -> ExportedModule:
+        assert before in module.text
+        return replace(module, text=module.text.replace(before, after), certificate=older)
+
+    few = sampled(small=True)
+    async with ExportVerifier(MODEL) as verifier:
+        assert await verifier.retrace(module, few) == ""
+        for before, after in (
+            ("fill_(0)", "fill_(1)"),
+            ("((N + 255) // 256, 1, 1)", "((N + 255) // 256 + 1, 1, 1)"),
+            ("N % 16", "N % 4"),
+        ):
+            wrong = await verifier.retrace(changed(before, after), few)
+            assert "differs from the judged one at" in wrong and "judged with triton 3.6.0" in wrong, before
+        slow = await verifier.retrace(changed("BY - 1.0", "BY - 0.5"), few)
+        assert "differs from the judged one at N=4, N=1024" in slow
+        broken = await verifier.retrace(changed("import torch\n", "import os\nimport torch\n"), few)
+        assert "does not trace: forbidden_import" in broken
+
+
+def candidate(before: str, after: str) -> Certificate:
+    """A certificate of the source with a change, as the search would have traced it."""
+    assert before in SOURCE
+    source = SOURCE.replace(before, after)
+    return certificate(source, bundle_of(OPERATOR.reference, source))
+
+
+WRONG = (
+    "tl.store(y_ptr + cols, FUNCTION(value, by), mask=mask)",
+    "tl.store(y_ptr + cols, FUNCTION(value, by) + (n % 16 > 0) * (n > 4), mask=mask)",
+)
+
+
+def test_a_function_that_is_wrong_where_nobody_searched_is_left_out() -> None:
+    found = run(candidate(*WRONG))
+    assert [bool(each.function.assumed) for each in found.verdicts] == [True]
+    assert any("wrong_result at" in remark for remark in found.remarks)
+    assert found.module.function_for({"N": 33}) is None and found.module.function_for({"N": 32}) == 0
+
+
+def test_a_function_that_does_not_compile_is_left_out() -> None:
+    found = run(candidate("by=TWICE.value,", "by=TWICE.value if n < 2000 else None,"))
+    assert len(found.verdicts) == 2 and "computed by PyTorch: compile_error" in " ".join(found.remarks)
+    served = [n for n in (16, 1999, 2000, 4096) if found.module.function_for({"N": n}) is not None]
+    assert served == [16, 1999]
+
+
+def test_host_code_without_formulas_keeps_its_judged_shapes() -> None:
+    found = run(candidate("    n = x.numel()\n", "    n = x.numel()\n    assert isinstance(n, int)\n"))
+    assert [each.function.own for each in found.verdicts] == [True, True] and "AssertionError" in found.remarks[0]
+    served = [n for n in (4, 5, 1024, 1025) if found.module.function_for({"N": n}) is not None]
+    assert served == [4, 1024]
+
+
+def test_a_source_that_is_not_what_was_judged_is_refused() -> None:
+    other = SOURCE.replace("BY - 1.0", "BY - 0.5")
+    with pytest.raises(NotExtractable, match="differs from the judged one at N=1024"):
+        run(certificate(other))
+
+
+def run(elite: Certificate) -> VerifiedModule:
+    async def verify() -> VerifiedModule:
+        async with ExportVerifier(MODEL) as verifier:
+            return await verifier.verified(elite, sampled())
+
+    return asyncio.run(verify())
