@@ -71,7 +71,8 @@ def execute(request: bytes) -> bytes:
     order, parts = unpack(request, InterpretRequest)
     codes = {digest: read(kernel) for digest, kernel in order.kernels.items()}
     try:
-        taken = extract_module(order.source)
+        launched = [launch.function for plan in order.launched for launch in plan.launches]
+        taken = extract_module(order.source, launched)
         records = recompile(taken, order.target, order.launched, order.kernels)
         for plan in (plan for plan in order.launched if plan not in order.plans):
             require_written(plan, codes)

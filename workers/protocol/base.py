@@ -5,14 +5,14 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 """Version that rises whenever the meaning of a plan, check or figure changes; reports of another version are never
 reused.
 
 2: checksums after samples, truncated samples, decoys, substitutes for NaN, tolerances for clamps and outliers, 24 KiB
 of local memory, three clocks, tighter controls, floors by operations, a fixed environment, finalists beyond 2^31. 3:
 `model` devices evaluate an expression twice where the compiler does, and more kernels are interpretable. 4: floors by
-the card's own theoretical peaks at its highest clocks.
+the card's own theoretical peaks at its highest clocks. 5: tensor descriptors of host code in plans, kernels in Gluon.
 """
 
 NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}

@@ -14,15 +14,19 @@ from workers.tracer.refusal import SOURCE_NAME, TraceRefused
 MODULE_NAME = "candidate"
 """Name of the candidate's module."""
 
-ALLOWED_IMPORTS = ("torch", "triton", "triton.language", "math", "typing", "__future__")
-"""Modules that a candidate may import; for `triton.language` also its submodules, such as `extra.libdevice`."""
+ALLOWED_IMPORTS = (
+    *("torch", "triton", "triton.language", "triton.experimental.gluon", "triton.tools.tensor_descriptor"),
+    *("math", "typing", "__future__"),
+)
+"""Modules that a candidate may import; for Triton's languages also submodules, such as `extra.libdevice`."""
 
-_OPEN = ("triton.language",)
+_OPEN = ("triton.language", "triton.experimental.gluon")
 _ASKED_BY_TORCH = ("torch.utils._device",)
 # Modules that torch imports on behalf of its caller, as `with torch.device("cuda")` does.
-_ADVICE = "a candidate may import torch, triton, triton.language (and its extra.libdevice), math and typing"
-_ADVICE_ON = {"triton.tools.tensor_descriptor": "make descriptors inside the kernel, with tl.make_tensor_descriptor"}
-# Remedies for modules that have a counterpart in kernels.
+_ADVICE = (
+    "a candidate may import torch, triton, triton.language (and its extra.libdevice), triton.experimental.gluon, "
+    "triton.tools.tensor_descriptor, math and typing"
+)
 
 
 def parse(source: str, allowed: Sequence[str] = ALLOWED_IMPORTS) -> CodeType:
@@ -40,8 +44,8 @@ def parse(source: str, allowed: Sequence[str] = ALLOWED_IMPORTS) -> CodeType:
         ) from None
     except (ValueError, RecursionError) as error:
         raise TraceRefused(Outcome.SYNTAX_ERROR, str(error), Stage.PARSE, 1) from None
-    for module, line in _imports(tree):
-        _require_allowed(module, allowed, line)
+    for module, names, line in _imports(tree):
+        _require_allowed(module, names, allowed, line)
     return code
 
 
@@ -60,20 +64,25 @@ def load(source: str, code: CodeType, allowed: Sequence[str] = ALLOWED_IMPORTS) 
     return module
 
 
-def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
+def _imports(tree: ast.Module) -> Iterator[tuple[str, list[str], int]]:
+    """Yield each imported module, the names that are taken from it, and the line."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
+            yield from ((alias.name, [], node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield ("." * node.level) + (node.module or ""), node.lineno
+            yield ("." * node.level) + (node.module or ""), [alias.name for alias in node.names], node.lineno
 
 
-def _require_allowed(module: str, allowed: Sequence[str], line: int | None = None) -> None:
+def _require_allowed(module: str, names: Sequence[str], allowed: Sequence[str], line: int | None = None) -> None:
+    """Require that a module is allowed, or all the names taken from it: `from triton.experimental import gluon`."""
+    within = [f"{module}.{name}" for name in names]
+    if not _is_allowed(module, allowed) and not (within and all(_is_allowed(name, allowed) for name in within)):
+        raise TraceRefused(Outcome.FORBIDDEN_IMPORT, f"imports '{module}'; {_ADVICE}", Stage.PARSE, line)
+
+
+def _is_allowed(module: str, allowed: Sequence[str]) -> bool:
     below = any(module.startswith(f"{name}.") for name in allowed if name in _OPEN or name not in ALLOWED_IMPORTS)
-    if module not in allowed and not below:
-        raise TraceRefused(
-            Outcome.FORBIDDEN_IMPORT, f"imports '{module}'; {_ADVICE_ON.get(module, _ADVICE)}", Stage.PARSE, line
-        )
+    return module in allowed or below
 
 
 def _guarded_import(allowed: Sequence[str]) -> Callable[..., ModuleType]:
@@ -87,7 +96,7 @@ def _guarded_import(allowed: Sequence[str]) -> Callable[..., ModuleType]:
         level: int = 0,
     ) -> ModuleType:
         if name not in _ASKED_BY_TORCH:
-            _require_allowed("." * level + name, allowed)
+            _require_allowed("." * level + name, fromlist or (), allowed)
         return builtins.__import__(name, globals, locals, fromlist, level)
 
     return guarded
