@@ -210,7 +210,8 @@ def _memory(argument: Pointer | Descriptor, plan: Plan) -> _Pointer | TensorDesc
     if isinstance(argument, Pointer):
         return pointer
     sizes = [list(each) for each in (argument.shape, argument.strides, argument.block)]
-    return TensorDescriptor(pointer, *sizes, "nan" if argument.nan_fill else "zero", argument.tf32)
+    flags = () if argument.tf32 is None else (argument.tf32,)
+    return TensorDescriptor(pointer, *sizes, "nan" if argument.nan_fill else "zero", *flags)
 
 
 def _kernel(taken: ExtractedModule, name: str) -> JITFunction:

@@ -170,7 +170,8 @@ class Descriptor(WireModel):
     """A host-side tensor descriptor: one argument of the jit function, several parameters of its kernel.
 
     `shape`, `strides` and `block` are in elements. `map` is None if the kernel was compiled without the copy engine.
-    `layout` is Gluon's text for it. It explains the plan and is not part of its identity.
+    `tf32` asks copies to round float32; it is None if the Triton that traced the plan has no such flag. `layout` is
+    Gluon's text for it. It explains the plan and is not part of its identity.
     """
 
     kind: Literal["descriptor"] = "descriptor"
@@ -181,7 +182,7 @@ class Descriptor(WireModel):
     strides: tuple[Annotated[int, Field(ge=0, lt=2**40)], ...] = Field(min_length=1, max_length=MAX_RANK)
     block: tuple[Annotated[int, Field(ge=1, le=2**20)], ...] = Field(min_length=1, max_length=MAX_RANK)
     nan_fill: bool = False
-    tf32: bool = False
+    tf32: bool | None = None
     layout: Annotated[str, Field(max_length=512)] | None = None
     map: TensorMap | None = None
 
@@ -221,7 +222,7 @@ class Descriptor(WireModel):
         extent = self.extent_bytes
         pointer = Pointer(buffer=self.buffer, offset_bytes=self.offset_bytes, extent_bytes=extent, dtype=self.dtype)
         wide = tuple(Number(type="i64", value=size) for size in self.shape)
-        flags = tuple(Number(type="i1", value=flag) for flag in (self.nan_fill, self.tf32))
+        flags = tuple(Number(type="i1", value=flag) for flag in (self.nan_fill, self.tf32) if flag is not None)
         return (pointer, *wide, *strides, *flags, *sizes, *strides)
 
 

@@ -258,7 +258,8 @@ def _descriptor(
         TraceRefused: `plan_rejected` if no copy engine could use it.
     """
     place = _pointer(value.base, recorder)
-    if map is not None and value.round_f32_to_tf32:
+    tf32 = getattr(value, "round_f32_to_tf32", None)  # Triton 3.6 does not have it.
+    if map is not None and tf32:
         map = map.model_copy(update={"element": _TF32_ELEMENT})
     try:
         found = Descriptor(
@@ -269,7 +270,7 @@ def _descriptor(
             strides=tuple(operator.index(stride) for stride in value.strides),
             block=tuple(operator.index(size) for size in value.block_shape),
             nan_fill=value.padding == "nan",
-            tf32=bool(value.round_f32_to_tf32),
+            tf32=None if tf32 is None else bool(tf32),
             layout=repr(value.layout) if isinstance(value, GluonDescriptor) else None,
             map=map,
         )
