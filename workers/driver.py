@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from workers.errors import ToolMissing
-from workers.protocol import DTYPE_BYTES, CardSheet, Descriptor
+from workers.protocol import DTYPE_BYTES, CardSheet, HostDescriptor
 
 try:
     from cuda.bindings import driver as _bindings
@@ -40,12 +40,12 @@ _L2_PROMOTION_128B, _NAN_FILL = 2, 1
 # Of `CUtensorMapL2promotion` and `CUtensorMapFloatOOBfill`; Triton's launcher passes the same.
 _MASK = 2**64 - 1
 
-_ENCODE = ctypes.CFUNCTYPE(
+ENCODE = ctypes.CFUNCTYPE(
     *(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p),
     *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
     *(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int),
 )
-# Type of `cuTensorMapEncodeTiled`.
+"""Type of `cuTensorMapEncodeTiled`."""
 
 Handle: TypeAlias = Any
 """One of the driver's own objects: a function, an event, a graph."""
@@ -326,7 +326,7 @@ def _aligned(size: int) -> tuple[object, int]:
     return owner, address + -address % _TENSOR_MAP_ALIGN
 
 
-def encode_tensor_map(address: int, descriptor: Descriptor) -> bytes:
+def encode_tensor_map(address: int, descriptor: HostDescriptor) -> bytes:
     """Return the bits of a descriptor's tensor map for a tensor at an address, as Triton's launcher has them encoded.
 
     The bindings' own type is not used: its objects may lie at addresses that the driver faults on.
@@ -351,7 +351,7 @@ def encode_tensor_map(address: int, descriptor: Descriptor) -> bytes:
     steps = (ctypes.c_uint32 * rank)(*(1 for _ in range(rank)))
     fill = _NAN_FILL if descriptor.nan_fill else 0
     how = (0, descriptor.map.swizzle, _L2_PROMOTION_128B, fill)
-    code = _ENCODE(function)(target, descriptor.map.element, rank, address, sizes, strides, box, steps, *how)
+    code = ENCODE(function)(target, descriptor.map.element, rank, address, sizes, strides, box, steps, *how)
     _done((_cuda.CUresult(code),))
     return ctypes.string_at(target, TENSOR_MAP_BYTES)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from service.export.extraction import ExtractedFunctions, NotExtractable
 from service.export.vocabulary import DTYPES
-from workers.protocol import DTYPE_BYTES, Kernel, Launch, Operator, Plan, Pointer, View
+from workers.protocol import DTYPE_BYTES, HostDescriptor, Kernel, Launch, Operator, Plan, Pointer, View
 from workers.protocol.plan import Step
 from workers.protocol.tags import untagged
 
@@ -191,6 +191,10 @@ class HostCodeWriter:
             elif isinstance(value, Pointer):
                 end_bytes = value.offset_bytes + value.extent_bytes
                 said = tensors[value.buffer].part(value.offset_bytes, end_bytes, value.dtype)
+            elif isinstance(value, HostDescriptor):
+                raise NotExtractable(
+                    f"a launch passes a tensor descriptor as '{parameter}', which packages do not make"
+                )
             else:
                 said = number(value.value)
             arguments.append(f"{parameter}={said}" if named else said)
@@ -238,9 +242,9 @@ def number(value: bool | int | float) -> str:
     return repr(value)
 
 
-def _places(step: Step) -> tuple[View | Pointer, ...]:
+def _places(step: Step) -> tuple[View | Pointer | HostDescriptor, ...]:
     if step.op == "launch":
-        return tuple(each for each in step.arguments if each.kind == "pointer")
+        return step.memory
     if step.op == "copy":
         return (step.source, step.target)
     return (step.target,) if step.op == "fill" else ()

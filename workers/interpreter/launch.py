@@ -23,7 +23,7 @@ from workers.interpreter.memory import DeviceMemory, LaneGroup, TrafficMeter
 from workers.interpreter.sampled_memory import SampledMemory
 from workers.interpreter.sampling import FEW_TURNS, MOST_PAIRS, PAIRS, TURNS, Drawn, LoopSample, draw_pairs, draw_spread
 from workers.interpreter.translation import Functions, launchable
-from workers.protocol import Descriptor, Launch, Number, Pointer
+from workers.protocol import HostDescriptor, Launch, Number, Pointer
 from workers.protocol.tags import untagged
 
 GROUP_ELEMENTS = 1 << 18
@@ -228,7 +228,7 @@ _TRITON_DTYPES = {
 }
 
 
-def _passed(argument: Pointer | Number | Descriptor, memory: DeviceMemory) -> TritonType:
+def _passed(argument: Pointer | Number | HostDescriptor, memory: DeviceMemory) -> TritonType:
     if isinstance(argument, Number):
         return _number(argument.value, NUMBER_DTYPES[argument.type])
     dtype = tl.pointer_type(POINTER_DTYPES[argument.dtype])
@@ -240,7 +240,7 @@ def _number(value: bool | int | float, dtype: tl.dtype) -> TritonType:
     return tl.tensor(constant(value, dtype), dtype)
 
 
-def _descriptor(argument: Descriptor, address: TensorValue) -> TritonType:
+def _descriptor(argument: HostDescriptor, address: TensorValue) -> TritonType:
     shape, strides = (
         [_number(size, tl.int32) for size in argument.shape],
         [_number(stride, tl.int64) for stride in argument.strides],

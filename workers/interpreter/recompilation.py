@@ -25,7 +25,7 @@ from workers.interpreter.hints import check_hints
 from workers.interpreter.launch import constant_of
 from workers.interpreter.ptx_equality import are_alike
 from workers.interpreter.record import Record, RecordingGenerator, record_module
-from workers.protocol import Descriptor, Kernel, Launch, Number, Plan, Pointer
+from workers.protocol import HostDescriptor, Kernel, Launch, Number, Plan, Pointer
 from workers.targets import TARGETS
 from workers.tracer.compiler import Compiled, Compiler
 from workers.tracer.fake_device import drive
@@ -46,7 +46,7 @@ _ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameErr
 class _Pointer:
     """A pointer as Triton's specialisation sees it: a dtype, an address and a size."""
 
-    def __init__(self, pointer: Pointer | Descriptor, plan: Plan) -> None:
+    def __init__(self, pointer: Pointer | HostDescriptor, plan: Plan) -> None:
         self.dtype = getattr(torch, pointer.dtype)
         self._address = (pointer.buffer + 1 << _BUFFER_BITS) + pointer.offset_bytes
         self._bytes = plan.buffers[pointer.buffer].bytes
@@ -70,7 +70,7 @@ class _Recorder(Compiler):
         self, source: ASTSource, target: GPUTarget, options: Mapping[str, object], _env_vars: object = None
     ) -> _Recorded:
         compiled = super().compile(source, target, options)
-        return _Recorded(*vars(compiled).values(), RecordingGenerator.record)
+        return _Recorded(**vars(compiled), record=RecordingGenerator.record)
 
 
 def recompile(
@@ -205,7 +205,7 @@ def _compile(
     return compiled
 
 
-def _memory(argument: Pointer | Descriptor, plan: Plan) -> _Pointer | TensorDescriptor:
+def _memory(argument: Pointer | HostDescriptor, plan: Plan) -> _Pointer | TensorDescriptor:
     pointer = _Pointer(argument, plan)
     if isinstance(argument, Pointer):
         return pointer

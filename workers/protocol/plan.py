@@ -166,7 +166,7 @@ class TensorMap(WireModel):
         return self
 
 
-class Descriptor(WireModel):
+class HostDescriptor(WireModel):
     """A host-side tensor descriptor: one argument of the jit function, several parameters of its kernel.
 
     `shape`, `strides` and `block` are in elements. `map` is None if the kernel was compiled without the copy engine.
@@ -226,7 +226,7 @@ class Descriptor(WireModel):
         return (pointer, *wide, *strides, *flags, *sizes, *strides)
 
 
-Argument = Annotated[Pointer | Number | Descriptor, Field(discriminator="kind")]
+Argument = Annotated[Pointer | Number | HostDescriptor, Field(discriminator="kind")]
 
 
 class Allocate(WireModel):
@@ -276,7 +276,7 @@ class Launch(WireModel):
     line: int | None = None
 
     @property
-    def memory(self) -> tuple[Pointer | Descriptor, ...]:
+    def memory(self) -> tuple[Pointer | HostDescriptor, ...]:
         """Arguments that name memory, in order."""
         # By their tags: testing the class of a pydantic model takes ten times as long.
         return tuple(argument for argument in self.arguments if argument.kind != "number")
@@ -384,7 +384,7 @@ class Plan(WireModel):
                 views += [step.source, step.target]
         return views
 
-    def _pointers(self) -> list[Pointer | Descriptor]:
+    def _pointers(self) -> list[Pointer | HostDescriptor]:
         return [item for launch in self.launches for item in launch.memory]
 
     @property

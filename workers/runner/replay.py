@@ -14,7 +14,7 @@ from math import copysign, inf
 from workers import driver
 from workers.assembler.machine import ENTRY
 from workers.commands import RunSlot
-from workers.protocol import DTYPE_BYTES, Bundle, Copy, Descriptor, Fill, Kernel, Launch, Number, Plan, Pointer
+from workers.protocol import DTYPE_BYTES, Bundle, Copy, Fill, HostDescriptor, Kernel, Launch, Number, Plan, Pointer
 from workers.runner.arena import PlanMemory
 from workers.runner.slots import CannotRun, SlotLayout
 
@@ -200,7 +200,7 @@ def pack(launch: Launch, addresses: Sequence[int], scratch: tuple[int, int]) -> 
     return [*packed, *scratch]
 
 
-def _pack_memory(argument: Pointer | Descriptor, base: int) -> list[int | bytes]:
+def _pack_memory(argument: Pointer | HostDescriptor, base: int) -> list[int | bytes]:
     address = base + argument.offset_bytes
     if isinstance(argument, Pointer):
         return [address]

@@ -14,7 +14,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDes
 from triton.runtime.jit import JITCallable, JITFunction, TensorWrapper
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from workers.protocol import DTYPE_BYTES, Descriptor, Kernel, Launch, Number, Outcome, Pointer, Stage, TensorMap
+from workers.protocol import DTYPE_BYTES, HostDescriptor, Kernel, Launch, Number, Outcome, Pointer, Stage, TensorMap
 from workers.protocol.tags import escaped, tagged
 from workers.tracer.compiler import Compiled
 from workers.tracer.recorder import PlanRecorder
@@ -232,7 +232,7 @@ def _wrap(value: object, recorder: PlanRecorder) -> object:
 
 def _argument(
     name: str, kind: str, value: object, recorder: PlanRecorder, maps: Iterator[TensorMap]
-) -> Pointer | Number | Descriptor:
+) -> Pointer | Number | HostDescriptor:
     if isinstance(value, _Argument):
         return _pointer(value, recorder)
     if isinstance(value, _DESCRIPTORS) and kind.startswith("tensordesc<"):
@@ -251,7 +251,7 @@ def _pointer(value: _Argument, recorder: PlanRecorder) -> Pointer:
 
 def _descriptor(
     name: str, value: TensorDescriptor | GluonDescriptor, recorder: PlanRecorder, map: TensorMap | None
-) -> Descriptor:
+) -> HostDescriptor:
     """Return a host-side descriptor as data.
 
     Raises:
@@ -262,7 +262,7 @@ def _descriptor(
     if map is not None and tf32:
         map = map.model_copy(update={"element": _TF32_ELEMENT})
     try:
-        found = Descriptor(
+        found = HostDescriptor(
             buffer=place.buffer,
             offset_bytes=place.offset_bytes,
             dtype=place.dtype,
