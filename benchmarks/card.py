@@ -4,12 +4,16 @@
     python -m benchmarks.card --out results --parts judgements --operators rmsnorm,softmax
     python -m benchmarks.card --out a --parts judgements --card 0 --share 0/2     a card of several, beside others
     python -m benchmarks.card --out results --rows a/card_judgements.json b/card_judgements.json
+    python -m benchmarks.card --only gluon --device model:sm_90 --keep traces.json.gz    traces, to be judged elsewhere
+    python -m benchmarks.card --only gluon --traces traces.json.gz --parts judgements    with plans of another Triton
 
 Parts, each a file: `card_judgements` (outcomes), `card_throughput` (seconds by stage, candidates an hour once plans are
 ready, and the seed timed against itself), `correlation` (predicted against measured times; see `correlation.py`).
 """
 
 import argparse
+import gzip
+import json
 import math
 import statistics
 import threading
@@ -18,7 +22,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +33,17 @@ from tests.gpu.contracts import operators
 from tests.gpu.honest import Honest, honest_kernels
 from tests.gpu.judging import Kernel, Traces, measure_job, trace_all, trace_by_operator
 from tests.gpu.rogues import Rogue, load_rogues
-from workers.protocol import MEASURED_DEADLINE_S, Answer, CardShare, Device, Outcome, Report, ShapeResult, TracedVariant
+from workers.protocol import (
+    MEASURED_DEADLINE_S,
+    Answer,
+    CardShare,
+    Device,
+    Outcome,
+    Report,
+    ShapeResult,
+    TracedVariant,
+    TraceReport,
+)
 
 PARTS = ("judgements", "throughput", "correlation")
 REASON_CHARS = 300
@@ -48,6 +62,7 @@ class MeasurementSetup:
         processes: Traces at once; None for one a core.
         repeat: Times that everything is judged.
         related: Whether judgements relate times to those of the baselines.
+        carried: Traces of kernels that were made elsewhere, by name.
     """
 
     device: Device
@@ -56,6 +71,7 @@ class MeasurementSetup:
     processes: int | None
     repeat: int = 1
     related: bool = False
+    carried: Mapping[str, TraceReport] = field(default_factory=dict)
 
 
 def judge(kernels: Sequence[Kernel], place: MeasurementSetup, figures: FigureRows, limit_s: float) -> None:
@@ -74,7 +90,7 @@ def judge(kernels: Sequence[Kernel], place: MeasurementSetup, figures: FigureRow
                     figures.add(row, said)
 
     with closing(team), ThreadPoolExecutor(place.benches) as pool:
-        groups = trace_by_operator(kernels, traces, place.device.target, place.processes)
+        groups = trace_by_operator(kernels, traces, place.device.target, place.processes, place.carried)
         for work_done in [pool.submit(work, group) for group in groups for _ in range(place.repeat)]:
             work_done.result()
     figures.conclude(counts=_counts(figures.rows), benches=place.benches)
@@ -259,10 +275,13 @@ def main() -> None:
     seat = CardShare(options.card, options.benches)
     command = measuring(options.device, seat, options.data)
     place = MeasurementSetup(
-        options.device, command, options.benches, options.processes, options.repeat, options.related
+        options.device, command, options.benches, options.processes, options.repeat, options.related, options.traces
     )
     first, step = options.share
     names = set(sorted(options.operators.split(",") if options.operators else operators())[first::step])
+    if options.keep:
+        keep(_kernels(names, options.kinds, options.only), place, options.keep)
+        return
     judged: Sequence[Mapping[str, Any]] = ()
     if "judgements" in options.parts:
         figures = FigureRows(options.out, "card_judgements", options.card)
@@ -277,6 +296,21 @@ def main() -> None:
         figures = FigureRows(options.out, "correlation", options.card)
         kernels = correlation.populations(options.correlated.split(","), options.count)
         correlation.correlate(figures, place.device, kernels, place.command, options.correlation_s, options.processes)
+
+
+def keep(kernels: Sequence[Kernel], place: MeasurementSetup, path: Path) -> None:
+    """Write the traces of kernels to a file, for a host with another toolchain."""
+    found = trace_all(kernels, place.device.target, place.processes)
+    said = {name: report.model_dump(mode="json") for name, report in found.reports.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(json.dumps(said).encode()))
+    for name in sorted({kernel.name for kernel in kernels} - found.reports.keys()):
+        print(f"{name} was not traced: {found.failures.get(name, 'no answer')}", flush=True)
+
+
+def _carried(path: str) -> Mapping[str, TraceReport]:
+    said = json.loads(gzip.decompress(Path(path).read_bytes()))
+    return {name: TraceReport.model_validate_json(json.dumps(report)) for name, report in said.items()}
 
 
 def _kernels(names: set[str], kinds: Sequence[str], only: Sequence[str]) -> list[Kernel]:
@@ -297,6 +331,8 @@ def _options() -> argparse.Namespace:
     options.add_argument("--kinds", nargs="+", choices=("rogue", "honest"), default=("rogue", "honest"))
     options.add_argument("--operators", help="names with commas; all of the catalogue if not given")
     options.add_argument("--only", nargs="+", default=(), help="judge only kernels with one of these in their names")
+    options.add_argument("--keep", type=Path, help="write the kernels' traces to this file; judge nothing")
+    options.add_argument("--traces", type=_carried, default={}, help="take the kernels' traces from this file")
     options.add_argument("--repeat", type=int, default=1, help="times that every kernel is judged")
     options.add_argument("--judgements-s", type=float, default=1200.0, help="seconds of judging")
     options.add_argument("--throughput-s", type=float, default=180.0, help="seconds for each seed against itself")

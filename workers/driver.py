@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from workers.errors import ToolMissing
-from workers.protocol import CardSheet
+from workers.protocol import DTYPE_BYTES, CardSheet, HostDescriptor
 
 try:
     from cuda.bindings import driver as _bindings
@@ -31,7 +31,21 @@ PLAIN_SHARED_BYTES = 48 * 1024
 """Shared memory of a program that needs no opt-in (CUDA programming guide, compute capabilities)."""
 ADDRESS_BYTES = 32
 """Buffer size for a card's bus address; the driver needs 13 bytes (CUDA driver API, `cuDeviceGetPCIBusId`)."""
+TENSOR_MAP_BYTES = 128
+"""Size of a tensor map (CUDA driver API, `CUtensorMap`)."""
+_TENSOR_MAP_ALIGN = 64
+_TENSOR_MAPS_SINCE = 12000
+# CUDA version that introduced `cuTensorMapEncodeTiled`.
+_L2_PROMOTION_128B, _NAN_FILL = 2, 1
+# Of `CUtensorMapL2promotion` and `CUtensorMapFloatOOBfill`; Triton's launcher passes the same.
 _MASK = 2**64 - 1
+
+ENCODE = ctypes.CFUNCTYPE(
+    *(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p),
+    *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
+    *(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int),
+)
+"""Type of `cuTensorMapEncodeTiled`."""
 
 Handle: TypeAlias = Any
 """One of the driver's own objects: a function, an event, a graph."""
@@ -288,14 +302,58 @@ class LaunchParameters:
     """The parameters of a launch as the driver takes them: `address` points to the address of every parameter.
 
     Args:
-        cells: The bits of each parameter, little-endian in eight bytes; its kernel reads as many as it declared.
+        cells: The bits of each parameter: a number, little-endian in eight bytes, or a tensor map. Its kernel reads as
+            many as it declared.
     """
 
-    def __init__(self, cells: Sequence[int]) -> None:
-        self._cells = (ctypes.c_uint64 * len(cells))(*(cell & _MASK for cell in cells))
-        start = ctypes.addressof(self._cells)
-        self._addresses = (ctypes.c_void_p * len(cells))(*(start + 8 * index for index in range(len(cells))))
+    def __init__(self, cells: Sequence[int | bytes]) -> None:
+        bits = [cell if isinstance(cell, bytes) else (cell & _MASK).to_bytes(8, "little") for cell in cells]
+        rooms = [-(-len(each) // _TENSOR_MAP_ALIGN) * _TENSOR_MAP_ALIGN for each in bits]
+        self._cells, start = _aligned(sum(rooms))
+        addresses = []
+        for each, room in zip(bits, rooms, strict=True):
+            ctypes.memmove(start, each, len(each))
+            addresses.append(start)
+            start += room
+        self._addresses = (ctypes.c_void_p * len(cells))(*addresses)
         self.address = ctypes.addressof(self._addresses)
+
+
+def _aligned(size: int) -> tuple[object, int]:
+    """Allocate host memory. Returns its owner and an address within it where a tensor map may lie."""
+    owner = ctypes.create_string_buffer(size + _TENSOR_MAP_ALIGN)
+    address = ctypes.addressof(owner)
+    return owner, address + -address % _TENSOR_MAP_ALIGN
+
+
+def encode_tensor_map(address: int, descriptor: HostDescriptor) -> bytes:
+    """Return the bits of a descriptor's tensor map for a tensor at an address, as Triton's launcher has them encoded.
+
+    The bindings' own type is not used: its objects may lie at addresses that the driver faults on.
+
+    Raises:
+        DriverError: If the driver does not know tensor maps, or refuses this one.
+        ValueError: If the descriptor's kernel takes no tensor map.
+    """
+    if descriptor.map is None:
+        raise ValueError("a decomposed descriptor has no tensor map")
+    rank = len(descriptor.shape)
+    default = _cuda.CUdriverProcAddress_flags.CU_GET_PROC_ADDRESS_DEFAULT
+    found = _cuda.cuGetProcAddress(b"cuTensorMapEncodeTiled", _TENSOR_MAPS_SINCE, default)
+    function = int(_done(found[:2]) or 0)
+    if not function:
+        raise DriverError("CUDA_ERROR_NOT_SUPPORTED")
+    _owner, target = _aligned(TENSOR_MAP_BYTES)
+    size = DTYPE_BYTES[descriptor.dtype]
+    sizes = (ctypes.c_uint64 * rank)(*reversed(descriptor.shape))
+    strides = (ctypes.c_uint64 * rank)(*(size * stride for stride in reversed(descriptor.strides[:-1])))
+    box = (ctypes.c_uint32 * rank)(*reversed(descriptor.map.box))
+    steps = (ctypes.c_uint32 * rank)(*(1 for _ in range(rank)))
+    fill = _NAN_FILL if descriptor.nan_fill else 0
+    how = (0, descriptor.map.swizzle, _L2_PROMOTION_128B, fill)
+    code = ENCODE(function)(target, descriptor.map.element, rank, address, sizes, strides, box, steps, *how)
+    _done((_cuda.CUresult(code),))
+    return ctypes.string_at(target, TENSOR_MAP_BYTES)
 
 
 def make_launcher(function: DriverFunction, grid: tuple[int, int, int], threads: int, shared_bytes: int) -> Launcher:

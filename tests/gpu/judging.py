@@ -3,9 +3,10 @@
 import subprocess
 import sys
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from types import MappingProxyType
 from typing import Protocol
 
 from pydantic import ValidationError
@@ -118,7 +119,11 @@ def trace_all(kernels: Iterable[Kernel], target: str = "sm_90", processes: int |
 
 
 def trace_by_operator(
-    kernels: Iterable[Kernel], found: Traces, target: str = "sm_90", processes: int | None = None
+    kernels: Iterable[Kernel],
+    found: Traces,
+    target: str = "sm_90",
+    processes: int | None = None,
+    carried: Mapping[str, TraceReport] = MappingProxyType({}),
 ) -> Iterator[list[Kernel]]:
     """Trace kernels, and of their operators the references and seeds, several at once.
 
@@ -127,6 +132,7 @@ def trace_by_operator(
         found: Takes in what comes of it.
         target: What for.
         processes: Traces at once; None for one a core.
+        carried: Traces of kernels that were made elsewhere, by name; these are not traced again.
 
     Yields:
         The kernels of an operator, when all that is needed to judge them is known.
@@ -138,13 +144,15 @@ def trace_by_operator(
     for name, group in groups.items():
         jobs[f"reference of {name}"] = trace_job(name, name, None, target)
         jobs[f"pacer of {name}"] = trace_job(name, name, operators()[name].seeds[0], target)
-        jobs |= {kernel.name: trace_job(kernel.name, name, kernel.source, target) for kernel in group}
-    left = Counter(job.operator.name for job in jobs.values())
+        left = [kernel for kernel in group if kernel.name not in carried]
+        jobs |= {kernel.name: trace_job(kernel.name, name, kernel.source, target) for kernel in left}
+    found.reports |= carried
+    waiting = Counter(job.operator.name for job in jobs.values())
     for name, answer in answers(jobs, TRACE, processes):
         found.note(name, answer)
         operator = jobs[name].operator.name
-        left[operator] -= 1
-        if not left[operator]:
+        waiting[operator] -= 1
+        if not waiting[operator]:
             yield groups[operator]
 
 

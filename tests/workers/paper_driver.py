@@ -71,6 +71,7 @@ class Paper:
             what it does where it is not even launched.
         clusters: Clusters that the card holds at a time.
         cards: How many there are.
+        maps: Tensor maps that were asked for.
         full: Cards that have no memory left for another process.
     """
 
@@ -89,9 +90,13 @@ class Paper:
     allowed_shared: dict[int, int] = field(default_factory=dict)
     unloaded: int = 0
     destroyed: int = 0
+    maps: list[Any] = field(default_factory=list)
     _functions: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     _tape: list[Callable[[], None]] | None = None
     _lost: Result = Result.CUDA_SUCCESS
+
+    def __post_init__(self) -> None:
+        self._encoder = driver.ENCODE(self._encode)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("CU"):
@@ -216,6 +221,22 @@ class Paper:
             "CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK": "threads",
         }[which]
         return self._said("cuFuncGetAttribute", self._functions[function][1][key])
+
+    CUresult = Result
+
+    def cuGetProcAddress(self, name: bytes, version: int, flags: str):
+        assert name == b"cuTensorMapEncodeTiled"
+        return self._said("cuGetProcAddress", ctypes.cast(self._encoder, ctypes.c_void_p).value, 0)
+
+    def _encode(self, target, element, rank, address, sizes, strides, box, steps, *how) -> int:
+        """Write down what a tensor map is asked to be; in its memory the address stands first."""
+        assert target % 64 == 0
+        array = {8: ctypes.c_uint64, 4: ctypes.c_uint32}
+        parts = [(sizes, rank, 8), (strides, rank - 1, 8), (box, rank, 4), (steps, rank, 4)]
+        self.maps.append((element, address, *(tuple((array[w] * n).from_address(at)) for at, n, w in parts), how))
+        ctypes.memset(target, 0, 128)
+        ctypes.c_uint64.from_address(target).value = address
+        return int(self.failing.get("cuTensorMapEncodeTiled", 0))
 
     def cuLaunchKernel(self, function: int, *how: int):
         x, y, z, threads, _, _, shared, _, address, _ = how

@@ -6,9 +6,9 @@ both. Factors of 16 bits prove nothing, because float32 products may be computed
 other arithmetic, are judged by their results.
 """
 
-from workers.assembler.machine import EntryParameter, InstructionMix
+from workers.assembler.machine import TENSOR_MAP_BYTES, EntryParameter, InstructionMix
 from workers.assembler.refusal import AssemblyRefused
-from workers.protocol import Launch, Operator, Outcome, Pointer
+from workers.protocol import Launch, Number, Operator, Outcome, Pointer, TensorMap
 
 SCRATCH_POINTERS = 2
 """Pointers that Triton 3.6 and 3.7 append to every kernel's parameters: global scratch and profile scratch."""
@@ -25,27 +25,35 @@ def check_launch(launch: Launch, parameters: tuple[EntryParameter, ...]) -> None
     Raises:
         AssemblyRefused: If the arguments do not match the parameters.
     """
+    passed = [
+        (index, item)
+        for index, argument in enumerate(launch.arguments)
+        for item in (argument.parameters() if argument.kind == "descriptor" else (argument,))
+    ]
     declared = parameters[: len(parameters) - SCRATCH_POINTERS]
     scratch = parameters[len(declared) :]
-    if len(parameters) != len(launch.arguments) + SCRATCH_POINTERS or not all(map(_is_address, scratch)):
+    if len(parameters) != len(passed) + SCRATCH_POINTERS or not all(map(_is_address, scratch)):
         raise AssemblyRefused(
-            f"'{launch.function}' is launched with {len(launch.arguments)} arguments and {SCRATCH_POINTERS} scratch "
+            f"'{launch.function}' is launched with {len(passed)} arguments and {SCRATCH_POINTERS} scratch "
             f"pointers, but its entry takes {len(parameters)} parameters",
             launch.line,
         )
-    for index, (argument, parameter) in enumerate(zip(launch.arguments, declared, strict=True)):
-        if isinstance(argument, Pointer):
-            fits = _is_address(parameter)
-        else:
-            floating = argument.type in ("fp32", "fp64")
-            fits = parameter.bytes == _NUMBER_BYTES[argument.type] and parameter.type != "pointer"
-            fits = fits and (parameter.type != "float" or floating)
-        if not fits:
+    for (index, item), parameter in zip(passed, declared, strict=True):
+        if not _fits(item, parameter):
             raise AssemblyRefused(
-                f"argument {index} of '{launch.function}' is a {argument.kind}, but its entry takes {parameter.bytes} "
-                f"bytes of {parameter.type} there",
+                f"argument {index} of '{launch.function}' is a {launch.arguments[index].kind}, but its entry takes "
+                f"{parameter.bytes} bytes of {parameter.type} there",
                 launch.line,
             )
+
+
+def _fits(item: Pointer | Number | TensorMap, parameter: EntryParameter) -> bool:
+    if isinstance(item, TensorMap):
+        return parameter == EntryParameter(TENSOR_MAP_BYTES, "bits")
+    if isinstance(item, Pointer):
+        return _is_address(parameter)
+    fits = parameter.bytes == _NUMBER_BYTES[item.type] and parameter.type != "pointer"
+    return fits and (parameter.type != "float" or item.type in ("fp32", "fp64"))
 
 
 def _is_address(parameter: EntryParameter) -> bool:

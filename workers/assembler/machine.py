@@ -8,6 +8,9 @@ from typing import Literal
 ENTRY = "kernel"
 """Name of every entry, as `workers.protocol.plan.Kernel` promises."""
 
+TENSOR_MAP_BYTES = 128
+"""Size of a tensor map among the parameters; no other argument of a launch has it."""
+
 CLASSES = (
     "load_global",
     "store_global",

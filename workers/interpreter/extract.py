@@ -15,6 +15,7 @@ from types import CodeType, FunctionType, ModuleType
 import torch
 import triton
 import triton.language as tl
+from triton.experimental import gluon
 from triton.runtime.jit import JITCallable, JITFunction
 
 from workers.interpreter.allowed_syntax import is_constant, is_plain_default, require_plain, resolve
@@ -58,20 +59,30 @@ class ExtractedModule:
     left_out: dict[str, int] = field(default_factory=dict)
 
 
-def extract_module(source: str, kernels: Collection[str] = ()) -> ExtractedModule:
-    """Extract the candidate's module without its host code, and without what the named kernels do not need.
+def extract_module(source: str, launched: Collection[str] = ()) -> ExtractedModule:
+    """Extract the candidate's module without its host code, and without what the launched kernels do not need.
+
+    Args:
+        source: The candidate.
+        launched: Names of the functions that its plans launch.
 
     Raises:
-        NotInterpretable: If a kernel could mean something else to the compiler than to the interpreter.
+        NotInterpretable: If one of these is in Gluon, or if a kernel could mean something else to the compiler than to
+            the interpreter.
     """
     module = ModuleType(MODULE_NAME)
     sys.modules[MODULE_NAME] = module
     taken = ExtractedModule(vars(module))
-    for index, statement in enumerate(needed_part(ast.parse(source), kernels).body):
+    in_gluon: set[str] = set()
+    for index, statement in enumerate(needed_part(ast.parse(source), launched).body):
+        in_gluon |= _names(statement) if _makes_gluon(statement, taken.namespace) else set()
         bound = _take(statement, f"<statement {index}>", taken)
         for name in _names(statement) - bound:
             taken.namespace.pop(name, None)
             taken.left_out.setdefault(name, statement.lineno)
+    for name in launched:
+        if name in in_gluon:
+            raise NotInterpretable(f"'{name}' is written in Gluon, which is not interpreted: judge it on a card")
     known: dict[str, JITCallable] = {}
     for value in list(taken.namespace.values()):
         if isinstance(value, JITCallable) and value.fn in taken.definitions:
@@ -79,6 +90,19 @@ def extract_module(source: str, kernels: Collection[str] = ()) -> ExtractedModul
             _require_single(known.setdefault(value.fn.__name__, value), value)
             _require_plain_defaults(value, taken)
     return taken
+
+
+def _makes_gluon(statement: ast.stmt, namespace: Mapping[str, object]) -> bool:
+    """True if a statement makes a kernel in Gluon, by a decorator or as in `kernel = gluon.jit(function)`."""
+    match statement:
+        case ast.FunctionDef(decorator_list=makers):
+            pass
+        case ast.Assign(value=value):
+            makers = [value]
+        case _:
+            return False
+    named = (node for maker in makers for node in ast.walk(maker) if isinstance(node, ast.Name | ast.Attribute))
+    return any(resolve(node, namespace) is gluon.jit for node in named)
 
 
 def _require_single(known: JITCallable, value: JITCallable) -> None:

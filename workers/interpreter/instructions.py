@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from workers.interpreter.faults import NotInterpretable
 from workers.interpreter.hints import WIDEST_BYTES
-from workers.protocol import Copy, Fill, Kernel, Plan, Pointer
+from workers.protocol import Copy, Fill, Kernel, Plan
 
 _ACCESS = re.compile(r"(?<![\w.$%])(ld|st|atom|red|multimem|cp)((?:\.[\w:]+)+)([^;\n]*)")
 _ELSEWHERE = ("shared", "local", "param", "const")
@@ -63,7 +63,7 @@ def require_written(plan: Plan, codes: Mapping[str, MemoryInstructions]) -> None
     written = {step.target.buffer for step in plan.steps if isinstance(step, Fill | Copy)}
     for launch in plan.launches:
         if codes[launch.kernel].writes:
-            written |= {argument.buffer for argument in launch.arguments if isinstance(argument, Pointer)}
+            written |= {argument.buffer for argument in launch.memory}
     for place, output in enumerate(plan.outputs):
         if output.elements and output.buffer not in written and plan.buffers[output.buffer].input is None:
             raise NotInterpretable(

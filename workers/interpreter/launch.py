@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from triton import language as tl
 
+from workers.interpreter.access import BlockDescriptor
 from workers.interpreter.builder import Builder
 from workers.interpreter.faults import Array, Divergence, NotInterpretable, SpinLimitReached
 from workers.interpreter.formats import NUMBER_DTYPES, POINTER_DTYPES, TensorValue, TritonType, constant
@@ -22,7 +23,7 @@ from workers.interpreter.memory import DeviceMemory, LaneGroup, TrafficMeter
 from workers.interpreter.sampled_memory import SampledMemory
 from workers.interpreter.sampling import FEW_TURNS, MOST_PAIRS, PAIRS, TURNS, Drawn, LoopSample, draw_pairs, draw_spread
 from workers.interpreter.translation import Functions, launchable
-from workers.protocol import Launch, Number, Pointer
+from workers.protocol import HostDescriptor, Launch, Number, Pointer
 from workers.protocol.tags import untagged
 
 GROUP_ELEMENTS = 1 << 18
@@ -110,7 +111,7 @@ def sample_launch(builder: Builder, functions: Functions, launch: Launch, memory
         InterpreterFault: If the kernel cannot be executed.
     """
     programs = prod(launch.grid)
-    touched = {argument.buffer for argument in launch.arguments if isinstance(argument, Pointer)}
+    touched = {argument.buffer for argument in launch.memory}
     is_little = memory.size(touched) <= LITTLE_BYTES
     is_whole = is_little and programs * _width(launch) <= GROUP_ELEMENTS
     memory.forget()
@@ -214,9 +215,9 @@ def bind_arguments(launch: Launch, functions: Functions, memory: DeviceMemory) -
     if len(launch.parameters) != len(launch.arguments):
         raise NotInterpretable(
             f"{launch.function} takes {len(launch.arguments)} arguments under {len(launch.parameters)} names; tuples "
-            "and descriptors as arguments are not interpreted"
+            "as arguments are not interpreted"
         )
-    passed = dict(zip(launch.parameters, (_scalar(argument, memory) for argument in launch.arguments), strict=True))
+    passed = dict(zip(launch.parameters, (_passed(argument, memory) for argument in launch.arguments), strict=True))
     constants = {name: constant_of(value, partial(launchable, functions)) for name, value in launch.constants.items()}
     return {**constants, **passed}
 
@@ -227,13 +228,27 @@ _TRITON_DTYPES = {
 }
 
 
-def _scalar(argument: Pointer | Number, memory: DeviceMemory) -> TritonType:
+def _passed(argument: Pointer | Number | HostDescriptor, memory: DeviceMemory) -> TritonType:
     if isinstance(argument, Number):
-        dtype = NUMBER_DTYPES[argument.type]
-        return tl.tensor(constant(argument.value, dtype), dtype)
+        return _number(argument.value, NUMBER_DTYPES[argument.type])
     dtype = tl.pointer_type(POINTER_DTYPES[argument.dtype])
-    address = memory.address(argument.buffer, argument.offset_bytes)
-    return tl.tensor(TensorValue(np.array([[address]]), dtype), dtype)
+    address = TensorValue(np.array([[memory.address(argument.buffer, argument.offset_bytes)]]), dtype)
+    return tl.tensor(address, dtype) if isinstance(argument, Pointer) else _descriptor(argument, address)
+
+
+def _number(value: bool | int | float, dtype: tl.dtype) -> TritonType:
+    return tl.tensor(constant(value, dtype), dtype)
+
+
+def _descriptor(argument: HostDescriptor, address: TensorValue) -> TritonType:
+    shape, strides = (
+        [_number(size, tl.int32) for size in argument.shape],
+        [_number(stride, tl.int64) for stride in argument.strides],
+    )
+    sizes, steps = (tuple(each.handle.data for each in part) for part in (shape, strides))
+    padding = "NAN" if argument.nan_fill else None
+    handle = BlockDescriptor(address, sizes, steps, argument.block, padding)
+    return tl.tensor_descriptor(handle, shape, strides, tl.block_type(address.dtype.element_ty, list(argument.block)))
 
 
 def constant_of(value: object, named: Callable[[str], object]) -> object:
@@ -253,6 +268,8 @@ def constant_of(value: object, named: Callable[[str], object]) -> object:
         return name
     if tag == "function":
         return named(name)
+    if tag == "layout":
+        raise NotInterpretable("the plan passes a layout: Gluon is not interpreted")
     known = _TORCH_DTYPES if tag == "torch" else _TRITON_DTYPES
     if name not in known:
         raise NotInterpretable(f"the plan passes '{name}', which is no dtype")

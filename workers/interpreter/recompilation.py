@@ -16,6 +16,7 @@ from triton.compiler import code_generator
 from triton.compiler.compiler import ASTSource
 from triton.language import core
 from triton.runtime.jit import JITCallable, JITFunction
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from workers.interpreter.expression_ids import number
 from workers.interpreter.extract import MODULE_NAME, ExtractedModule
@@ -24,7 +25,7 @@ from workers.interpreter.hints import check_hints
 from workers.interpreter.launch import constant_of
 from workers.interpreter.ptx_equality import are_alike
 from workers.interpreter.record import Record, RecordingGenerator, record_module
-from workers.protocol import Kernel, Launch, Number, Plan, Pointer
+from workers.protocol import HostDescriptor, Kernel, Launch, Number, Plan, Pointer
 from workers.targets import TARGETS
 from workers.tracer.compiler import Compiled, Compiler
 from workers.tracer.fake_device import drive
@@ -45,7 +46,7 @@ _ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameErr
 class _Pointer:
     """A pointer as Triton's specialisation sees it: a dtype, an address and a size."""
 
-    def __init__(self, pointer: Pointer, plan: Plan) -> None:
+    def __init__(self, pointer: Pointer | HostDescriptor, plan: Plan) -> None:
         self.dtype = getattr(torch, pointer.dtype)
         self._address = (pointer.buffer + 1 << _BUFFER_BITS) + pointer.offset_bytes
         self._bytes = plan.buffers[pointer.buffer].bytes
@@ -69,7 +70,7 @@ class _Recorder(Compiler):
         self, source: ASTSource, target: GPUTarget, options: Mapping[str, object], _env_vars: object = None
     ) -> _Recorded:
         compiled = super().compile(source, target, options)
-        return _Recorded(compiled.source, compiled.kernel, compiled.digest, RecordingGenerator.record)
+        return _Recorded(**vars(compiled), record=RecordingGenerator.record)
 
 
 def recompile(
@@ -154,8 +155,9 @@ def _require_named(launch: Launch, compiled: Compiled) -> None:
     signature: Mapping[str, str] = compiled.source.signature
     claimed = dict.fromkeys(launch.constants, "constexpr")
     for name, argument in zip(launch.parameters, launch.arguments, strict=False):
-        is_pointer = isinstance(argument, Pointer) and signature[name].startswith("*")
-        claimed[name] = argument.type if isinstance(argument, Number) else signature[name] if is_pointer else "*"
+        start = "*" if isinstance(argument, Pointer) else "tensordesc<"
+        is_memory = not isinstance(argument, Number) and signature[name].startswith(start)
+        claimed[name] = argument.type if isinstance(argument, Number) else signature[name] if is_memory else "*"
     if len(launch.parameters) != len(launch.arguments) or claimed != signature:
         raise NotInterpretable(f"the plan passes {launch.function} something else than it is compiled for")
 
@@ -194,13 +196,22 @@ def _compile(
     """Compile a launch's kernel, specialised by Triton for the launch's arguments and options."""
     constants = {name: constant_of(value, partial(_kernel, taken)) for name, value in launch.constants.items()}
     passed = {
-        name: argument.value if isinstance(argument, Number) else _Pointer(argument, plan)
+        name: argument.value if isinstance(argument, Number) else _memory(argument, plan)
         for name, argument in zip(launch.parameters, launch.arguments, strict=False)
     }
     options = {"num_warps": warps, **{name: getattr(expected, field) for name, field in _OPTIONS.items()}}
     given = {name: value for name, value in options.items() if name not in kernel.arg_names and value is not None}
     compiled: _Recorded = kernel.run(grid=launch.grid, warmup=True, **constants, **passed, **given)
     return compiled
+
+
+def _memory(argument: Pointer | HostDescriptor, plan: Plan) -> _Pointer | TensorDescriptor:
+    pointer = _Pointer(argument, plan)
+    if isinstance(argument, Pointer):
+        return pointer
+    sizes = [list(each) for each in (argument.shape, argument.strides, argument.block)]
+    flags = () if argument.tf32 is None else (argument.tf32,)
+    return TensorDescriptor(pointer, *sizes, "nan" if argument.nan_fill else "zero", *flags)
 
 
 def _kernel(taken: ExtractedModule, name: str) -> JITFunction:

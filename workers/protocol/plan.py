@@ -137,7 +137,99 @@ class Number(WireModel):
         return self
 
 
-Argument = Annotated[Pointer | Number, Field(discriminator="kind")]
+MAX_RANK = 5
+"""Maximum dimensions of a tensor descriptor (CUDA driver API, `cuTensorMapEncodeTiled`)."""
+DESCRIPTOR_GRANULE_BYTES = 16
+"""Alignment of a descriptor's address, strides and box; the same source."""
+MAP_ELEMENT_BYTES = {0: 1, 1: 2, 2: 4, 3: 4, 4: 8, 5: 8, 6: 2, 7: 4, 8: 8, 9: 2, 10: 4, 11: 4, 12: 4}
+"""Size of an element by its number in the driver's API (`CUtensorMapDataType`); from 6 on they are floats."""
+_FIRST_FLOAT = 6
+
+
+class TensorMap(WireModel):
+    """Encoding of a descriptor for the copy engine, as its kernel expects it: a tiled `CUtensorMap`.
+
+    `box` is the part that one copy moves, innermost dimension last. It may be smaller than the descriptor's block.
+    `element` and `swizzle` are numbers of the driver's API.
+    """
+
+    element: Annotated[int, Field(ge=0, le=12)]
+    box: tuple[Annotated[int, Field(ge=1, le=256)], ...] = Field(min_length=1, max_length=MAX_RANK)
+    swizzle: Annotated[int, Field(ge=0, le=3)] = 0
+
+    @model_validator(mode="after")
+    def _encodable(self) -> Self:
+        width = self.box[-1] * MAP_ELEMENT_BYTES[self.element]
+        if width % DESCRIPTOR_GRANULE_BYTES:
+            raise ValueError(f"a box of a tensor map is {width} bytes wide, no multiple of {DESCRIPTOR_GRANULE_BYTES}")
+        if self.swizzle and width > 16 << self.swizzle:
+            raise ValueError(
+                f"a box of a tensor map is {width} bytes wide, more than its swizzle of {16 << self.swizzle}"
+            )
+        return self
+
+
+class HostDescriptor(WireModel):
+    """A host-side tensor descriptor: one argument of the jit function, several parameters of its kernel.
+
+    `shape`, `strides` and `block` are in elements. `map` is None if the kernel was compiled without the copy engine.
+    `tf32` asks copies to round float32; it is None if the Triton that traced the plan has no such flag. `layout` is
+    Gluon's text for it. It explains the plan and is not part of its identity.
+    """
+
+    kind: Literal["descriptor"] = "descriptor"
+    buffer: BufferId
+    offset_bytes: Bytes
+    dtype: DtypeName
+    shape: tuple[Annotated[int, Field(ge=1, lt=2**31)], ...] = Field(min_length=1, max_length=MAX_RANK)
+    strides: tuple[Annotated[int, Field(ge=0, lt=2**40)], ...] = Field(min_length=1, max_length=MAX_RANK)
+    block: tuple[Annotated[int, Field(ge=1, le=2**20)], ...] = Field(min_length=1, max_length=MAX_RANK)
+    nan_fill: bool = False
+    tf32: bool | None = None
+    layout: Annotated[str, Field(max_length=512)] | None = None
+    map: TensorMap | None = None
+
+    @model_validator(mode="after")
+    def _addressable(self) -> Self:
+        if not len(self.shape) == len(self.strides) == len(self.block):
+            raise ValueError("a descriptor needs one size, stride and block per dimension")
+        size = DTYPE_BYTES[self.dtype]
+        steps = [self.offset_bytes, *(stride * size for stride in self.strides[:-1])]
+        if self.strides[-1] != 1 or any(step % DESCRIPTOR_GRANULE_BYTES for step in steps):
+            raise ValueError(
+                f"a descriptor's address and strides must be multiples of {DESCRIPTOR_GRANULE_BYTES} bytes, and its "
+                "last dimension contiguous"
+            )
+        if max(steps[1:], default=0) >= 2**40:
+            raise ValueError("a stride of a descriptor is 2**40 bytes or more")
+        if self.map is not None:
+            floating = self.dtype not in _INTEGER_RANGE and size > 1
+            if len(self.map.box) != len(self.shape) or MAP_ELEMENT_BYTES[self.map.element] != size:
+                raise ValueError("a tensor map is not of its descriptor's rank or element size")
+            if (self.map.element >= _FIRST_FLOAT) != floating or (self.nan_fill and not floating):
+                raise ValueError(f"a tensor map of {self.dtype} has elements of another kind")
+        return self
+
+    @property
+    def extent_bytes(self) -> int:
+        """Bytes from the first element to the end of the last: the part of the buffer that copies may touch."""
+        last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
+        return (last + 1) * DTYPE_BYTES[self.dtype]
+
+    def parameters(self) -> tuple["Pointer | Number | TensorMap", ...]:
+        """Return the values of the kernel's parameters that stand for it, in the order of Triton's launcher."""
+        sizes = tuple(Number(type="i32", value=size) for size in self.shape)
+        strides = tuple(Number(type="i64", value=stride) for stride in self.strides)
+        if self.map is not None:
+            return (self.map, *sizes, *strides)
+        extent = self.extent_bytes
+        pointer = Pointer(buffer=self.buffer, offset_bytes=self.offset_bytes, extent_bytes=extent, dtype=self.dtype)
+        wide = tuple(Number(type="i64", value=size) for size in self.shape)
+        flags = tuple(Number(type="i1", value=flag) for flag in (self.nan_fill, self.tf32) if flag is not None)
+        return (pointer, *wide, *strides, *flags, *sizes, *strides)
+
+
+Argument = Annotated[Pointer | Number | HostDescriptor, Field(discriminator="kind")]
 
 
 class Allocate(WireModel):
@@ -186,18 +278,29 @@ class Launch(WireModel):
     constants: dict[Identifier, Constant] = {}
     line: int | None = None
 
+    @property
+    def memory(self) -> tuple[Pointer | HostDescriptor, ...]:
+        """Arguments that name memory, in order."""
+        # By their tags: testing the class of a pydantic model takes ten times as long.
+        return tuple(argument for argument in self.arguments if argument.kind != "number")
+
 
 Step = Annotated[Allocate | Fill | Copy | Launch, Field(discriminator="op")]
 
 
 def _buffers_of(step: Fill | Copy | Launch) -> set[int]:
-    # By their tags: testing the class of a pydantic model takes ten times as long.
     if step.op == "launch":
-        return {argument.buffer for argument in step.arguments if argument.kind == "pointer"}
+        return {argument.buffer for argument in step.memory}
     return {step.target.buffer} | ({step.source.buffer} if step.op == "copy" else set())
 
 
-_EXPLAINING: dict[str, Any] = {"shape": True, "steps": {"__all__": {"function", "parameters", "constants", "line"}}}
+_EXPLAINING: dict[str, Any] = {
+    "shape": True,
+    "steps": {
+        "__all__": dict.fromkeys(("function", "parameters", "constants", "line"), True)
+        | {"arguments": {"__all__": {"layout"}}}
+    },
+}
 # Fields of a plan that are not part of its identity.
 _NOT_LAUNCHED = {"assembly", "num_stages", "max_registers"}
 # Fields of a kernel that its machine code determines: not part of a plan's identity.
@@ -246,7 +349,7 @@ class Plan(WireModel):
                 raise ValueError(f"a view ends at byte {view.end_bytes} of buffer {view.buffer}, beyond its end")
         for pointer in self._pointers():
             if pointer.buffer >= len(sizes) or pointer.offset_bytes + pointer.extent_bytes > sizes[pointer.buffer]:
-                raise ValueError(f"a pointer leaves buffer {pointer.buffer}")
+                raise ValueError(f"a {pointer.kind} leaves buffer {pointer.buffer}")
         return self
 
     @model_validator(mode="after")
@@ -284,8 +387,8 @@ class Plan(WireModel):
                 views += [step.source, step.target]
         return views
 
-    def _pointers(self) -> list[Pointer]:
-        return [item for launch in self.launches for item in launch.arguments if item.kind == "pointer"]
+    def _pointers(self) -> list[Pointer | HostDescriptor]:
+        return [item for launch in self.launches for item in launch.memory]
 
     @property
     def overwritten(self) -> frozenset[int]:

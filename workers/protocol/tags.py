@@ -1,16 +1,17 @@
 """Tags: encoding of compile-time values that JSON lacks as texts of a plan.
 
-A dtype of Triton's is `dtype:fp32`, one of torch's `torch:float32`, a jit function `function:name`. A text that would
-be read as one of these, or as a number, has `text:` in front, so that it comes back as the same text.
+A dtype of Triton's is `dtype:fp32`, one of torch's `torch:float32`, a jit function `function:name`, a layout of Gluon's
+`layout:` with the text of its constructor. A text that would be read as one of these, or as a number, has `text:` in
+front, so that it comes back as the same text.
 """
 
 from workers.protocol.base import NON_FINITE
 
-_TAGS = ("dtype", "torch", "function", "text")
+_TAGS = ("dtype", "torch", "function", "layout", "text")
 
 
 def tagged(tag: str, name: str) -> str:
-    """Return the text that encodes a dtype or a function of that name."""
+    """Return the text that encodes a dtype, a layout or a function of that name."""
     return f"{tag}:{name}"
 
 

@@ -5,7 +5,7 @@ from math import prod
 
 from workers.protocol.base import printable
 from workers.protocol.operator import DTYPE_BYTES
-from workers.protocol.plan import Allocate, Argument, Buffer, Bundle, Copy, Fill, Kernel, Launch, Plan, Pointer, View
+from workers.protocol.plan import Allocate, Argument, Buffer, Bundle, Copy, Fill, Kernel, Launch, Plan, View
 from workers.protocol.report import Readings
 
 _UNITS = ("B", "KiB", "MiB", "GiB")
@@ -103,9 +103,14 @@ def _describe_launch(launch: Launch, buffers: Sequence[Buffer], kernel: Kernel) 
 
 
 def _argument(argument: Argument, buffers: Sequence[Buffer]) -> str:
-    if not isinstance(argument, Pointer):
+    if argument.kind == "number":
         return _value(argument.value)
-    return f"{_name(buffers[argument.buffer])}{_offset(argument.offset_bytes)} as {argument.dtype}"
+    place = f"{_name(buffers[argument.buffer])}{_offset(argument.offset_bytes)}"
+    if argument.kind == "pointer":
+        return f"{place} as {argument.dtype}"
+    sizes, block = (" x ".join(map(str, each)) for each in (argument.shape, argument.block))
+    strides = ", ".join(map(str, argument.strides))
+    return f"descriptor of {place} ({argument.dtype}, {sizes} with strides {strides}, blocks of {block})"
 
 
 def _view(view: View, buffers: Sequence[Buffer]) -> str:

@@ -14,7 +14,7 @@ from math import copysign, inf
 from workers import driver
 from workers.assembler.machine import ENTRY
 from workers.commands import RunSlot
-from workers.protocol import DTYPE_BYTES, Bundle, Copy, Fill, Kernel, Launch, Number, Plan, Pointer
+from workers.protocol import DTYPE_BYTES, Bundle, Copy, Fill, HostDescriptor, Kernel, Launch, Number, Plan, Pointer
 from workers.runner.arena import PlanMemory
 from workers.runner.slots import CannotRun, SlotLayout
 
@@ -153,7 +153,10 @@ class ReplayedPlan:
         base = self._arena.pointer
         addresses = [base + offset for offset in slot.buffers]
         given, profile = (base + offset if offset >= 0 else 0 for offset in scratch)
-        parameters = driver.LaunchParameters(pack(launch, addresses, (given, profile)))
+        try:
+            parameters = driver.LaunchParameters(pack(launch, addresses, (given, profile)))
+        except driver.DriverError as error:
+            raise CannotRun(f"the driver takes no tensor map of a descriptor of '{launch.function}': {error}") from None
 
         def enqueue(stream: int) -> None:
             launcher(stream, parameters.address)
@@ -177,19 +180,32 @@ class ReplayedPlan:
         return copy
 
 
-def pack(launch: Launch, addresses: Sequence[int], scratch: tuple[int, int]) -> list[int]:
-    """Return the values of a kernel's parameters, in order: bits as numbers, whose low bits count.
+def pack(launch: Launch, addresses: Sequence[int], scratch: tuple[int, int]) -> list[int | bytes]:
+    """Return the values of a kernel's parameters, in order: bits as numbers, whose low bits count, or tensor maps.
 
     Args:
         launch: Names the arguments.
         addresses: Address of each buffer of the plan.
         scratch: Addresses of the global and the profile scratch, zero for none; they follow the arguments.
+
+    Raises:
+        DriverError: If the driver refuses a descriptor.
     """
-    arguments = [
-        addresses[argument.buffer] + argument.offset_bytes if isinstance(argument, Pointer) else bits_of(argument)
-        for argument in launch.arguments
-    ]
-    return [*arguments, *scratch]
+    packed: list[int | bytes] = []
+    for argument in launch.arguments:
+        if isinstance(argument, Number):
+            packed.append(bits_of(argument))
+        else:
+            packed += _pack_memory(argument, addresses[argument.buffer])
+    return [*packed, *scratch]
+
+
+def _pack_memory(argument: Pointer | HostDescriptor, base: int) -> list[int | bytes]:
+    address = base + argument.offset_bytes
+    if isinstance(argument, Pointer):
+        return [address]
+    numbers = [bits_of(item) for item in argument.parameters() if isinstance(item, Number)]
+    return [address if argument.map is None else driver.encode_tensor_map(address, argument), *numbers]
 
 
 def bits_of(number: Number) -> int:

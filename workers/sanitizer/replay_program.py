@@ -17,7 +17,7 @@ import torch
 
 from workers import driver
 from workers.inputs import draw
-from workers.protocol import Operator, Plan, Pointer
+from workers.protocol import Operator, Plan
 from workers.runner.replay import LoadedKernels, ReplayedPlan
 from workers.sanitizer.memory import Allocations, in_order, write
 from workers.sanitizer.messages import BufferAllocation, ReplayRequest, SanitizerMemoryShort
@@ -112,8 +112,7 @@ def _functions_on(plan: Plan, buffer: int) -> tuple[str, ...]:
     given = (
         launch.function
         for launch in plan.launches
-        if buffer >= len(plan.buffers)
-        or any(isinstance(item, Pointer) and item.buffer == buffer for item in launch.arguments)
+        if buffer >= len(plan.buffers) or any(item.buffer == buffer for item in launch.memory)
     )
     return tuple(dict.fromkeys(given))
 

@@ -17,7 +17,6 @@ from workers.protocol import (
     Operator,
     Outcome,
     Plan,
-    Pointer,
     Shape,
     TraceJob,
     View,
@@ -181,8 +180,8 @@ def _read_by(step: Allocate | Fill | Copy | Launch) -> Iterator[int]:
 
 
 def _written_by(step: Allocate | Fill | Copy | Launch) -> Iterator[int]:
-    """Yield the buffers that a step may write; a launch may write through any of its pointers."""
+    """Yield the buffers that a step may write; a launch may write through any of its pointers and descriptors."""
     if isinstance(step, Fill | Copy):
         yield step.target.buffer
     elif isinstance(step, Launch):
-        yield from (argument.buffer for argument in step.arguments if isinstance(argument, Pointer))
+        yield from (argument.buffer for argument in step.memory)

@@ -19,7 +19,7 @@ from triton.compiler.compiler import ASTSource, make_backend
 from triton.compiler.errors import CompilationError
 from triton.runtime.jit import JITCallable, JITFunction
 
-from workers.protocol import Kernel, Outcome, Stage
+from workers.protocol import Kernel, Outcome, Stage, TensorMap
 from workers.targets import Target
 from workers.tracer import libdevice
 from workers.tracer.fake_device import gpu_target
@@ -32,6 +32,8 @@ _TENSOR_MEMORY_COLUMNS = 512
 # Tensor memory of an SM from sm_100 on: the limit that Triton itself checks before a launch.
 _THREADS_BLOCK = 1024
 # Maximum threads of a program on every target; CUDA programming guide, HIP programming guide.
+_MAP_ELEMENTS = {8: 10, 9: 8, 10: 9}
+# Numbers of element types that differ between kernels and the driver's API (Triton's `TMA_DTYPE_DEVICE_TO_HOST`).
 _EXCERPT_CHARS = 200
 # Longest part of a source line that a reason quotes.
 _LOCATED = re.compile(rf"{re.escape(SOURCE_NAME)}\D{{0,3}}(?P<line>\d+):\d+\D{{0,4}}error: (?P<said>[^\n]+)")
@@ -53,11 +55,13 @@ class Compiled:
         source: The specialisation: signature and constants.
         kernel: The kernel as plans carry it.
         digest: The kernel's identity.
+        maps: Encodings of its tensor descriptors, in order; empty if it takes none or takes them decomposed.
     """
 
     source: ASTSource
     kernel: Kernel
     digest: str
+    maps: tuple[TensorMap, ...]
 
 
 class Compiler:
@@ -83,10 +87,10 @@ class Compiler:
         started = time.perf_counter()
         try:
             text, metadata = _lower(source, target, options)
-            kernel = self._kernel(text, metadata)
+            kernel, maps = self._kernel(text, metadata), _maps(metadata)
         finally:
             self.spent_s += time.perf_counter() - started
-        return Compiled(source, kernel, kernel.digest)
+        return Compiled(source, kernel, kernel.digest, maps)
 
     def _kernel(self, text: str, metadata: Metadata) -> Kernel:
         self._require_fits(metadata)
@@ -118,6 +122,27 @@ class Compiler:
                     "fewer stages or fewer warps",
                     Stage.COMPILE,
                 )
+
+
+def _maps(metadata: Metadata) -> tuple[TensorMap, ...]:
+    """Return the encodings of the kernel's tensor descriptors.
+
+    Raises:
+        TraceRefused: If one is of a kind that plans do not carry.
+    """
+    found = metadata.get("tensordesc_meta") or ()
+    if any(said.get("fp4_padded") or said.get("is_im2col") for said in found):
+        raise TraceRefused(
+            Outcome.UNSUPPORTED_LAUNCH, "passes a padded 4-bit or im2col tensor descriptor: plans carry tiled ones only"
+        )
+    return tuple(
+        TensorMap(
+            element=_MAP_ELEMENTS.get(said["elem_type"], said["elem_type"]),
+            box=tuple(said["block_size"]),
+            swizzle=said["swizzle"],
+        )
+        for said in found
+    )
 
 
 def _lower(source: ASTSource, target: GPUTarget, options: Mapping[str, object]) -> tuple[str, Metadata]:

@@ -1,15 +1,20 @@
 """Launches: while tracing, `kernel[grid](…)` compiles the kernel and becomes a step of the plan."""
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, SupportsIndex, cast
 
 import torch
 import triton.language as tl
+from pydantic import ValidationError
+from triton.experimental.gluon.language._layouts import DistributedLayout, SharedLayout
+from triton.experimental.gluon.language.nvidia.blackwell import TensorMemoryLayout
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDescriptor
 from triton.runtime.jit import JITCallable, JITFunction, TensorWrapper
+from triton.tools.tensor_descriptor import TensorDescriptor
 
-from workers.protocol import DTYPE_BYTES, Kernel, Launch, Number, Outcome, Pointer, Stage
+from workers.protocol import DTYPE_BYTES, HostDescriptor, Kernel, Launch, Number, Outcome, Pointer, Stage, TensorMap
 from workers.protocol.tags import escaped, tagged
 from workers.tracer.compiler import Compiled
 from workers.tracer.recorder import PlanRecorder
@@ -28,6 +33,9 @@ _TRITON_DTYPES = {"fp8e5": "float8_e5m2", "fp8e4nv": "float8_e4m3fn", "bf16": "b
     if f"{long}{bits}" in DTYPE_BYTES
 }
 # Plan dtypes by Triton's names, for tensors that `triton.reinterpret` renames.
+_DESCRIPTORS = (TensorDescriptor, GluonDescriptor)
+_TF32_ELEMENT = 11
+# A descriptor's float32 elements that copies round to TF32 (CUDA driver API, `CUtensorMapDataType`).
 
 Grid = tuple[int, int, int]
 
@@ -54,14 +62,14 @@ class _Argument:
         self.tensor = tensor
         self.dtype = dtype
         self._address = address
-        self._storage_bytes = tensor.untyped_storage().nbytes()
+        self.storage_bytes = tensor.untyped_storage().nbytes()
 
     def data_ptr(self) -> int:
         return self._address
 
     def ptr_range(self) -> int:
         """Return the bytes that offsets from the pointer may reach; AMD's buffer operations need them below 2 GiB."""
-        return self._storage_bytes
+        return self.storage_bytes
 
 
 class LaunchInterceptor:
@@ -127,10 +135,11 @@ class LaunchInterceptor:
         constants = {
             name: self.constant(name, values[name]) for name in function.arg_names if signature[name] == "constexpr"
         }
+        maps = iter(compiled.maps)
         return Launch(
             kernel=compiled.digest,
             grid=grid,
-            arguments=tuple(_argument(name, signature[name], values[name], recorder) for name in names),
+            arguments=tuple(_argument(name, signature[name], values[name], recorder, maps) for name in names),
             function=self.name_of(function),
             parameters=tuple(names),
             constants=constants,
@@ -138,7 +147,7 @@ class LaunchInterceptor:
         )
 
     def constant(self, name: str, value: object) -> bool | int | float | str | None:
-        """Return a compile-time value as data; dtypes and jit functions become tagged strings."""
+        """Return a compile-time value as data; dtypes, layouts and jit functions become tagged strings."""
         value = value.value if isinstance(value, tl.constexpr) else value
         if isinstance(value, str):
             return escaped(value)
@@ -150,9 +159,11 @@ class LaunchInterceptor:
             return tagged("torch", f"{value}".removeprefix("torch."))
         if isinstance(value, JITCallable):
             return tagged("function", self.name_of(value))
+        if isinstance(value, DistributedLayout | SharedLayout | TensorMemoryLayout):
+            return tagged("layout", repr(value))
         raise TraceRefused(
             Outcome.UNSUPPORTED_LAUNCH,
-            f"constexpr argument '{name}' is a {_kind(value)}: pass numbers, strings, dtypes or jit functions",
+            f"constexpr argument '{name}' is a {_kind(value)}: pass numbers, strings, dtypes, layouts or jit functions",
         )
 
     def name_of(self, function: JITCallable) -> str:
@@ -216,10 +227,11 @@ def _wrap(value: object, recorder: PlanRecorder) -> object:
         return _Argument(value, value.dtype, recorder.address_of(value))
     if isinstance(value, TensorWrapper):
         return _Argument(value.base, value.dtype, recorder.address_of(value.base))
-    if hasattr(value, "data_ptr") or type(value).__name__ == "TensorDescriptor":
+    if type(value) in _DESCRIPTORS:
+        return replace(cast(Any, value), base=_wrap(cast(Any, value).base, recorder))
+    if hasattr(value, "data_ptr") or isinstance(value, _DESCRIPTORS) or type(value).__name__.startswith("TensorDesc"):
         raise TraceRefused(
-            Outcome.UNSUPPORTED_LAUNCH,
-            f"passes a {type(value).__name__}: pass the tensor, and make descriptors inside the kernel",
+            Outcome.UNSUPPORTED_LAUNCH, f"passes a {type(value).__name__}: pass the tensor, or its TensorDescriptor"
         )
     if isinstance(value, tuple | list):
         raise TraceRefused(Outcome.UNSUPPORTED_LAUNCH, "passes a tuple: pass its elements as separate arguments")
@@ -228,17 +240,59 @@ def _wrap(value: object, recorder: PlanRecorder) -> object:
     return value
 
 
-def _argument(name: str, kind: str, value: object, recorder: PlanRecorder) -> Pointer | Number:
+def _argument(
+    name: str, kind: str, value: object, recorder: PlanRecorder, maps: Iterator[TensorMap]
+) -> Pointer | Number | HostDescriptor:
     if isinstance(value, _Argument):
-        pointer = recorder.pointer(value.tensor)
-        if isinstance(value.dtype, tl.dtype):
-            return pointer.model_copy(update={"dtype": _renamed(value.dtype)})
-        return pointer
+        return _pointer(value, recorder)
+    if isinstance(value, _DESCRIPTORS) and kind.startswith("tensordesc<"):
+        return _descriptor(name, value, recorder, next(maps, None))
     if kind.startswith("*") or not isinstance(value, bool | int | float):
         raise TraceRefused(
             Outcome.UNSUPPORTED_LAUNCH, f"argument '{name}' is a {_kind(value)} where the kernel has '{kind}'"
         )
     return Number(type=kind, value=value)
+
+
+def _pointer(value: _Argument, recorder: PlanRecorder) -> Pointer:
+    pointer = recorder.pointer(value.tensor)
+    return pointer.model_copy(update={"dtype": _renamed(value.dtype)}) if isinstance(value.dtype, tl.dtype) else pointer
+
+
+def _descriptor(
+    name: str, value: TensorDescriptor | GluonDescriptor, recorder: PlanRecorder, map: TensorMap | None
+) -> HostDescriptor:
+    """Return a host-side descriptor as data.
+
+    Raises:
+        TraceRefused: `plan_rejected` if no copy engine could use it.
+    """
+    place = _pointer(value.base, recorder)
+    tf32 = getattr(value, "round_f32_to_tf32", None)  # Triton 3.6 does not have it.
+    if map is not None and tf32:
+        map = map.model_copy(update={"element": _TF32_ELEMENT})
+    try:
+        found = HostDescriptor(
+            buffer=place.buffer,
+            offset_bytes=place.offset_bytes,
+            dtype=place.dtype,
+            shape=tuple(operator.index(size) for size in value.shape),
+            strides=tuple(operator.index(stride) for stride in value.strides),
+            block=tuple(operator.index(size) for size in value.block_shape),
+            nan_fill=value.padding == "nan",
+            tf32=None if tf32 is None else bool(tf32),
+            layout=repr(value.layout) if isinstance(value, GluonDescriptor) else None,
+            map=map,
+        )
+    except (ValidationError, TypeError) as error:
+        said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        reason = f"descriptor '{name}': {said.removeprefix('Value error, ')}"
+        raise TraceRefused(Outcome.PLAN_REJECTED, reason) from None
+    end, memory = found.offset_bytes + found.extent_bytes, value.base.storage_bytes
+    if end > memory:
+        reason = f"descriptor '{name}' ends at byte {end} of its tensor's memory, which has {memory}"
+        raise TraceRefused(Outcome.PLAN_REJECTED, reason)
+    return found
 
 
 def _kind(value: object) -> str:

@@ -13,6 +13,8 @@ SOURCE_NAME = "candidate.py"
 
 _FOLDERS = re.compile(r"(?<![\w/.:)\]])/(?:[\w.+@~-]+/)+")
 # Folders of absolute paths; only names of files say something to a reader.
+_DESCRIBERS = ("triton.tools.tensor_descriptor", "triton.experimental.gluon.nvidia.hopper", "triton._utils")
+# Modules that check the arguments of a tensor descriptor.
 _EXCERPT_CHARS = 200
 # Longest part of a source line that a reason quotes.
 
@@ -67,10 +69,19 @@ def tidy(text: str) -> str:
 def crash(error: BaseException) -> TraceRefused:
     """Turn an exception of the candidate into a refusal; an exception without a message quotes its line."""
     line, said = raising_line(error), describe(error)
+    if isinstance(error, AssertionError) and _raised_by(error) in _DESCRIBERS:
+        reason = f"Triton makes no tensor descriptor of it: {said}; take another kernel at such shapes"
+        return TraceRefused(Outcome.PLAN_REJECTED, reason, Stage.TRACE, line)
     text = linecache.getline(SOURCE_NAME, line).strip()[:_EXCERPT_CHARS] if line else ""
     quoted = f" in `{text}`" if text else ""
     reason = f"{type(error).__name__}: {said}" if said.strip() else f"{type(error).__name__}{quoted}"
     return TraceRefused(Outcome.TRACE_CRASHED, reason, Stage.TRACE, line)
+
+
+def _raised_by(error: BaseException) -> str:
+    """Return the module that raised an exception; empty if it was never raised."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return str(frames[-1].f_globals.get("__name__", "")) if frames else ""
 
 
 def describe(error: BaseException) -> str:

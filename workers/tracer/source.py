@@ -21,23 +21,26 @@ ALLOWED_IMPORTS = (
     *("abc", "bisect", "collections", "collections.abc", "contextlib", "copy", "dataclasses", "enum", "functools"),
     *("heapq", "itertools", "logging", "numbers", "operator", "os", "re", "string", "textwrap", "types", "warnings"),
     *("torch.amp", "torch.autograd", "torch.cuda", "torch.library", "torch.nn", "torch.types", "torch.version"),
-    *("triton.runtime", "triton.testing"),
+    *("triton.experimental.gluon", "triton.runtime", "triton.testing", "triton.tools.tensor_descriptor"),
 )
 """Modules that a candidate may import, those of `OPEN` with their submodules. Attacks through each of them are in
 `tests/workers/rogues/test_imports.py`. The interpreter has a shorter list of its own."""
-OPEN = ("triton.language", "triton.runtime", "torch.amp", "torch.autograd", "torch.cuda", "torch.nn")
+OPEN = (
+    *("triton.language", "triton.experimental.gluon", "triton.runtime"),
+    *("torch.amp", "torch.autograd", "torch.cuda", "torch.nn"),
+)
 """Allowed modules whose submodules are allowed too, such as `triton.language.extra.libdevice`."""
 FAILING = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
 """Handlers after which a candidate goes on without a module."""
 
+_PARTLY = ("triton.experimental", "triton.tools")
+# Packages of which only some modules are allowed: `from triton.experimental import gluon`.
 _OF_OS = ("environ", "getenv")
 # Members of `os` that a candidate may use; the environment that it sees is empty.
 _ADVICE = (
     "a candidate may import torch, triton, their parts that harm nothing, and such modules as math, typing, functools, "
     "dataclasses or logging"
 )
-_ADVICE_ON = {"triton.tools.tensor_descriptor": "make descriptors inside the kernel, with tl.make_tensor_descriptor"}
-# Remedies for modules that have a counterpart in kernels.
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,8 @@ def _imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
                 yield from ((alias.name, node.lineno) for alias in names)
             case ast.ImportFrom(module="os", level=0, names=names):
                 yield from ((f"os.{alias.name}", node.lineno) for alias in names if alias.name not in _OF_OS)
+            case ast.ImportFrom(module=str(module), level=0, names=names) if module in _PARTLY:
+                yield from ((f"{module}.{alias.name}", node.lineno) for alias in names)
             case ast.ImportFrom(module=module, level=level):
                 yield "." * level + (module or ""), node.lineno
         yield from _imports(node)
@@ -134,8 +139,7 @@ def _is_allowed(module: str, allowed: Sequence[str]) -> bool:
 
 def _refusal(modules: Sequence[str], line: int | None = None) -> TraceRefused:
     named = ", ".join(f"'{module}'" for module in modules)
-    advice = next((_ADVICE_ON[module] for module in modules if module in _ADVICE_ON), _ADVICE)
-    return TraceRefused(Outcome.FORBIDDEN_IMPORT, f"imports {named}; {advice}", Stage.PARSE, line)
+    return TraceRefused(Outcome.FORBIDDEN_IMPORT, f"imports {named}; {_ADVICE}", Stage.PARSE, line)
 
 
 def _guarded_import(candidate: ParsedSource) -> Callable[..., ModuleType]:
@@ -153,10 +157,14 @@ def _guarded_import(candidate: ParsedSource) -> Callable[..., ModuleType]:
         level: int = 0,
     ) -> ModuleType:
         asked = "." * level + name
-        if asked in candidate.optional:
-            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
-        if not _is_allowed(asked, candidate.allowed) and not (asked.startswith("torch.") and asked in sys.modules):
-            raise _refusal([asked])
+        parts = [f"{asked}.{part}" for part in fromlist or ()] if asked in _PARTLY else []
+        for module in parts or [asked]:
+            if module in candidate.optional:
+                raise ModuleNotFoundError(f"No module named '{module}'", name=module)
+            if not _is_allowed(module, candidate.allowed) and not (
+                module.startswith("torch.") and module in sys.modules
+            ):
+                raise _refusal([module])
         return _ENVIRONMENT if asked == "os" else builtins.__import__(name, globals, locals, fromlist, level)
 
     return guarded

@@ -132,3 +132,13 @@ def test_a_default_is_no_function_that_has_lost_its_name():
     lost = FUNCTION.format(default="") + "@triton.jit\ndef other(x, FN: tl.constexpr = part):\n    return FN(x)\n"
     with pytest.raises(NotInterpretable, match="a default that may change"):
         extract_module(lost + FUNCTION.format(default=""))
+
+
+@pytest.mark.parametrize(
+    "made", ["@gluon.jit\ndef g(x):\n    pass\n", "def f(x):\n    pass\ng = triton.autotune([], [])(gluon.jit(f))\n"]
+)
+def test_a_launched_kernel_in_gluon_is_said_to_be_one(made: str) -> None:
+    source = "import triton\nfrom triton.experimental import gluon\n" + made
+    extract_module(source, ["other"])
+    with pytest.raises(NotInterpretable, match="'g' is written in Gluon, which is not interpreted: judge it on a card"):
+        extract_module(source, ["g"])

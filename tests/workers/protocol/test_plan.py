@@ -9,7 +9,19 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.workers.protocol.documents import BUNDLE, CUBINS, KERNEL, LAUNCH, OTHER, PLAN, POINTER, VIEW, bundle, changed
-from workers.protocol import DTYPE_BYTES, Bundle, Fill, Kernel, Launch, Number, Plan, Pointer, View
+from workers.protocol import (
+    DTYPE_BYTES,
+    Bundle,
+    Fill,
+    HostDescriptor,
+    Kernel,
+    Launch,
+    Number,
+    Plan,
+    Pointer,
+    Shape,
+    View,
+)
 
 LARGE = 10**30
 SPOILED = {
@@ -365,3 +377,51 @@ def test_a_pointer_keeps_its_bounds(offset: int, extent: int) -> None:
     else:
         with pytest.raises(ValidationError, match="leaves buffer"):
             Plan.model_validate(document)
+
+
+def descriptor(**how: object) -> HostDescriptor:
+    given = {"buffer": 0, "offset_bytes": 0, "dtype": "bfloat16", "shape": (64, 128), "strides": (128, 1)}
+    box = {"element": 9, "box": (64, 64), "swizzle": 3}
+    return HostDescriptor.model_validate({**given, "block": (64, 128), "map": box, **how})
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"strides": (128, 2)},
+        {"strides": (127, 1)},
+        {"offset_bytes": 8},
+        {"shape": (64,)},
+        {"shape": (0, 128)},
+        {"strides": (2**39, 1)},
+        {"map": {"element": 9, "box": (64, 128), "swizzle": 3}},
+        {"map": {"element": 9, "box": (64, 257)}},
+        {"map": {"element": 9, "box": (64, 4)}},
+        {"map": {"element": 7, "box": (64, 64)}},
+        {"map": {"element": 1, "box": (64, 64)}},
+        {"map": {"element": 9, "box": (64,)}},
+        {"dtype": "int16", "nan_fill": True, "map": {"element": 1, "box": (64, 64)}},
+    ],
+)
+def test_descriptors_that_no_card_takes_are_refused(how: dict[str, object]) -> None:
+    assert descriptor().extent_bytes == 64 * 128 * 2
+    with pytest.raises(ValidationError):
+        descriptor(**how)
+
+
+@pytest.mark.parametrize("buffer", [{"id": 0, "bytes": 64 * 128 * 2 - 2, "input": 0}, {"id": 0, "bytes": 64 * 128 * 2}])
+def test_descriptors_stay_in_memory_that_exists(buffer: dict[str, int]) -> None:
+    launch = Launch(kernel="0" * 64, grid=(1, 1, 1), arguments=(descriptor(),), function="f")
+    good = {"id": 0, "bytes": 64 * 128 * 2, "input": 0}
+    assert Plan(shape=Shape(dims={"M": 1}), buffers=(good,), steps=(launch,), outputs=()).launches == (launch,)
+    with pytest.raises(ValidationError):
+        Plan(shape=Shape(dims={"M": 1}), buffers=(buffer,), steps=(launch,), outputs=())
+
+
+def test_a_descriptor_is_several_parameters() -> None:
+    mapped, plain = descriptor(), descriptor(map=None, tf32=False)
+    assert [item.kind if isinstance(item, Number | Pointer) else "map" for item in mapped.parameters()] == [
+        "map", *["number"] * 4
+    ]  # fmt: skip
+    kinds = ["pointer" if isinstance(item, Pointer) else getattr(item, "type", "") for item in plain.parameters()]
+    assert kinds == ["pointer", *["i64"] * 4, "i1", "i1", "i32", "i32", "i64", "i64"]

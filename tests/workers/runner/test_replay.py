@@ -1,3 +1,4 @@
+import ctypes
 import struct
 from collections.abc import Iterator
 
@@ -7,7 +8,7 @@ import torch
 from tests.workers.paper_driver import Paper, Result, on_paper
 from tests.workers.runner.plans import COUNT, arena, bundle_of, kernel, machine_code, slots_of
 from workers.driver import DriverError, LaunchParameters
-from workers.protocol import Bundle, Fill, Kernel, Launch, Number, Pointer, View
+from workers.protocol import Bundle, Fill, HostDescriptor, Kernel, Launch, Number, Pointer, View
 from workers.runner.replay import LoadedKernels, ReplayedPlan, bits_of, pack
 from workers.runner.slots import CannotRun
 
@@ -197,3 +198,44 @@ def test_arguments_keep_their_order_and_scratch_follows() -> None:
     cells = pack(launch, [1000, 2000], (7, 0))
     assert cells == [2016, -1, 1000, 7, 0]
     assert LaunchParameters(cells).address
+
+
+DESCRIBED = HostDescriptor(
+    buffer=0,
+    offset_bytes=32,
+    dtype="float32",
+    shape=(3, 64),
+    strides=(80, 1),
+    block=(4, 64),
+    nan_fill=True,
+    map={"element": 7, "box": (4, 32), "swizzle": 3},
+)
+
+
+def test_a_tensor_map_is_encoded_for_the_slots_address(paper: Paper) -> None:
+    item = Launch(kernel="0" * 64, grid=(1, 1, 1), arguments=(DESCRIBED,), function="f")
+    map_bits, *numbers, given, profile = pack(item, [4096], (7, 9))
+    assert (numbers, given, profile) == ([3, 64, 80, 1], 7, 9)
+    assert paper.maps == [(7, 4128, (64, 3), (320,), (32, 4), (1, 1), (0, 3, 2, 1))]
+    parameters = LaunchParameters([5, map_bits, 6])
+    addresses = (ctypes.c_uint64 * 3).from_address(parameters.address)
+    assert addresses[1] % 64 == 0 and ctypes.string_at(addresses[1], 128) == map_bits
+    assert [ctypes.c_uint64.from_address(at).value for at in addresses] == [5, 4128, 6]
+
+
+def test_a_decomposed_descriptor_is_a_pointer_and_numbers(paper: Paper) -> None:
+    plain = DESCRIBED.model_copy(update={"map": None, "tf32": False})
+    item = Launch(kernel="0" * 64, grid=(1, 1, 1), arguments=(plain,), function="f")
+    assert pack(item, [4096], (0, 0)) == [4128, 3, 64, 80, 1, 1, 0, 3, 64, 80, 1, 0, 0]
+    assert paper.maps == []
+
+
+def test_a_map_that_the_driver_refuses_is_the_candidates_fault(paper: Paper) -> None:
+    paper.failing["cuTensorMapEncodeTiled"] = Result.CUDA_ERROR_INVALID_VALUE
+    bundle = bundle_of(kernel())
+    plan = bundle.plans[0]
+    launched = plan.launches[0].model_copy(update={"arguments": (DESCRIBED,)})
+    steps = tuple(launched if step.op == "launch" else step for step in plan.steps)
+    bundle = bundle.model_copy(update={"plans": (plan.model_copy(update={"steps": steps}),)})
+    with pytest.raises(CannotRun, match="takes no tensor map"):
+        load(bundle).call(slots_of(bundle)[0], 5)

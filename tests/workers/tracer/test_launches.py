@@ -159,15 +159,79 @@ def test_arguments_that_a_plan_cannot_hold(argument, said):
     assert said in reason
 
 
-def test_host_side_descriptors_are_refused():
-    body = "y = torch.empty_like(x)\nx = triton.tools.tensor_descriptor.TensorDescriptor.from_tensor(x, [1, 128])\n"
-    allowed = ("torch", "triton", "triton.language", "triton.tools.tensor_descriptor")
-    source = "import triton.tools.tensor_descriptor\n" + candidate(
-        body + LAUNCH.replace("x.shape[0]", "64").replace("x.shape[1]", "128")
-    )
-    outcome, reason, _ = refusal(source, allowed_imports=allowed)
-    assert outcome is Outcome.UNSUPPORTED_LAUNCH
-    assert "TensorDescriptor" in reason
+DESCRIBED = """
+import torch, triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+@triton.jit
+def copy_kernel(x_tiles, y_tiles):
+    y_tiles.store([tl.program_id(0), 0], x_tiles.load([tl.program_id(0), 0]))
+
+def scale(x, w):
+    y = torch.empty_like(x)
+    SHAPE
+    y_tiles = TensorDescriptor.from_tensor(y, [1, 128])
+    copy_kernel[(64,)](x_tiles, y_tiles)
+    return y
+"""
+PLAIN_TILES = "x_tiles = TensorDescriptor.from_tensor(x, [1, 128])"
+
+
+def test_a_host_side_descriptor_becomes_data_with_its_map():
+    step = launch(DESCRIBED.replace("SHAPE", PLAIN_TILES))
+    x, y = step.arguments
+    assert (x.buffer, x.offset_bytes, x.shape, x.strides, x.block) == (0, 0, (64, 128), (128, 1), (1, 128))
+    assert (x.kind, x.dtype, x.nan_fill, x.layout, y.buffer) == ("descriptor", "float32", False, None, 2)
+    assert x.map is not None and (x.map.element, x.map.swizzle) == (7, 0)
+    assert x.map.box == (1, 128)
+
+
+@pytest.mark.parametrize(
+    ("tiles", "said"),
+    [
+        ("TensorDescriptor(x, [1064, 128], [128, 1], [1, 128])", "of its tensor's memory"),
+        ("TensorDescriptor(x[1:], [64, 128], [128, 1], [1, 128])", "of its tensor's memory"),
+        ("TensorDescriptor(x, [64, 128], [127, 1], [1, 128])", "16-byte aligned"),
+        ("TensorDescriptor(x[:, 1:], [64, 127], [128, 1], [1, 128])", "16-byte aligned"),
+        ("TensorDescriptor(x, [64, 64], [128, 2], [1, 64])", "contiguous"),
+    ],
+)
+def test_a_descriptor_that_no_copy_engine_takes_or_that_leaves_its_memory_is_refused(tiles, said):
+    outcome, reason, line = refusal(DESCRIBED.replace("SHAPE", f"x_tiles = {tiles}"))
+    assert (outcome, said in reason, line is not None) == (Outcome.PLAN_REJECTED, True, True), reason
+
+
+def test_a_class_that_only_looks_like_a_descriptor_is_refused():
+    made = "x_tiles = type('TensorDescriptor', (TensorDescriptor,), {})(x, [64, 128], [128, 1], [1, 128])"
+    outcome, reason, _ = refusal(DESCRIBED.replace("SHAPE", made))
+    assert outcome is Outcome.UNSUPPORTED_LAUNCH and "TensorDescriptor" in reason
+
+
+GLUON = """
+import torch, triton
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+
+@gluon.jit
+def scale_kernel(x_ptr, w_ptr, y_ptr, n_cols, block: gl.constexpr, layout: gl.constexpr):
+    cols = gl.arange(0, block, layout)
+    at = gl.program_id(0) * n_cols + cols
+    x = gl.load(x_ptr + at, mask=cols < n_cols)
+    gl.store(y_ptr + at, x * gl.load(w_ptr + cols, mask=cols < n_cols), mask=cols < n_cols)
+
+def scale(x, w):
+    y = torch.empty_like(x)
+    layout = gl.BlockedLayout([1], [32], [4], [0])
+    scale_kernel[(x.shape[0],)](x, w, y, x.shape[1], block=128, layout=layout, num_warps=4)
+    return y
+"""
+
+
+def test_a_kernel_in_gluon_is_launched_with_its_layout():
+    step = launch(GLUON)
+    assert step.function == "scale_kernel" and step.constants["block"] == 128
+    assert str(step.constants["layout"]).startswith("layout:BlockedLayout(size_per_thread=[1]")
 
 
 def test_a_reinterpreted_tensor_keeps_its_memory():

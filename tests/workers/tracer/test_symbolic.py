@@ -79,3 +79,23 @@ def test_host_code_that_wants_plain_numbers_has_no_symbolic_plan_and_says_why() 
     assert (found.outcome, found.plans, found.failure) == (Outcome.CORRECT, (), "ValueError: plain numbers")
     broken = reply(candidate(ALLOCATE + "return y"))
     assert (broken.outcome, broken.reason) == (Outcome.PLAN_REJECTED, "launches no kernel")
+
+
+DESCRIBED = """\
+import torch, triton
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+@triton.jit
+def copy_kernel(x_tiles, y_tiles):
+    y_tiles.store([0, 0], x_tiles.load([0, 0]))
+
+def scale(x, w):
+    y = torch.empty_like(x)
+    copy_kernel[(1,)](TensorDescriptor.from_tensor(x, [1, 128]), TensorDescriptor.from_tensor(y, [1, 128]))
+    return y
+"""
+
+
+def test_descriptors_of_host_code_are_refused_with_the_reason() -> None:
+    found = reply(DESCRIBED, shapes=(shape(M=64, N=128),))
+    assert not found.plans and "descriptor made by host code" in found.reason

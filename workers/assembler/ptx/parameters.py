@@ -1,13 +1,16 @@
 """Parameters of a PTX module's entry, and the instructions that may use them.
 
 The memory of parameters has more in it: before them are the values of `%current_graph_exec`, `%gridid` and `%envreg`.
-So parameters may only be loaded by name, within their size, and their addresses may not be used otherwise.
+So parameters may only be loaded by name, within their size, and their addresses may not be used otherwise. The address
+of a tensor map is the exception: the copy engine takes it, and nothing else may.
 """
 
 import re
+from collections.abc import Callable, Iterator
 from math import prod
+from typing import TypeAlias
 
-from workers.assembler.machine import EntryParameter
+from workers.assembler.machine import TENSOR_MAP_BYTES, EntryParameter
 from workers.assembler.ptx.instructions import access_bytes
 from workers.assembler.ptx.scope import BlockNames, NameScope, without_component
 from workers.assembler.ptx.syntax import PtxInstruction, PtxVariable
@@ -37,10 +40,15 @@ def check_parameters(scope: NameScope) -> None:
     """Check a function's uses of its parameters, and of those of its calls.
 
     Raises:
-        AssemblyRefused: If a parameter is used other than in loads and calls, or beyond its size.
+        AssemblyRefused: If a parameter is used other than in loads, calls and copies by a tensor map, or beyond its
+            size.
     """
     taken = frozenset(item.name for item in scope.function.parameters)
+    uses = TensorMapUses(scope)
+    uses.check()
     for item, names in scope.steps():
+        if id(item) in uses.addressing:
+            continue
         spaces = [word for word in item.modifiers if word.partition("::")[0] == "param"]
         used = [name for name in _tokens(item) if _is_parameter(name, names)]
         if item.head in ("ld", "st") and spaces == ["param"]:
@@ -50,6 +58,78 @@ def check_parameters(scope: NameScope) -> None:
             raise AssemblyRefused(
                 f"'{item.opcode}' uses the address of {about}; parameters may only be loaded", item.line
             )
+
+
+Register: TypeAlias = tuple[int, str]
+"""A register: the declaration that its name means at a place, and the name."""
+
+
+class TensorMapUses:
+    """Uses of the addresses of a function's tensor maps, as Triton writes them.
+
+        mov.b64 %rd1, kernel_param_0;     (Triton 3.9: mov.b32, then cvt.u64.u32)
+        cvta.param.u64 %rd2, %rd1;
+        cp.async.bulk.tensor. ... [%rd2, {%r1, %r2}] ...;
+
+    Attributes:
+        addressing: Identities of the instructions that take the addresses.
+    """
+
+    def __init__(self, scope: NameScope) -> None:
+        """Follow the addresses from the entry's parameters of a tensor map's size; launches fill these with maps."""
+        function = scope.function
+        maps = {item.name for item in function.parameters if function.entry and _is_tensor_map(item)}
+        self._steps = list(scope.steps()) if maps else []
+        self._held: dict[Register, str] = {}
+        self.addressing: set[int] = set()
+        self._take(("mov.b64", "mov.b32"), "parameter", lambda name, _: name in maps)
+        self._take(("cvt.u64.u32",), "parameter", self._holds("parameter"))
+        self._take(("cvta.param.u64",), "generic", self._holds("parameter"))
+
+    def check(self) -> None:
+        """Check that nothing but copies of tensors uses the addresses.
+
+        Raises:
+            AssemblyRefused: If anything else does.
+        """
+        for item, names in self._steps:
+            if id(item) not in self.addressing and any(
+                _register(token, names) in self._held for token in self._others(item, names)
+            ):
+                raise AssemblyRefused(
+                    f"'{item.opcode}' uses the address of a tensor map, which only copies of its tensor may: pass each "
+                    "descriptor straight to its copies",
+                    item.line,
+                )
+
+    def _take(self, opcodes: tuple[str, ...], kind: str, matches: Callable[[str, BlockNames], bool]) -> None:
+        """Record the registers that unguarded instructions set to an address; these may do nothing else."""
+        for item, names in self._steps:
+            if item.opcode not in opcodes or item.guard or [len(each) for each in item.operands] != [1, 1]:
+                continue
+            (target,), (source,) = item.operands
+            register = _register(target, names)
+            if matches(source, names) and self._held.setdefault(register, kind) == kind:
+                self.addressing.add(id(item))
+
+    def _holds(self, kind: str) -> Callable[[str, BlockNames], bool]:
+        return lambda name, names: self._held.get(_register(name, names)) == kind
+
+    def _others(self, item: PtxInstruction, names: BlockNames) -> Iterator[str]:
+        """Yield the names that an instruction uses, except the tensor map of a copy, `[map, {coordinates}]`."""
+        copies = item.head == "cp" and {"bulk", "tensor"} <= set(item.modifiers)
+        for operand in (*item.operands, item.guard):
+            is_map = copies and operand[:1] == ("[",) and operand[2:3] == (",",)
+            is_map = is_map and self._holds("generic")(operand[1], names)
+            yield from (without_component(token) for token in (operand[2:] if is_map else operand))
+
+
+def _register(name: str, names: BlockNames) -> Register:
+    return id(names.find(name)), name
+
+
+def _is_tensor_map(item: PtxVariable) -> bool:
+    return bytes_of(item) == TENSOR_MAP_BYTES and item.type == "b8" and "align 64" in item.attributes
 
 
 def _tokens(item: PtxInstruction) -> list[str]:

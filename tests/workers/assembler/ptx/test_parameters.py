@@ -75,3 +75,57 @@ def test_honest_uses_of_parameters_pass(name: str) -> None:
     for scope in found:
         check_parameters(scope)
     assert any("param" in item.modifiers for scope in found for item, _ in scope.steps())
+
+
+MAP = ".param .align 64 .b8 map[128]"
+TAKE = "mov.b64 %rd1, map; cvta.param.u64 %rd2, %rd1;"
+COPY = "cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd2, {%r2, %r3}], [%r4];"
+
+
+def check_map(body: str, parameter: str = MAP) -> None:
+    text = (
+        ".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry kernel(" + parameter + ")\n"
+        "{ .reg .b64 %rd<9>; .reg .b32 %r<9>; .reg .pred %p<2>; " + body + " ret; }\n"
+    )
+    for scope in scopes(parse(text)):
+        check_parameters(scope)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        TAKE + COPY,
+        "mov.b32 %r8, map; cvt.u64.u32 %rd1, %r8; cvta.param.u64 %rd2, %rd1;" + COPY,
+        TAKE + "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd2, {%r2, %r3}], [%r1];",
+    ],
+)
+def test_copies_may_use_a_tensor_map(body: str) -> None:
+    check_map(body)
+    with pytest.raises(AssemblyRefused):
+        check_map(body, MAP.replace("128", "136"))
+    with pytest.raises(AssemblyRefused):
+        check_map(body, MAP.replace("align 64", "align 8"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        TAKE + "ld.u64 %rd3, [%rd2];",
+        TAKE + "add.s64 %rd3, %rd2, 64;",
+        TAKE + "mov.b64 %rd3, %rd2;" + COPY,
+        TAKE + "st.shared.b64 [%r1], %rd2;",
+        TAKE + COPY.replace("[%rd2, {", "[%rd2+-64, {"),
+        TAKE + COPY.replace("[%rd2, {", "[%rd1, {"),
+        TAKE + "mov.b64 %rd2, %rd7;" + COPY,
+        TAKE + "mov.b64 %rd1, %rd7;" + COPY,
+        TAKE + COPY.replace("%r2", "%rd2"),
+        "mov.b64 %rd1, map; @%p1 cvta.param.u64 %rd2, %rd1;" + COPY,
+        "mov.b64 %rd1, map; cvta.param.u64 %rd1, %rd1;" + COPY.replace("%rd2", "%rd1"),
+        "cvta.param.u64 %rd2, %rd7;" + COPY,
+        "mov.b64 %rd1, map; { .reg .b64 %inner; cvta.param.u64 %rd2, %rd7; }" + COPY,
+        "{ .reg .b64 t; mov.b64 t, map; } { .reg .b64 t; cvta.param.u64 %rd2, t; }" + COPY,
+    ],
+)
+def test_nothing_else_may(body: str) -> None:
+    with pytest.raises(AssemblyRefused):
+        check_map(body)
