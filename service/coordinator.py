@@ -127,7 +127,8 @@ class Coordinator:
             stack.push_async_callback(dispatcher.close)
             coordinator = cls(settings, store, dispatcher, pool, named_only=named_only)
             stack.push_async_callback(coordinator.llm_gateway.close)
-            await coordinator._go_on()
+            if settings.alone:
+                await _cancel_old_jobs(store, dispatcher)
             bus = RedisBus(redis_url, coordinator.events)
             await bus.start()
             stack.push_async_callback(bus.close)
@@ -284,16 +285,6 @@ class Coordinator:
             hint = nearest(request.operator, self._catalogue) or f"; known: {', '.join(self._catalogue)}"
             raise InvalidInput(f"there is no operator '{request.operator}'{hint}", "operator") from error
 
-    async def _go_on(self) -> None:
-        """Prepare to continue open searches.
-
-        A coordinator that is alone with its queue cancels the jobs in it: workers that died with the previous process
-        then do not count against the jobs they held. Delivered reports stay.
-        """
-        if self.settings.alone:
-            for mark in await self.store.search_leases.fingerprints():
-                await self._dispatcher.cancel(mark.id)
-
     async def _require_workers(self, search: SearchRecord) -> None:
         for name in search.devices:
             await self.pool.require(name)
@@ -319,6 +310,15 @@ async def _prepared(store: Store, search: SearchRecord) -> bool:
     seeds = Operator.model_validate_json((await store.operators.get(search.operator)).document).seeds
     evaluated = (await store.candidates.count(search.id)).evaluated >= len(seeds)
     return bool(search.graphs) and evaluated and await is_admitted(store, search)
+
+
+async def _cancel_old_jobs(store: Store, dispatcher: Dispatcher) -> None:
+    """Cancel the jobs of open searches, so that workers that died with the previous process do not count against them.
+
+    Delivered reports stay. Only for a coordinator that is alone with its queue.
+    """
+    for mark in await store.search_leases.fingerprints():
+        await dispatcher.cancel(mark.id)
 
 
 async def _start_workers(pool: WorkerPool, names: Sequence[str], settings: Settings) -> None:

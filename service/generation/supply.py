@@ -104,6 +104,23 @@ class _Conversations:
         """True if no model may be asked now, after a failure."""
         return time.monotonic() < self.silent_until
 
+    def silenced_for_good(self) -> str:
+        """Return the reason for which no model will answer again; empty if one may."""
+        if self.silent and isinstance(self.silence, BudgetExhausted):
+            return f"the language model budget is used up: {self.silence.detail}"
+        if self.silent and isinstance(self.silence, PermanentFailure):
+            return f"no language model answers: {self.silence.detail}"
+        return ""
+
+    def rest(self, ordinal: int, error: BaseException) -> None:
+        """Have no model asked for a while, after the conversation of an ordinal failed."""
+        after = error.retry_after_s if isinstance(error, TransientFailure) else None
+        self.silent_until = time.monotonic() + (after or REST_S)
+        if isinstance(error, SamePromptOpen):  # Its ordinal is free again, and so are models once a conversation ends.
+            self.following -= int(ordinal == self.following - 1)
+        else:
+            self.silence = error if isinstance(error, BackendError) else None
+
     def allot(self) -> int:
         """Return the next free ordinal."""
         self.following += 1
@@ -259,12 +276,8 @@ class CandidateSupply:
             return None, ""
         if not _is_fresh(search, talks) or (dry and not asking):
             return SearchState.DONE, "nothing new to propose"
-        if talks.silence is not None and talks.silent and (dry or not quick):
-            if isinstance(talks.silence, BudgetExhausted):
-                return SearchState.DONE, f"the language model budget is used up: {talks.silence.detail}"
-            if isinstance(talks.silence, PermanentFailure):
-                return SearchState.DONE, f"no language model answers: {talks.silence.detail}"
-        return None, ""
+        silenced = talks.silenced_for_good() if dry or not quick else ""
+        return (SearchState.DONE, silenced) if silenced else (None, "")
 
     async def _take_up(self, search: SearchRecord, operator: Operator, talks: _Conversations, name: str) -> None:
         """Resume the conversations that a pause, a stop or a kill interrupted."""
@@ -355,14 +368,9 @@ class CandidateSupply:
             log.info("a prompt was refused", search=search.id, ordinal=ordinal, reason=error.detail)
         if isinstance(error, LlmRefused) or error is None:
             return
+        talks.rest(ordinal, error)
         if isinstance(error, SamePromptOpen):
-            # Its ordinal is free again, and so are models as soon as a conversation ends.
-            talks.following -= int(ordinal == talks.following - 1)
-            talks.silent_until = time.monotonic() + REST_S
             return
-        after = error.retry_after_s if isinstance(error, TransientFailure) else None
-        talks.silent_until = time.monotonic() + (after or REST_S)
-        talks.silence = error if isinstance(error, BackendError) else None
         if isinstance(error, BackendError):
             log.warning("no model answered", search=search.id, ordinal=ordinal, reason=error.detail)
         else:

@@ -44,9 +44,9 @@ FORBIDDEN = {
     "import torch, numpy": "numpy",
     "from torchvision import ops": "torchvision",
     "import triton.languages": "triton.languages",
-    "from triton.experimental import gluon, other": "triton.experimental",
+    "from triton.experimental import gluon, other": "triton.experimental.other",
     "import triton.experimental": "triton.experimental",
-    "from triton.tools import compile": "triton.tools",
+    "from triton.tools import compile": "triton.tools.compile",
     "import typing_extensions": "typing_extensions",
 }
 
