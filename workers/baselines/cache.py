@@ -3,11 +3,14 @@
 Files are replaced as a whole, so that processes may share a folder. If two write at once, the later file stays.
 """
 
+import fcntl
 import hashlib
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import IO
 
 from pydantic import ValidationError
 
@@ -18,6 +21,8 @@ from workers.protocol.plan import Digest
 
 MAX_AGE_S = 24 * 3600.0
 """Seconds after which a figure is measured again: cards drift with temperature and neighbours; a day is our choice."""
+LOOK_S = 0.5
+"""Seconds between two attempts to get a turn; measuring takes tens of seconds."""
 
 
 class BaselineKey(WireModel):
@@ -81,5 +86,35 @@ class BaselineCache:
                 Path(file.name).unlink(missing_ok=True)
                 raise
 
+    @contextmanager
+    def turn(self, key: BaselineKey, stopped: Callable[[], bool]) -> Iterator[None]:
+        """Wait until no other process measures the figure of a key, and keep others out until the context ends.
+
+        Executors that share a card need the same figures at the same time; whoever comes second finds them here.
+
+        Args:
+            key: The figure.
+            stopped: Returns True if the wait is to end without a turn.
+
+        Raises:
+            OSError: If the folder cannot be written to; `TimeoutError` if the wait was ended.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / f"{key.digest}.lock").open("w") as file:
+            while not _is_locked(file):
+                if stopped():
+                    raise TimeoutError("another process was still measuring it")
+                time.sleep(LOOK_S)
+            yield
+
     def _path(self, key: BaselineKey) -> Path:
         return self._folder / f"{key.digest}.json"
+
+
+def _is_locked(file: IO[str]) -> bool:
+    """Return True if the file's lock is this process's now."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

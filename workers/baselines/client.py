@@ -2,12 +2,13 @@
 
 import os
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
 from pathlib import Path
+from threading import Event
 from typing import IO
 
 from pydantic import ValidationError
@@ -47,8 +48,11 @@ def measure_baselines(
     ask: Callable[[BaselineRequest], BaselineReply],
     folder: Path | None,
     versions: Mapping[str, str],
+    stopped: Callable[[], bool] = lambda: False,
 ) -> dict[str, Baseline]:
     """Time the baselines of an operator beside a pacer, at every benchmark shape.
+
+    Of several processes with one folder only one measures; the others wait for its figures.
 
     Args:
         operator: The contract.
@@ -58,6 +62,7 @@ def measure_baselines(
         ask: Measures missing figures (`BaselineProcess.ask`).
         folder: Folder whose subfolder caches figures; None measures every time.
         versions: Versions of torch, triton, driver and cuda, and the card's name, which figures depend on.
+        stopped: Returns True if a wait for another process is to end.
 
     Returns:
         Baselines by shape key.
@@ -66,15 +71,31 @@ def measure_baselines(
         BaselinesFailed: If they could not be measured.
     """
     keys = _keys(operator, pacer, device, versions)
-    cache = None if folder is None else BaselineCache(folder / "baselines")
-    found = {shape: kept for shape, key in keys.items() if cache and (kept := cache.find(key))}
-    missing = [plan for plan in pacer.benchmarks if plan.shape.key not in found]
-    if missing:
-        for baseline in ask(request_for(operator, graphs, pacer, missing)).baselines:
-            found[baseline.shape] = baseline
-            if cache:
-                _keep(cache, keys[baseline.shape], baseline)
+
+    def measure(shapes: Collection[str]) -> dict[str, Baseline]:
+        plans = [plan for plan in pacer.benchmarks if plan.shape.key in shapes]
+        asked = ask(request_for(operator, graphs, pacer, plans)) if plans else None
+        return {baseline.shape: baseline for baseline in asked.baselines} if asked else {}
+
+    if folder is None:
+        return measure(keys)
+    cache = BaselineCache(folder / "baselines")
+    found = _cached(cache, keys)
+    if missing := keys.keys() - found.keys():
+        try:
+            with cache.turn(keys[min(missing)], stopped):
+                found = _cached(cache, keys)
+                measured = measure(keys.keys() - found.keys())
+                for shape, baseline in measured.items():
+                    cache.keep(keys[shape], baseline)
+        except OSError as error:
+            raise BaselinesFailed(f"a baseline cannot be stored: {error}") from error
+        found |= measured
     return found
+
+
+def _cached(cache: BaselineCache, keys: Mapping[str, BaselineKey]) -> dict[str, Baseline]:
+    return {shape: kept for shape, key in keys.items() if (kept := cache.find(key))}
 
 
 def request_for(operator: Operator, graphs: Sequence[Graph], pacer: Bundle, plans: Sequence[Plan]) -> BaselineRequest:
@@ -167,6 +188,7 @@ class BackgroundBaselines:
         self._folder = folder
         self._process = process
         self._thread = ThreadPoolExecutor(1)
+        self._closed = Event()
         self._tasks: dict[tuple[str, str], Future[dict[str, Baseline]]] = {}
 
     def begin(
@@ -193,9 +215,9 @@ class BackgroundBaselines:
             return False
         while len(self._tasks) >= REQUESTS_KEPT:
             del self._tasks[next(iter(self._tasks))]
-        ask, folder = self._process.ask, self._folder
-        task = self._thread.submit(measure_baselines, operator, graphs, pacer, self._device, ask, folder, versions)
-        self._tasks[key] = task
+        ask, stopped = self._process.ask, self._closed.is_set
+        given = (operator, graphs, pacer, self._device, ask, self._folder, versions, stopped)
+        self._tasks[key] = self._thread.submit(measure_baselines, *given)
         return True
 
     def find(self, operator: Operator, pacer: Bundle, *, wait: bool = False) -> dict[str, Baseline]:
@@ -216,6 +238,7 @@ class BackgroundBaselines:
 
     def close(self) -> None:
         """End the process. Idempotent."""
+        self._closed.set()
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._process.interrupt()
         while wait(self._tasks.values(), CLOSING_S).not_done:
@@ -243,13 +266,6 @@ def _keys(operator: Operator, pacer: Bundle, device: Device, versions: Mapping[s
         )
         for plan in pacer.benchmarks
     }
-
-
-def _keep(cache: BaselineCache, key: BaselineKey, baseline: Baseline) -> None:
-    try:
-        cache.keep(key, baseline)
-    except OSError as error:
-        raise BaselinesFailed(f"a baseline cannot be stored: {error}") from error
 
 
 def _read(answer: bytes, request: BaselineRequest) -> BaselineReply:

@@ -136,6 +136,8 @@ class CudaDevice(DeviceBench):
             examination.run()
         except JudgementEnded as ended:
             found |= ended.found
+        finally:
+            self._processes.settle()
         grounds = report.grounds.model_copy(update={"sanitised": examination.sanitised}) if report.grounds else None
         found |= {"checks": examination.results(), "stages_s": examination.stages_s, "grounds": grounds}
         return report.model_copy(update=found)
@@ -175,6 +177,8 @@ class CudaDevice(DeviceBench):
             found |= measurement.run(pairs, incumbent)
         except JudgementEnded as ended:
             found |= ended.found
+        finally:
+            self._processes.settle()
         self._batches.count(job.operator.digest, measurement.controls)
         # A failed control, or clocks that disagree, are internal failures without a report.
         grounds = report.grounds.model_copy(update={"agreed": bool(measurement.controls)}) if report.grounds else None

@@ -3,7 +3,7 @@
 import sys
 import time
 from base64 import b64decode
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
@@ -137,7 +137,7 @@ def test_a_process_that_fails_is_transient_and_leaves_nothing(process, tmp_path,
     with pytest.raises(BaselinesFailed, match=reason) as caught:
         measure(process, pacer(LARGE), tmp_path)
     assert isinstance(caught.value, Transient)
-    assert not (tmp_path / "baselines").exists()
+    assert not [*(tmp_path / "baselines").glob("*.json")]
 
 
 def test_a_process_that_takes_too_long_is_ended(process, monkeypatch):
@@ -201,6 +201,29 @@ def test_baselines_are_measured_beside_other_jobs_once(process, beside):
     found = beside.find(OPERATOR, pacer(LARGE), wait=True)
     assert set(found) == {"M=4,N=8"} and beside.find(OPERATOR, pacer(LARGE)) == found
     assert process.asked == 1
+
+
+def test_executors_that_share_a_card_have_its_baselines_measured_once(process, tmp_path):
+    with ExitStack() as stack:
+        sharers = [stack.enter_context(closing(BackgroundBaselines(process, H200, tmp_path))) for _ in range(3)]
+        assert all(begin(sharer, pacer(LARGE)) for sharer in sharers)
+        found = [sharer.find(OPERATOR, pacer(LARGE), wait=True) for sharer in sharers]
+    assert process.asked == 1 and found[0] == found[1] == found[2] and set(found[0]) == {"M=4,N=8"}
+
+
+def test_an_executor_that_waits_for_anothers_baselines_can_end(process, tmp_path):
+    first, second = (BackgroundBaselines(each, H200, tmp_path) for each in (process, Process(tmp_path)))
+    process("sleep")
+    with closing(first):
+        begin(first, pacer(LARGE))
+        while "asked" not in process.log.read_text():
+            time.sleep(0.01)
+        begun = time.monotonic()
+        begin(second, pacer(LARGE))
+        second.close()
+        with pytest.raises(BaselinesFailed, match="still measuring it"):
+            second.find(OPERATOR, pacer(LARGE), wait=True)
+        assert time.monotonic() - begun < 10
 
 
 def test_nobody_waits_for_a_process_that_takes_long(process, beside):
