@@ -9,6 +9,7 @@ that the search leaves behind, so nothing runs beside it but samples of how busy
 """
 
 import argparse
+import gzip
 import json
 import os
 import statistics
@@ -270,19 +271,21 @@ def run(operator: str, options: argparse.Namespace, device: str) -> Row:
         except subprocess.TimeoutExpired as error:
             status, said = -1, f"not ended after {error.timeout:g} s"
         ended = time.time()
-        if options.logs is not None:
-            _keep_logs(Path(folder), options.logs / operator, said)
+        if options.keep is not None:
+            _keep(Path(folder), options.keep / f"{operator}-{int(begun)}", said)
         row: Row = {"operator": operator, "device": device, "label": options.label, "seconds": options.seconds}
         path = Path(folder) / DATABASE_FILE
         figures = row_of(read_search(path), begun, ended, use) if path.exists() else {"state": "none", "reason": said}
         return {**row, **figures, "status": status}
 
 
-def _keep_logs(folder: Path, to: Path, said: str) -> None:
+def _keep(folder: Path, to: Path, said: str) -> None:
+    """Keep a command's logs and archive, compressed."""
     to.mkdir(parents=True, exist_ok=True)
     (to / "stderr.txt").write_text(said)
-    for log in folder.glob("*.log"):
-        (to / log.name).write_text(log.read_text(errors="replace")[-200_000:])
+    for file in (*folder.glob("*.log"), folder / DATABASE_FILE):
+        if file.exists():
+            (to / f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
 
 
 def main() -> None:
@@ -308,7 +311,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--card", type=int, default=0)
     options.add_argument("--label", default="", help="state of the code that is measured")
     options.add_argument("--extra", nargs="*", default=[], help="more options of `reef search`, after --")
-    options.add_argument("--logs", type=Path, help="folder for the commands' logs")
+    options.add_argument("--keep", type=Path, help="folder for the commands' logs and archives")
     options.add_argument("--out", type=Path, default=RESULTS, help="a folder")
     chosen = options.parse_args()
     if chosen.quick:

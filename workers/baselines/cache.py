@@ -56,10 +56,12 @@ class BaselineCache:
 
     Args:
         folder: Folder of the files; created when the first one is written.
+        stopped: Returns True if a wait for another process is to end.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, stopped: Callable[[], bool] = lambda: False) -> None:
         self._folder = folder
+        self._stopped = stopped
 
     def find(self, key: BaselineKey) -> Baseline | None:
         """Return the figure of a key; None if it is missing, too old or unreadable."""
@@ -87,14 +89,10 @@ class BaselineCache:
                 raise
 
     @contextmanager
-    def turn(self, key: BaselineKey, stopped: Callable[[], bool]) -> Iterator[None]:
+    def turn(self, key: BaselineKey) -> Iterator[None]:
         """Wait until no other process measures the figure of a key, and keep others out until the context ends.
 
         Executors that share a card need the same figures at the same time; whoever comes second finds them here.
-
-        Args:
-            key: The figure.
-            stopped: Returns True if the wait is to end without a turn.
 
         Raises:
             OSError: If the folder cannot be written to; `TimeoutError` if the wait was ended.
@@ -102,7 +100,7 @@ class BaselineCache:
         self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / f"{key.digest}.lock").open("w") as file:
             while not _is_locked(file):
-                if stopped():
+                if self._stopped():
                     raise TimeoutError("another process was still measuring it")
                 time.sleep(LOOK_S)
             yield

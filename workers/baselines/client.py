@@ -24,6 +24,8 @@ from workers.safe_python import PYTHON
 COMMAND = (*PYTHON, "-m", "workers.baselines")
 """Command of the process. It takes `--card` and one request per line on standard input; replies go to standard
 output."""
+SUBFOLDER = "baselines"
+"""Subfolder of cached figures in an executor's folder."""
 START_S = 120.0
 """Seconds for it to start: importing torch and opening the card takes 6 s on a warm H200 host."""
 SHAPE_S = 300.0
@@ -46,13 +48,12 @@ def measure_baselines(
     pacer: Bundle,
     device: Device,
     ask: Callable[[BaselineRequest], BaselineReply],
-    folder: Path | None,
+    cache: BaselineCache | None,
     versions: Mapping[str, str],
-    stopped: Callable[[], bool] = lambda: False,
 ) -> dict[str, Baseline]:
     """Time the baselines of an operator beside a pacer, at every benchmark shape.
 
-    Of several processes with one folder only one measures; the others wait for its figures.
+    Of several processes with one cache only one measures; the others wait for its figures.
 
     Args:
         operator: The contract.
@@ -60,9 +61,8 @@ def measure_baselines(
         pacer: An assembled bundle; plans of other shapes are left out.
         device: The hardware class of the figures.
         ask: Measures missing figures (`BaselineProcess.ask`).
-        folder: Folder whose subfolder caches figures; None measures every time.
+        cache: Figures measured before, by any process; None measures every time.
         versions: Versions of torch, triton, driver and cuda, and the card's name, which figures depend on.
-        stopped: Returns True if a wait for another process is to end.
 
     Returns:
         Baselines by shape key.
@@ -77,13 +77,12 @@ def measure_baselines(
         asked = ask(request_for(operator, graphs, pacer, plans)) if plans else None
         return {baseline.shape: baseline for baseline in asked.baselines} if asked else {}
 
-    if folder is None:
+    if cache is None:
         return measure(keys)
-    cache = BaselineCache(folder / "baselines")
     found = _cached(cache, keys)
     if missing := keys.keys() - found.keys():
         try:
-            with cache.turn(keys[min(missing)], stopped):
+            with cache.turn(keys[min(missing)]):
                 found = _cached(cache, keys)
                 measured = measure(keys.keys() - found.keys())
                 for shape, baseline in measured.items():
@@ -184,11 +183,11 @@ class BackgroundBaselines:
 
     def __init__(self, process: BaselineProcess, device: Device, folder: Path | None) -> None:
         """Prepare; figures are kept in `folder`, None keeps them in memory alone."""
+        self._closed = Event()
         self._device = device
-        self._folder = folder
+        self._cache = None if folder is None else BaselineCache(folder / SUBFOLDER, self._closed.is_set)
         self._process = process
         self._thread = ThreadPoolExecutor(1)
-        self._closed = Event()
         self._tasks: dict[tuple[str, str], Future[dict[str, Baseline]]] = {}
 
     def begin(
@@ -215,8 +214,7 @@ class BackgroundBaselines:
             return False
         while len(self._tasks) >= REQUESTS_KEPT:
             del self._tasks[next(iter(self._tasks))]
-        ask, stopped = self._process.ask, self._closed.is_set
-        given = (operator, graphs, pacer, self._device, ask, self._folder, versions, stopped)
+        given = (operator, graphs, pacer, self._device, self._process.ask, self._cache, versions)
         self._tasks[key] = self._thread.submit(measure_baselines, *given)
         return True
 

@@ -14,6 +14,7 @@ from tests.workers.assembler.plans import RMSNORM, bundle_of, rmsnorm_plan
 from tests.workers.baselines.catalogue import graph_of
 from workers.assembler import assemble_kernel
 from workers.baselines import BackgroundBaselines, BaselineProcess, BaselinesFailed, client, measure_baselines
+from workers.baselines.cache import BaselineCache
 from workers.baselines.client import request_for
 from workers.errors import Transient
 from workers.protocol import Bundle, Device, Shape, ShapeRole
@@ -80,7 +81,8 @@ def process(tmp_path, monkeypatch):
 
 
 def measure(process: BaselineProcess, bundle: Bundle, folder: Path | None, **versions: str):
-    return measure_baselines(OPERATOR, GRAPHS, bundle, H200, process.ask, folder, VERSIONS | versions)
+    cache = None if folder is None else BaselineCache(folder / "baselines")
+    return measure_baselines(OPERATOR, GRAPHS, bundle, H200, process.ask, cache, VERSIONS | versions)
 
 
 def test_every_benchmark_shape_is_measured_by_one_process_on_the_card(process):
