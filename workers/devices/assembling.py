@@ -20,24 +20,31 @@ average."""
 KEPT_KERNELS = 512
 """Kernels whose machine code is kept, a few tens of kilobytes each: variants and incumbents share many."""
 
+NICENESS = 2
+"""Added to the niceness of a process: the processes that use the card come first, and traces last."""
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class Assemblers:
-    """Processes that assemble kernels, and compile our own at the start; one per core at most."""
+    """Processes that assemble kernels, and compile our own at the start.
 
-    def __init__(self) -> None:
+    Executors that share a card have one process per core together.
+    """
+
+    def __init__(self, sharers: int = 1) -> None:
         """Probe the sandbox, so that the processes need not, and start them.
+
+        Args:
+            sharers: Number of executors that share the card.
 
         Raises:
             SandboxFailed: If no sandbox can be set up here.
         """
         sandbox.probe()
-        cores = len(os.sched_getaffinity(0))
-        self._pool = ProcessPoolExecutor(
-            min(cores, MAX_PROCESSES), get_context("fork"), initializer=die_with_parent, initargs=(signal.SIGKILL,)
-        )
+        processes = max(1, min(len(os.sched_getaffinity(0)) // sharers, MAX_PROCESSES))
+        self._pool = ProcessPoolExecutor(processes, get_context("fork"), initializer=_begin)
         self._pool.submit(os.getpid).result()  # Forks all processes now, before the executor holds secrets.
         self._kept: OrderedDict[str, Future[MachineCode]] = OrderedDict()
 
@@ -76,3 +83,9 @@ class Assemblers:
         if len(self._kept) > KEPT_KERNELS:
             self._kept.popitem(last=False)
         return found
+
+
+def _begin() -> None:
+    """Prepare a process."""
+    die_with_parent(signal.SIGKILL)
+    os.nice(NICENESS)

@@ -1,5 +1,6 @@
 """The bench that traces, as a process."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from tests.workers.executor.process import Process, line
 from tests.workers.queue.samples import SHAPE, measure_job, trace_job
+from workers.executor.__main__ import NICENESS
 from workers.protocol import ExecutorFailure, ExecutorReady, Outcome, TraceReport
 
 DOUBLE = """
@@ -41,6 +43,11 @@ def test_a_trace_bench_traces(tracer: Process) -> None:
     assert (report.job, report.worker, report.candidate) == ("job-1", "w-1", "candidate of job-1")
     assert report.outcome is not Outcome.CORRECT, "the sample's source defines no entry"
     assert report.reason
+
+
+def test_a_trace_bench_leaves_the_cores_to_those_that_measure(tracer: Process) -> None:
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert os.getpriority(os.PRIO_PROCESS, tracer.process.pid) == own + NICENESS["trace"] > own
 
 
 def test_a_trace_bench_exports_references(tracer: Process) -> None:
