@@ -15,7 +15,6 @@ from typing import NoReturn
 from workers.executor import main, parse
 from workers.sandbox.syscalls import tie_to
 
-
 NICENESS = {"trace": 5}
 """Added to the niceness of an executor, by kind, before its imports: a card that waits for a core costs more than a
 candidate that does."""
