@@ -50,6 +50,7 @@ def test_a_trace_bench_traces(tracer: Process) -> None:
     assert report.reason
 
 
+@pytest.mark.usefixtures("cold")
 def test_a_trace_bench_leaves_the_cores_to_those_that_measure_before_it_imports() -> None:
     command = (sys.executable, "-m", "workers.executor", "trace")
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as process:
