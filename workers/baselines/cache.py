@@ -98,12 +98,23 @@ class BaselineCache:
             OSError: If the folder cannot be written to; `TimeoutError` if the wait was ended.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
-        with (self._folder / f"{key.digest}.lock").open("w") as file:
+        with self._lock(key).open("w") as file:
             while not _is_locked(file):
                 if self._stopped():
                     raise TimeoutError("another process was still measuring it")
                 time.sleep(LOOK_S)
             yield
+
+    def is_measured(self, key: BaselineKey) -> bool:
+        """Return True if some process measures the figure of a key now."""
+        try:
+            with self._lock(key).open() as file:
+                return not _is_locked(file)
+        except FileNotFoundError:
+            return False
+
+    def _lock(self, key: BaselineKey) -> Path:
+        return self._folder / f"{key.digest}.lock"
 
     def _path(self, key: BaselineKey) -> Path:
         return self._folder / f"{key.digest}.json"

@@ -93,6 +93,12 @@ def measure_baselines(
     return found
 
 
+def _are_due(cache: BaselineCache, keys: Mapping[str, BaselineKey]) -> bool:
+    """Return True if figures are missing, and no process measures them."""
+    missing = keys.keys() - _cached(cache, keys).keys()
+    return bool(missing) and not cache.is_measured(keys[min(missing)])
+
+
 def _cached(cache: BaselineCache, keys: Mapping[str, BaselineKey]) -> dict[str, Baseline]:
     return {shape: kept for shape, key in keys.items() if (kept := cache.find(key))}
 
@@ -199,7 +205,7 @@ class BackgroundBaselines:
         *,
         again: bool = False,
     ) -> bool:
-        """Begin to measure, unless that was begun. Returns True if it begins now.
+        """Begin to measure, unless that was begun. Returns True if it begins now, and no other process has.
 
         Args:
             operator: The contract.
@@ -215,8 +221,9 @@ class BackgroundBaselines:
         while len(self._tasks) >= REQUESTS_KEPT:
             del self._tasks[next(iter(self._tasks))]
         given = (operator, graphs, pacer, self._device, self._process.ask, self._cache, versions)
+        is_first = self._cache is None or _are_due(self._cache, _keys(operator, pacer, self._device, versions))
         self._tasks[key] = self._thread.submit(measure_baselines, *given)
-        return True
+        return is_first
 
     def find(self, operator: Operator, pacer: Bundle, *, wait: bool = False) -> dict[str, Baseline]:
         """Return the baselines of a pacer by shape key; empty while they are being measured, or if that failed.
