@@ -28,22 +28,16 @@ Result = TypeVar("Result")
 
 
 class Assemblers:
-    """Processes that assemble kernels, and compile our own at the start.
+    """Processes that assemble kernels, and compile our own at the start; one per core at most."""
 
-    Executors that share a card have one process per core together.
-    """
-
-    def __init__(self, sharers: int = 1) -> None:
+    def __init__(self) -> None:
         """Probe the sandbox, so that the processes need not, and start them.
-
-        Args:
-            sharers: Number of executors that share the card.
 
         Raises:
             SandboxFailed: If no sandbox can be set up here.
         """
         sandbox.probe()
-        processes = max(1, min(len(os.sched_getaffinity(0)) // sharers, MAX_PROCESSES))
+        processes = min(len(os.sched_getaffinity(0)), MAX_PROCESSES)
         self._pool = ProcessPoolExecutor(processes, get_context("fork"), initializer=_begin)
         self._pool.submit(os.getpid).result()  # Forks all processes now, before the executor holds secrets.
         self._kept: OrderedDict[str, Future[MachineCode]] = OrderedDict()

@@ -79,7 +79,7 @@ class CudaDevice(DeviceBench):
         require_packages(torch.version.cuda)
         self._target = device.target
         self._batches = ControlBatches()
-        self._assemblers = Assemblers(seat.sharers)
+        self._assemblers = Assemblers()
         self._versions = {name: version(name) for name in ("torch", "triton", "kernelreef")}
         self._processes = CardProcesses.at(seat, TARGETS[self._target], checks, self._assemblers.spread)
         self._beside = BackgroundBaselines(BaselineProcess(seat.card), device, folder)

@@ -1,6 +1,5 @@
 import os
 from collections.abc import Iterator
-from contextlib import closing
 from functools import partial
 
 import pytest
@@ -27,13 +26,6 @@ def test_a_bundle_comes_out_as_it_does_one_after_the_other(assemblers):
 def test_the_processes_that_use_the_card_come_first(assemblers):
     own = os.getpriority(os.PRIO_PROCESS, 0)
     assert [*assemblers.spread(partial(os.getpriority, os.PRIO_PROCESS), [0])] == [own + NICENESS]
-
-
-@pytest.mark.parametrize(("cores", "sharers", "processes"), [(16, 1, 12), (16, 3, 5), (2, 3, 1)])
-def test_executors_that_share_a_card_share_the_cores(monkeypatch, cores: int, sharers: int, processes: int):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(cores))
-    with closing(Assemblers(sharers)) as found:
-        assert found._pool._max_workers == processes
 
 
 def test_a_kernel_is_assembled_once(assemblers):
