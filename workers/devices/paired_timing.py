@@ -52,8 +52,8 @@ CALLS_PER_DECOY = 4
 PAIRS_PER_TRUNCATED = 4
 """Pairs of a round per truncated sample of an untrusted side, rounded up: it ends before all of its calls."""
 LOOK_BYTES = 2**30
-"""Bytes of runs on unknown content that the oracle looks at without a break. A confirm of softmax has 25 GB of runs, and
-looks at them took under a second on an H100. A process that is to time waits until a look is over."""
+"""Bytes of runs on unknown content that the oracle looks at without a break. A confirm of softmax has 25 GB of runs,
+and looks at them took under a second on an H100. A process that is to time waits until a look is over."""
 ROUND_S = 10.0
 """Seconds for a round; honest ones take milliseconds."""
 STEADY_WITHIN = 0.03
