@@ -55,8 +55,8 @@ class ProvisionalStore:
     async def give_back(self, refused: Offer, placement: Placement, margin: float) -> bool:
         """Give a cell back that this bundle holds provisionally: to its elite, if it has one. Idempotent.
 
-        The best challenger that only the refused holder kept out holds the cell provisionally from now on, if it exceeds
-        the elite. Its entry in the history says so. In the same transaction: otherwise a kill would leave it out.
+        The best challenger that only the refused holder kept out holds the cell from now on, if it exceeds the elite.
+        Its entry in the history says so. This is the same transaction: otherwise a kill would leave it out.
 
         Args:
             refused: The holder, with the job that decided against it.
@@ -115,7 +115,7 @@ def _hold(connection: AsyncConnection, offer: Offer, margin: float) -> Upsert:
 
 
 async def _hold_next(connection: AsyncConnection, refused: Offer, margin: float) -> None:
-    """Let the best challenger of a cell that no confirm has decided about hold it; none does if the elite is as good."""
+    """Let the best challenger of a cell hold it that no confirm has decided about, unless the elite is as good."""
     entries = placements.c
     here = [entries[name] == getattr(refused, name) for name in CELL]
     # The second entry of a variant in a cell is by its confirm, which counts for every variant with that bundle.
@@ -124,7 +124,9 @@ async def _hold_next(connection: AsyncConnection, refused: Offer, margin: float)
     wrong = select(entries.bundle).where(*here, entries.placement == Placement.WITHDRAWN)
     others = (entries.bundle != refused.bundle, entries.bundle.not_in(confirmed.union(wrong)))
     waiting = select(*(entries[name] for name in ("seq", *CELL, *CHALLENGER)), bundles.c.readings, searches.c.shapes)
-    waiting = waiting.join(bundles, bundles.c.identity == entries.bundle).join(searches, searches.c.id == entries.search)
+    waiting = waiting.join(bundles, bundles.c.identity == entries.bundle).join(
+        searches, searches.c.id == entries.search
+    )
     waiting = waiting.join(candidates, candidates.c.id == entries.candidate)
     right = or_(candidates.c.outcome.is_(None), candidates.c.outcome == CORRECT)
     waiting = waiting.where(*here, right, *others)

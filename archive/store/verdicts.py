@@ -3,9 +3,9 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
-from typing import Any
+from typing import NamedTuple
 
-from sqlalchemy import Row, bindparam, select, update
+from sqlalchemy import bindparam, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.progress import CORRECT
@@ -14,6 +14,15 @@ from archive.store.counters import CountedEvent, count_events
 from archive.store.milestones import mark_milestone
 from archive.store.reports import INCONCLUSIVE
 from archive.tables import UNFINISHED, candidates, counters, variants
+
+
+class _Judged(NamedTuple):
+    """A candidate that gets its first verdict."""
+
+    id: str
+    search: str
+    ordinal: int
+    emitter: str
 
 
 def require_finite(verdict: CandidateVerdict) -> None:
@@ -42,7 +51,7 @@ async def add_verdicts(connection: AsyncConnection, verdicts: Iterable[Candidate
         .order_by(candidates.c.id)
         .with_for_update()
     )
-    first = list(await connection.execute(waiting))
+    first = [_Judged(*row) for row in await connection.execute(waiting)]
     if not first:
         return set()
     equal = await _equal_plans(connection, first, given)
@@ -67,7 +76,7 @@ async def add_verdicts(connection: AsyncConnection, verdicts: Iterable[Candidate
 
 
 async def _equal_plans(
-    connection: AsyncConnection, judged: Sequence[Row[Any]], given: Mapping[str, CandidateVerdict]
+    connection: AsyncConnection, judged: Sequence[_Judged], given: Mapping[str, CandidateVerdict]
 ) -> set[str]:
     """Return those of the candidates to be judged whose plans all have a verdict in their search already.
 
@@ -90,7 +99,7 @@ async def _equal_plans(
     for search, bundle in await connection.execute(earlier) if plans else ():
         known[search].add(bundle)
     equal: set[str] = set()
-    for row in sorted(judged, key=lambda row: int(row.ordinal)):
+    for row in sorted(judged, key=lambda row: row.ordinal):
         if plans[row.id] and plans[row.id] <= known[row.search]:
             equal.add(row.id)
         elif given[row.id].outcome not in INCONCLUSIVE:

@@ -145,7 +145,7 @@ class Confirmations:
         if before is not None and before.version == version:
             return before
         held, elites = await self._store.provisional.list(*grid), await self._store.elites.list(*grid)
-        holders = [*elites, *held]
+        holders: list[EliteRecord | ProvisionalRecord] = [*elites, *held]
         paces = await self._paces(search, holders, before.paces if before else {}) if held else {}
         shapes = benchmark_weights(search) if paces else {}
         fastest = {max(paces, key=lambda job: paces[job].get(shape, 0.0)) for shape in shapes}

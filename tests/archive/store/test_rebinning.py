@@ -9,7 +9,16 @@ from archive.errors import RecordConflict, RecordNotFound
 from archive.grid import Grid
 from archive.records import NewPin, Placement, SearchState
 from archive.store import Store
-from tests.archive.samples import DEVICE, READINGS, new_report, new_variant, offer, stored_candidate, stored_search, traced
+from tests.archive.samples import (
+    DEVICE,
+    READINGS,
+    new_report,
+    new_variant,
+    offer,
+    stored_candidate,
+    stored_search,
+    traced,
+)
 
 OLD = (DESCRIPTORS["num_warps"].axis,)
 NEW = (DESCRIPTORS["num_warps"].axis, DESCRIPTORS["registers"].axis)

@@ -216,11 +216,12 @@ FEW = (10, 11, 12, 13)
 async def until_only_confirms_are_left(bench: Workbench) -> SearchRecord:
     """Run a search until it is done, with only its reference seed confirmed."""
     search = await bench.begin(evaluations=len(FEW))
-    allowed = {"trace", "reserved-trace", "measure", "reserved-measure"}
+    allowed = {"trace", "reserved-trace", "measure", "reserved-measure", "confirm"}
     for _ in range(80):
         await bench.evolution.tick()
-        judged = (await bench.store.candidates.count(search.id)).evaluated
-        await work(bench, lambda queue: queue.kind in allowed or (not judged and queue.kind == "confirm"))
+        if (await bench.store.candidates.count(search.id)).evaluated:
+            allowed.discard("confirm")
+        await work(bench, lambda queue: queue.kind in allowed)
         search = await bench.store.searches.get(search.id)
         if search.state is DONE:
             await bench.evolution.tick()
