@@ -4,9 +4,10 @@
     python -m benchmarks.as_run --quick --out results
 
 Rows are appended to `as_run.jsonl`, and `as_run.json` is written from all of them. `--quick` runs all five operators
-for 60 s each. `judged_per_h` counts distinct bundles whose checks ran on the device, each once; `verdicts` counts all candidates,
-equal plans too, and `known_share` says how many bundles were known. `--label` names the state of the code that is measured, such as `before`. Times are read from the archive
+for 60 s each. `--label` names the state of the code that is measured, such as `before`. Times are read from the archive
 that the search leaves behind, so nothing runs beside it but samples of how busy the card and the cores are.
+`judged_per_h` counts distinct bundles whose checks ran on the device, each once. `verdicts` counts all candidates, also
+those with equal plans, and `known_share` is the share of bundles that were known.
 """
 
 import argparse

@@ -14,9 +14,11 @@ import redis
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.records import Placement, SearchRecord, SearchState
+from archive.store import Store
 from archive.store.engine import Database
 from service.evaluation import confirmations
 from service.evaluation.reports import reports_on
+from tests.archives import archive_in
 from tests.service.measured import DEVICE, history, identity, plant, seed
 from tests.service.records import bundle
 from tests.service.workbench import Answers, Workbench, bundle_of
@@ -34,6 +36,31 @@ WRITES = 60
 
 class Killed(BaseException):
     """The end of a coordinator."""
+
+
+class MortalDatabase(Database):
+    """A database whose coordinator dies at one transaction.
+
+    Attributes:
+        dies_at: Number of the transaction; None while it lives on.
+        committed: True to die after the commit, False to die before.
+        begun: Number of transactions so far.
+    """
+
+    dies_at: int | None = None
+    committed = False
+    begun = 0
+
+    @asynccontextmanager
+    async def write(self) -> AsyncIterator[AsyncConnection]:
+        """Open a transaction."""
+        mine, self.begun = self.begun, self.begun + 1
+        if mine == self.dies_at and not self.committed:
+            raise Killed
+        async with super().write() as connection:
+            yield connection
+        if mine == self.dies_at:
+            raise Killed
 
 
 def kernels() -> Answers:
@@ -59,34 +86,22 @@ def kernels() -> Answers:
 
 
 @pytest.fixture
-async def card(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Workbench]:
+async def database(tmp_path: Path) -> AsyncIterator[MortalDatabase]:
+    """The archive's database."""
+    database = MortalDatabase.open(archive_in(tmp_path))
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def card(database: MortalDatabase, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Workbench]:
     """A workbench with a card."""
     plant(monkeypatch, *SPEEDS)
     monkeypatch.setattr(confirmations, "LOOK_S", 0.0)
-    bench = await Workbench.open(tmp_path, redis_url)
+    bench = Workbench.over(Store(database), redis_url)
     bench.devices, bench.answers = (DEVICE,), kernels()
     yield bench
     await bench.close()
-
-
-def kill_at(monkeypatch: pytest.MonkeyPatch, number: int, *, committed: bool) -> list[int]:
-    """Have a coordinator die at its transaction of that number, before or after the commit; returns what was begun."""
-    begun: list[int] = []
-    write = Database.write
-
-    @asynccontextmanager
-    async def counted(self: Database) -> AsyncIterator[AsyncConnection]:
-        begun.append(len(begun))
-        mine = begun[-1]
-        if mine == number and not committed:
-            raise Killed
-        async with write(self) as connection:
-            yield connection
-        if mine == number:
-            raise Killed
-
-    monkeypatch.setattr(Database, "write", counted)
-    return begun
 
 
 async def run(bench: Workbench, search: SearchRecord) -> SearchRecord:
@@ -130,30 +145,24 @@ async def audit(bench: Workbench, search: SearchRecord) -> None:
         assert len(confirmed) == len(set(confirmed))
 
 
-async def test_undisturbed(card: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_undisturbed(card: Workbench, database: MortalDatabase) -> None:
     search = await card.begin(evaluations=len(SPEEDS))
-    begun = kill_at(monkeypatch, -1, committed=False)
+    before = database.begun
     await audit(card, await run(card, search))
-    assert len(begun) >= WRITES
+    assert database.begun - before >= WRITES
     jobs = [job.id for job in card.answers.seen if not isinstance(job, TraceJob)]
     assert len(jobs) == len(set(jobs)), "no measurement and no confirm twice"
 
 
 async def _killed_and_continued(
-    card: Workbench,
-    folder: Path,
-    redis_url: str,
-    monkeypatch: pytest.MonkeyPatch,
-    number: int,
-    *,
-    committed: bool,
-    queue_lost: bool = False,
+    card: Workbench, folder: Path, redis_url: str, number: int, *, committed: bool, queue_lost: bool = False
 ) -> None:
-    search = await card.begin(evaluations=len(SPEEDS))
-    with monkeypatch.context() as patched:
-        kill_at(patched, number, committed=committed)
-        with pytest.raises(Killed):
-            await run(card, search)
+    search, database = await card.begin(evaluations=len(SPEEDS)), card.store._database
+    assert isinstance(database, MortalDatabase)
+    database.dies_at, database.committed = database.begun + number, committed
+    with pytest.raises(Killed):
+        await run(card, search)
+    database.dies_at = None
     if queue_lost:
         redis.Redis.from_url(redis_url).flushall()
     restarted = await Workbench.open(folder, redis_url)
@@ -170,9 +179,9 @@ async def _killed_and_continued(
 @pytest.mark.parametrize("number", range(4, WRITES, 8))
 @pytest.mark.parametrize("committed", [False, True])
 async def test_a_kill_at_a_transaction_loses_and_doubles_nothing(
-    card: Workbench, tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch, number: int, committed: bool
+    card: Workbench, tmp_path: Path, redis_url: str, number: int, committed: bool
 ) -> None:
-    await _killed_and_continued(card, tmp_path, redis_url, monkeypatch, number, committed=committed)
+    await _killed_and_continued(card, tmp_path, redis_url, number, committed=committed)
 
 
 @pytest.mark.slow(reason="every transaction; the case above takes every eighth")
@@ -180,13 +189,7 @@ async def test_a_kill_at_a_transaction_loses_and_doubles_nothing(
 @pytest.mark.parametrize("committed", [False, True])
 @pytest.mark.parametrize("queue_lost", [False, True])
 async def test_a_kill_at_any_transaction(
-    card: Workbench,
-    tmp_path: Path,
-    redis_url: str,
-    monkeypatch: pytest.MonkeyPatch,
-    number: int,
-    committed: bool,
-    queue_lost: bool,
+    card: Workbench, tmp_path: Path, redis_url: str, number: int, committed: bool, queue_lost: bool
 ) -> None:
     told = {"committed": committed, "queue_lost": queue_lost}
-    await _killed_and_continued(card, tmp_path, redis_url, monkeypatch, number, **told)
+    await _killed_and_continued(card, tmp_path, redis_url, number, **told)
