@@ -7,6 +7,8 @@ Rows are appended to `as_run.jsonl`, and `as_run.json` is written from all of th
 for 60 s each. `--label` names the state of the code that is measured, such as `before`. Times are read from the archive
 and from the workers' log that the search leaves behind, so nothing runs beside it but samples of how busy the card and
 the cores are.
+`judged_per_h` counts distinct bundles whose checks ran on the device, each once. `verdicts` counts all candidates, also
+those with equal plans, and `known_share` is the share of bundles that were known.
 """
 
 import argparse

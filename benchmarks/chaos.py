@@ -3,6 +3,7 @@
 Two coordinators and eight workers, each coordinator and each pair of workers on a host of its own (a network
 namespace), PostgreSQL, and a Redis server that sometimes loses all it held. At random moments one of them is killed and
 started again after a while, or a host's cable is pulled. Benches are stand-ins, so every verdict is known beforehand.
+With `--device h200` they answer as a card does: cells are held provisionally, and some confirms fail.
 
     python -m benchmarks.chaos --jobs 10000
 """
@@ -17,21 +18,21 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from archive.errors import ArchiveError
-from archive.records import CandidateState, SearchState
+from archive.records import SEED_EMITTER, CandidateRecord, CandidateState, Placement, SearchState
 from archive.store import Store, migrate
 from benchmarks.cluster import NetworkNamespaces, PostgresServer, RedisServer, RestartableProcess
 from benchmarks.record import write
-from benchmarks.stub_worker import outcome_of, spec
+from benchmarks.stub_worker import DEVICE, is_refuted, outcome_of, spec, time_us
 from kernelreef.states import ENDED
 from service.evaluation.finalists import FINALISTS, finalists
 from service.evaluation.jobs import FINAL
 from service.operators.sources import digest
-from workers.protocol import Outcome, Report
+from workers.protocol import PRACTICAL_MARGIN, Device, Outcome, Report
 
 COORDINATORS = ("c0", "c1")
 WORKER_HOSTS = ("w0", "w1", "w2", "w3")
@@ -43,9 +44,9 @@ PAUSE_S = (4.0, 12.0)
 """Seconds between two deeds, drawn."""
 POST = """
 import json, sys, time, urllib.request
-url, names, budget = sys.argv[1], sys.argv[2].split(","), int(sys.argv[3])
+url, device, budget = sys.argv[1], sys.argv[2], int(sys.argv[3])
 for spec in json.loads(sys.stdin.read()):
-    body = {"operator": spec, "devices": ["model:sm_90"], "evaluations": budget}
+    body = {"operator": spec, "devices": [device], "evaluations": budget}
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     print(json.loads(urllib.request.urlopen(request, timeout=60).read())["id"])
 """
@@ -63,8 +64,10 @@ sys.exit(1)
 class ChaosCluster:
     """Everything that runs."""
 
-    def __init__(self, folder: Path, *, worker_hosts: int = len(WORKER_HOSTS), pause_ms: float = 0) -> None:
-        self.folder = folder
+    def __init__(
+        self, folder: Path, *, worker_hosts: int = len(WORKER_HOSTS), pause_ms: float = 0, device: str = DEVICE
+    ) -> None:
+        self.folder, self.device = folder, device
         self.network = NetworkNamespaces((*COORDINATORS, *WORKER_HOSTS[:worker_hosts]))
         self.redis = RedisServer(folder / "redis", self.network.address)
         self.postgres = PostgresServer(folder / "postgres", self.network.address)
@@ -97,7 +100,7 @@ class ChaosCluster:
     def submit(self, host: str, names: list[str], budget: int = BUDGET) -> list[str]:
         """Ask a coordinator for one search a name; returns their ids."""
         url = f"http://127.0.0.1:{self._port(COORDINATORS.index(host))}/api/v1/searches"
-        return self.ask(host, POST, url, ",".join(names), str(budget), said=json.dumps([spec(name) for name in names]))
+        return self.ask(host, POST, url, self.device, str(budget), said=json.dumps([spec(name) for name in names]))
 
     def ask(self, host: str, program: str, *arguments: str, said: str = "") -> list[str]:
         """Run a program on a host; returns the lines it prints."""
@@ -121,6 +124,7 @@ class ChaosCluster:
 
     def _worker(self, host: str, name: str, pause_ms: float) -> RestartableProcess:
         command = [sys.executable, "-m", "benchmarks.stub_worker", self.redis.url, name, str(self.notes), str(pause_ms)]
+        command += [self.device]
         return RestartableProcess([*self.network.on(host), *command], self.folder / f"{name}.log")
 
     def _port(self, place: int) -> int:
@@ -247,16 +251,16 @@ async def finish(store: Store, searches: list[str], limit_s: float) -> dict[str,
     return states
 
 
-async def audit(store: Store, searches: list[str], budget: int) -> dict[str, int]:
+async def audit(store: Store, searches: list[str], budget: int, device: str = DEVICE) -> dict[str, int]:
     """Compare the archive with what must be in it: of each candidate one verdict, of the best one examination too."""
-    found: Counter[str] = Counter(lost=0, twice=0, wrong=0, examined=0, given_up=0, unfinished=0)
+    found: Counter[str] = Counter(lost=0, twice=0, wrong=0, examined=0, given_up=0, unfinished=0, provisional=0)
     for search in searches:
         if (await store.searches.get(search)).state not in ENDED:
             found["unfinished"] += 1
             continue
         candidates = await store.candidates.list(search, limit=10 * budget)
         counts = await store.candidates.count(search)
-        progress = await store.elites.progress(search, "model:sm_90", 1)
+        progress = await store.elites.progress(search, device, 1)
         found["lost"] += sum(candidate.state is not CandidateState.JUDGED for candidate in candidates)
         found["lost"] += abs(budget - len(candidates))
         judged = sum(candidate.state is CandidateState.JUDGED for candidate in candidates)
@@ -264,29 +268,70 @@ async def audit(store: Store, searches: list[str], budget: int) -> dict[str, int
         found["twice"] += len(candidates) - len({digest(candidate.source) for candidate in candidates})
         for candidate in candidates:
             documents = await store.reports.of_candidate(candidate.id)
-            kinds = Counter(Report.model_validate_json(document).kind for document in documents)
+            reports = [Report.model_validate_json(document) for document in documents]
+            # Each incumbent that a kernel meets is a confirm of its own, with a job of its own.
+            kinds = Counter(report.job if report.kind == "confirm" else report.kind for report in reports)
             found["results"] += kinds["measure"]
             found["examined"] += kinds[FINAL]
+            found["confirms"] += sum(report.kind == "confirm" for report in reports)
             found["lost"] += not kinds["measure"]
             found["twice"] += sum(times - 1 for times in kinds.values())
-            found["wrong"] += candidate.outcome not in (None, outcome_of(candidate.source).value)
-            found["given_up"] += candidate.outcome == Outcome.WORKER_LOST
-        best = await store.elites.top(search, "model:sm_90", 1, FINALISTS)
-        results = await finalists(store, best)
-        found["lost"] += sum(result.standing == "unexamined" for result in results.values())
-        offers = await store.elites.history(search, "model:sm_90", limit=10 * budget)
-        found["twice"] += len(offers) - len({offer.candidate for offer in offers})
+            found["wrong"] += candidate.outcome not in (None, _expected(candidate, reports).value)
+            found["given_up"] += any(report.outcome is Outcome.WORKER_LOST for report in reports)
+        found.update(await _audit_cells(store, search, device, candidates))  # `+=` would drop zeros.
     return dict(found)
 
 
+def _expected(candidate: CandidateRecord, reports: Sequence[Report]) -> Outcome:
+    """Return the verdict that a candidate must have: one that was confirmed may be refuted."""
+    refuted = any(report.kind == "confirm" for report in reports) and is_refuted(candidate.source)
+    return Outcome.WRONG_RESULT if refuted else outcome_of(candidate.source)
+
+
+async def _audit_cells(store: Store, search: str, device: str, candidates: Sequence[CandidateRecord]) -> Counter[str]:
+    """Compare a search's cells with its history: holders are right and the best, and none took a cell twice."""
+    found: Counter[str] = Counter()
+    measured, right = Device.parse(device).measures, {each.id for each in candidates if each.outcome == "correct"}
+    best = await store.elites.top(search, device, 1, FINALISTS)
+    results = await finalists(store, best)
+    found["lost"] += sum(result.standing == "unexamined" for result in results.values())
+    offers = await store.elites.history(search, device, limit=100 * len(candidates))
+    won = [offer for offer in offers if offer.placement in (Placement.NEW, Placement.IMPROVED)]
+    counted = offers if not measured else won
+    found["twice"] += len(counted) - len({offer.candidate for offer in counted})
+    elites, held = await store.elites.list(search, device, 1), await store.provisional.list(search, device, 1)
+    found["twice"] += abs(sum(elite.revision for elite in elites) - len(won))
+    found["provisional"] += len(held)
+    if not measured:
+        return found
+    holders = {each.cell: each for each in elites} | {each.cell: each for each in held}
+    found["wrong"] += sum(each.candidate not in right for each in holders.values())
+    for offer in offers:
+        holder = holders.get(offer.cell)
+        beaten = holder is not None and offer.low <= holder.mid * (1 + PRACTICAL_MARGIN)
+        found["lost"] += offer.candidate in right and not beaten
+    # All times but the reference seed's are relative to one pacer.
+    seeds = {each.id for each in candidates if each.emitter == SEED_EMITTER}
+    paces = {round(each.mid * time_us(each.bundle), 6) for each in holders.values() if each.candidate not in seeds}
+    found["wrong"] += max(0, len(paces) - 1)
+    return found
+
+
 async def run(
-    jobs: int, seed: int, *, pause_s: tuple[float, float], limit_s: float, hand_overs: int, logs: Path | None = None
+    jobs: int,
+    seed: int,
+    *,
+    pause_s: tuple[float, float],
+    limit_s: float,
+    hand_overs: int,
+    logs: Path | None = None,
+    device: str = DEVICE,
 ) -> dict[str, Any]:
     """One run; what came of it."""
     with tempfile.TemporaryDirectory(prefix="reef-chaos-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        scene = ChaosCluster(folder)
+        scene = ChaosCluster(folder, device=device)
         try:
             return await _run(scene, jobs, seed, pause_s, limit_s, hand_overs)
         except subprocess.CalledProcessError:
@@ -323,9 +368,10 @@ async def _run(
     duration_s = time.monotonic() - began
     done = scene.executions()
     ours = {job: times for job, times in done.items() if job not in before}
-    verdict = await audit(store, searches, budget)
+    verdict = await audit(store, searches, budget, scene.device)
     await store.close()
     return {
+        "device": scene.device,
         "network": "namespaces" if scene.network.real else "loopback, nothing cut",
         "searches": len(searches),
         "candidates": len(searches) * budget,
@@ -349,6 +395,7 @@ def main() -> None:
     options.add_argument("--pause-s", type=float, nargs=2, default=PAUSE_S, help="between two deeds: least and most")
     options.add_argument("--calm", action="store_true", help="break nothing")
     options.add_argument("--logs", type=Path, help="where to leave the logs")
+    options.add_argument("--device", default=DEVICE, help="such as h200, where cells are held provisionally")
     options.add_argument("--dry", action="store_true", help="write no file")
     chosen = options.parse_args()
     row = asyncio.run(
@@ -359,6 +406,7 @@ def main() -> None:
             limit_s=chosen.limit_s,
             hand_overs=chosen.hand_overs,
             logs=chosen.logs,
+            device=chosen.device,
         )
     )
     print(json.dumps(row, indent=1))

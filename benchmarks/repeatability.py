@@ -179,7 +179,7 @@ def tally(rows: Sequence[Mapping[str, Any]]) -> Row:
         "confirms": len(rows),
         "judged": len(ratios),
         "promoted": promoted,
-        "at_most": _most(promoted, len(ratios)),
+        "at_most": upper_bound(promoted, len(ratios)),
         "lower_end_over_1": sum(row["rival"]["low"] > 1 for row in rows if row["rival"]),
         "sd_ratio": statistics.stdev(ratios) if len(ratios) > 1 else None,
     }
@@ -192,8 +192,8 @@ def join(files: Iterable[Path], folder: Path, card: int) -> None:
     figures.conclude(equal=tally(figures.rows))
 
 
-def _most(found: int, among: int) -> float | None:
-    """Upper end of the two-sided 95 % interval of a share (Clopper and Pearson 1934), by bisection."""
+def upper_bound(found: int, among: int) -> float | None:
+    """Return the upper end of the two-sided 95 % interval of a share (Clopper and Pearson 1934), by bisection."""
     if found >= among:
         return 1.0 if among else None
     low, high = found / among, 1.0

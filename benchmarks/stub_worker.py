@@ -1,9 +1,10 @@
 """Workers that judge nothing: the real lease loop over a bench that makes up what it says, the same for equal jobs.
 
 A bundle follows from the source and the operator, a time and an outcome from the bundle, so that every verdict in the
-archive can be told to be right. Each job is noted in a file, so that second sendings can be counted.
+archive can be told to be right. Some kernels pass their measurement and fail their confirm. Each job is noted in a
+file, so that second sendings can be counted.
 
-    python -m benchmarks.stub_worker REDIS_URL WORKER NOTES [MILLISECONDS]
+    python -m benchmarks.stub_worker REDIS_URL WORKER NOTES [MILLISECONDS [DEVICE]]
 """
 
 import hashlib
@@ -20,6 +21,7 @@ from workers.protocol import (
     Buffer,
     Bundle,
     CheckResult,
+    ConfirmJob,
     ExecutorReady,
     FinalJob,
     Graph,
@@ -27,11 +29,14 @@ from workers.protocol import (
     Job,
     Kernel,
     Launch,
+    MeasureJob,
+    MutationReport,
     Operator,
     Outcome,
     Plan,
     Pointer,
     Provenance,
+    Ratio,
     Readings,
     Report,
     Shape,
@@ -39,6 +44,7 @@ from workers.protocol import (
     TracedVariant,
     TraceJob,
     TraceReport,
+    Trust,
     View,
     bundle_of,
 )
@@ -50,6 +56,13 @@ LEASE_MS = 4_000
 """Shorter than usual, so that a run with many deaths does not wait most of its time for leases to lapse."""
 WRONG_SHARE = 0.2
 """Candidates, by digest, that are not correct."""
+REFUTED_SHARE = 0.2
+"""Candidates, by digest, that a confirm finds wrong."""
+GRID_STEP = 4
+RIGHT, WRONG, REFUTED = range(3)
+"""Kind of a kernel, the remainder of its grid by `GRID_STEP`: a confirm finds one that is `REFUTED` wrong."""
+BOUNDS = 0.001
+"""Relative distance of a measured speedup's bounds from its middle."""
 SEED = """
 import torch
 import triton
@@ -100,11 +113,41 @@ def time_us(bundle: str) -> float:
     return 5.0 + 10.0 * draw(bundle)
 
 
+def is_refuted(source: str) -> bool:
+    """Return True if a confirm finds a source's bundle wrong."""
+    return source != SEED and draw(source, "confirm") < REFUTED_SHARE
+
+
+def speedup(bundle: str, over: str) -> Ratio:
+    """Return the measured speedup of a bundle over another."""
+    mid = time_us(over) / time_us(bundle)
+    return Ratio(low=mid * (1 - BOUNDS), mid=mid, high=mid * (1 + BOUNDS))
+
+
 def answer(job: Job) -> AnyReport:
     """Answer a job."""
     if isinstance(job, TraceJob):
         return _traced(job)
-    outcome = outcome_of(job.source or "")
+    return _measured(job) if job.device.measures else _told(job, outcome_of(job.source or ""))
+
+
+def _measured(job: MeasureJob | ConfirmJob | FinalJob) -> Report:
+    """Answer as a card does, which is never sent the source: a wrong kernel shows in its grid."""
+    kind = bundle_of(job).plans[0].launches[0].grid[0] % GRID_STEP
+    wrong = kind == WRONG or (kind == REFUTED and isinstance(job, ConfirmJob))
+    said = _told(job, Outcome.WRONG_RESULT if wrong else Outcome.CORRECT)
+    measured: dict[str, object] = {"provenance": Provenance.MEASURED, "trust": Trust.B}
+    if not wrong and not isinstance(job, FinalJob):
+        over = Ratio(low=1.0, mid=1.0, high=1.0)
+        over = over if job.pacer is None else speedup(job.subject, job.pacer.identity)
+        # The baselines are as fast as the pacer.
+        measured |= {"over_pacer": over, "pacer_speedup": Ratio(low=1.0, mid=1.0, high=1.0), "speedup": over}
+    if not wrong and isinstance(job, ConfirmJob) and job.incumbent is not None:
+        measured["rival"] = speedup(job.subject, job.incumbent.identity)
+    return said.model_copy(update=measured)
+
+
+def _told(job: MeasureJob | ConfirmJob | FinalJob, outcome: Outcome) -> Report:
     examined = isinstance(job, FinalJob)
     time = time_us(job.subject)
     shapes = tuple(
@@ -133,7 +176,8 @@ def _traced(job: TraceJob) -> TraceReport:
     base = {"job": job.id, "search": job.search, "candidate": job.candidate, "worker": "", "outcome": Outcome.CORRECT}
     graphs = tuple(_graph(shape) for shape in job.shapes) if job.source is None or job.references else ()
     if job.source is None:
-        return TraceReport(graphs=graphs, **base)
+        gate = MutationReport(verdict="passed") if job.mutation_testing else None
+        return TraceReport(graphs=graphs, gate=gate, **base)
     bundle = make_bundle(job.source, job.operator, job.shapes)
     warps = 2 ** int(6 * draw(job.source, "warps"))
     readings = tuple(_readings(warps, int(16 + 200 * draw(job.source, "registers"))) for _ in job.shapes)
@@ -154,7 +198,8 @@ def _graph(shape: Shape) -> Graph:
 def make_bundle(source: str, operator: Operator, shapes: tuple[Shape, ...]) -> Bundle:
     """A bundle of its own for each source and operator."""
     kernel = Kernel(language="ptx", assembly=".visible .entry kernel()", target=TARGET, num_warps=4)
-    grid = 1 + int(draw(source, operator.digest) * 2**31)
+    kind = WRONG if outcome_of(source) is not Outcome.CORRECT else REFUTED if is_refuted(source) else RIGHT
+    grid = GRID_STEP * (1 + int(draw(source, operator.digest) * 2**28)) + kind
     plans = tuple(_plan(shape, kernel.digest, grid) for shape in shapes)
     cubins = {kernel.digest: "c" * 64}
     kernels = {kernel.digest: kernel}
@@ -210,9 +255,10 @@ def main() -> None:
         bench(sys.argv[2], Path(sys.argv[3]), float(sys.argv[4]))
         return
     url, name, notes = sys.argv[1:4]
+    device = sys.argv[5] if len(sys.argv) > 5 else DEVICE
     pause_s = str(float(sys.argv[4]) / 1000) if len(sys.argv) > 4 else "0"
     command = (sys.executable, "-m", "benchmarks.stub_worker", "bench", name, notes, pause_s)
-    lessee = LeaseClient(url, name, target=TARGET, device=DEVICE, lease_ms=LEASE_MS)
+    lessee = LeaseClient(url, name, target=TARGET, device=device, lease_ms=LEASE_MS)
     worker = LeaseLoop(lessee, {"trace": command, "measure": command}, LeasePace(pause_s=0.2))
     signal.signal(signal.SIGTERM, lambda *_: worker.stop())
     worker.run()

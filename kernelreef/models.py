@@ -238,6 +238,8 @@ class EmitterStatus(Resource):
 class Progress(Resource):
     """Progress of a search. `proposals` counts duplicates too, `candidates` does not.
 
+    `evaluated` of `evaluations` are used. `equal_plans` counts candidates whose launch plans had a verdict in the
+    search already: they use no evaluation, and are in no other count.
     `devices_without_worker` are devices that no worker judges on at present. `missing_workers` describes the workers
     that the search waits for, such as `a trusted worker that traces for sm_90`; it is empty if none is missing.
     `screening` is None if the search screens nothing. `elapsed_s` counts from its submission to now or to its end.
@@ -275,6 +277,7 @@ class Progress(Resource):
     finishing: bool = False
     finalists: int = 0
     examined: int = 0
+    equal_plans: int = 0
 
 
 class CandidateSummary(Resource):

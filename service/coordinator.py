@@ -308,8 +308,9 @@ class Coordinator:
 async def _prepared(store: Store, search: SearchRecord) -> bool:
     """Return True if a search has its reference graphs, an admitted operator, and a verdict per seed of it."""
     seeds = Operator.model_validate_json((await store.operators.get(search.operator)).document).seeds
-    evaluated = (await store.candidates.count(search.id)).evaluated >= len(seeds)
-    return bool(search.graphs) and evaluated and await is_admitted(store, search)
+    counts = await store.candidates.count(search.id)
+    judged = counts.evaluated + counts.equal_plans >= len(seeds)
+    return bool(search.graphs) and judged and await is_admitted(store, search)
 
 
 async def _cancel_old_jobs(store: Store, dispatcher: Dispatcher) -> None:

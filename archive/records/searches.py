@@ -130,6 +130,7 @@ class SearchRecord(NewSearch):
 class SearchCounts:
     """Candidates of a search by state (`proposals` counts duplicates too), and its times in milliseconds.
 
+    `equal_plans` are those whose plans had a verdict in the search already; `candidates` and `evaluated` are without.
     `device_ms` is the time of its reports on devices. `running_ms` is the time that it has run since its first verdict,
     `starting_ms` the time before that. Neither counts pauses, or time without a coordinator.
     """
@@ -140,6 +141,7 @@ class SearchCounts:
     device_ms: int
     starting_ms: int = 0
     running_ms: int = 0
+    equal_plans: int = 0
 
     @property
     def in_flight(self) -> int:

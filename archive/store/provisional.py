@@ -4,14 +4,16 @@ They stand beside the elites, never in their place: the elite of a cell stays wh
 takes the cell. So whatever reads elites reads confirmed figures only.
 """
 
-from sqlalchemy import delete, exists, literal, select, update
+from sqlalchemy import delete, exists, func, literal, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.column_types import now
+from archive.descriptors import coordinates
+from archive.progress import CORRECT
 from archive.records import Offer, Placement, ProvisionalRecord
 from archive.store.elites import CELL, CHALLENGER, answer, enter, require_figures
 from archive.store.engine import Database, Upsert, select_record, upsert
-from archive.tables import elites, placements, provisional_holders
+from archive.tables import bundles, candidates, elites, placements, provisional_holders, searches
 
 COLUMNS = (*CELL, *CHALLENGER, "coordinates")
 """Columns that a provisional holder copies from an offer."""
@@ -50,12 +52,16 @@ class ProvisionalStore:
             await connection.execute(entry.values(placement=Placement.PROVISIONAL))
             return Placement.PROVISIONAL
 
-    async def give_back(self, refused: Offer, placement: Placement) -> bool:
+    async def give_back(self, refused: Offer, placement: Placement, margin: float) -> bool:
         """Give a cell back that this bundle holds provisionally: to its elite, if it has one. Idempotent.
+
+        The best challenger that only the refused holder kept out holds the cell from now on, if it exceeds the elite.
+        Its entry in the history says so. This is the same transaction: otherwise a kill would leave it out.
 
         Args:
             refused: The holder, with the job that decided against it.
             placement: Entry in the history: REJECTED if it was not faster, WITHDRAWN if it was wrong.
+            margin: As in `hold`.
 
         Returns:
             True if it held the cell.
@@ -66,7 +72,10 @@ class ProvisionalStore:
             if seq is not None:
                 entry = update(placements).where(placements.c.seq == seq)
                 await connection.execute(entry.values(placement=placement))
-            return bool((await connection.execute(delete(provisional_holders).where(*here))).rowcount)
+            lost = bool((await connection.execute(delete(provisional_holders).where(*here))).rowcount)
+            if lost:
+                await _hold_next(connection, refused, margin)
+            return lost
 
     async def get(self, search: str, device: str, axes_version: int, cell: int) -> ProvisionalRecord | None:
         """Return the provisional holder of a cell; None if it has none."""
@@ -103,3 +112,32 @@ def _hold(connection: AsyncConnection, offer: Offer, margin: float) -> Upsert:
         set_={name: value for name, value in values.items() if name not in CELL},
         where=provisional_holders.c.mid * (1 + margin) < offer.low,
     )
+
+
+async def _hold_next(connection: AsyncConnection, refused: Offer, margin: float) -> None:
+    """Let the best challenger of a cell hold it that no confirm has decided about, unless the elite is as good."""
+    entries = placements.c
+    here = [entries[name] == getattr(refused, name) for name in CELL]
+    # The second entry of a variant in a cell is by its confirm, which counts for every variant with that bundle.
+    confirmed = select(entries.bundle).where(*here).group_by(entries.bundle, entries.candidate, entries.variant)
+    confirmed = confirmed.having(func.count() > 1)
+    wrong = select(entries.bundle).where(*here, entries.placement == Placement.WITHDRAWN)
+    others = (entries.bundle != refused.bundle, entries.bundle.not_in(confirmed.union(wrong)))
+    waiting = select(*(entries[name] for name in ("seq", *CELL, *CHALLENGER)), bundles.c.readings, searches.c.shapes)
+    waiting = waiting.join(bundles, bundles.c.identity == entries.bundle).join(
+        searches, searches.c.id == entries.search
+    )
+    waiting = waiting.join(candidates, candidates.c.id == entries.candidate)
+    right = or_(candidates.c.outcome.is_(None), candidates.c.outcome == CORRECT)
+    waiting = waiting.where(*here, right, *others)
+    row = (await connection.execute(waiting.order_by(entries.low.desc(), entries.seq).limit(1))).one_or_none()
+    if row is None:
+        return
+    figures = row._asdict()
+    seq, readings, shapes = figures.pop("seq"), figures.pop("readings"), figures.pop("shapes")
+    first = next(place for place, shape in enumerate(shapes) if shape["role"] == "benchmark")
+    offer = Offer(**figures, coordinates=coordinates(readings[first]))
+    statement = _hold(connection, offer, margin).returning(provisional_holders.c.cell)
+    if await connection.scalar(statement) is not None:
+        entry = update(placements).where(entries.seq == seq)
+        await connection.execute(entry.values(placement=Placement.PROVISIONAL))

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import delete, exists, insert, select, update
+from sqlalchemy import Exists, delete, exists, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.column_types import now
@@ -19,7 +19,7 @@ from archive.grid import Grid
 from archive.records import AxisRecord, Placement, SearchRecord, SearchState
 from archive.store.elites import CELL, CHALLENGER
 from archive.store.engine import Database, select_record
-from archive.tables import bundles, counters, elites, pins, placements, provisional_holders, searches
+from archive.tables import bundles, counters, elites, pins, placements, provisional_holders, reports, searches
 
 IDLE = (SearchState.PAUSED, SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
 """States in which no offer goes to the old grid, once nothing is in flight."""
@@ -145,13 +145,19 @@ async def _pages(connection: AsyncConnection, search: SearchRecord, device: str)
         select(*columns, bundles.c.readings)
         .join(bundles, bundles.c.identity == placements.c.bundle)
         .where(placements.c.search == search.id, placements.c.device == device, ~again)
-        .where(placements.c.placement != Placement.PROVISIONAL)
+        .where(placements.c.placement != Placement.PROVISIONAL, ~_unconfirmed())
         .order_by(placements.c.seq)
         .limit(PAGE)
     )
     while page := (await connection.execute(statement.where(placements.c.seq > after))).all():
         after = page[-1].seq
         yield [row._asdict() for row in page]
+
+
+def _unconfirmed() -> Exists:
+    """Match offers on cards by a first measurement, which may hold a cell provisionally at most."""
+    measured = (reports.c.kind == "measure", reports.c.provenance == "measured")
+    return exists().where(reports.c.job == placements.c.job, *measured)
 
 
 async def _move_provisional(

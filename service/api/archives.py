@@ -111,6 +111,7 @@ async def progress(search: Named, running: Running) -> models.Progress:
         candidates=counts.candidates,
         in_flight=counts.in_flight,
         evaluated=counts.evaluated,
+        equal_plans=counts.equal_plans,
         devices_without_worker=tuple(await running.capabilities.lacking(search)),
         missing_workers=tuple(await running.describe_missing(search)),
         devices=tuple([await _on(device, search, running) for device in search.devices]),

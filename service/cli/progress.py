@@ -87,7 +87,8 @@ class ProgressView:
         failed = ", ".join(f"{reason} {count}" for reason, count in progress.outcomes.items() if reason != "correct")
         return (
             f"[{whole.elapsed_s:5.0f} s{_left(whole)}] {_doing(whole)}: "
-            f"{progress.evaluated}/{whole.evaluations} evaluations, {progress.correct} correct, "
+            f"{progress.evaluated}/{whole.evaluations} evaluations{equal_plans_in_words(whole)}, "
+            f"{progress.correct} correct, "
             f"{held_in_words(progress)}, best {best}; {emitters or 'no emitter yet'}"
             f"{'; failed: ' + failed if failed else ''}"
         )
@@ -98,6 +99,11 @@ class ProgressView:
         head.add_row(Text(f"{self._search.operator} on {', '.join(self._search.devices)}", "bold"), bar)
         warning = [Text(said, "bold yellow") for said in (progress.reason, waiting) if said]
         return Group(head, Text(self._line(progress, progress.devices[0])), *warning, *self.recent)
+
+
+def equal_plans_in_words(progress: Progress) -> str:
+    """Describe how many candidates had equal plans, beside the evaluations; empty if none had."""
+    return f" and {progress.equal_plans} of equal plans" if progress.equal_plans else ""
 
 
 def held_in_words(progress: DeviceProgress) -> str:

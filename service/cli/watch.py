@@ -24,7 +24,7 @@ from service.cli.console import emit_json, err, out
 from service.cli.heat_map import elite_table, heat_map
 from service.cli.interruption import run_interruptibly
 from service.cli.new import Vary, operator_in_one_step, read_problem, source_file, with_seed
-from service.cli.progress import ProgressView, held_in_words
+from service.cli.progress import ProgressView, equal_plans_in_words, held_in_words
 from service.cli.renamed import current_rule
 from service.errors import InvalidInput, NotFound, ServiceError, Unavailable
 from service.evaluation.figure_labels import in_words
@@ -418,6 +418,7 @@ def _document(progress: Progress, archive: Archive, kernel: Path | None) -> dict
         "device": archive.device,
         "figures": in_words(archive.device, archive.relative_to),
         "evaluations": here.evaluated,
+        "equal_plans": progress.equal_plans,
         "correct": here.correct,
         "coverage": here.coverage,
         "qd_score": here.qd_score,
@@ -444,7 +445,7 @@ def _show(progress: Progress, archive: Archive, kernel: Path | None) -> None:
     out.print(heat_map(archive))
     out.print(elite_table(archive))
     out.print(
-        f"{here.evaluated} evaluations, {here.correct} correct; {held_in_words(here)} "
+        f"{here.evaluated} evaluations{equal_plans_in_words(progress)}, {here.correct} correct; {held_in_words(here)} "
         f"({here.coverage:.0%}); QD score {here.qd_score:.2f}"
     )
     if progress.screening is not None:

@@ -4,7 +4,8 @@
                                      └── the confirm or the second trace says otherwise ──> GiveBack
 
 On devices that measure, the first measurement makes a variant the provisional holder of its cell at most; a confirm and
-an equal second trace make it the elite. On `model` and `recorded` devices figures do not change between runs, so a
+an equal second trace make it the elite. Whatever exceeds the elite is offered: if the holder gives the cell back, the
+best offer that it kept out holds it. On `model` and `recorded` devices figures do not change between runs, so a
 strictly greater objective and an equal second trace are enough. An untrusted worker's trace or report alone decides
 nothing: a trusted worker repeats it first.
 """
@@ -40,9 +41,9 @@ class CellState:
         """Bundle that a challenger has to be confirmed against."""
         return EMPTY_CELL if self.elite is None else self.elite.bundle
 
-    def yields_to(self, low: float) -> bool:
-        """Return True if a lower bound exceeds the middle of every holder by the practical margin."""
-        holders = (self.elite, self.provisional)
+    def yields_to(self, low: float, *, elite_only: bool = False) -> bool:
+        """Return True if a lower bound exceeds the middle of every holder, or of the elite, by the practical margin."""
+        holders = (self.elite, None if elite_only else self.provisional)
         return all(low > holder.mid * (1 + PRACTICAL_MARGIN) for holder in holders if holder is not None)
 
 
@@ -202,11 +203,16 @@ def _on_a_card(case: CaseFacts, cell: CellState, measurement: ReportFacts) -> St
         return _confirmed(case, cell, case.confirm, holds=holds)
     if holds:
         return Confirm(cell.incumbent) if case.leads else Rest()
-    if measurement.speedup is None or not cell.yields_to(measurement.speedup.low):
+    low = 0.0 if measurement.speedup is None else measurement.speedup.low
+    if not cell.yields_to(low, elite_only=True):
         return Rest()
-    if case.retraced is None and not case.trusted_trace:
-        return SecondTrace()
-    return Hold(measurement) if measurement.trusted else Repeat()
+    traced = case.trusted_trace or bool(case.retraced)
+    if measurement.trusted and traced:
+        # Also if the provisional holder is as good: the history keeps it, in case that holder gives the cell back.
+        return Hold(measurement)
+    if not cell.yields_to(low):
+        return Rest()
+    return Repeat() if traced else SecondTrace()
 
 
 def _confirmed(case: CaseFacts, cell: CellState, confirm: ReportFacts, *, holds: bool) -> Step:

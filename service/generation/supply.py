@@ -31,6 +31,9 @@ from workers.protocol import Operator
 
 DUPLICATES_PER_EVALUATION = 20
 """Proposals per evaluation of the budget after which a search counts as exhausted."""
+EQUAL_PLANS_PER_EVALUATION = 1
+"""Candidates with equal plans, per evaluation of the budget, after which a search counts as exhausted: each costs a
+trace, and perhaps a call of a model, so a search costs at most twice what its evaluations do."""
 MADE_AT_ONCE = 32
 """Maximum number of proposals in a search's turn: if nearly all are duplicates, new reports should come first."""
 LANDING_S = 10.0
@@ -86,18 +89,27 @@ class _Template:
 
 @dataclass
 class _Conversations:
-    """Conversations of one search. `fault` says why the last answer of a model was of no use; empty if it was."""
+    """Conversations of one search.
+
+    `fault` says why the last answer of a model was of no use; empty if it was. `equal_plans` is the number of its
+    candidates with equal plans.
+    """
 
     tasks: dict[int, asyncio.Task[Proposal | NoProposal]] = field(default_factory=dict)
     drafts: list[CandidateRecord] = field(default_factory=list)
     templates: list[_Template] = field(default_factory=list)
     following: int = 0
+    equal_plans: int = 0
     taken_up: bool = False
     silent_until: float = 0.0
     stopped_at: float | None = None
     silence: BackendError | None = None
     fault: str = ""
     open_prompts: dict[str, int] = field(default_factory=dict)
+
+    def exhausted(self, search: SearchRecord) -> bool:
+        """Return True if too many of a search's candidates had equal plans."""
+        return self.equal_plans >= EQUAL_PLANS_PER_EVALUATION * search.evaluations
 
     @property
     def silent(self) -> bool:
@@ -192,7 +204,7 @@ class CandidateSupply:
         if asking and not talks.taken_up and not talks.silent:
             await self._take_up(search, operator, talks, asking[0])
         counts = await self._store.candidates.count(search.id)
-        talks.following = max(talks.following, counts.proposals)
+        talks.following, talks.equal_plans = max(talks.following, counts.proposals), counts.equal_plans
         only = bool(asking) and len(asking) == len(active(search))
         places = free + len(talks.tasks) + counts.in_flight
         slots = _Slots(
@@ -275,7 +287,8 @@ class CandidateSupply:
         if talks.templates:
             return None, ""
         if not _is_fresh(search, talks) or (dry and not asking):
-            return SearchState.DONE, "nothing new to propose"
+            said = f": {counts.equal_plans} candidates had plans with a verdict" if talks.exhausted(search) else ""
+            return SearchState.DONE, f"nothing new to propose{said}"
         silenced = talks.silenced_for_good() if dry or not quick else ""
         return (SearchState.DONE, silenced) if silenced else (None, "")
 
@@ -425,7 +438,7 @@ def _remark(search: SearchRecord, talks: _Conversations, *, only: bool) -> tuple
 
 def _is_fresh(search: SearchRecord, talks: _Conversations) -> bool:
     """Return True if a search may still find new candidates."""
-    return talks.following < search.evaluations * DUPLICATES_PER_EVALUATION
+    return not talks.exhausted(search) and talks.following < search.evaluations * DUPLICATES_PER_EVALUATION
 
 
 def _outcome(candidate: str | None) -> str:

@@ -37,20 +37,22 @@ def folder() -> Iterator[Path]:
         yield path
 
 
-async def test_where_a_coordinator_is_killed_another_goes_on(folder: Path) -> None:
-    scene = ChaosCluster(folder, worker_hosts=1, pause_ms=20)
+@pytest.mark.parametrize("device", ["model:sm_90", "h200"])
+async def test_where_a_coordinator_is_killed_another_goes_on(folder: Path, device: str) -> None:
+    scene = ChaosCluster(folder, worker_hosts=1, pause_ms=20, device=device)
     try:
         store = await scene.open()
         took_s = await hand_over_s(scene, store, "handed", BUDGET)
         searches = [found.id for found in await store.searches.list()]  # One, unless it changed hands by itself.
         await finish(store, searches, 120.0)
-        verdict = await audit(store, searches, BUDGET)
+        verdict = await audit(store, searches, BUDGET, device)
         await store.close()
     finally:
         scene.close()
     assert took_s < CONTINUES_S + ROOM_S
     assert (verdict["lost"], verdict["twice"], verdict["wrong"]) == (0, 0, 0)
     assert (verdict["results"], verdict["examined"]) == (len(searches) * BUDGET, len(searches) * FINALISTS)
+    assert (verdict["confirms"] > 0) is (device == "h200")
 
 
 async def test_the_audit_counts_a_second_verdict_and_a_second_examination(tmp_path: Path) -> None:
@@ -72,8 +74,9 @@ async def test_the_audit_counts_a_second_verdict_and_a_second_examination(tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_nothing_is_lost_and_nothing_counts_twice() -> None:
-    row = asyncio.run(chaos.run(400, 1, pause_s=(2.0, 6.0), limit_s=400, hand_overs=0))
+@pytest.mark.parametrize("device", ["model:sm_90", "h200"])
+def test_nothing_is_lost_and_nothing_counts_twice(device: str) -> None:
+    row = asyncio.run(chaos.run(400, 1, pause_s=(2.0, 6.0), limit_s=400, hand_overs=0, device=device))
     assert row["ended"] == {"done": row["searches"]}
     assert (row["lost"], row["twice"], row["wrong"]) == (0, 0, 0)
     assert row["executions"] >= row["jobs"] >= 2 * row["candidates"] and len(COORDINATORS) == 2

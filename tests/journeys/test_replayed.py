@@ -20,7 +20,7 @@ async def asked(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(records, "OPERATOR", records.OPERATOR.model_copy(update={"seeds": (SEED,)}))
     asked = await Asked.open(tmp_path, redis_url)
     asked.bench.answers = Answers(
-        bundle=lambda source: None if "broken" in source else records.bundle(1 + len(source)),
+        bundle=lambda source: None if "broken" in source else records.bundle_from(source),
         time_us=lambda bundle: 4.0 + int(bundle[:4], 16) / 10_000,
     )
     yield asked

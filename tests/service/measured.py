@@ -21,7 +21,7 @@ def seed(size: int) -> str:
 
 def identity(size: int) -> str:
     """The bundle of the seed of a size."""
-    return records.bundle(1 + len(seed(size))).identity
+    return records.bundle_from(seed(size)).identity
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> None:

@@ -1,5 +1,6 @@
 """Plain values that the service's tests start from."""
 
+import zlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -161,6 +162,11 @@ def bundle(grid: int = 1) -> Bundle:
         plans=plans,
         cubins={kernel.digest: CUBIN},
     )
+
+
+def bundle_from(source: str) -> Bundle:
+    """The bundle of a source: another one for each."""
+    return bundle(1 + zlib.crc32(source.encode()) % 2**30)
 
 
 def widened(bundle: Bundle, shapes: Sequence[Shape]) -> Bundle:

@@ -67,7 +67,7 @@ class Answers:
     """
 
     time_us: Callable[[str], float] = lambda bundle: 10.0
-    bundle: Callable[[str], Bundle | None] = lambda source: records.bundle(1 + len(source))
+    bundle: Callable[[str], Bundle | None] = lambda source: records.bundle_from(source)
     further: Callable[[str], tuple[Bundle, ...]] = lambda source: ()
     outcome: Callable[[Judging], Outcome] = lambda job: Outcome.CORRECT
     speedup: Callable[[Judging], float | None] = lambda job: 1.0
@@ -187,7 +187,11 @@ class Workbench:
     @classmethod
     async def open(cls, folder: Path, redis_url: str, *, in_flight: int = 4, alone: bool = True) -> "Workbench":
         """Open an archive in `folder` and a queue at `redis_url`; again: a restart or a second coordinator."""
-        store = await Store.open(archive_in(folder))
+        return cls.over(await Store.open(archive_in(folder)), redis_url, in_flight=in_flight, alone=alone)
+
+    @classmethod
+    def over(cls, store: Store, redis_url: str, *, in_flight: int = 4, alone: bool = True) -> "Workbench":
+        """Put the parts around an open archive."""
         dispatcher, events = Dispatcher(redis_url, alone=alone), EventBus()
         limits = CandidateLimits(per_search=in_flight, per_owner=100, in_all=100)
         search_leases = SearchLeases(store, alone=alone)

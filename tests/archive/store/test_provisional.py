@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from archive.descriptors import coordinates
 from archive.errors import RecordConflict
 from archive.records import EMPTY_CELL, MeasuredBaselines, Offer, Placement, SearchState
 from archive.store import Store
-from tests.archive.samples import DEVICE, offer, stored_candidate, stored_search
+from tests.archive.samples import DEVICE, READINGS, new_variant, offer, stored_candidate, stored_search, traced
 
 MARGIN = 0.005
 
@@ -78,9 +79,9 @@ async def test_what_a_confirm_does_not_bear_out_is_given_back(
     await store.elites.offer(elite)
     await store.provisional.hold(challenger, MARGIN)
     refused = replace(challenger, job="confirm", incumbent=elite.bundle)
-    assert not await store.provisional.give_back(replace(refused, job="of another", bundle="b" * 64), placement)
-    assert await store.provisional.give_back(refused, placement)
-    assert not await store.provisional.give_back(refused, placement), "once is enough"
+    assert not await store.provisional.give_back(replace(refused, job="of another", bundle="b" * 64), placement, MARGIN)
+    assert await store.provisional.give_back(refused, placement, MARGIN)
+    assert not await store.provisional.give_back(refused, placement, MARGIN), "once is enough"
     assert await store.provisional.list(subject[0], DEVICE, 1) == []
     assert [each.bundle for each in await store.elites.list(subject[0], DEVICE, 1)] == [elite.bundle]
     assert (await store.elites.history(subject[0], DEVICE))[0].placement is placement
@@ -118,3 +119,47 @@ async def test_it_is_deleted_with_its_search(store: Store, subject: tuple[str, s
     await store.provisional.hold(challenge(subject, 1.0), MARGIN)
     await store.searches.set_state(subject[0], SearchState.DONE)
     assert (await store.retention.delete(subject[0]))["provisional_holders"] == 1
+
+
+async def _waiting(store: Store, search: str, ordinal: int, low: float, **changes: object) -> Offer:
+    """Offer a traced candidate of its own its cell provisionally."""
+    candidate = await stored_candidate(store, search, ordinal)
+    bundle = str(changes.get("bundle", f"{ordinal:064x}"))
+    await store.candidates.save_trace(candidate, traced(new_variant(bundle=bundle)))
+    challenger = challenge((search, candidate), low, bundle=bundle)
+    await store.provisional.hold(challenger, MARGIN)
+    return challenger
+
+
+async def test_a_cell_that_is_given_back_goes_to_the_best_that_the_holder_kept_out(
+    store: Store, subject: tuple[str, str]
+) -> None:
+    search = subject[0]
+    await store.elites.offer(challenge(subject, 0.9))
+    followed = await _waiting(store, search, 1, 1.2)
+    holder = await _waiting(store, search, 2, 2.0)
+    kept_out, slower = await _waiting(store, search, 3, 1.5), await _waiting(store, search, 4, 0.95)
+    wrong = await _waiting(store, search, 5, 1.7)
+    await store.candidates.judge(wrong.candidate, "wrong_result", "", None, None)
+    twin = await _waiting(store, search, 6, 1.9, bundle=holder.bundle)
+    for refused, following in ((holder, kept_out), (kept_out, followed), (followed, None)):
+        assert await store.provisional.give_back(replace(refused, job=f"{refused.job}:c"), Placement.REJECTED, MARGIN)
+        held = await store.provisional.list(search, DEVICE, 1)
+        assert [each.job for each in held] == ([] if following is None else [following.job])
+    placed = {each.job: each.placement.value for each in await store.elites.history(search, DEVICE)}
+    assert [placed[each.job] for each in (followed, kept_out, slower, wrong, twin)] == [
+        *("provisional", "provisional"),
+        *("rejected", "rejected", "rejected"),
+    ]
+
+
+async def test_objectives_fall_with_the_holder_and_rise_with_the_next(store: Store, subject: tuple[str, str]) -> None:
+    holder, kept_out = await _waiting(store, subject[0], 1, 2.0), await _waiting(store, subject[0], 2, 1.5)
+    await store.provisional.give_back(replace(holder, job="confirm"), Placement.WITHDRAWN, MARGIN)
+    [held] = await store.provisional.list(subject[0], DEVICE, 1)
+    assert (held.bundle, held.candidate, held.objective, held.low, held.mid) == (
+        *(kept_out.bundle, kept_out.candidate),
+        *(kept_out.objective, kept_out.low, kept_out.mid),
+    )
+    assert held.coordinates == coordinates(READINGS)
+    assert [each.objective for each in await store.elites.holders(subject[0], DEVICE, 1)] == [1.5]

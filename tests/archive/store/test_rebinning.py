@@ -9,7 +9,16 @@ from archive.errors import RecordConflict, RecordNotFound
 from archive.grid import Grid
 from archive.records import NewPin, Placement, SearchState
 from archive.store import Store
-from tests.archive.samples import DEVICE, READINGS, new_variant, offer, stored_candidate, stored_search, traced
+from tests.archive.samples import (
+    DEVICE,
+    READINGS,
+    new_report,
+    new_variant,
+    offer,
+    stored_candidate,
+    stored_search,
+    traced,
+)
 
 OLD = (DESCRIPTORS["num_warps"].axis,)
 NEW = (DESCRIPTORS["num_warps"].axis, DESCRIPTORS["registers"].axis)
@@ -132,3 +141,19 @@ async def test_provisional_holders_stay_provisional_in_the_new_grid(store: Store
     assert elites[cell(4, 100)] == bundles[1] and elites[cell(8, 40)] == bundles[2]
     moved = {each.cell: each.objective for each in await store.provisional.list(search, DEVICE, 2)}
     assert moved == {cell(4, 100): 1.5, cell(8, 40): 1.6}
+
+
+async def test_an_offer_by_a_first_measurement_makes_no_elite_of_the_new_grid(store: Store) -> None:
+    search, bundles = await searched(store)
+    [candidate] = [each.id for each in await store.candidates.list(search)]
+    holder = offer(search, candidate, 3.0, variant=0, bundle=bundles[0], cell=7)
+    assert await store.provisional.hold(holder, 0.005) is Placement.PROVISIONAL
+    for index, low in ((1, 1.9), (2, 2.5)):
+        report = new_report(search, candidate, bundle=bundles[index], provenance="measured")
+        await store.reports.save(report)
+        kept_out = offer(search, candidate, low, variant=index, bundle=bundles[index], job=report.job, cell=7)
+        assert await store.provisional.hold(kept_out, 0.005) is Placement.REJECTED
+    await store.searches.set_state(search, SearchState.DONE)
+    await store.rebinning.rebin(search, NEW)
+    objectives = {each.cell: each.objective for each in await store.elites.list(search, DEVICE, 2)}
+    assert (objectives[cell(4, 100)], objectives[cell(8, 40)]) == (0.9, 1.2)

@@ -90,7 +90,7 @@ def evidence(report: Report, **changes: object) -> CertificateEvidence:
         reports=(report,),
         examination=None,
         traced_alike=True,
-        pacer=records.bundle(1 + len(records.SEED)).reduced() if measures else None,
+        pacer=records.bundle_from(records.SEED).reduced() if measures else None,
         baseline_us={} if measures else dict.fromkeys(TIMES, 12.5),
         elite=records.elite(device=report.device.name, bundle=report.bundle),
     )

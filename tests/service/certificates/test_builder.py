@@ -38,7 +38,7 @@ def test_everything_that_the_verdict_rests_on_is_there() -> None:
     assert written.bundle == records.bundle(16) and written.bundle_digest == written.verdict.bundle
     assert [len(lines) > 1 for lines in written.words.values()] == [True] * len(records.SHAPES)
     assert set(written.bundle.cubins.values()) == {records.CUBIN}
-    assert written.pacer == records.bundle(1 + len(records.SEED)).reduced() and written.traced_alike
+    assert written.pacer == records.bundle_from(records.SEED).reduced() and written.traced_alike
     assert [shape.samples.candidate_us for shape in written.verdict.shapes if shape.samples] == [(10.0, 10.1)] * 2
     assert written.speedup == Ratio(low=2.9, mid=3.0, high=3.1) and written.place is not None
     assert (written.source, written.configuration) == (SOURCE, {"BLOCK": 128})

@@ -153,7 +153,7 @@ def test_it_holds_if_nothing_differs_and_what_matters_was_repeated(missing: str)
     assert not Verification(MODEL, fewer).holds
 
 
-SEED = records.bundle(1 + len(records.SEED))
+SEED = records.bundle_from(records.SEED)
 
 
 def traced(*bundles: Bundle, triton: str = "3.7.1") -> TraceReport:

@@ -15,7 +15,7 @@ from tests.service.certificates.evidence import TIMES, certificate, evidence, me
 from workers.protocol import TraceReport
 
 ROOT = Path(__file__).parents[3]
-SEED = records.bundle(1 + len(records.SEED))
+SEED = records.bundle_from(records.SEED)
 """What the stand-in traces the operator's first seed to."""
 
 

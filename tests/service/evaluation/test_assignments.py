@@ -17,7 +17,7 @@ FIRST, SECOND, TWIN = 10, 15, 20
 
 
 def bundle(source: str) -> Bundle:
-    return records.bundle(1 + len(seed(SECOND) if source == seed(TWIN) else source))
+    return records.bundle_from(seed(SECOND) if source == seed(TWIN) else source)
 
 
 @pytest.fixture

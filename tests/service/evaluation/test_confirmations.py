@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from archive.records import NewPin, Offer, SearchRecord
+from archive.records import EliteRecord, NewPin, Offer, Placement, SearchRecord
 from service.evaluation.confirmations import FREQUENT_PARENT, LAST_CONFIRMS, Confirmations
 from service.evaluation.jobs import measure_id
 from tests.archive.samples import new_report, offer, stored_candidate
@@ -29,9 +29,8 @@ async def hold(card: Workbench, search: SearchRecord, cell: int, low: float) -> 
 async def chosen(
     card: Workbench, search: SearchRecord, *, busy: bool = True, last: bool = False, awaited: tuple[str, ...] = ()
 ) -> list[int]:
-    held = await card.store.provisional.list(search.id, DEVICE, search.axes_version)
     queued = {measure_id("other", 0, DEVICE)} if busy else set()
-    found = await Confirmations(card.store, card.dispatcher).choose(search, DEVICE, queued, held, awaited, last=last)
+    found = await Confirmations(card.store, card.dispatcher).choose(search, DEVICE, queued, awaited, last=last)
     return [holder.cell for holder in found]
 
 
@@ -66,16 +65,39 @@ async def test_frequent_parents_and_pinned_ones_lead_too(card: Workbench, search
 
 
 async def test_at_the_end_the_best_are_confirmed_within_the_budget(card: Workbench, search: SearchRecord) -> None:
-    for cell in range(LAST_CONFIRMS + 2):
-        await hold(card, search, cell, 1.0 + cell / 100)
-    held = await card.store.provisional.list(search.id, DEVICE, search.axes_version)
+    held = [await hold(card, search, cell, 1.0 + cell / 100) for cell in range(LAST_CONFIRMS + 2)]
     confirmations = Confirmations(card.store, card.dispatcher)
-    first = await confirmations.choose(search, DEVICE, (), held, (), last=True)
+    first = await confirmations.choose(search, DEVICE, (), (), last=True)
     assert [holder.cell for holder in first] == [*range(LAST_CONFIRMS + 1, 1, -1)]
-    again = await confirmations.choose(search, DEVICE, (), held[-2:], (), last=True)
+    for holder in held[2:]:
+        await card.store.provisional.give_back(replace(holder, job=f"confirm{holder.cell}"), Placement.REJECTED, 0.005)
+    again = await confirmations.choose(search, DEVICE, (), (), last=True)
     assert [holder.cell for holder in again] == [1], "nobody is confirmed, so the best left leads"
     confirmations.forget(search.id)
-    assert len(await confirmations.choose(search, DEVICE, (), held, (), last=True)) == 1, "a sweep adds none"
+    assert len(await confirmations.choose(search, DEVICE, (), (), last=True)) == 1, "a sweep adds none"
+
+
+async def test_holders_are_read_again_only_when_one_has_changed(
+    card: Workbench, search: SearchRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, read = await hold(card, search, 1, 1.1), list[str]()
+    listed = card.store.elites.list
+
+    async def counted(search: str, device: str, axes_version: int) -> list[EliteRecord]:
+        read.append(device)
+        return await listed(search, device, axes_version)
+
+    monkeypatch.setattr(card.store.elites, "list", counted)
+    confirmations = Confirmations(card.store, card.dispatcher)
+    for _ in range(3):
+        found = await confirmations.choose(search, DEVICE, (), ())
+        assert [holder.cell for holder in found] == [1]
+    assert read == [DEVICE]
+    await card.store.elites.offer(replace(held, job="confirm", incumbent=""))
+    assert await confirmations.choose(search, DEVICE, (), ()) == []
+    await hold(card, search, 2, 1.3)
+    assert [holder.cell for holder in await confirmations.choose(search, DEVICE, (), ())] == [2]
+    assert read == [DEVICE] * 3
 
 
 async def test_whoever_is_fastest_at_a_shape_leads(card: Workbench, search: SearchRecord) -> None:

@@ -90,7 +90,7 @@ async def test_who_fails_loses_the_cell_and_stays_in_its_history(bench: Workbenc
 @pytest.mark.parametrize("again", [None, records.bundle(77)])
 async def test_a_finalist_that_traces_otherwise_the_second_time_fails(bench: Workbench, again) -> None:
     own = seed(SIZES[0])
-    answers = Answers(retraced=lambda source: again if source == own else records.bundle(1 + len(source)))
+    answers = Answers(retraced=lambda source: again if source == own else records.bundle_from(source))
     bench.answers = answers
     search = await bench.run(await bench.begin(evaluations=len(SIZES)))
     assert [elite.bundle for elite in await elites(bench, search)] == [identity(SIZES[1])]

@@ -59,15 +59,24 @@ def case(*reports: ReportFacts, **changes: object) -> CaseFacts:
         (1.0 * MARGIN, HELD, False),
         (1.0, HELD, False),
         (1.6, held_by(OTHER), True),
-        (1.51 * MARGIN, held_by(OTHER), False),
+        (0.9, held_by(OTHER), True),
         (1.6, held_by(OTHER, elite=CellHolder(ELITE, 2.0, 2.1)), False),
     ],
 )
-def test_a_cell_is_held_from_a_lower_bound_above_the_middle_of_its_holders(
+def test_a_cell_is_offered_from_a_lower_bound_above_the_middle_of_its_elite(
     low: float, cell: CellState, expected: bool
 ) -> None:
     report = replace(MEASURED, speedup=ratio(low))
     assert next_step(replace(CASE, reports=(report,)), cell) == (Hold(report) if expected else Rest())
+
+
+@pytest.mark.parametrize(("low", "yields"), [(1.6, True), (1.51 * MARGIN, False)])
+def test_an_untrusted_report_is_repeated_only_if_it_exceeds_the_provisional_holder_too(
+    low: float, yields: bool
+) -> None:
+    given = replace(CASE, reports=(replace(MEASURED, speedup=ratio(low), trusted=False),), trusted_trace=False)
+    assert next_step(given, held_by(OTHER)) == (SecondTrace() if yields else Rest())
+    assert next_step(replace(given, retraced=True), held_by(OTHER)) == (Repeat() if yields else Rest())
 
 
 @pytest.mark.parametrize("report", [replace(MEASURED, correct=False), replace(MEASURED, speedup=None)])
@@ -95,7 +104,7 @@ def test_only_a_holder_that_leads_is_confirmed() -> None:
     assert next_step(CASE, held_by(MINE)) == Rest()
     assert next_step(replace(CASE, leads=True), held_by(MINE)) == Confirm(EMPTY_CELL)
     assert next_step(replace(CASE, leads=True), held_by(MINE, elite=HELD.elite)) == Confirm(ELITE)
-    assert next_step(replace(CASE, leads=True), held_by(OTHER, low=1.6)) == Rest()
+    assert next_step(replace(CASE, leads=True), held_by(OTHER, low=1.6)) == Hold(MEASURED), "it is offered"
 
 
 @pytest.mark.parametrize(

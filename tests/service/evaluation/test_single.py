@@ -73,7 +73,7 @@ async def test_on_a_card_the_seed_is_judged_first_and_paces_the_candidate(
     assert best.report is not None and (best.report.trust, best.report.provenance) == (Trust.B, Provenance.MEASURED)
     told = notes.read_text().splitlines()
     assert any(f"measure --device h200 --card cuda:3 --data {tmp_path}" in line for line in told)
-    seed = records.bundle(1 + len(records.SEED))
+    seed = records.bundle_from(records.SEED)
     first, *others = (line for line in told if "beside" in line)
     assert first == f"{seed.identity} beside None within 900"
     assert len(others) == 2 and all(f"beside {seed.reduced().identity} within 900" in line for line in others)

@@ -59,9 +59,22 @@ async def test_a_search_runs_to_its_budget(bench: Workbench) -> None:
 async def test_an_equal_bundle_is_judged_once_and_counts_for_every_candidate(bench: Workbench) -> None:
     bench.answers = Answers(bundle=lambda source: records.bundle(7))
     ended = await bench.run(await bench.begin(evaluations=6))
-    candidates = await bench.store.candidates.list(ended.id)
-    assert [candidate.outcome for candidate in candidates] == ["correct"] * 6
+    candidates, counts = await bench.store.candidates.list(ended.id), await bench.store.candidates.count(ended.id)
+    assert {candidate.outcome for candidate in candidates} == {"correct"}
     assert sum(isinstance(job, MeasureJob) for job in bench.answers.seen) == 1
+    assert (counts.evaluated, counts.equal_plans) == (1, len(candidates) - 1), "one evaluation, however often"
+    assert 6 <= counts.equal_plans < 6 + 4, "as many as evaluations, and those in flight"
+    assert ended.reason == f"nothing new to propose: {counts.equal_plans} candidates had plans with a verdict"
+
+
+async def test_equal_plans_use_no_evaluation(bench: Workbench) -> None:
+    bundles = {True: records.bundle(7)}
+    bench.answers = Answers(bundle=lambda source: bundles.get("num_warps=4" in source) or records.bundle_from(source))
+    ended = await bench.run(await bench.begin(evaluations=12))
+    candidates, counts = await bench.store.candidates.list(ended.id), await bench.store.candidates.count(ended.id)
+    equal = sum("num_warps=4" in candidate.source for candidate in candidates) - 1
+    assert (counts.evaluated, counts.equal_plans, ended.reason) == (12, equal, "") and equal > 0
+    assert (await bench.store.elites.progress(ended.id, records.DEVICE, 6)).evaluated == 12
 
 
 async def test_an_equal_source_is_not_traced_again_in_another_search(bench: Workbench) -> None:
@@ -92,7 +105,7 @@ async def test_a_search_whose_seed_is_not_correct_fails_with_the_reason(bench: W
 
 
 async def test_a_faster_candidate_takes_the_cell(bench: Workbench) -> None:
-    seed = records.bundle(1 + len(TUNABLE)).identity
+    seed = records.bundle_from(TUNABLE).identity
     bench.answers = Answers(time_us=lambda bundle: 10.0 if bundle == seed else 4.0)
     ended = await bench.run(await bench.begin(evaluations=8))
     best = await bench.store.elites.best(ended.id, records.DEVICE)
@@ -143,7 +156,7 @@ async def test_a_killed_search_on_a_card_loses_no_confirm(
     held = {elite.bundle: elite.objective for elite in await elites(restarted, ended)}
     assert held == {identity(size): pytest.approx(0.98 * speedups[identity(size)]) for size in (20, 11)}
     pacers = {job.pacer.identity for job in restarted.judged(MeasureJob) if job.pacer}
-    assert pacers == {records.bundle(1 + len(seed(10))).reduced().identity}
+    assert pacers == {records.bundle_from(seed(10)).reduced().identity}
     await restarted.close()
 
 

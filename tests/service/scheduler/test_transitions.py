@@ -1,6 +1,7 @@
 """Ends of searches: done right after the stop, finished once verdicts, baselines and examinations have come."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -10,12 +11,13 @@ import redis
 from archive.records import CandidateState, Placement, SearchRecord, SearchState
 from service.evaluation.finalists import finalists
 from service.evaluation.jobs import is_final
+from service.events import EliteWithdrawn, Event
 from service.generation import supply
 from tests.service import records
 from tests.service.measured import DEVICE, elites, history, identity, plant
 from tests.service.scheduler.test_evolution import TUNABLE
 from tests.service.workbench import Workbench, bundle_of
-from workers.protocol import FinalJob, Outcome
+from workers.protocol import ConfirmJob, FinalJob, Outcome
 from workers.queue import JobQueue, LeaseClient
 
 SIZES = (10, 11)
@@ -206,3 +208,121 @@ async def test_a_paused_search_does_not_end_by_its_rule(bench: Workbench) -> Non
     for _ in range(3):
         await bench.evolution.tick()
     assert (await bench.store.searches.get(search.id)).state is SearchState.PAUSED
+
+
+FEW = (10, 11, 12, 13)
+"""Of four seeds, each in a cell of its own; the first is the reference seed."""
+
+
+async def until_only_confirms_are_left(bench: Workbench) -> SearchRecord:
+    """Run a search until it is done, with only its reference seed confirmed."""
+    search = await bench.begin(evaluations=len(FEW))
+    allowed = {"trace", "reserved-trace", "measure", "reserved-measure", "confirm"}
+    for _ in range(80):
+        await bench.evolution.tick()
+        if (await bench.store.candidates.count(search.id)).evaluated:
+            allowed.discard("confirm")
+        await work(bench, lambda queue: queue.kind in allowed)
+        search = await bench.store.searches.get(search.id)
+        if search.state is DONE:
+            await bench.evolution.tick()
+            held = await bench.store.provisional.list(search.id, DEVICE, 1)
+            assert len(held) == len(FEW) - 1 and search.finishing
+            return search
+    raise AssertionError("it is not done")
+
+
+@pytest.fixture
+async def few(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Workbench]:
+    """A workbench with a card, whose seeds lie in a cell each; each is faster than the one before."""
+    plant(monkeypatch, *FEW)
+    speeds = {identity(size): 1.0 + place / 10 for place, size in enumerate(FEW)}
+    bench = await Workbench.open(tmp_path, redis_url)
+    bench.devices = (DEVICE,)
+    bench.answers.speedup = lambda job: speeds[bundle_of(job).identity]
+    yield bench
+    await bench.close()
+
+
+@pytest.mark.parametrize("confirmed", range(3))
+@pytest.mark.parametrize("how", ["killed", "queue lost", "handed over"])
+async def test_confirms_of_a_done_search_go_on_after_a_restart_and_none_is_made_twice(
+    few: Workbench, tmp_path: Path, redis_url: str, confirmed: int, how: str
+) -> None:
+    search = await until_only_confirms_are_left(few)
+    for _ in range(confirmed):
+        await asyncio.to_thread(few.work, 1)
+        await few.evolution.tick()
+    await asyncio.to_thread(few.work, 1)  # Its report is delivered to nobody before the end of the coordinator.
+    if how == "queue lost":
+        redis.Redis.from_url(redis_url).flushall()
+    elif how == "handed over":
+        await few.evolution.stop()
+    other = await Workbench.open(tmp_path, redis_url)
+    other.devices, other.answers = few.devices, few.answers
+    finished = await other.run(await other.store.searches.get(search.id))
+    held = {elite.bundle: elite.objective for elite in await elites(other, finished)}
+    left = await other.store.provisional.list(search.id, DEVICE, 1)
+    placed = Counter(entry.placement for entry in await history(other, finished))
+    await other.close()
+    assert held == {identity(size): pytest.approx(0.98 * (1 + place / 10)) for place, size in enumerate(FEW)}
+    assert (left, finished.finishing) == ([], False)
+    assert placed == {Placement.PROVISIONAL: len(FEW), Placement.NEW: len(FEW)}
+    if how != "queue lost":
+        jobs = [job.id for job in few.judged(ConfirmJob)]
+        assert len(jobs) == len(set(jobs)) == len(FEW)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.WRONG_RESULT, Outcome.WORKER_LOST])
+async def test_a_confirm_that_fails_after_the_end_withdraws_its_holder(few: Workbench, outcome: Outcome) -> None:
+    search = await until_only_confirms_are_left(few)
+    before, last = await few.store.provisional.list(search.id, DEVICE, 1), identity(FEW[-1])
+    assert before[0].bundle == last, "the fastest"
+    few.answers.outcome = lambda job: (
+        outcome if isinstance(job, ConfirmJob) and bundle_of(job).identity == last else Outcome.CORRECT
+    )
+    heard: list[Event] = []
+    few.events.route(heard.append)
+    finished = await few.run(search)
+    assert {elite.bundle for elite in await elites(few, finished)} == {identity(size) for size in FEW[:-1]}
+    assert await few.store.provisional.list(search.id, DEVICE, 1) == []
+    [event] = [event for event in heard if isinstance(event, EliteWithdrawn)]
+    assert event.provisional and event.candidate == before[0].candidate and event.reason.startswith(outcome.value)
+    assert [entry.placement for entry in await history(few, finished) if entry.bundle == last] == [
+        Placement.PROVISIONAL,
+        Placement.WITHDRAWN,
+    ]
+    verdict = (await few.store.candidates.get(before[0].candidate)).outcome
+    assert verdict == (outcome.value if outcome is Outcome.WRONG_RESULT else "correct")
+    best = await few.store.elites.best(search.id, DEVICE)
+    assert best is not None and best.objective == pytest.approx(0.98 * 1.2), "the best falls back"
+
+
+async def test_verdicts_after_the_end_are_confirmed_or_stay_provisional_and_say_so(
+    few: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supply, "LANDING_S", 0.0)
+    monkeypatch.setattr(records, "OPERATOR", records.OPERATOR.model_copy(update={"seeds": (TUNABLE,)}))
+    few.answers.speedup = lambda job: 1.0 + int(bundle_of(job).identity[:4], 16) / 65536
+    search = await few.begin(evaluations=100, stop={"seconds": 60})
+    for _ in range(40):
+        await few.evolution.tick()
+        search = await few.store.searches.get(search.id)
+        if search.state is SearchState.RUNNING and (await few.store.candidates.count(search.id)).in_flight:
+            break
+        await asyncio.to_thread(few.work)
+    late = [each.id for each in await few.store.candidates.unfinished(search.id)]
+    await few.store.searches.count_time([search.id], 60_000)
+    await few.evolution.tick()
+    await few.evolution.tick()
+    search = await few.store.searches.get(search.id)
+    assert (search.state, search.finishing, bool(late)) == (DONE, True, True)
+    finished = await few.run(search)
+    assert {(await few.store.candidates.get(id)).outcome for id in late} == {"correct"}
+    held = await elites(few, finished)
+    left = await few.store.provisional.list(search.id, DEVICE, 1)
+    progress = await few.store.elites.progress(search.id, DEVICE, 6)
+    assert (progress.provisional, progress.elites) == (len(left), len(held))
+    assert {each.candidate for each in [*held, *left]} & set(late), "late ones hold cells"
+    assert progress.best == max(each.objective for each in [*held, *left]), "who leads is confirmed"
+    assert all(elite.job.partition(":confirm:")[1] for elite in held)

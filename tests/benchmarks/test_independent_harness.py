@@ -1,0 +1,71 @@
+"""Elites of a zip file are timed in a process of its own, which imports nothing of ours."""
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "independent_harness.py"
+SEED = "import torch\n\n\ndef double(x, by):\n    return (x * by).float()\n"
+SLOW = "import torch\n\n\ndef double(x, by):\n    for _ in range(20):\n        y = x * by\n    return y\n"
+OPERATOR = {
+    "name": "double",
+    "entry": "double",
+    "inputs": [{"name": "x", "shape": ["N"], "dtype": "float32", "low": 0.0, "high": 1.0}],
+    "scalars": [{"name": "by", "dtype": "int", "value": 2}],
+    "shapes": [{"dims": {"N": 1 << 18}, "weight": 1.0}, {"dims": {"N": 1 << 16}, "weight": 3.0}],
+    "seeds": [SEED],
+}
+
+
+def exported(path: Path, *, provenance: str = "measured", source: str = SLOW) -> Path:
+    """A zip file with one elite, as `reef export` writes it."""
+    timed = [{"shape": f"N={shape['dims']['N']}", "mid_us": 1.0} for shape in OPERATOR["shapes"]]  # type: ignore[index]
+    elite = {"cell": 7, "candidate": "c", "objective": 1.1, "files": ["h200/cell-00007/candidate.py"]}
+    files = {
+        "operator.json": OPERATOR,
+        "manifest.json": {"devices": [{"provenance": provenance, "elites": [elite]}]},
+        "h200/cell-00007/configuration.json": {},
+        "h200/cell-00007/report.json": {"kind": "confirm", "over_pacer": {"mid": 1.0}, "shapes": timed},
+    }
+    with zipfile.ZipFile(path, "w") as file:
+        for name, document in files.items():
+            file.writestr(name, json.dumps(document))
+        file.writestr("h200/cell-00007/candidate.py", source)
+    return path
+
+
+def run(folder: Path, *archives: Path) -> dict[str, object]:
+    """Run the script alone, outside the repository."""
+    command = [sys.executable, "-I", str(SCRIPT), *map(str, archives)]
+    command += ["--device", "cpu", "--seconds", "0.3", "--out", "out.json"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, object] = json.loads((folder / "out.json").read_text())
+    return found
+
+
+def test_an_elite_is_timed_beside_its_seed_and_compared_with_its_report(tmp_path: Path) -> None:
+    found = run(tmp_path, exported(tmp_path / "one.zip"))
+    [row] = found["rows"]  # type: ignore[misc]
+    assert row["confirmed"] and set(row["shapes"]) == {"N=262144", "N=65536"}
+    assert 0.0 < row["independent"] < 0.7, "twenty times the work"
+    assert row["difference_percent"] == pytest.approx(100 * (row["independent"] - 1))
+    assert (found["compared"], found["within_half_percent"]) == (1, 0)
+    assert found["largest_percent"] == pytest.approx(abs(row["difference_percent"]))
+
+
+def test_predicted_elites_are_left_out_and_kernels_that_do_not_run_are_rows(tmp_path: Path) -> None:
+    broken = exported(tmp_path / "broken.zip", source="def double(x, by):\n    raise ValueError('no')\n")
+    found = run(tmp_path, exported(tmp_path / "model.zip", provenance="predicted"), broken)
+    [row] = found["rows"]  # type: ignore[misc]
+    assert row["error"] == "ValueError: no" and found["compared"] == 0
+
+
+def test_it_imports_nothing_of_ours() -> None:
+    rooms = ("service", "workers", "archive", "benchmarks", "kernelreef")
+    lines = [line.split() for line in SCRIPT.read_text().splitlines() if line.startswith(("import ", "from "))]
+    assert lines and not {words[1].split(".")[0] for words in lines} & set(rooms)
