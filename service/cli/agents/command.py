@@ -10,12 +10,12 @@ import typer
 
 from kernelreef import AsyncReef
 from kernelreef.asynchronous import DEFAULT_URL
-from service.cli.agents.tools import SKILL
 from service.cli.connection import Token, Url
 from service.cli.console import err
 from service.cli.lazy import imported
 from service.discovery import find_service
 from service.errors import InvalidInput
+from service.llm.command import SKILL_FILE
 from service.settings import Settings
 
 SERVER = "service.cli.agents.server"
@@ -37,7 +37,7 @@ def mcp(
 ) -> None:
     """Serve the tools for coding agents over MCP, as a client of a running service."""
     if skill:
-        sys.stdout.write(SKILL.read_text(encoding="utf-8"))
+        sys.stdout.write(SKILL_FILE.read_text(encoding="utf-8"))
         return
     settings = Settings()
     where = url or settings.url or find_service(settings.data_dir) or DEFAULT_URL

@@ -28,6 +28,7 @@ from kernelreef import AsyncReef
 from kernelreef.errors import ServiceError
 from service.cli.agents import tools
 from service.cli.agents.tools import AgentTools
+from service.llm.command import SKILL_FILE
 
 AT_ONCE = 16
 """Maximum number of tool calls that run at once; others wait. An agent that calls a hundred gets a hundred answers."""
@@ -77,7 +78,7 @@ def make_server(options: ServerOptions) -> MCPServer[None]:
 
 def read_skill() -> str:
     """Read how to work with these tools, and what a kernel may be. Read it first."""
-    return tools.SKILL.read_text(encoding="utf-8")
+    return SKILL_FILE.read_text(encoding="utf-8")
 
 
 def http_app(options: ServerOptions, hosts: list[str], *, needs_token: bool) -> ASGIApp:
@@ -157,13 +158,13 @@ def _tool(name: str, options: ServerOptions, slots: asyncio.Semaphore) -> Callab
             field = f"{error.field}: " if error.field else ""
             raise ToolError(f"{error.title}: {field}{error.detail}") from error
 
+    keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [each for key, each in inspect.signature(method).parameters.items() if key != "self"]
     if options.folder is not None and name in tools.TAKE_SOURCE:
-        keyword, empty = inspect.Parameter.KEYWORD_ONLY, {"default": ""}
-        parameters = [each.replace(**empty) if each.name == "source" else each for each in parameters]
+        parameters = [each.replace(default="") if each.name == "source" else each for each in parameters]
         parameters.append(inspect.Parameter("path", keyword, annotation=FilePath, default=""))
-    parameters.append(inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=Context))
-    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    parameters.append(inspect.Parameter("ctx", keyword, annotation=Context))
+    parameters = [each.replace(kind=keyword) for each in parameters]
     call.__name__, call.__doc__ = name, method.__doc__
     call.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": str}
     call.__signature__ = inspect.Signature(parameters, return_annotation=str)  # type: ignore[attr-defined]

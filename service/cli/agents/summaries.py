@@ -9,6 +9,8 @@ from kernelreef import models
 
 MOST_CHARS = 60_000
 """Maximum length of one answer: more would displace an agent's own work in its context."""
+MOST_PLANS, MOST_WORDS = 8, 300
+"""Maximum number of plans, and of launches, that an answer shows, and characters of each launch."""
 READINGS = (
     "registers",
     "spill_bytes",
@@ -94,11 +96,13 @@ def of_variant(variant: models.Variant) -> dict[str, object]:
     found: dict[str, object] = {"index": variant.index, "configuration": variant.configuration}
     if variant.outcome not in (None, "correct"):
         found |= {"outcome": variant.outcome, "reason": variant.reason, "line": variant.line}
+    timed = [plan for plan in variant.plans if "(benchmark" in "".join(plan.words[:1])]
     plans = {}
-    for plan in variant.plans[:4]:
+    for plan in timed[:MOST_PLANS]:
         known = {name: plan.readings[name] for name in READINGS if plan.readings.get(name) is not None}
-        plans[plan.shape] = {"steps": [line[:200] for line in plan.words[:12]], "readings": known}
-    return {**found, "plans": plans}
+        launches = [line[:MOST_WORDS] for line in plan.words if "launch " in line]
+        plans[plan.shape] = {"launches": launches[:MOST_PLANS], "readings": known}
+    return {**found, "benchmark_plans": plans}
 
 
 def of_report(report: Mapping[str, JsonValue]) -> dict[str, object]:

@@ -18,8 +18,6 @@ from service.cli.remote_judge import judge_elsewhere
 from service.fleet.devices import read_device
 from workers.protocol import MAX_SOURCE_BYTES, Operator
 
-SKILL = Path(__file__).with_name("skill.md")
-"""The skill file: what an agent must know to use the tools well."""
 LISTED = 50
 """Maximum number of items in a list."""
 POLL_S = 0.5
@@ -162,7 +160,7 @@ class AgentTools:
         except TimeoutError:
             raise InvalidInput(f"no verdict in {wait_s:g} s; its search goes on, see list_searches", "wait_s") from None
         best = verdict.best
-        document = {
+        said: dict[str, object] = {
             "outcome": verdict.outcome.value,
             "reason": verdict.reason,
             "line": verdict.line,
@@ -172,7 +170,7 @@ class AgentTools:
                 summaries.of_report(each.report.model_dump(mode="json")) for each in verdict.variants if each.report
             ],
         }
-        return summaries.in_json(document)
+        return summaries.in_json(said)
 
     async def list_prompts(self, search: SearchName = "", limit: Limit = 20) -> str:
         """List the prompts of a search that wait for an answer."""
