@@ -39,7 +39,11 @@ def guarded(folder: Path, script: str, *, seconds: float = 20.0, **more: object)
 def started() -> "subprocess.Popen[bytes]":
     pipe = subprocess.PIPE
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "workers.agent_guard"], stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+        [sys.executable, "-P", "-m", "workers.agent_guard"],
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        start_new_session=True,
     )
 
 
@@ -77,7 +81,9 @@ def test_an_agent_writes_nowhere_else_and_sees_no_hidden_folder(tmp_path: Path) 
     for each in (folder, data, other, shared):
         each.mkdir()
     (data / "reef.db").write_text("secret")
-    script = f"ls {data}; cat {data}/reef.db; echo x > {other}/x; echo x > {data}/x; rm -rf {other}; echo x > {shared}/x"
+    script = (
+        f"ls {data}; cat {data}/reef.db; echo x > {other}/x; echo x > {data}/x; rm -rf {other}; echo x > {shared}/x"
+    )
     escapes = f"; mount -o remount,rw {other}; umount {data}; umount -l {data}; cat {data}/reef.db; echo x > {other}/y"
     said, result = guarded(folder, script + escapes, hidden=[str(data)], writable=[str(shared)])
     if "readonly" not in str(result["isolation"]):
@@ -97,7 +103,7 @@ def test_nothing_outlives_an_agent_that_forks_twice_and_ignores_every_signal(tmp
     )
     request = GuardRequest(command(script), ENVIRONMENT, str(tmp_path), 1.5)
     began = time.monotonic()
-    said, result = in_a_process(request, layers)
+    _, result = in_a_process(request, layers)
     assert time.monotonic() - began < 30
     assert (result["status"], result["timed_out"], result["swept"]) == (None, True, True)
     assert running(mark) == []
@@ -152,5 +158,3 @@ def in_a_process(request: GuardRequest, layers: frozenset[str]) -> tuple[str, di
         [sys.executable, "-P", "-c", code, json.dumps(vars(request))], capture_output=True, timeout=60, check=True
     )
     return done.stdout.decode(), json.loads(done.stderr)
-
-

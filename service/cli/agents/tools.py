@@ -136,10 +136,14 @@ class AgentTools:
         """Have a kernel judged in a search, as one of its evaluations. Returns the verdict and the times."""
         id = self._named(search)
         kept = await self._reef.submit_kernel(id, source, note=note, parents=parents)
-        for _ in _polls(wait_s):
+        for _ in range(max(1, round(wait_s / POLL_S))):
             found = await self._reef.candidate(kept.id)
             if found.state is CandidateState.JUDGED:
-                return summaries.in_json({**summaries.of_kernel(found), **await self._standing(id, found.id)})
+                said: dict[str, object] = (
+                    {"equal_to_an_earlier_candidate": True} if kept.state is CandidateState.JUDGED else {}
+                )
+                said |= summaries.of_kernel(found)
+                return summaries.in_json({**said, **await self._standing(id, found.id)})
             await asyncio.sleep(POLL_S)
         note = "no verdict yet: read it with read_kernel"
         return summaries.in_json({"id": kept.id, "state": kept.state.value, "note": note})
@@ -283,7 +287,3 @@ async def _first(items: AsyncIterator[Item], limit: int) -> Sequence[Item]:
         if len(found) >= limit:
             break
     return found
-
-
-def _polls(wait_s: float) -> range:
-    return range(max(1, round(wait_s / POLL_S)))
