@@ -271,14 +271,7 @@ class AsyncReef:
     async def submit_kernel(
         self, search: str, source: str, *, note: str = "", parents: Sequence[str] = ()
     ) -> models.CandidateSummary:
-        """Submit a kernel to a running search with the emitter `agent`: one of its evaluations.
-
-        Args:
-            search: Id of the search.
-            source: Python source of the kernel.
-            note: One line on what was changed and why.
-            parents: Ids of the candidates that it was made from.
-        """
+        """Submit a kernel to a running search with the emitter `agent`: one of its evaluations."""
         body = {"source": source, "note": note, "parents": list(parents)}
         return await self.wire.act(models.CandidateSummary, "POST", at("/searches/{}/candidates", search), body)
 

@@ -109,15 +109,15 @@ class LlmGateway:
         Raises:
             InvalidInput: If a backend or a price that dollars need is unknown, or if no backend takes calls.
         """
-        known = {status.name: status for status in self.backends.statuses()}
+        known = {each.name: each for each in self.backends.statuses()}
         for field, names, submits in (("llm.backends", terms.backends, False), ("llm.agents", terms.agents, True)):
             for name in names:
                 if name not in known:
-                    detail = f"'{name}' is not a backend; {self.backends.file} has: {', '.join(known)}"
-                    raise InvalidInput(detail, field)
+                    raise InvalidInput(
+                        f"'{name}' is not a backend; {self.backends.file} has: {', '.join(known)}", field
+                    )
                 if BACKENDS[known[name].kind].submits is not submits:
-                    other = "llm.backends" if submits else "llm.agents"
-                    raise InvalidInput(f"'{name}' is of the kind {known[name].kind}; name it in {other}", field)
+                    raise InvalidInput(f"'{name}' is {'no' if submits else 'an'} agent ({known[name].kind})", field)
                 if terms.usd is not None and known[name].price is None:
                     raise InvalidInput(f"the price of '{name}' is unknown; set it in backends.toml", "llm.usd")
             if names and not self.available(names):

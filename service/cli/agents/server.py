@@ -167,7 +167,7 @@ def _tool(name: str, options: ServerOptions, slots: asyncio.Semaphore) -> Callab
     parameters = [each.replace(kind=keyword) for each in parameters]
     call.__name__, call.__doc__ = name, method.__doc__
     call.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": str}
-    call.__signature__ = inspect.Signature(parameters, return_annotation=str)  # type: ignore[attr-defined]
+    vars(call)["__signature__"] = inspect.Signature(parameters, return_annotation=str)
     return call
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 from pydantic import Field, JsonValue
 
 from kernelreef import AsyncReef
-from kernelreef.asynchronous import SearchOptions
+from kernelreef.asynchronous import CandidateFilters, SearchOptions
 from kernelreef.errors import InvalidInput
 from kernelreef.states import CandidateState
 from kernelreef.transport import at
@@ -75,8 +75,8 @@ class AgentTools:
         device: Annotated[str, Field(max_length=64, description="Such as h100, or model:sm_90 to predict.")],
         evaluations: Annotated[int, Field(ge=1, le=100_000)] = 50,
         emitters: Annotated[
-            list[str], Field(max_length=8, description="Others that propose too, such as tune, rewrite.")
-        ] = [],  # noqa: B006
+            tuple[str, ...], Field(max_length=8, description="Others that propose too, such as tune, rewrite.")
+        ] = (),
         name: Annotated[str, Field(max_length=100, description="Name for people.")] = "",
     ) -> str:
         """Start a search that takes your kernels. Needs a token with the scope `submit`."""
@@ -103,8 +103,12 @@ class AgentTools:
         limit: Limit = 20,
     ) -> str:
         """List the newest candidates of a search with their outcomes and reasons."""
-        given = {"outcome": outcome or None, "emitter": emitter or None}
-        found = await _first(self._reef.candidates(self._named(search), **given), limit)  # type: ignore[arg-type]
+        where = CandidateFilters()
+        if outcome:
+            where["outcome"] = outcome
+        if emitter:
+            where["emitter"] = emitter
+        found = await _first(self._reef.candidates(self._named(search), **where), limit)
         return summaries.in_json([summaries.of_candidate(each) for each in found])
 
     async def read_kernel(self, candidate: CandidateName) -> str:
@@ -129,7 +133,7 @@ class AgentTools:
         self,
         source: Source,
         note: Annotated[str, Field(max_length=300, description="One line: what you changed, and why.")] = "",
-        parents: Annotated[list[CandidateName], Field(max_length=4)] = [],  # noqa: B006
+        parents: Annotated[tuple[CandidateName, ...], Field(max_length=4)] = (),
         search: SearchName = "",
         wait_s: WaitS = 120.0,
     ) -> str:
