@@ -45,6 +45,7 @@ from service.llm.options import clean
 from service.llm_gateway.agent_passes import AgentPasses
 from service.llm_gateway.backends import MOST_REST_S, BackendLimiter, BackendPool
 from service.llm_gateway.manual import QUEUED, ManualPrompts, completion_of
+from service.llm_gateway.schemas import BackendStatus
 from service.requests import LlmSettings
 from service.tasks import end
 
@@ -109,17 +110,13 @@ class LlmGateway:
         Raises:
             InvalidInput: If a backend or a price that dollars need is unknown, or if no backend takes calls.
         """
-        known = {each.name: each for each in self.backends.statuses()}
+        known = {status.name: status for status in self.backends.statuses()}
         for field, names, submits in (("llm.backends", terms.backends, False), ("llm.agents", terms.agents, True)):
             for name in names:
                 if name not in known:
-                    raise InvalidInput(
-                        f"'{name}' is not a backend; {self.backends.file} has: {', '.join(known)}", field
-                    )
-                if BACKENDS[known[name].kind].submits is not submits:
-                    raise InvalidInput(f"'{name}' is {'no' if submits else 'an'} agent ({known[name].kind})", field)
-                if terms.usd is not None and known[name].price is None:
-                    raise InvalidInput(f"the price of '{name}' is unknown; set it in backends.toml", "llm.usd")
+                    detail = f"'{name}' is not a backend; {self.backends.file} has: {', '.join(known)}"
+                    raise InvalidInput(detail, field)
+                _require_fitting(known[name], terms, field, submits=submits)
             if names and not self.available(names):
                 said = "; ".join(f"'{name}' takes no calls: {known[name].disabled_reason}" for name in names)
                 raise InvalidInput(f"{said}; see reef backends list", field)
@@ -319,6 +316,18 @@ class LlmGateway:
             if exchange.id in self._running or exchange.state in QUEUED:
                 continue
             await self._store.exchanges.fail(exchange.id, BROKE_OFF, forfeit=charge.id)
+
+
+def _require_fitting(status: BackendStatus, terms: LlmSettings, field: str, *, submits: bool) -> None:
+    """Check that a backend may be named in a field of the LLM settings.
+
+    Raises:
+        InvalidInput: If it is an agent where models are named or the reverse, or lacks a price that dollars need.
+    """
+    if BACKENDS[status.kind].submits is not submits:
+        raise InvalidInput(f"'{status.name}' is {'no' if submits else 'an'} agent ({status.kind})", field)
+    if terms.usd is not None and status.price is None:
+        raise InvalidInput(f"the price of '{status.name}' is unknown; set it in backends.toml", "llm.usd")
 
 
 async def _keep(write: Callable[[], Awaitable[T]]) -> T:
