@@ -268,6 +268,17 @@ class AsyncReef:
         """Return one candidate: source, variants with their plans in words, and every report."""
         return await self.wire.read(models.Candidate, at("/candidates/{}", id))
 
+    async def submit_kernel(
+        self, search: str, source: str, *, note: str = "", parents: Sequence[str] = ()
+    ) -> models.CandidateSummary:
+        """Submit a kernel to a running search with the emitter `agent`: one of its evaluations."""
+        body = {"source": source, "note": note, "parents": list(parents)}
+        return await self.wire.act(models.CandidateSummary, "POST", at("/searches/{}/candidates", search), body)
+
+    async def check_kernel(self, search: str, source: str) -> models.SourceCheck:
+        """Trace and compile a source at the shapes of a running search, without an evaluation."""
+        return await self.wire.act(models.SourceCheck, "POST", at("/searches/{}/checks", search), {"source": source})
+
     async def bundle(self, candidate: str, variant: int = 0) -> Document:
         """Return the launch plans of one variant with their kernels."""
         return await self.wire.read(Document, at("/candidates/{}/bundle", candidate), variant=variant)

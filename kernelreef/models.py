@@ -322,6 +322,19 @@ class Variant(Resource):
     plans: tuple[PlanDescription, ...]
 
 
+class SourceCheck(Resource):
+    """Result of a quick check: the variants that a source compiles to, or the reason why it cannot be judged.
+
+    The outcome `correct` means traced and compiled, not right: nothing was run, timed or predicted.
+    """
+
+    outcome: str
+    reason: str
+    line: int | None
+    variants: tuple[Variant, ...]
+    stages_s: Mapping[str, float]
+
+
 class Candidate(CandidateSummary):
     """A candidate with all its data. `reports` are as the workers sent them, oldest first."""
 

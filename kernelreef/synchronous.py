@@ -165,6 +165,16 @@ class Reef:
         """Return one candidate: source, variants with their plans in words, and every report."""
         return self._call(self._reef.candidate, id)
 
+    def submit_kernel(
+        self, search: str, source: str, *, note: str = "", parents: Sequence[str] = ()
+    ) -> models.CandidateSummary:
+        """Submit a kernel to a running search with the emitter `agent`: one of its evaluations."""
+        return self._call(self._reef.submit_kernel, search, source, note=note, parents=parents)
+
+    def check_kernel(self, search: str, source: str) -> models.SourceCheck:
+        """Trace and compile a source at the shapes of a running search, without an evaluation."""
+        return self._call(self._reef.check_kernel, search, source)
+
     def bundle(self, candidate: str, variant: int = 0) -> Document:
         """Return the launch plans of one variant with their kernels."""
         return self._call(self._reef.bundle, candidate, variant)

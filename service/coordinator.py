@@ -92,6 +92,7 @@ class Coordinator:
             workers_for=self._require_workers,
             ask=self.llm_gateway,
         )
+        self.intake = self._evolution.intake
         broker = LeaseBroker(dispatcher.redis_url)
         self.remote_workers = RemoteWorkers(store, dispatcher, broker, self._evolution.spot_checks, self.events)
         self._resources = contextlib.AsyncExitStack()
@@ -359,17 +360,23 @@ def _terms(llm_gateway: LlmGateway, request: SearchRequest) -> dict[str, Any] | 
     Raises:
         InvalidInput: If a name is unknown, a price is missing, or only one of `llm` and its emitter is given.
     """
-    asking = [name for name in request.emitters if EMITTERS[name].asks]
+    asking = [name for name in request.emitters if EMITTERS[name].asks and not EMITTERS[name].receives]
     if request.llm is None:
         if asking:
             known = ", ".join(status.name for status in llm_gateway.backends.statuses())
             detail = f"the emitter '{asking[0]}' needs backends; {llm_gateway.backends.file} has: {known}"
             raise InvalidInput(detail, "llm")
         return None
-    if not asking:
-        those = ", ".join(name for name, emitter in EMITTERS.items() if emitter.asks)
-        detail = f"no emitter would ask the backend '{request.llm.backends[0]}'; add {those} to: "
-        raise InvalidInput(detail + ", ".join(request.emitters), "emitters")
+    receiving = [name for name in request.emitters if EMITTERS[name].receives]
+    for named, emitter, having in (
+        (request.llm.backends, "llm", asking),
+        (request.llm.agents, "agent", receiving),
+    ):
+        if named and not having:
+            detail = f"no emitter would ask the backend '{named[0]}'; add {emitter} to: "
+            raise InvalidInput(detail + ", ".join(request.emitters), "emitters")
+    if asking and not request.llm.backends:
+        raise InvalidInput(f"the emitter '{asking[0]}' needs backends besides agents", "llm.backends")
     for name in request.llm.strategies:
         _known(name, STRATEGIES, "llm.strategies")
     llm_gateway.require(request.llm)

@@ -18,6 +18,7 @@ from pydantic import (
 
 from archive.records import PRIORITY
 from kernelreef.former import ReadsFormerNames
+from workers.protocol import MAX_SOURCE_BYTES
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1, max_length=16)]
@@ -44,10 +45,11 @@ OperatorRequest = Annotated[
 
 
 class LlmSettings(BaseModel):
-    """Language models that a search may ask, and limits on their cost. None is no limit.
+    """Language models that a search may ask, agents that may work for it, and limits on their cost. None is no limit.
 
     Attributes:
-        backends: Names from `backends.toml`.
+        backends: Models that the emitter `llm` asks, names from `backends.toml`.
+        agents: Agents that the emitter `agent` starts: backends of the kind `command`.
         strategies: Allowed strategies; all if empty.
         calls: Maximum number of calls.
         tokens: Maximum number of tokens, prompts and answers together.
@@ -56,11 +58,20 @@ class LlmSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    backends: Names
+    backends: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
+    agents: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
     strategies: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
     calls: int | None = Field(default=None, ge=1, le=10_000_000)
     tokens: int | None = Field(default=None, ge=1, le=10**13)
     usd: float | None = Field(default=None, gt=0, le=1_000_000, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _asks_any(self) -> Self:
+        if not self.backends and not self.agents:
+            raise ValueError("name at least one backend, or one agent")
+        if self.agents and (self.tokens is not None or self.usd is not None):
+            raise ValueError("an agent pays for its models itself: limit it by calls, not by tokens or usd")
+        return self
 
 
 class StopRules(ReadsFormerNames):
@@ -230,6 +241,45 @@ class HintRequest(BaseModel):
     )
 
     text: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
+
+
+Note = Annotated[str, StringConstraints(strip_whitespace=True, max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$")]
+
+
+class SourceRequest(BaseModel):
+    """Source of a kernel to check against a search: it is traced and compiled, and not evaluated.
+
+    Attributes:
+        source: Python source with the operator's entry, as a seed of it has.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", json_schema_extra={"examples": [{"source": "import torch\n# a whole kernel\n"}]}
+    )
+
+    source: Annotated[str, StringConstraints(min_length=1, max_length=MAX_SOURCE_BYTES)]
+
+
+class KernelSubmission(SourceRequest):
+    """Kernel that becomes a candidate of a search: one of its evaluations, with the emitter `agent`.
+
+    Attributes:
+        note: One line on what was changed and why.
+        parents: Candidates of the same search that it was made from, whole ids or short ones.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"source": "import torch\n# a whole kernel\n", "note": "8 warps for wide rows"}]
+        },
+    )
+
+    note: Note = ""
+    parents: Annotated[
+        tuple[Annotated[str, StringConstraints(pattern=r"^[0-9a-f-]{6,36}$")], ...], Field(max_length=4)
+    ] = ()
 
 
 class OperatorSubmission(RootModel[dict[str, JsonValue]]):

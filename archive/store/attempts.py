@@ -54,6 +54,12 @@ class AttemptStore:
         """Return the candidate of a search with this digest; None if there is none."""
         return await self._candidate(search, candidates.c.digest == digest)
 
+    async def of_exchange(self, search: str, exchange: str) -> list[str]:
+        """Return the ids of the candidates that are from one exchange, oldest first."""
+        statement = select(candidates.c.id).where(candidates.c.search == search, candidates.c.exchange == exchange)
+        async with self._database.read() as connection:
+            return list((await connection.scalars(statement.order_by(candidates.c.ordinal))).all())
+
     async def pass_over(self, search: str, ordinal: int, emitter: str) -> None:
         """Count a proposal without a candidate, so that its ordinal is not proposed again."""
         proposals = case((counters.c.proposals <= ordinal, ordinal + 1), else_=counters.c.proposals)

@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from kernelreef.models import Resource
-from service.security.scopes import Scope
+from service.security.scopes import RESTRICTABLE, Scope
 
 TokenName = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
 class TokenRequest(BaseModel):
-    """A request for a token: its name, its scopes and its expiry."""
+    """A request for a token: its name, its scopes and its expiry. With `search` it is of use for that search only."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -26,6 +26,14 @@ class TokenRequest(BaseModel):
     name: TokenName
     scopes: Annotated[Sequence[Scope], Field(min_length=1, max_length=len(Scope))]
     expires_at: AwareDatetime | None = None
+    search: Annotated[str, StringConstraints(pattern=r"^[0-9a-f-]{6,36}$")] | None = None
+
+    @model_validator(mode="after")
+    def _restrictable(self) -> Self:
+        beyond = sorted({scope.value for scope in self.scopes} - {scope.value for scope in RESTRICTABLE})
+        if self.search is not None and beyond:
+            raise ValueError(f"a token for one search cannot have {', '.join(beyond)}")
+        return self
 
 
 class LoginRequest(BaseModel):

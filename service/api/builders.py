@@ -10,7 +10,7 @@ from archive.descriptors import DESCRIPTORS
 from archive.grid import Grid
 from kernelreef import models
 from service.evaluation.figure_labels import outdated, provenance, relative_to
-from workers.protocol import Bundle, MutationReport, Operator
+from workers.protocol import Bundle, MutationReport, Operator, Readings, TraceReport
 from workers.protocol.words import describe_plan
 
 
@@ -137,6 +137,37 @@ def device_progress_of(
 def variant_of(variant: records.VariantRecord, stored: records.BundleRecord | None) -> models.Variant:
     """Build a variant with its plans, if it has a bundle."""
     return models.Variant(**vars(variant), plans=tuple(_plans(stored)) if stored else ())
+
+
+def source_check_of(report: TraceReport) -> models.SourceCheck:
+    """Build the result of a quick check from a worker's report."""
+    variants = []
+    for traced in report.variants:
+        described = () if traced.bundle is None else tuple(_described(traced.bundle, traced.readings))
+        variants.append(
+            models.Variant(
+                index=traced.index,
+                configuration=dict(traced.bundle.configuration) if traced.bundle else {},
+                bundle=None,
+                outcome=traced.outcome.value,
+                reason=traced.reason,
+                line=traced.line,
+                plans=described,
+            )
+        )
+    return models.SourceCheck(
+        outcome=report.outcome.value,
+        reason=report.reason,
+        line=report.line,
+        variants=tuple(variants),
+        stages_s=report.stages_s,
+    )
+
+
+def _described(bundle: Bundle, readings: Sequence[Readings]) -> Iterator[models.PlanDescription]:
+    for plan, read in zip(bundle.plans, readings, strict=True):
+        words = tuple(describe_plan(plan, bundle.kernels))
+        yield models.PlanDescription(shape=plan.shape.key, words=words, readings=read.model_dump(mode="json"))
 
 
 def _plans(stored: records.BundleRecord) -> Iterator[models.PlanDescription]:

@@ -1,24 +1,28 @@
-"""Candidates of a search, and one candidate in full."""
+"""Candidates of a search, one candidate in full, and kernels that agents submit or have checked."""
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Request, Response, status
 
 from archive import records
 from kernelreef import models
 from service.api import builders
-from service.api.dependencies import Id, Named, Running, needs
+from service.api.dependencies import Caller, Id, Named, Running, needs
 from service.api.paging import Cursor, Limit, Page, decode_sorted, listed
 from service.api.problems import PROBLEMS
 from service.certificates.certifier import Certifier
 from service.certificates.document import Certificate
 from service.errors import InvalidInput, NotFound
 from service.evaluation.speedups import completed
+from service.operators.naming import find_operator
+from service.requests import KernelSubmission, SourceRequest
 from service.security.scopes import Scope
 from workers.protocol import Bundle, Outcome, Report
 
 router = APIRouter(tags=["candidates"], responses=PROBLEMS)
 
+SHOW = "candidate"
+"""Name of the route that shows one candidate."""
 EMITTER = r"^[a-z][a-z0-9_]{0,63}$"
 """Pattern of emitters' names."""
 
@@ -68,7 +72,27 @@ async def find(
     return listed(found, sort, models.CandidateSummary.model_validate)
 
 
-@router.get("/candidates/{id}", dependencies=[needs(Scope.READ)])
+@router.post("/searches/{id}/candidates", status_code=status.HTTP_202_ACCEPTED, dependencies=[needs(Scope.PROPOSE)])
+async def submit(
+    body: KernelSubmission, search: Named, request: Request, response: Response, running: Running, caller: Caller
+) -> models.CandidateSummary:
+    """Submit a kernel to a running search: one of its evaluations. An equal source gives the candidate that there is.
+
+    The search needs the emitter `agent`. Read the verdict at the address in `Location`.
+    """
+    candidate = await running.intake.submit(search, body, caller.grant)
+    response.headers["Location"] = request.app.url_path_for(SHOW, id=candidate.id)
+    return models.CandidateSummary.model_validate(candidate)
+
+
+@router.post("/searches/{id}/checks", dependencies=[needs(Scope.PROPOSE)])
+async def check(body: SourceRequest, search: Named, running: Running) -> models.SourceCheck:
+    """Trace and compile a source at the shapes of a running search. It is not evaluated, and nothing is stored."""
+    operator = await find_operator(running.store, running.operators(), search.operator)
+    return builders.source_check_of(await running.intake.check(search, operator, body.source))
+
+
+@router.get("/candidates/{id}", name=SHOW, dependencies=[needs(Scope.READ)])
 async def show(id: Id, running: Running) -> models.Candidate:
     """Return one candidate: source, variants with their plans in words, and all reports."""
     store = running.store

@@ -1,5 +1,6 @@
 """Dependencies of routes: the coordinator, the caller, validated ids, known parameters and required scopes."""
 
+import contextlib
 import difflib
 import re
 from collections.abc import Iterator, Mapping
@@ -11,14 +12,17 @@ from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from uuid6 import uuid7
 
+from archive.errors import ArchiveError
 from archive.records import SearchRecord
 from archive.store.ids import ID_LENGTH, Kind
 from kernelreef.short_ids import SHORT_LENGTH
+from service.api import VERSION_PREFIX
 from service.api.paging import ID
 from service.coordinator import Coordinator
-from service.errors import Forbidden, NotFound, Unauthenticated
+from service.errors import Forbidden, NotFound, ServiceError, Unauthenticated
+from service.operators.naming import find_operator
 from service.security.identity import Identity
-from service.security.scopes import Scope
+from service.security.scopes import Scope, SearchGrant
 
 GivenId = Annotated[str, Path(max_length=64, description="Id, a UUIDv7; or its last 6 characters or more.")]
 WholeId = Annotated[str, Path(pattern=f"^{ID.pattern}$", description="A UUIDv7.")]
@@ -120,10 +124,43 @@ class RequireScope:
         Raises:
             Forbidden: If the caller lacks the scope.
         """
+        detail = ""
         if self.scope not in caller.scopes:
             detail = f"this needs the scope '{self.scope.value}', which the token '{caller.name}' does not have"
+        elif caller.grant is not None and not await is_within(caller.grant, request):
+            detail = f"the token '{caller.name}' is for the search {caller.grant.search} only"
+        if detail:
             request.state.refusal = detail
             raise Forbidden(detail)
+
+
+async def is_within(grant: SearchGrant, request: Request) -> bool:
+    """Return True if a request is about the one search of a token: about it, its operator, or a part of it.
+
+    Everything else is refused: lists of all searches, pages, and whatever a later release adds.
+    """
+    running: Coordinator = request.app.state.coordinator
+    path: str = request.scope["path"]
+    if not path.startswith(f"{VERSION_PREFIX}/"):
+        return False
+    kind, *rest = path.removeprefix(f"{VERSION_PREFIX}/").split("/")
+    with contextlib.suppress(ServiceError, ArchiveError):
+        match kind, rest:
+            case "searches", [id, *_]:
+                return await whole_id(running, "search", id) == grant.search
+            case "candidates", [id, *_]:
+                candidate = await running.store.candidates.get(await whole_id(running, "candidate", id))
+                return candidate.search == grant.search
+            case "prompts", [id, *_]:
+                exchange = await running.store.exchanges.get(await whole_id(running, "prompt", id))
+                return exchange.search == grant.search
+            case "prompts", []:
+                named = request.query_params.getlist("search")
+                return len(named) == 1 and await whole_id(running, "search", named[0]) == grant.search
+            case "operators", [name]:
+                operator = await find_operator(running.store, running.operators(), name)
+                return operator.digest == (await running.store.searches.get(grant.search)).operator
+    return False
 
 
 def needs(scope: Scope) -> params.Depends:

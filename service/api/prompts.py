@@ -45,28 +45,28 @@ async def show(id: Id, running: Running) -> schemas.Prompt:
     return schemas.Prompt.model_validate(await running.store.exchanges.get(id))
 
 
-@router.post("/prompts/{id}/claim", dependencies=[needs(Scope.STEER)])
+@router.post("/prompts/{id}/claim", dependencies=[needs(Scope.PROPOSE)])
 async def claim(body: schemas.ClaimRequest, id: Id, running: Running, caller: Caller) -> schemas.Prompt:
     """Claim a waiting prompt, or one whose claim has lapsed."""
     holder = holder_of(caller, body.answerer)
     return schemas.Prompt.model_validate(await running.llm_gateway.manual.claim(id, holder, body.lease_s))
 
 
-@router.post("/prompts/{id}/renew", dependencies=[needs(Scope.STEER)])
+@router.post("/prompts/{id}/renew", dependencies=[needs(Scope.PROPOSE)])
 async def renew(body: schemas.ClaimRequest, id: Id, running: Running, caller: Caller) -> schemas.Prompt:
     """Extend the claim of a prompt."""
     holder = holder_of(caller, body.answerer)
     return schemas.Prompt.model_validate(await running.llm_gateway.manual.renew(id, holder, body.lease_s))
 
 
-@router.post("/prompts/{id}/release", dependencies=[needs(Scope.STEER)])
+@router.post("/prompts/{id}/release", dependencies=[needs(Scope.PROPOSE)])
 async def release(body: schemas.ReleaseRequest, id: Id, running: Running, caller: Caller) -> schemas.Prompt:
     """Release a claimed prompt."""
     holder = holder_of(caller, body.answerer)
     return schemas.Prompt.model_validate(await running.llm_gateway.manual.release(id, holder))
 
 
-@router.post("/prompts/{id}/answer", dependencies=[needs(Scope.STEER)])
+@router.post("/prompts/{id}/answer", dependencies=[needs(Scope.PROPOSE)])
 async def answer(body: schemas.AnswerRequest, id: Id, running: Running, caller: Caller) -> schemas.Prompt:
     """Answer a prompt that the caller or no person has claimed. The first answer counts."""
     reply = LlmReply(

@@ -4,12 +4,12 @@ from fastapi import APIRouter, Response, status
 
 from kernelreef.models import IssuedToken, Token
 from service.api.access_schemas import TokenRequest
-from service.api.dependencies import Caller, Id, NewId, Running, needs
+from service.api.dependencies import Caller, Id, NewId, Running, needs, whole_id
 from service.api.paging import Cursor, Limit, Page, decode_id, page
 from service.api.problems import PROBLEMS
 from service.errors import Forbidden, InvalidInput
 from service.security.authentication import issue, utc_now
-from service.security.scopes import Scope
+from service.security.scopes import Scope, SearchGrant
 
 router = APIRouter(prefix="/tokens", tags=["access"], responses=PROBLEMS, dependencies=[needs(Scope.ADMIN)])
 
@@ -29,8 +29,9 @@ async def create(body: TokenRequest, running: Running, caller: Caller, id: NewId
         raise Forbidden(f"a token cannot give scopes that it lacks: {', '.join(beyond)}")
     if body.expires_at is not None and body.expires_at <= utc_now():
         raise InvalidInput("the expiry must be in the future", "expires_at")
+    grant = None if body.search is None else SearchGrant(await whole_id(running, "search", body.search))
     token, text = await issue(
-        running.store, body.name, body.scopes, expires_at=body.expires_at, created_by=caller.token, id=id
+        running.store, body.name, body.scopes, expires_at=body.expires_at, created_by=caller.token, id=id, grant=grant
     )
     # Also keeps the text out of responses stored for idempotency keys.
     response.headers["Cache-Control"] = "no-store"

@@ -76,6 +76,11 @@ COMMANDS = {
     "archive": CommandLocation(
         "service.cli.archive", "archive", "Copy the archive, re-bin searches, and delete old data."
     ),
+    "mcp": CommandLocation(
+        "service.cli.agents.command",
+        "mcp",
+        "Serve the tools for coding agents over MCP, as a client of a running service.",
+    ),
     "token": CommandLocation("service.cli.token", "tokens", "Manage API tokens."),
     "audit": CommandLocation("service.cli.token", "audit", "Show the audit log: changes and refused requests."),
     "migrate": CommandLocation("service.cli.serve", "migrate_archive", "Bring the archive's schema up to date."),

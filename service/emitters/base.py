@@ -179,6 +179,10 @@ class EmitterTools(Protocol):
         """Evaluate a source as a candidate of the search. Returns None if the budget is used up."""
         ...
 
+    async def submitted(self, exchange: str) -> Sequence[str]:
+        """Return the ids of the candidates that an agent submitted during an exchange, oldest first."""
+        ...
+
 
 @dataclass(frozen=True)
 class LlmContext:
@@ -191,6 +195,7 @@ class LlmContext:
         ask: Client for prompts, which pays for the answers and stores them.
         tools: Tools to look kernels up and have them judged.
         backends: Names of the allowed backends.
+        agents: Names of the allowed backends that start an agent.
         strategies: Names of the allowed strategies.
         records: Statistics of backends and strategies so far.
         begun: Backend and strategy of a resumed proposal; None for a new one.
@@ -225,6 +230,7 @@ class LlmContext:
     best: Parent | None = None
     changes: tuple[TriedChange, ...] = ()
     under_way: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -313,12 +319,14 @@ class Emitter(ABC):
         arity: Number of parents that it needs.
         asks: True if it uses language models: it then gets an `LlmContext`, and is as slow as they are.
         proposes_draft: True if it proposes once, before the search runs, from a worker's draft.
+        receives: True if others submit its candidates while the search runs; it takes turns only to start an agent.
     """
 
     name: ClassVar[str]
     arity: ClassVar[int] = 1
     asks: ClassVar[bool] = False
     proposes_draft: ClassVar[bool] = False
+    receives: ClassVar[bool] = False
 
     def suspended(self, trials: Sequence[EmitterTrial]) -> Mapping[str, str]:
         """Return the parts that it has suspended because of recent trials, with reasons; most suspend nothing."""

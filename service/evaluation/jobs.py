@@ -36,6 +36,8 @@ _PARSED: dict[str, tuple[Sequence[Mapping[str, Any]], tuple[Graph, ...]]] = {}
 FINAL, FINAL_TRACE, NEAR_TRACE = "final", "final-trace", "final-trace-near"
 """Endings of a finalist's job ids: its examination, the trace before it, and a second trace without the shape with
 indices beyond 2^31, if that could not be traced."""
+CHECK = "check"
+"""Ending of the id of a job that checks a source which is no candidate."""
 FINAL_TRACE_S = 240.0
 """Seconds for the trace of a finalist, and again for the export of its reference: 200 shapes, and one second on a slow
 core for each of a few dozen specialisations."""
@@ -133,6 +135,11 @@ def purpose_of(job: str) -> str:
     return job.rpartition(":")[2]
 
 
+def is_check(job: str) -> bool:
+    """Return True if a job checks a source that is no candidate."""
+    return purpose_of(job) == CHECK
+
+
 def is_final(job: str) -> bool:
     """Return True if a job is about a finalist."""
     return purpose_of(job) in (FINAL, FINAL_TRACE, NEAR_TRACE)
@@ -207,6 +214,12 @@ def _trace_job(search: SearchRecord, operator: Operator, id: str, candidate: Can
         target=device.target,
         device=device if device.kind == "recorded" else None,
     )
+
+
+def check_job(search: SearchRecord, operator: Operator, id: str, source: str) -> TraceJob:
+    """Turn a source that is no candidate into bundles."""
+    job = _trace_job(search, operator, f"{id}:{CHECK}")
+    return job.model_copy(update={"candidate": id, "source": source, "seed": search.seed})
 
 
 def retrace_job(search: SearchRecord, operator: Operator, candidate: CandidateRecord) -> TraceJob:

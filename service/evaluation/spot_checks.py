@@ -18,7 +18,7 @@ from archive.errors import ArchiveError, RecordConflict, RecordNotFound
 from archive.records import CandidateRecord, RemoteWorker, RemoteWorkerCounts
 from archive.store import Store
 from service.evaluation.comparison import TrustedResult
-from service.evaluation.jobs import EvaluationCase, incumbent_of, is_final, measure_job, retrace_id, trace_job
+from service.evaluation.jobs import EvaluationCase, incumbent_of, is_check, is_final, measure_job, retrace_id, trace_job
 from service.evaluation.reference_seed import ReferenceSeed
 from service.evaluation.reports import is_unverified, reports_on
 from service.events import EventBus, WorkerChanged
@@ -215,7 +215,7 @@ class SpotChecks:
     async def _learn(self, report: AnyReport) -> None:
         """Remember a trusted worker's answer, and compare a remote worker's earlier report with it."""
         known = TrustedResult.of(report)
-        if known is None:
+        if known is None or is_check(report.job):
             return
         if isinstance(report, TraceReport):
             await self._check_retrace(report, known)

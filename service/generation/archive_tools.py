@@ -65,6 +65,10 @@ class ArchiveTools:
         found = await self._store.attempts.proposed(self._search.id, ordinal)
         return None if found is None else await self._contexts.candidate(self._search, self._device, found)
 
+    async def submitted(self, exchange: str) -> list[str]:
+        """Return the ids of the candidates that an agent submitted during an exchange, oldest first."""
+        return await self._store.attempts.of_exchange(self._search.id, exchange)
+
     async def judge(self, source: str, parents: Sequence[str], note: str) -> Parent | None:
         """Evaluate a source, reusing the verdict of an identical one. Returns None if the budget is used up."""
         search, key = self._search, digest(source)

@@ -139,6 +139,7 @@ class ContextBuilder:
             tools=tools,
             backends=ask.available(tuple(terms.get("backends") or ())),
             strategies=tuple(terms.get("strategies") or STRATEGIES),
+            agents=ask.available(tuple(terms.get("agents") or ())),
         )
         parents: Sequence[Parent] = ()
         if begun:

@@ -76,8 +76,18 @@ def selection_of(search: SearchRecord) -> Selection:
 
 
 def active(search: SearchRecord) -> list[str]:
-    """List the emitters that propose while a search runs; unknown names, from another version, are left out."""
-    return [name for name in search.emitters if name in EMITTERS and not EMITTERS[name].proposes_draft]
+    """List the emitters that take turns while a search runs; unknown names, from another version, are left out.
+
+    One that only receives what others submit takes none, unless the search names agents for it.
+    """
+    known = [name for name in search.emitters if name in EMITTERS and not EMITTERS[name].proposes_draft]
+    agents = bool((search.llm or {}).get("agents"))
+    return [name for name in known if agents or not EMITTERS[name].receives]
+
+
+def receives(search: SearchRecord) -> bool:
+    """Return True if a search takes candidates that others submit, so that it waits for them."""
+    return any(EMITTERS[name].receives for name in search.emitters if name in EMITTERS)
 
 
 async def read_stats(store: Store, search: SearchRecord) -> EmitterStats:

@@ -7,7 +7,7 @@ ordinal, so that a killed search continues exactly as it would have.
 import asyncio
 import random
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -112,10 +112,11 @@ class Proposer:
             return PendingProposal(ordinal, name, proposal)
         return known
 
-    async def turn(self, snapshot: SearchSnapshot, ordinal: int) -> str:
-        """Choose the emitter for a proposal, including those that use a language model."""
+    async def turn(self, snapshot: SearchSnapshot, ordinal: int, busy: Collection[str] = ()) -> str | None:
+        """Choose the emitter for a proposal, including those that use a language model; None if all are busy."""
         search, stats = snapshot.search, await snapshot.stats()
-        return bandit.draw(stats.accounts, active(search), random.Random(f"{search.seed}:{ordinal}:turn"))
+        free = [name for name in active(search) if name not in busy]
+        return bandit.draw(stats.accounts, free, random.Random(f"{search.seed}:{ordinal}:turn")) if free else None
 
     async def keep(
         self, search: SearchRecord, operator: Operator, ordinal: int, emitter: str, proposal: Proposal

@@ -15,14 +15,17 @@ import structlog
 from archive.records import CandidateRecord, CandidateState, SearchRecord, SearchState
 from archive.store import Store
 from service.emitters import EMITTERS
+from service.emitters.agent import NAME as AGENT
 from service.emitters.base import NoProposal, Proposal
 from service.emitters.llm.rendering import clean
 from service.evaluation.verdicts import Verdicts
 from service.generation.archive_tools import ArchiveTools, CandidateSubmission
+from service.generation.contexts import EMITTER as MODEL
 from service.generation.contexts import ContextBuilder
-from service.generation.emitter_stats import active
+from service.generation.emitter_stats import active, receives
 from service.generation.proposals import PendingProposal, Proposer, device_of
 from service.generation.snapshot import SearchSnapshot
+from service.generation.submissions import AgentSubmissions
 from service.llm import BackendError, LlmRefused, PermanentFailure, SamePromptOpen, TransientFailure
 from service.llm.base import BudgetExhausted, LlmClient
 from service.operators.sources import digest
@@ -92,10 +95,11 @@ class _Conversations:
     """Conversations of one search.
 
     `fault` says why the last answer of a model was of no use; empty if it was. `equal_plans` is the number of its
-    candidates with equal plans.
+    candidates with equal plans. `tasks` and `emitters` have an entry per conversation, by its ordinal.
     """
 
     tasks: dict[int, asyncio.Task[Proposal | NoProposal]] = field(default_factory=dict)
+    emitters: dict[int, str] = field(default_factory=dict)
     drafts: list[CandidateRecord] = field(default_factory=list)
     templates: list[_Template] = field(default_factory=list)
     following: int = 0
@@ -115,6 +119,11 @@ class _Conversations:
     def silent(self) -> bool:
         """True if no model may be asked now, after a failure."""
         return time.monotonic() < self.silent_until
+
+    @property
+    def busy(self) -> frozenset[str]:
+        """Emitters that take no turn now: an agent works alone in a search."""
+        return frozenset(name for name in self.emitters.values() if EMITTERS[name].receives)
 
     def silenced_for_good(self) -> str:
         """Return the reason for which no model will answer again; empty if one may."""
@@ -140,7 +149,11 @@ class _Conversations:
 
 
 class CandidateSupply:
-    """Fills the free slots of searches."""
+    """Fills the free slots of searches.
+
+    Attributes:
+        submissions: Candidates that agents submit; they get free slots first.
+    """
 
     def __init__(self, store: Store, proposer: Proposer, verdicts: Verdicts, ask: LlmClient | None) -> None:
         """Prepare; without `ask`, emitters that use language models propose nothing."""
@@ -149,6 +162,7 @@ class CandidateSupply:
         self._verdicts = verdicts
         self._contexts = ContextBuilder(store)
         self._ask = ask
+        self.submissions = AgentSubmissions(store, proposer)
         self._talks: dict[str, _Conversations] = {}
 
     def waiting(self, search: str) -> int:
@@ -158,6 +172,7 @@ class CandidateSupply:
 
     async def retain(self, searches: Collection[str]) -> None:
         """End the conversations of all other searches. Their paid answers stay in the archive."""
+        self.submissions.retain(searches)
         for search in self._talks.keys() - set(searches):
             await end(self._talks.pop(search).tasks.values())
 
@@ -176,7 +191,7 @@ class CandidateSupply:
         added = len(drafts)
         for ordinal in sorted(number for number, task in talks.tasks.items() if task.done()):
             added += await self._settle(search, operator, talks, ordinal)
-            del talks.tasks[ordinal]
+            del talks.tasks[ordinal], talks.emitters[ordinal]
         return added
 
     async def stop(self, search: SearchRecord, reason: str) -> Filled:
@@ -200,9 +215,9 @@ class CandidateSupply:
         """
         talks = self._talks.setdefault(search.id, _Conversations())
         talks.stopped_at = None  # A rule that was met may have been replaced.
-        asking = [name for name in search.emitters if EMITTERS[name].asks]
+        asking = [name for name in active(search) if EMITTERS[name].asks]
         if asking and not talks.taken_up and not talks.silent:
-            await self._take_up(search, operator, talks, asking[0])
+            await self._take_up(search, operator, talks)
         counts = await self._store.candidates.count(search.id)
         talks.following, talks.equal_plans = max(talks.following, counts.proposals), counts.equal_plans
         only = bool(asking) and len(asking) == len(active(search))
@@ -212,6 +227,9 @@ class CandidateSupply:
             talks=places if only else max(1, places // 2),
             only=only,
         )
+        for candidate in await self.submissions.accept(search, operator, slots.free, talks.allot):
+            slots.free, slots.added = slots.free - 1, slots.added + 1
+            await self._verdicts.trace(search, operator, candidate)
         dry = await self._fill(search, operator, talks, slots)
         state, reason = await self._ending(search, talks, dry=dry, quick=not only, asking=bool(asking))
         if state is None and asking:
@@ -223,6 +241,8 @@ class CandidateSupply:
         for template in list(talks.templates):
             while slots.free > 0 and template in talks.templates and await _may_vary(self._store, search, template):
                 await self._vary(search, operator, talks, template, slots)
+        if not active(search):
+            return True
         snapshot, left = self._proposer.look(search), MADE_AT_ONCE
         while slots.free > 0 and left > 0 and _is_fresh(search, talks):
             made, dry = await self._make(snapshot, operator, talks, slots, left)
@@ -270,8 +290,8 @@ class CandidateSupply:
             or len(talks.tasks) >= slots.talks
         ):
             return None
-        name = await self._proposer.turn(snapshot, talks.following)
-        return name if EMITTERS[name].asks else None
+        name = await self._proposer.turn(snapshot, talks.following, talks.busy)
+        return name if name is not None and EMITTERS[name].asks else None
 
     async def _ending(
         self, search: SearchRecord, talks: _Conversations, *, dry: bool, quick: bool, asking: bool
@@ -286,23 +306,26 @@ class CandidateSupply:
             return SearchState.DONE, ""
         if talks.templates:
             return None, ""
-        if not _is_fresh(search, talks) or (dry and not asking):
+        if not _is_fresh(search, talks) or (dry and not asking and not receives(search)):
             said = f": {counts.equal_plans} candidates had plans with a verdict" if talks.exhausted(search) else ""
             return SearchState.DONE, f"nothing new to propose{said}"
         silenced = talks.silenced_for_good() if dry or not quick else ""
         return (SearchState.DONE, silenced) if silenced else (None, "")
 
-    async def _take_up(self, search: SearchRecord, operator: Operator, talks: _Conversations, name: str) -> None:
+    async def _take_up(self, search: SearchRecord, operator: Operator, talks: _Conversations) -> None:
         """Resume the conversations that a pause, a stop or a kill interrupted."""
         talks.taken_up = True
         for ordinal in await self._store.attempts.open(search.id):
-            if ordinal not in talks.tasks:
+            begun = await self._store.attempts.begun(search.id, ordinal)
+            name = AGENT if any(exchange.strategy == AGENT for exchange in begun) else MODEL
+            if ordinal not in talks.tasks and name in search.emitters:
                 self._start(search, operator, talks, ordinal, name)
             talks.following = max(talks.following, ordinal + 1)
 
     def _start(self, search: SearchRecord, operator: Operator, talks: _Conversations, ordinal: int, name: str) -> None:
         conversation = self._converse(search, operator, talks, ordinal, name)
         talks.tasks[ordinal] = asyncio.create_task(conversation, name=f"{search.id}:{ordinal}")
+        talks.emitters[ordinal] = name
 
     async def _converse(
         self, search: SearchRecord, operator: Operator, talks: _Conversations, ordinal: int, name: str
@@ -314,7 +337,8 @@ class CandidateSupply:
         submission = CandidateSubmission(name, talks.allot, talks.drafts.append)
         tools = ArchiveTools(self._store, self._proposer, search, operator, device, submission)
         if not begun:  # One that was begun may have all its answers in the archive.
-            self._ask.require_open(tuple((search.llm or {}).get("backends") or ()))
+            allowed = "agents" if EMITTERS[name].receives else "backends"
+            self._ask.require_open(tuple((search.llm or {}).get(allowed) or ()))
         context = await self._contexts.write(search, operator, ordinal, begun, self._ask, tools, talks.open_prompts)
         said = await EMITTERS[name].propose(context)
         if said is None:
@@ -323,11 +347,10 @@ class CandidateSupply:
 
     async def _settle(self, search: SearchRecord, operator: Operator, talks: _Conversations, ordinal: int) -> int:
         """Store the result of one conversation. Returns the number of candidates added."""
-        task = talks.tasks[ordinal]
-        name = next(name for name in search.emitters if EMITTERS[name].asks)
+        task, name = talks.tasks[ordinal], talks.emitters[ordinal]
         error = None if task.cancelled() else task.exception()
         if task.cancelled() or error is not None:
-            await self._fall_silent(search, talks, ordinal, name, error)
+            await _fall_silent(self._store, search, talks, ordinal, error)
             return 0
         said = task.result()
         talks.silence, talks.silent_until = None, 0.0
@@ -370,25 +393,26 @@ class CandidateSupply:
             slots.free, slots.added = slots.free - 1, slots.added + 1
             await self._verdicts.trace(search, operator, candidate)
 
-    async def _fall_silent(
-        self, search: SearchRecord, talks: _Conversations, ordinal: int, name: str, error: BaseException | None
-    ) -> None:
-        """Ask no model for a while. A proposal whose call was paid but gave no answer is over."""
-        if isinstance(error, LlmRefused) or getattr(error, "paid", False):
-            await self._store.attempts.pass_over(search.id, ordinal, name)
-        if isinstance(error, LlmRefused):
-            talks.fault = error.detail
-            log.info("a prompt was refused", search=search.id, ordinal=ordinal, reason=error.detail)
-        if isinstance(error, LlmRefused) or error is None:
-            return
-        talks.rest(ordinal, error)
-        if isinstance(error, SamePromptOpen):
-            return
-        if isinstance(error, BackendError):
-            log.warning("no model answered", search=search.id, ordinal=ordinal, reason=error.detail)
-        else:
-            talks.taken_up = False
-            log.error("conversation failed", search=search.id, ordinal=ordinal, exc_info=error)
+
+async def _fall_silent(
+    store: Store, search: SearchRecord, talks: _Conversations, ordinal: int, error: BaseException | None
+) -> None:
+    """Ask no model for a while. A proposal whose call was paid but gave no answer is over."""
+    if isinstance(error, LlmRefused) or getattr(error, "paid", False):
+        await store.attempts.pass_over(search.id, ordinal, talks.emitters[ordinal])
+    if isinstance(error, LlmRefused):
+        talks.fault = error.detail
+        log.info("a prompt was refused", search=search.id, ordinal=ordinal, reason=error.detail)
+    if isinstance(error, LlmRefused) or error is None:
+        return
+    talks.rest(ordinal, error)
+    if isinstance(error, SamePromptOpen):
+        return
+    if isinstance(error, BackendError):
+        log.warning("no model answered", search=search.id, ordinal=ordinal, reason=error.detail)
+    else:
+        talks.taken_up = False
+        log.error("conversation failed", search=search.id, ordinal=ordinal, exc_info=error)
 
 
 async def _may_vary(store: Store, search: SearchRecord, template: _Template) -> bool:

@@ -16,6 +16,7 @@ from service.llm.base import (
     TransientFailure,
     digest,
 )
+from service.llm.command import Command
 from service.llm.manual import Manual
 from service.llm.openai import Openai
 from service.llm.replay import Replay
@@ -27,6 +28,7 @@ BACKENDS: dict[str, type[Backend]] = {
     Anthropic.kind: Anthropic,
     Manual.kind: Manual,
     Replay.kind: Replay,
+    Command.kind: Command,
 }
 """All kinds of backend, by their name in `backends.toml`."""
 

@@ -123,11 +123,13 @@ class Backend(ABC):
         kind: Its name in `backends.toml`, and its key in `BACKENDS`.
         options: Model of its options in `backends.toml`.
         waits: True if a person or program has to claim and answer its prompts, which takes minutes or days.
+        submits: True if it is an agent, which submits candidates over REST by itself.
     """
 
     kind: ClassVar[str]
     options: ClassVar[type[BackendOptions]]
     waits: ClassVar[bool] = False
+    submits: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod

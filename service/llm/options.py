@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -284,6 +285,15 @@ class ApiKey:
 
 
 @dataclass(frozen=True)
+class AgentPass:
+    """Everything that lets one agent in: address of the service, token, and the one search that the token is for."""
+
+    url: str
+    token: str = field(repr=False)
+    search: str
+
+
+@dataclass(frozen=True)
 class BackendContext:
     """Context of a backend besides its options.
 
@@ -292,12 +302,14 @@ class BackendContext:
         key: API key; None if it needs none.
         price: Price; None if unknown.
         wait_for: Waits for the manual answer to the exchange with the given id.
+        admit: Admits an agent for an exchange, a number of evaluations and of seconds; the pass ends with the block.
     """
 
     folder: Path
     key: ApiKey | None = None
     price: PriceOptions | None = None
     wait_for: "Callable[[str], Awaitable[Completion]] | None" = field(default=None, repr=False)
+    admit: Callable[[str, int, float], AbstractAsyncContextManager[AgentPass]] | None = field(default=None, repr=False)
 
     def cost(self, input_tokens: int, output_tokens: int) -> float | None:
         """Return the cost of so many tokens in US dollars; None if the price is unknown."""

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import structlog
@@ -13,7 +13,7 @@ from archive.records import SpendingLimits
 from service.errors import InvalidInput, NotFound
 from service.llm import BACKENDS, Backend, Completion, PermanentFailure, TransientFailure
 from service.llm.configuration import FILE, BackendsConfiguration, load_configuration, read_key
-from service.llm.options import BackendContext, BackendOptions, HttpOptions, PriceOptions
+from service.llm.options import AgentPass, BackendContext, BackendOptions, HttpOptions, PriceOptions
 from service.llm_gateway.schemas import BackendStatus, Price
 
 MINUTE_S = 60.0
@@ -150,14 +150,19 @@ class BackendLimiter:
 class BackendPool:
     """All backends of `backends.toml`; a changed file recreates them."""
 
-    def __init__(self, folder: Path, wait_for: Callable[[str], Awaitable[Completion]]) -> None:
-        """Read the file in the data folder.
+    def __init__(
+        self,
+        folder: Path,
+        wait_for: Callable[[str], Awaitable[Completion]],
+        admit: Callable[[str, int, float], AbstractAsyncContextManager[AgentPass]] | None = None,
+    ) -> None:
+        """Read the file in the data folder. `wait_for` and `admit` are as in `BackendContext`.
 
         Raises:
             InvalidInput: If something in it is invalid; names the field.
         """
         self._folder = folder
-        self._wait_for = wait_for
+        self._wait_for, self._admit = wait_for, admit
         self._limiters: dict[str, BackendLimiter] = {}
         self._retired: list[Backend] = []
         self._stamp = self._look()
@@ -251,7 +256,8 @@ class BackendPool:
     def _make(self, name: str, options: BackendOptions, price: PriceOptions | None) -> BackendLimiter:
         """Create a backend. If its key or certificates are missing it is disabled, so that the others stay usable."""
         try:
-            surroundings = BackendContext(self._folder, read_key(options, self._folder), price, self._wait_for)
+            key = read_key(options, self._folder)
+            surroundings = BackendContext(self._folder, key, price, self._wait_for, self._admit)
             return BackendLimiter(name, options, price, BACKENDS[options.kind].make(options, surroundings))
         except (InvalidInput, OSError) as error:
             limiter = BackendLimiter(name, options, price, None)

@@ -28,6 +28,7 @@ from archive.store import Store
 from service.emitters.llm.thoughts import CUT_IN_THOUGHT
 from service.errors import InvalidInput
 from service.llm import (
+    BACKENDS,
     Backend,
     BackendError,
     BudgetExhausted,
@@ -41,8 +42,10 @@ from service.llm import (
     digest,
 )
 from service.llm.options import clean
+from service.llm_gateway.agent_passes import AgentPasses
 from service.llm_gateway.backends import MOST_REST_S, BackendLimiter, BackendPool
 from service.llm_gateway.manual import QUEUED, ManualPrompts, completion_of
+from service.llm_gateway.schemas import BackendStatus
 from service.requests import LlmSettings
 from service.tasks import end
 
@@ -80,7 +83,7 @@ class LlmGateway:
             InvalidInput: If something in it is invalid; names the field.
         """
         self.manual = ManualPrompts(store)
-        self.backends = BackendPool(folder, self.manual.wait_for)
+        self.backends = BackendPool(folder, self.manual.wait_for, AgentPasses(store, folder).admit)
         self._store = store
         self._running: dict[str, asyncio.Task[LlmAnswer]] = {}
         self._sent: set[str] = set()
@@ -108,15 +111,15 @@ class LlmGateway:
             InvalidInput: If a backend or a price that dollars need is unknown, or if no backend takes calls.
         """
         known = {status.name: status for status in self.backends.statuses()}
-        for name in terms.backends:
-            if name not in known:
-                detail = f"'{name}' is not a backend; {self.backends.file} has: {', '.join(known)}"
-                raise InvalidInput(detail, "llm.backends")
-            if terms.usd is not None and known[name].price is None:
-                raise InvalidInput(f"the price of '{name}' is unknown; set it in backends.toml", "llm.usd")
-        if not self.available(terms.backends):
-            said = "; ".join(f"'{name}' takes no calls: {known[name].disabled_reason}" for name in terms.backends)
-            raise InvalidInput(f"{said}; see reef backends list", "llm.backends")
+        for field, names, submits in (("llm.backends", terms.backends, False), ("llm.agents", terms.agents, True)):
+            for name in names:
+                if name not in known:
+                    detail = f"'{name}' is not a backend; {self.backends.file} has: {', '.join(known)}"
+                    raise InvalidInput(detail, field)
+                _require_fitting(known[name], terms, field, submits=submits)
+            if names and not self.available(names):
+                said = "; ".join(f"'{name}' takes no calls: {known[name].disabled_reason}" for name in names)
+                raise InvalidInput(f"{said}; see reef backends list", field)
 
     def available(self, backends: Sequence[str]) -> tuple[str, ...]:
         """Return those of some backends that take calls now."""
@@ -173,7 +176,7 @@ class LlmGateway:
     def _limiter_of(self, terms: LlmSettings, wanted: str | None) -> BackendLimiter:
         if wanted is None:
             return self.backends.choose(terms.backends)
-        limiter = self.backends.get(wanted) if wanted in terms.backends else None
+        limiter = self.backends.get(wanted) if wanted in (*terms.backends, *terms.agents) else None
         if limiter is None:
             raise PermanentFailure(f"backend '{wanted}' is not one of this search's, or no longer configured")
         limiter.require_open()
@@ -313,6 +316,18 @@ class LlmGateway:
             if exchange.id in self._running or exchange.state in QUEUED:
                 continue
             await self._store.exchanges.fail(exchange.id, BROKE_OFF, forfeit=charge.id)
+
+
+def _require_fitting(status: BackendStatus, terms: LlmSettings, field: str, *, submits: bool) -> None:
+    """Check that a backend may be named in a field of the LLM settings.
+
+    Raises:
+        InvalidInput: If it is an agent where models are named or the reverse, or lacks a price that dollars need.
+    """
+    if BACKENDS[status.kind].submits is not submits:
+        raise InvalidInput(f"'{status.name}' is {'no' if submits else 'an'} agent ({status.kind})", field)
+    if terms.usd is not None and status.price is None:
+        raise InvalidInput(f"the price of '{status.name}' is unknown; set it in backends.toml", "llm.usd")
 
 
 async def _keep(write: Callable[[], Awaitable[T]]) -> T:

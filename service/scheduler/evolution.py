@@ -27,6 +27,7 @@ from service.generation.supply import CandidateSupply
 from service.llm import LlmClient
 from service.scheduler.backpressure import CandidateLimits, InFlightLimits
 from service.scheduler.ingestion import Ingestion
+from service.scheduler.kernel_intake import KernelIntake
 from service.scheduler.leases import SearchLeases
 from service.scheduler.running_time import RunningTime
 from service.scheduler.search_cache import SearchCache
@@ -64,6 +65,7 @@ class Evolution:
         finals: Requests and applies examinations of finalists.
         search_leases: Leases on the searches.
         spot_checks: Spot checks of remote workers.
+        intake: Kernels that agents submit, or have checked.
     """
 
     def __init__(
@@ -104,6 +106,9 @@ class Evolution:
         self._preparation = Preparation(store, dispatcher, self._proposer, self.verdicts)
         self._ingestion = Ingestion(
             dispatcher, self.verdicts, self.finals, self._preparation, self.spot_checks, self._cache, self.search_leases
+        )
+        self.intake = KernelIntake(
+            store, self.search_leases, self._proposing.submissions, self._ingestion.source_checks
         )
         self._reported_at: dict[str, float] = {}
         self._arrived: frozenset[str] = frozenset()

@@ -17,6 +17,7 @@ from archive.errors import ArchiveError, DatabaseUnavailable
 from archive.errors import RecordNotFound as Gone
 from service.evaluation.finalists import Finalists
 from service.evaluation.jobs import is_final
+from service.evaluation.source_checks import SourceChecks
 from service.evaluation.spot_checks import SpotChecks
 from service.evaluation.verdicts import Verdicts
 from service.generation.preparation import Preparation
@@ -68,7 +69,11 @@ class _BatchOutcome:
 
 
 class Ingestion:
-    """Collects reports and applies them."""
+    """Collects reports and applies them.
+
+    Attributes:
+        source_checks: Quick checks of sources that are no candidates; their reports end there.
+    """
 
     def __init__(
         self,
@@ -80,6 +85,7 @@ class Ingestion:
         cache: SearchCache,
         search_leases: SearchLeases,
     ) -> None:
+        self.source_checks = SourceChecks(dispatcher)
         self._dispatcher = dispatcher
         self._spot_checks = spot_checks
         self._verdicts = verdicts
@@ -169,6 +175,7 @@ class Ingestion:
     async def _try(self, reports: Sequence[AnyReport]) -> _BatchOutcome:
         """Apply reports within one transaction."""
         tried = _BatchOutcome()
+        reports = [report for report in reports if not self.source_checks.apply(report)]
         try:
             await self._verdicts.unit_of_work.expect(reports)
             for report in reports:

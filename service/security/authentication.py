@@ -14,7 +14,7 @@ from service.errors import Unauthenticated
 from service.security import cookies
 from service.security.credentials import digest_of, mint, read
 from service.security.identity import Identity
-from service.security.scopes import Scope, permitted
+from service.security.scopes import Scope, SearchGrant, grant_of, permitted
 from service.single_flight import SingleFlight
 
 USE_NOTED = timedelta(minutes=1)
@@ -124,7 +124,7 @@ class Authentication:
 
 def identity_of(token: TokenRecord) -> Identity:
     """Return the owner of a token."""
-    return Identity(token.id, token.name, permitted(token.scopes))
+    return Identity(token.id, token.name, permitted(token.scopes), grant_of(token.scopes))
 
 
 async def issue(
@@ -135,8 +135,9 @@ async def issue(
     expires_at: datetime | None = None,
     created_by: str | None = None,
     id: str | None = None,
+    grant: SearchGrant | None = None,
 ) -> tuple[TokenRecord, str]:
-    """Create a token.
+    """Create a token; with a `grant`, its scopes hold for that search only.
 
     Returns:
         The stored token, and its text, which cannot be recovered later.
@@ -146,5 +147,6 @@ async def issue(
     """
     id = id or str(uuid7())
     text, digest = mint(id)
-    new = NewToken(id, name, digest, tuple(sorted(scope.value for scope in scopes)), created_by, expires_at)
+    written = tuple(sorted(grant.write(scope) if grant else scope.value for scope in scopes))
+    new = NewToken(id, name, digest, written, created_by, expires_at)
     return await store.tokens.create(new), text

@@ -134,7 +134,7 @@ def _has_ended(process: int) -> bool:
 def _reap(process: int, tail: bytes, errors: int) -> ChildDeath:
     os.kill(process, signal.SIGKILL)
     _, status, usage = os.wait4(process, 0)
-    swept = _sweep()
+    swept = kill_descendants()
     os.set_blocking(errors, False)
     try:
         tail = (tail + os.read(errors, 65536))[-_TAIL_BYTES:]
@@ -148,8 +148,8 @@ def _reap(process: int, tail: bytes, errors: int) -> ChildDeath:
     )
 
 
-def _sweep() -> bool:
-    """Kill the rest of the tree; a pid namespace leaves none. Returns True if nothing is left."""
+def kill_descendants() -> bool:
+    """Kill the rest of this process's tree; a pid namespace leaves none. Returns True if nothing is left."""
     until = time.monotonic() + _SWEEP_S
     while time.monotonic() < until:
         try:
@@ -157,15 +157,20 @@ def _sweep() -> bool:
         except ChildProcessError:
             return True
         if reaped == 0:
-            for process in _descendants(os.getpid()):
-                _kill(process)
+            signal_descendants(signal.SIGKILL)
             time.sleep(0.001)
     return False
 
 
-def _kill(process: int) -> None:
+def signal_descendants(number: signal.Signals) -> None:
+    """Send a signal to every process of this one's tree that there is now."""
+    for process in _descendants(os.getpid()):
+        _signal(process, number)
+
+
+def _signal(process: int, number: signal.Signals) -> None:
     try:
-        os.kill(process, signal.SIGKILL)
+        os.kill(process, number)
     except ProcessLookupError:
         return
 

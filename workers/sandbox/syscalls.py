@@ -97,12 +97,25 @@ def set_mounts(read_only: bool) -> None:
     Raises:
         OSError: If the kernel refuses, or is older than 5.12.
     """
-    attributes = _MountAttributes(set=_MOUNT_ATTR_RDONLY if read_only else 0, propagation=_MS_PRIVATE)
+    changes = _MountAttributes(set=_MOUNT_ATTR_RDONLY if read_only else 0, propagation=_MS_PRIVATE)
+    _change_mounts("/", changes, _AT_RECURSIVE)
+
+
+def make_writable(target: str) -> None:
+    """Make one mount writable again, in the namespace that made it read-only.
+
+    Raises:
+        OSError: If the kernel refuses.
+    """
+    _change_mounts(target, _MountAttributes(clear=_MOUNT_ATTR_RDONLY), 0)
+
+
+def _change_mounts(target: str, attributes: _MountAttributes, flags: int) -> None:
     result = _libc.syscall(
         ctypes.c_long(_SYS_MOUNT_SETATTR),
         ctypes.c_int(_AT_FDCWD),
-        b"/",
-        ctypes.c_uint(_AT_RECURSIVE),
+        target.encode(),
+        ctypes.c_uint(flags),
         ctypes.byref(attributes),
         ctypes.c_size_t(ctypes.sizeof(attributes)),
     )

@@ -13,7 +13,9 @@ from service.api.dependencies import RequireScope, caller_of, coordinator_of, ne
 from service.api.paging import ID
 from service.errors import Forbidden, Unauthenticated
 from service.security.identity import LOCAL, Identity
-from service.security.scopes import Scope
+from service.security.scopes import Scope, SearchGrant
+from tests.service.api.conftest import fill
+from tests.service.api.guarding import bearer, guarded
 
 NOBODY = "0190a000-0000-7000-8000-000000000000"
 
@@ -132,3 +134,61 @@ async def test_all_parameters_of_the_document_are_known(service) -> None:
             where = path.replace("{id}", NOBODY).replace("{cell}", "0")
             answer = await service.client.get(f"http://127.0.0.1{where}", params=dict.fromkeys(names, "0"))
             assert "no such parameter" not in answer.text, path
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_token_of_one_search_opens_that_search_and_nothing_else(service, filled) -> None:
+    store, mine = service.coordinator.store, filled.search
+    grant = SearchGrant(mine.id)
+    headers = await bearer(store, (Scope.READ, Scope.PROPOSE, Scope.STEER), grant=grant)
+    other = await fill(store)
+    within = [
+        f"/searches/{mine.id}",
+        f"/searches/{mine.id}/elites",
+        f"/searches/{mine.id}/candidates",
+        f"/searches/{mine.id[-8:]}/progress",
+        f"/candidates/{filled.best}",
+        f"/candidates/{filled.best}/certificate",
+        f"/prompts?search={mine.id}",
+        f"/operators/{mine.operator}",
+        f"/operators/{mine.operator_name}",
+    ]
+    beyond = [
+        "/searches",
+        f"/searches/{other.search.id}",
+        f"/searches/{other.search.id}/elites",
+        f"/candidates/{other.best}",
+        f"/candidates/{NOBODY}",
+        "/prompts",
+        f"/prompts?search={other.search.id}",
+        f"/prompts?search={mine.id}&search={other.search.id}",
+        "/prompts/" + NOBODY,
+        "/operators",
+        "/operators/rmsnorm",
+        "/workers",
+        "/backends",
+        "/descriptors",
+        "/tokens",
+        "/audit",
+    ]
+    async with guarded(service.coordinator) as client:
+        seen = {path: (await client.get(f"/api/v1{path}", headers=headers)).status_code for path in (*within, *beyond)}
+        pages = [
+            await client.get(path, headers=headers) for path in ("/", f"/searches/{mine.id}", "/prompts", "/compare")
+        ]
+        stop = await client.post(f"/api/v1/searches/{other.search.id}/stop", headers=headers)
+        submit = await client.post("/api/v1/searches", headers=headers, json={"operator": "rmsnorm"})
+    assert {path: status for path, status in seen.items() if path in within and status != 200} == {}
+    assert {path: status for path, status in seen.items() if path in beyond and status != 403} == {}
+    assert [page.status_code for page in pages] == [403] * 4
+    assert (stop.status_code, submit.status_code) == (403, 403)
+    assert "for the search" in stop.json()["detail"]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_token_that_only_steers_may_propose_and_one_that_only_reads_may_not(service, filled) -> None:
+    address, body = f"/api/v1/searches/{filled.search.id}/candidates", {"source": "import torch\n"}
+    async with guarded(service.coordinator) as client:
+        for scopes, status in (((Scope.READ,), 403), ((Scope.PROPOSE,), 409), ((Scope.STEER,), 409)):
+            headers = await bearer(service.coordinator.store, scopes)
+            assert (await client.post(address, headers=headers, json=body)).status_code == status

@@ -46,6 +46,9 @@ class Shelf:
     async def find(self, ordinal):
         return next((kernel for kernel in self.kernels if kernel.ordinal == ordinal), None)
 
+    async def submitted(self, exchange):
+        return [kernel.candidate for kernel in self.kernels]
+
     async def judge(self, source, parents, note):
         self.judged.append((source, tuple(parents), note))
         return self.verdict and dataclasses.replace(self.verdict, source=source)

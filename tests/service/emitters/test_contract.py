@@ -15,7 +15,7 @@ from tests.service.emitters.talks import CATALOGUE, llm
 SOURCES = {operator: seed(operator) for operator in ARGUMENTS}
 OPERATOR = CATALOGUE["rmsnorm"].model_dump(mode="json")
 TRIALS = tuple(EmitterTrial("num_warps 8 -> 4", "correct", 1.1, ("parent",)) for _ in range(20))
-CHANGING = [name for name, emitter in EMITTERS.items() if not emitter.proposes_draft]
+CHANGING = [name for name, emitter in EMITTERS.items() if not emitter.proposes_draft and not emitter.receives]
 """Emitters that make candidates of others."""
 SINGLE = [name for name in CHANGING if EMITTERS[name].arity == 1 or EMITTERS[name].asks]
 """Of these, those that one parent is enough for."""

@@ -26,7 +26,7 @@ OVER_HTTP = ("openai", "responses", "anthropic")
 GOOD = {"openai": chat(), "responses": response(), "anthropic": message()}
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=[kind for kind, backend in BACKENDS.items() if not backend.submits])
 async def backend(request, tmp_path, vendor):
     made = await MAKERS[request.param](tmp_path, vendor)
     yield made
@@ -59,7 +59,7 @@ async def test_a_call_can_be_cancelled(backend):
 
 
 def test_the_table():
-    assert MAKERS.keys() == BACKENDS.keys()
+    assert MAKERS.keys() == {kind for kind, backend in BACKENDS.items() if not backend.submits}
     for kind, backend in BACKENDS.items():
         assert issubclass(backend, Backend)
         assert backend.kind == kind

@@ -12,6 +12,7 @@ import pytest
 from uuid6 import uuid7
 
 from archive.records import ExchangeState, NewCharge, SpendingLimits
+from archive.store import Store
 from service.errors import InvalidInput
 from service.llm import BudgetExhausted, LlmPrompt, LlmRefused, PermanentFailure, TransientFailure, digest
 from service.llm_gateway import gateway as module
@@ -379,3 +380,21 @@ async def _left_open(asked: Inquiry, ordinal: int, state: ExchangeState) -> None
     exchange = await asked.store.exchanges.open(new)
     charge = NewCharge(f"charge {ordinal}", exchange.id, asked.search.id, "local", "improve", 1000, 0.5)
     assert await asked.store.spending.reserve(charge, SpendingLimits(), SpendingLimits()) is not None
+
+
+async def test_agents_and_models_are_named_apart(tmp_path: Path, store: Store) -> None:
+    (tmp_path / "backends.toml").write_text('[backends.robot]\nkind = "command"\ncommand = ["robot"]\n')
+    gateway = LlmGateway(store, tmp_path)
+    gateway.require(LlmSettings(agents=("robot",), calls=2))
+    for terms, field in (
+        (LlmSettings(backends=("robot",)), "llm.backends"),
+        (LlmSettings(agents=("manual",)), "llm.agents"),
+        (LlmSettings(agents=("nobody",)), "llm.agents"),
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            gateway.require(terms)
+        assert refused.value.field == field
+    for limit in ({"usd": 1.0}, {"tokens": 10}):
+        with pytest.raises(ValueError, match="limit it by calls"):
+            LlmSettings(agents=("robot",), **limit)
+    await gateway.close()
