@@ -437,5 +437,5 @@ def test_tuples_are_gathered_from_the_parts_that_they_are_spread_to():
 
 @pytest.mark.parametrize("parts", [{"x": 1, "x.0": 2}, {"x.1": 2}, {"x.0": 1, "x.00": 2}, {"x.0": 1, "x.0.0": 2}])
 def test_parts_that_are_no_tuple_are_refused(parts):
-    with pytest.raises(ValueError, match="the parts of '[x0]' are no tuple"):
+    with pytest.raises(ValueError, match=r"the parts of '[x0]' are no tuple"):
         gathered(parts)
