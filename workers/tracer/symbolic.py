@@ -88,10 +88,10 @@ class SymbolicExecution(CandidateExecution):
         return plan
 
 
-class _Settings(dict[str, Any]):
+class _Settings(dict[str, object]):
     """Sizes that a module is made with; those that are read become guards, because plain numbers come of them."""
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: object = None) -> object:
         """Return a size as a plain number."""
         return plain(super().get(name, default))
 
