@@ -277,8 +277,8 @@ def _said(statement: ast.stmt, name: str) -> str:
         if isinstance(node, ast.Import | ast.ImportFrom):
             origin = node.module if isinstance(node, ast.ImportFrom) else ""
             for alias in node.names:
-                if _bound(alias) == name:
-                    return f"{origin} {alias.name}"
+                if _bound(alias) == name:  # `import torch.nn` binds `torch`, too.
+                    return f"{origin} {alias.name if origin or alias.asname else name}"
     return ast.unparse(statement)
 
 

@@ -295,6 +295,7 @@ def _run_group(builder: Builder, kernel: Callable[[], object], lanes: LaneGroup,
     while remaining:
         builder.lanes, builder.patience = remaining.pop(), patience
         builder.chance.begin()
+        builder.remarks.begin()
         if builder.loop_sample is not None:
             builder.loop_sample.again()
         try:
