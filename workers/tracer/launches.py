@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any, SupportsIndex, cast
 
 import torch
@@ -172,7 +173,8 @@ class LaunchInterceptor:
     def name_of(self, function: JITCallable) -> str:
         """Return the global name of a jit function in the candidate's module, decorated or not."""
         for name, value in self.namespace.items():
-            while value is not function and not isinstance(value, JITCallable) and hasattr(value, "fn"):
+            # Not of modules: the candidate's `os` refuses to be asked.
+            while not isinstance(value, JITCallable | ModuleType) and hasattr(value, "fn"):
                 value = value.fn
             if value is function:
                 return name

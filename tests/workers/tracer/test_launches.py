@@ -48,6 +48,12 @@ def test_a_launch_tells_its_function_and_line():
     assert (step.function, step.line) == ("scale_kernel", 18)
 
 
+def test_modules_of_the_candidate_are_not_asked_for_its_kernels():
+    autotuned = candidate().replace("@triton.jit", "@triton.autotune([triton.Config({})], key=[])\n@triton.jit")
+    source = "import os\n" + autotuned.replace("BLOCK=triton", "BLOCK=len(os.environ) + triton")
+    assert launch(source).function == "scale_kernel"
+
+
 def test_one_and_none_are_constants_as_triton_makes_them():
     source = (
         candidate()
