@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 import structlog
+import torch
 from hypothesis import settings
 
 from tests.costs import pytest_runtest_setup, pytest_runtest_teardown
@@ -24,9 +25,9 @@ __all__ = [
     "redis_url",
 ]
 
-# Small tensors are slower on many threads, and forked children may not use a pool that their parent started. Libraries
-# read this when they are first imported, by the tests or in a process that these start.
+# Small tensors are slower on many threads. The variable is for processes that tests start: here torch has read it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+torch.set_num_threads(1)
 
 # Cores are shared: how long an example takes says nothing.
 settings.register_profile("shared cores", deadline=None)

@@ -3,9 +3,11 @@
 The graph is data that left a jail, so every operation is looked up in `OPERATIONS` before it is resolved.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache, partial
+from math import frexp
 from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import torch
@@ -27,6 +29,12 @@ sum mean prod amax amin max min argmax argmin any all var std var_mean logsumexp
 sort topk _softmax _safe_softmax _log_softmax native_layer_norm native_group_norm native_batch_norm _fused_rms_norm
 nll_loss_forward mse_loss smooth_l1_loss huber_loss
 """
+_COMPARISONS = """
+gt ge lt le eq ne isnan isinf isfinite argmax argmin any all sort topk bucketize searchsorted sign sgn nonzero
+logical_not logical_and logical_or logical_xor
+"""
+_CHOICES = "neg abs relu clamp clamp_min clamp_max minimum maximum where masked_fill amax amin max min"
+_INTEGER_ARITHMETIC = "add sub rsub mul sum cumsum remainder fmod square"
 _PRODUCTS = """
 mm bmm addmm baddbmm mv dot convolution avg_pool2d avg_pool3d max_pool2d_with_indices max_pool3d_with_indices
 _adaptive_avg_pool2d _adaptive_avg_pool3d
@@ -64,6 +72,10 @@ Result: TypeAlias = torch.Tensor | tuple[torch.Tensor, ...] | None
 
 Rounding: TypeAlias = Callable[[int, torch.Tensor], torch.Tensor]
 """A float tensor as it was computed, by which node of the graph, to the one that is gone on with."""
+_COMPARING = frozenset(_COMPARISONS.split())
+_TO_WHOLE = _COMPARING | {"round", "floor", "ceil", "trunc", "floor_divide"}
+_PICKING = frozenset(_CHOICES.split())
+_WHOLE_FROM_WHOLE = _PICKING | _MULTIPLYING | set(_INTEGER_ARITHMETIC.split())
 _MOVING = frozenset((*_SHAPES.split(), *_FACTORIES.split()))
 """Operations that round nothing."""
 
@@ -137,6 +149,60 @@ def _unmoved(graph: Graph, value: Reference) -> Reference:
             return value
         value = node.uses[0]
     return value
+
+
+@dataclass(frozen=True)
+class RoundedFloats:
+    """The floats of a graph that become integers by a last rounding, as in quantisation.
+
+    Attributes:
+        nodes: Nodes whose results depend on rounding: no inputs, no sums of integers, no choice among such, and no
+            multiples by powers of two.
+        outputs: For each result of the graph, True if a cast or an operation makes whole numbers for it, and no
+            comparison is involved: what is counted or chosen is exact.
+    """
+
+    nodes: frozenset[int]
+    outputs: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, graph: Graph, integers: Collection[int]) -> "RoundedFloats":
+        """Find them; `integers` are positions of inputs that are integers."""
+        whole, unrounded, compared = set[int](), set[int](), set[int]()
+        for index, node in enumerate(graph.nodes):
+            used = {value.node for value in node.uses if isinstance(value, NodeRef)}
+            given = all(value.input in integers for value in node.uses if isinstance(value, InputRef))
+            if _base(node) in _COMPARING or used & compared:
+                compared.add(index)
+            are_whole = given and used <= whole and all(number.is_integer() for number in _floats(node))
+            if _makes_whole(node) or (are_whole and (_moves(node) or _base(node) in _WHOLE_FROM_WHOLE)):
+                whole.add(index)
+            elif used <= unrounded | whole and _rounds_nothing(node):
+                unrounded.add(index)
+        ends = (isinstance(value, NodeRef) and value.node in whole - compared for value in graph.outputs)
+        return cls(frozenset(range(len(graph.nodes))) - whole - unrounded, tuple(ends))
+
+
+def _floats(node: Node) -> Iterator[float]:
+    return (value for value in node.args if isinstance(value, float))
+
+
+def _is_power_of_two(node: Node) -> bool:
+    """Return True if the node multiplies by a power of two or divides by one, which rounds nothing."""
+    if _base(node) not in ("mul", "div") or len(node.uses) != 1 or node.kwargs:
+        return False
+    factor = node.args[-1]
+    return isinstance(factor, int | float) and abs(frexp(factor)[0]) == 0.5
+
+
+def _makes_whole(node: Node) -> bool:
+    dtype = node.kwargs.get("dtype")
+    casts = isinstance(dtype, DtypeRef) and not getattr(torch, dtype.dtype).is_floating_point
+    return casts or _base(node) in _TO_WHOLE
+
+
+def _rounds_nothing(node: Node) -> bool:
+    return _moves(node) or _base(node) in _PICKING or _is_power_of_two(node)
 
 
 def is_product(node: Node) -> bool:

@@ -139,6 +139,8 @@ def _print(judgement: Judgement, source: JoinedFiles) -> None:
     if judgement.admitted:
         said = f"ADMITTED against mutation testing, so the verdict may be wrong: {judgement.admitted}"
         out.print(said, highlight=False, markup=False)
+    for remark in judgement.best.report.remarks if judgement.best and judgement.best.report else ():
+        out.print(f"remark: {remark}", highlight=False, markup=False)
     for line in in_words(judgement):
         out.print(line, highlight=False, markup=False)
 

@@ -13,6 +13,7 @@ from pathlib import Path, PurePath
 from service.errors import InvalidInput
 from service.operators.sources import dotted, parse
 from workers.protocol import MAX_SOURCE_BYTES
+from workers.protocol.kernelbench import NEW
 
 FIELD = "CANDIDATE"
 """Name of the argument, in errors."""
@@ -105,7 +106,7 @@ def _common(parts: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 
 def _main(texts: Mapping[PurePath, str], entry: str) -> PurePath:
-    found = [path for path, text in texts.items() if entry in _bindings(_tree(path, text))]
+    found = [path for path, text in texts.items() if {entry, NEW}.intersection(_bindings(_tree(path, text)))]
     if len(found) != 1:
         named = ", ".join(path.name for path in found) or "none"
         raise InvalidInput(f"one file of the folder must define '{entry}'; it is defined in: {named}", FIELD)
@@ -276,8 +277,8 @@ def _said(statement: ast.stmt, name: str) -> str:
         if isinstance(node, ast.Import | ast.ImportFrom):
             origin = node.module if isinstance(node, ast.ImportFrom) else ""
             for alias in node.names:
-                if _bound(alias) == name:
-                    return f"{origin} {alias.name}"
+                if _bound(alias) == name:  # `import torch.nn` binds `torch`, too.
+                    return f"{origin} {alias.name if origin or alias.asname else name}"
     return ast.unparse(statement)
 
 

@@ -10,10 +10,12 @@ import sys
 import threading
 import time
 import uuid
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 
 from workers import sandbox
 from workers.sandbox import SandboxEnding, SandboxLimits
@@ -55,6 +57,20 @@ def wait_until_gone(mark: str, within_s: float = 20.0) -> bool:
     while processes_named(mark) and time.monotonic() < until:
         time.sleep(0.02)
     return not processes_named(mark)
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """A pool of two threads that torch has used in this process."""
+    torch.set_num_threads(2)
+    torch.ones(512, 512) @ torch.ones(512, 512)
+    yield
+    torch.set_num_threads(1)
+
+
+def test_a_product_does_not_wait_for_threads_that_the_fork_left_behind(two_threads: None):
+    result = run(lambda _: str(float((torch.ones(512, 512) @ torch.ones(512, 512)).sum())).encode())
+    assert (result.ending, result.reply) == (SandboxEnding.RETURNED, b"134217728.0"), result.detail
 
 
 def test_returns_what_the_function_returns():

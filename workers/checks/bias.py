@@ -117,9 +117,9 @@ def steady(errors: RowErrors, sensitivity: torch.Tensor) -> torch.Tensor:
 
 
 def _floor(evidence: CheckEvidence, dtype: torch.dtype) -> float:
-    if dtype == torch.float32 and evidence.operator.precision.allow_tf32:
-        return TF32.scale_rms
-    return max(GAIN_ROUNDOFFS * torch.finfo(carrier(dtype)).eps / 2, 4 * SUM_ROUNDOFFS * summation_roundoff(evidence))
+    truncation = TF32.scale_rms if evidence.operator.precision.allow_tf32 else 0.0
+    rounding = GAIN_ROUNDOFFS * torch.finfo(carrier(dtype)).eps / 2
+    return max(truncation, rounding, 4 * SUM_ROUNDOFFS * summation_roundoff(evidence))
 
 
 def slopes(errors: torch.Tensor, values: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:

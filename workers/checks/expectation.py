@@ -11,7 +11,7 @@ import torch
 from workers.commands import TIMED
 from workers.float8 import readable
 from workers.protocol import Graph, Operator
-from workers.reference import evaluate, filters, is_product, origin
+from workers.reference import RoundedFloats, evaluate, filters, is_product, origin
 
 NUDGE_ROUNDOFFS = 32.0
 """Maximum number of roundoffs by which inputs are nudged to find the sensitivity: the loss of a few operations where
@@ -170,6 +170,26 @@ class Expectation:
             return self.expected
         moved = evaluate(self._graph, self._inputs, double=True, rounding=partial(_rounded_to, self._handed_dtypes))
         return self.expected[: self._results] + moved[self._results :]
+
+    @cached_property
+    def steps(self) -> Tensors:
+        """Steps of one, up or down, to the other integers that floats become which lie on a border: 0 elsewhere.
+
+        Rounding moves such a float across, as the largest of a row over its own scale. So it is on either side.
+        Integers that count or choose something have no such border, nor have sums of integers.
+        """
+        found = tuple(torch.zeros_like(value, dtype=torch.int64) for value in self.expected)
+        integers = [number for number, tensor in enumerate(self._inputs) if not tensor.is_floating_point()]
+        rounded = RoundedFloats.of(self._graph, integers)
+        sizes = dict.fromkeys(rounded.nodes, INTERMEDIATE_ROUNDOFFS * self._roundoff)
+        for seed in range(NUDGES + FURTHER_NUDGES if any(rounded.outputs) else 0):
+            rounding = partial(_rounded_at_random, sizes, self._generator(seed))
+            moved = evaluate(self._graph, self._inputs, double=True, rounding=rounding)
+            for steps, one, other, is_rounded in zip(found, moved, self.expected, rounded.outputs, strict=True):
+                if is_rounded and not one.is_floating_point():
+                    step = one.to(torch.int64) - other.to(torch.int64)
+                    steps.copy_(torch.where((steps == 0) & (step.abs() == 1), step, steps))
+        return found
 
     @property
     def _results(self) -> int:

@@ -64,10 +64,12 @@ class KnownTraffic:
     Attributes:
         sampled: Work of each launch at benchmark shapes, by shape key, if it could be sampled.
         executed: Work at the largest shape that was executed.
+        remarks: Dangers of the kernels that only a card would show.
     """
 
     sampled: dict[str, tuple[MeteredTraffic, ...]]
     executed: ExecutedTraffic
+    remarks: tuple[str, ...]
 
 
 class ModelDevice(DeviceBench):
@@ -113,7 +115,7 @@ class ModelDevice(DeviceBench):
         seed = job.seed or secrets.token_hex(SEED_BYTES)
         try:
             traffic = _judge(job, bytes.fromhex(seed), check_results, stages_s)
-            found["shapes"] = self._predict(job, traffic, stages_s)
+            found |= {"shapes": self._predict(job, traffic, stages_s), "remarks": traffic.remarks}
         except JudgementEnded as ended:
             found = dict(ended.found)
         found |= {"checks": check_results.results(), "stages_s": stages_s, "seed": seed}
@@ -194,7 +196,7 @@ def _judge(job: MeasureJob, seed: bytes, check_results: CheckResults, stages_s: 
     sampled = {plan.shape.key: traffic for plan, traffic in zip(plans, reply.sampled, strict=True) if traffic}
     last = cases[-1]
     done = ExecutedTraffic(reply.finished[-1], contract_bytes(job.operator, last.graph), last.graph)
-    return KnownTraffic(sampled, done)
+    return KnownTraffic(sampled, done, reply.remarks)
 
 
 def _run_random_shapes(job: FinalJob, stages_s: dict[str, float]) -> CheckResult:

@@ -12,6 +12,7 @@ from workers.interpreter.faults import Array, NotInterpretable
 from workers.interpreter.formats import TensorValue, TritonType, encode, format_of, round_to
 from workers.interpreter.hints import WIDEST_BYTES, apply, misread, require_access, require_true, spoilt
 from workers.interpreter.memory import DeviceMemory, LaneGroup
+from workers.interpreter.remarks import Remarks
 from workers.interpreter.sampling import LoopSample
 from workers.interpreter.undefined import UndefinedValues
 
@@ -120,6 +121,7 @@ class MemoryAccess:
         widest_bytes: Maximum number of bytes that the kernel's machine code loads or stores at once.
         chance: Draws undefined values.
         note: What else may explain wrong results; empty if nothing does.
+        remarks: Notes dangers that the verdict does not cover.
     """
 
     memory: DeviceMemory
@@ -134,6 +136,7 @@ class MemoryAccess:
         self.bulk = False
         self.widest_bytes = WIDEST_BYTES
         self.note = ""
+        self.remarks = Remarks()
 
     def create_load(self, pointer: TensorValue, cache: object, eviction: object, volatile: bool) -> TensorValue:
         """Load all elements."""
@@ -165,6 +168,7 @@ class MemoryAccess:
         element = pointer.dtype.scalar.element_ty
         self.widest = max(self.widest, pointer.data[0, 0].size)
         missed = misread(pointer, mask, self.widest_bytes)
+        self.remarks.load(pointer.data, None if mask is None else mask.data)
         data = self.memory.load(pointer.data, None if mask is None else mask.data, element, self.lanes)
         if missed is not None:
             data = np.where(missed, spoilt(data), data)
@@ -177,12 +181,14 @@ class MemoryAccess:
         element = pointer.dtype.scalar.element_ty
         self.widest = max(self.widest, pointer.data[0, 0].size)
         require_access(pointer, mask, self.widest_bytes)
+        self.remarks.store(pointer.data, None if mask is None else mask.data)
         data = self.chance.settle_nan(value.data, self.lanes.draws)
         self.memory.store(pointer.data, data, None if mask is None else mask.data, element, self.lanes)
 
     def create_addptr(self, pointer: TensorValue, offset: TensorValue) -> TensorValue:
         """Advance a pointer by elements."""
         size = format_of(pointer.dtype.scalar.element_ty).stored.itemsize
+        self.remarks.offset(pointer, offset)
         return apply(lambda base, steps: base + steps.astype(np.int64) * size, pointer.dtype, pointer, offset)
 
     # Block pointers and descriptors.

@@ -402,7 +402,11 @@ class Builder(Casts):
     def create_print(self, *ignored: object) -> None:
         """Do nothing."""
 
-    create_assert = create_barrier = create_print
+    create_assert = create_print
+
+    def create_barrier(self, *ignored: object) -> None:
+        """Order the program's stores before its loads: `tl.debug_barrier`."""
+        self.remarks.begin()
 
 
 def _level(left: Array, right: Array) -> list[Array]:

@@ -100,11 +100,12 @@ def execute(request: bytes) -> bytes:
             finished.append(_read(memory.meter))
             results += _results(plan, memory, draws)
         note = language.builder.note
+        remarks = language.builder.remarks.conclude([plan for plan in order.launched if plan not in order.plans])
         sampled = tuple(
             _sample(plan, candidate, parts[number * inputs : (number + 1) * inputs], order.sample_seed)
             for number, plan in enumerate(() if fault else order.sampled)
         )
-    reply = InterpretReply(finished=tuple(finished), sampled=sampled, note=note)
+    reply = InterpretReply(finished=tuple(finished), sampled=sampled, note=note, remarks=remarks)
     return pack(_stopped(fault, reply) if fault else reply, results)
 
 
@@ -230,6 +231,7 @@ def _launch(step: Launch, candidate: _Candidate, memory: DeviceMemory, draws: in
     if not code.writes:
         return
     candidate.prepare(step)
+    builder.remarks.launch(step, memory)
     try:
         run_launch(builder, candidate.functions, step, memory, draws, order)
     except InterpreterFault as fault:

@@ -7,7 +7,7 @@ Lanes that disagree about a branch or a loop bound are undone and run again in g
 takes its own path, while the usual kernel, whose control flow does not depend on the program, runs once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf, prod
 
@@ -24,6 +24,7 @@ from workers.interpreter.sampled_memory import SampledMemory
 from workers.interpreter.sampling import FEW_TURNS, MOST_PAIRS, PAIRS, TURNS, Drawn, LoopSample, draw_pairs, draw_spread
 from workers.interpreter.translation import Functions, launchable
 from workers.protocol import HostDescriptor, Launch, Number, Pointer
+from workers.protocol.plan import gathered
 from workers.protocol.tags import untagged
 
 GROUP_ELEMENTS = 1 << 18
@@ -212,14 +213,26 @@ def bind_arguments(launch: Launch, functions: Functions, memory: DeviceMemory) -
     Raises:
         NotInterpretable: If the launch does not tell which parameter receives which argument.
     """
-    if len(launch.parameters) != len(launch.arguments):
-        raise NotInterpretable(
-            f"{launch.function} takes {len(launch.arguments)} arguments under {len(launch.parameters)} names; tuples "
-            "as arguments are not interpreted"
-        )
-    passed = dict(zip(launch.parameters, (_passed(argument, memory) for argument in launch.arguments), strict=True))
     constants = {name: constant_of(value, partial(launchable, functions)) for name, value in launch.constants.items()}
-    return {**constants, **passed}
+    return whole_arguments(launch, constants, [_passed(argument, memory) for argument in launch.arguments])
+
+
+def whole_arguments(launch: Launch, constants: Mapping[str, object], passed: Sequence[object]) -> dict[str, object]:
+    """Return the kernel's arguments by parameter name, tuples put together.
+
+    Args:
+        launch: The launch.
+        constants: Its compile-time constants.
+        passed: Its arguments.
+
+    Raises:
+        NotInterpretable: If the launch does not tell which parameter receives which argument.
+    """
+    try:
+        return gathered({**constants, **dict(zip(launch.parameters, passed, strict=True))})
+    except ValueError as error:
+        reason = f"{launch.function} takes {len(passed)} arguments under {len(launch.parameters)} names: {error}"
+        raise NotInterpretable(reason) from None
 
 
 _TORCH_DTYPES = {name: dtype for name, dtype in vars(torch).items() if isinstance(dtype, torch.dtype)}
@@ -282,6 +295,7 @@ def _run_group(builder: Builder, kernel: Callable[[], object], lanes: LaneGroup,
     while remaining:
         builder.lanes, builder.patience = remaining.pop(), patience
         builder.chance.begin()
+        builder.remarks.begin()
         if builder.loop_sample is not None:
             builder.loop_sample.again()
         try:

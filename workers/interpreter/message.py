@@ -8,7 +8,7 @@ from pydantic import Field
 
 from workers.protocol import Kernel, Outcome, Plan, WireModel
 from workers.protocol.plan import Digest
-from workers.protocol.report import Reason
+from workers.protocol.report import MOST_REMARKS, Reason
 
 Header = TypeVar("Header", bound=WireModel)
 
@@ -76,6 +76,7 @@ class InterpretReply(WireModel):
         finished: Work of each plan that ran to its end.
         sampled: Extrapolated work of each launch of each sampled plan; None if it cannot be sampled.
         note: What else may explain wrong results of the finished plans; empty if nothing does.
+        remarks: Dangers of the kernels that only a card would show.
     """
 
     outcome: Literal[Outcome.OUT_OF_BOUNDS, Outcome.NOT_INTERPRETABLE] | None = None
@@ -84,6 +85,7 @@ class InterpretReply(WireModel):
     finished: tuple[MeteredTraffic, ...] = ()
     sampled: tuple[tuple[MeteredTraffic, ...] | None, ...] = ()
     note: Reason = ""
+    remarks: tuple[Reason, ...] = Field(default=(), max_length=MOST_REMARKS)
 
 
 def pack(header: WireModel, parts: Sequence[bytes]) -> bytes:

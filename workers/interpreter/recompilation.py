@@ -22,10 +22,11 @@ from workers.interpreter.expression_ids import number
 from workers.interpreter.extract import MODULE_NAME, ExtractedModule
 from workers.interpreter.faults import NotInterpretable
 from workers.interpreter.hints import check_hints
-from workers.interpreter.launch import constant_of
+from workers.interpreter.launch import constant_of, whole_arguments
 from workers.interpreter.ptx_equality import are_alike
 from workers.interpreter.record import Record, RecordingGenerator, record_module
 from workers.protocol import HostDescriptor, Kernel, Launch, Number, Plan, Pointer
+from workers.protocol.plan import spread
 from workers.targets import TARGETS
 from workers.tracer.compiler import Compiled, Compiler
 from workers.tracer.fake_device import drive
@@ -152,13 +153,20 @@ def _matching_record(taken: ExtractedModule, launch: Launch, plan: Plan, expecte
 
 def _require_named(launch: Launch, compiled: Compiled) -> None:
     """Compare the compile-time constants and the types of other arguments with the plan."""
-    signature: Mapping[str, str] = compiled.source.signature
+    signature: dict[str, str] = {}
+    for parameter, kind in compiled.source.signature.items():
+        signature |= {name: str(each) for name, each in spread(parameter, kind)}
     claimed = dict.fromkeys(launch.constants, "constexpr")
+    for name in [name for name in claimed if name not in signature]:
+        # Parts of a tuple that is one constant.
+        claimed[name.partition(".")[0]] = claimed.pop(name)
     for name, argument in zip(launch.parameters, launch.arguments, strict=False):
         start = "*" if isinstance(argument, Pointer) else "tensordesc<"
-        is_memory = not isinstance(argument, Number) and signature[name].startswith(start)
+        is_memory = not isinstance(argument, Number) and signature.get(name, "").startswith(start)
         claimed[name] = argument.type if isinstance(argument, Number) else signature[name] if is_memory else "*"
-    if len(launch.parameters) != len(launch.arguments) or claimed != signature:
+    # The machine code knows the order alone: exchanged names would be interpreted, and not what runs on a card.
+    order = [name for name, kind in signature.items() if kind != "constexpr"]
+    if list(launch.parameters) != order or len(order) != len(launch.arguments) or claimed != signature:
         raise NotInterpretable(f"the plan passes {launch.function} something else than it is compiled for")
 
 
@@ -195,13 +203,14 @@ def _compile(
 ) -> _Recorded:
     """Compile a launch's kernel, specialised by Triton for the launch's arguments and options."""
     constants = {name: constant_of(value, partial(_kernel, taken)) for name, value in launch.constants.items()}
-    passed = {
-        name: argument.value if isinstance(argument, Number) else _memory(argument, plan)
-        for name, argument in zip(launch.parameters, launch.arguments, strict=False)
-    }
+    passed = [
+        argument.value if isinstance(argument, Number) else _memory(argument, plan) for argument in launch.arguments
+    ]
     options = {"num_warps": warps, **{name: getattr(expected, field) for name, field in _OPTIONS.items()}}
     given = {name: value for name, value in options.items() if name not in kernel.arg_names and value is not None}
-    compiled: _Recorded = kernel.run(grid=launch.grid, warmup=True, **constants, **passed, **given)
+    compiled: _Recorded = kernel.run(
+        grid=launch.grid, warmup=True, **whole_arguments(launch, constants, passed), **given
+    )
     return compiled
 
 

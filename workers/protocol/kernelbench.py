@@ -14,6 +14,8 @@ from workers.protocol.report import Reason
 
 MODULE = "_model"
 """Name of a problem's module after `PREPARATION` has run."""
+NEW = "ModelNew"
+"""Name of the module in a solution of KernelBench; a candidate for a problem may be such a module."""
 EXAMPLES = "example_inputs"
 """Name of the function that makes the example arguments of a function or module."""
 RESULTS = "_results"

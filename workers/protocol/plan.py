@@ -6,7 +6,7 @@ counts and offsets are limited here, references are checked by `Plan`, and no fi
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite, prod
 from sys import float_info
 from typing import Annotated, Any, Literal, Self
@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from workers.protocol.base import Constant, WireModel
-from workers.protocol.operator import DTYPE_BYTES, DtypeName, Identifier, Shape, ShapeRole
+from workers.protocol.operator import DTYPE_BYTES, DtypeName, Shape, ShapeRole
 
 MAX_STEPS = 64
 """Maximum number of steps in a plan; the largest honest plan seen has under 20."""
@@ -261,12 +261,47 @@ class Copy(WireModel):
     target: View
 
 
+Parameter = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[0-9]{1,3}){0,4}$", max_length=80)]
+"""A parameter of a jit function, such as `x`, or a part of one that takes a tuple, such as `pointers.0`."""
+
+
+def spread(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """Yield a parameter's value; of a tuple each part, by its own name."""
+    if not isinstance(value, tuple):
+        yield name, value
+        return
+    for number, part in enumerate(value):
+        yield from spread(f"{name}.{number}", part)
+
+
+def gathered(parts: Mapping[str, object]) -> dict[str, object]:
+    """Return the values of parameters from those of their parts, the inverse of `spread`.
+
+    Raises:
+        ValueError: If a parameter is both a tuple and none, or a tuple lacks a part.
+    """
+    found: dict[str, object] = {}
+    inner: dict[str, dict[str, object]] = {}
+    for name, value in parts.items():
+        outer, _, rest = name.partition(".")
+        if rest:
+            inner.setdefault(outer, {})[rest] = value
+        else:
+            found[outer] = value
+    for outer, values in inner.items():
+        made = gathered(values)
+        if outer in found or made.keys() != {str(number) for number in range(len(made))}:
+            raise ValueError(f"the parts of '{outer}' are no tuple: {', '.join(values)}")
+        found[outer] = tuple(made[str(number)] for number in range(len(made)))
+    return found
+
+
 class Launch(WireModel):
     """Start a kernel.
 
     `arguments` are the kernel's arguments, in order, without Triton's two scratch pointers. `function`, `constants` and
     `parameters` describe the launched jit function; they explain the plan and drive the interpreter, but are not part
-    of its identity.
+    of its identity. Tuples are spread: each part has a name of its own.
     """
 
     op: Literal["launch"] = "launch"
@@ -274,8 +309,8 @@ class Launch(WireModel):
     grid: tuple[Grid, Grid, Grid]
     arguments: tuple[Argument, ...] = Field(max_length=128)
     function: Annotated[str, Field(max_length=256)]
-    parameters: tuple[Identifier, ...] = ()
-    constants: dict[Identifier, Constant] = {}
+    parameters: tuple[Parameter, ...] = ()
+    constants: dict[Parameter, Constant] = {}
     line: int | None = None
 
     @property

@@ -20,6 +20,8 @@ REASON_CHARS = 2000
 MAX_SAMPLES = 1024
 """Maximum number of samples of one side at one shape: four times those of the longest paired timing."""
 
+MOST_REMARKS = 8
+"""Maximum number of remarks of a report."""
 MOST_COUNTED = 10**60
 """Largest value of a reading: more bytes than any plan can move, and still within a float's range."""
 
@@ -246,6 +248,9 @@ class Report(WireModel):
     stage: Stage | None = None
     line: Line | None = None
     trust: Trust | None = None
+    remarks: Annotated[tuple[Reason, ...], Field(max_length=MOST_REMARKS)] = ()
+    """Dangers that the verdict does not cover, one sentence each: on `model`, races within a program and 32-bit offsets
+    at shapes that were not executed."""
     grounds: TrustGrounds | None = None
     """The grounds that `trust` follows from, by `workers.protocol.trust.label`."""
     seed: Annotated[str, Field(max_length=128)] | None = None

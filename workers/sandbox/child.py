@@ -89,6 +89,7 @@ def serve(function: Callable[[bytes], bytes], request: bytes, until: float, dire
     """Answer one request on a pipe before a time of the monotonic clock, then end the process. Does not return."""
     with _ReplyFrame(pipe) as edge:
         _forget_parent(directory)
+        _work_alone()
         _schedule_traceback(until)
         edge.reply = function(request)
 
@@ -138,6 +139,13 @@ def _forget_parent(directory: str) -> None:
     os.environ.clear()
     os.environ.update(HOME=directory, TMPDIR=directory, CUDA_VISIBLE_DEVICES="", HIP_VISIBLE_DEVICES="")
     tempfile.tempdir = directory
+
+
+def _work_alone() -> None:
+    """Keep torch from its thread pool: the fork left the threads behind, and a product would wait for them for ever."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)
 
 
 def _schedule_traceback(until: float) -> None:

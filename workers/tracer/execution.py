@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType, ModuleType, TracebackType
@@ -18,6 +18,7 @@ from workers.tracer import custom_operators, source
 from workers.tracer.compiler import Compiler
 from workers.tracer.fake_device import pretend
 from workers.tracer.launches import EntryCall, LaunchInterceptor
+from workers.tracer.modules import PREPARE, with_entry
 from workers.tracer.recorder import PlanRecorder
 from workers.tracer.refusal import TraceRefused, crash, raising_line
 from workers.tracer.reply import TracedPlans, TraceEnded, TraceReply
@@ -119,7 +120,7 @@ class CandidateExecution:
 
     def _open(self) -> None:
         """Load the candidate and find its functions and configurations."""
-        module = self._load()
+        module = self._module = self._load()
         self._entry = self._find_entry(module, self._job.operator.entry)
         if self._job.operator.backward:
             self._backward = self._find_entry(module, self._job.operator.backward_entry)
@@ -129,7 +130,9 @@ class CandidateExecution:
     def _load(self) -> ModuleType:
         operator = self._job.operator
         entries = (operator.entry, *((operator.backward_entry,) if operator.backward else ()))
-        candidate = source.parse(self._job.source or "", self._allowed, entries)
+        text = with_entry(self._job.source or "", operator)
+        self._is_module = text != self._job.source
+        candidate = source.parse(text, self._allowed, entries)
         pretend(TARGETS[self._job.target])
         custom_operators.install()
         self._compiler.install()
@@ -204,9 +207,17 @@ class CandidateExecution:
     def _call(self, shape: Shape, compiles: bool) -> tuple[PlanRecorder, Sequence[Any]]:
         """Call the entry for a shape. Returns all results."""
         operator = self._job.operator
+        self._prepare(shape.dims)
         given = [make_input(item, operator.input_shape(item, shape.dims)) for item in operator.given]
         recorder = PlanRecorder(operator.policy, given)
         return recorder, self._results(recorder, given, operator.scalar_values(shape.dims), compiles)
+
+    def _prepare(self, sizes: Mapping[str, object]) -> None:
+        """Make a candidate's module for a shape."""
+        if self._is_module:
+            self._launches.session = None
+            with LoadingTensors():
+                getattr(self._module, PREPARE)(sizes)
 
     def _results(
         self, recorder: PlanRecorder, given: Sequence[torch.Tensor], scalars: Sequence[object], compiles: bool

@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any, SupportsIndex, cast
 
 import torch
@@ -15,6 +16,7 @@ from triton.runtime.jit import JITCallable, JITFunction, TensorWrapper
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from workers.protocol import DTYPE_BYTES, HostDescriptor, Kernel, Launch, Number, Outcome, Pointer, Stage, TensorMap
+from workers.protocol.plan import spread
 from workers.protocol.tags import escaped, tagged
 from workers.tracer.compiler import Compiled
 from workers.tracer.recorder import PlanRecorder
@@ -130,18 +132,20 @@ class LaunchInterceptor:
     def _step(self, function: JITFunction, compiled: Compiled, grid: Grid, values: Mapping[str, object]) -> Launch:
         recorder = self.session.recorder if self.session else None
         assert recorder is not None
-        signature: Mapping[str, Any] = compiled.source.signature
-        names = [name for name in function.arg_names if signature[name] != "constexpr"]
-        constants = {
-            name: self.constant(name, values[name]) for name in function.arg_names if signature[name] == "constexpr"
-        }
+        constants: dict[str, bool | int | float | str | None] = {}
+        arguments: dict[str, Pointer | Number | HostDescriptor] = {}
         maps = iter(compiled.maps)
+        for name, kind, value in _parts(function, compiled.source.signature, values):
+            if kind == "constexpr":
+                constants[name] = self.constant(name, value)
+            else:
+                arguments[name] = _argument(name, kind, value, recorder, maps)
         return Launch(
             kernel=compiled.digest,
             grid=grid,
-            arguments=tuple(_argument(name, signature[name], values[name], recorder, maps) for name in names),
+            arguments=tuple(arguments.values()),
             function=self.name_of(function),
-            parameters=tuple(names),
+            parameters=tuple(arguments),
             constants=constants,
             line=running_line(),
         )
@@ -169,7 +173,8 @@ class LaunchInterceptor:
     def name_of(self, function: JITCallable) -> str:
         """Return the global name of a jit function in the candidate's module, decorated or not."""
         for name, value in self.namespace.items():
-            while value is not function and not isinstance(value, JITCallable) and hasattr(value, "fn"):
+            # Not of modules: the candidate's `os` refuses to be asked.
+            while not isinstance(value, JITCallable | ModuleType) and hasattr(value, "fn"):
                 value = value.fn
             if value is function:
                 return name
@@ -220,6 +225,16 @@ def _grid_size(size: object) -> int:
     return operator.index(size)
 
 
+def _parts(
+    function: JITFunction, signature: Mapping[str, Any], values: Mapping[str, object]
+) -> Iterator[tuple[str, str, object]]:
+    """Yield the name, Triton's type and the value of each parameter; of a tuple those of each part."""
+    for parameter in function.arg_names:
+        kinds = dict(spread(parameter, signature[parameter]))
+        for name, value in spread(parameter, values[parameter]):
+            yield name, str(kinds.get(name, "constexpr")), value
+
+
 def _wrap(value: object, recorder: PlanRecorder) -> object:
     """Return a launch argument in the form that Triton's specialisation receives."""
     if isinstance(value, torch.Tensor):
@@ -233,8 +248,12 @@ def _wrap(value: object, recorder: PlanRecorder) -> object:
         raise TraceRefused(
             Outcome.UNSUPPORTED_LAUNCH, f"passes a {type(value).__name__}: pass the tensor, or its TensorDescriptor"
         )
+    if type(value) in (tuple, torch.Size) and value:
+        return tuple(_wrap(part, recorder) for part in cast(tuple[object, ...], value))
     if isinstance(value, tuple | list):
-        raise TraceRefused(Outcome.UNSUPPORTED_LAUNCH, "passes a tuple: pass its elements as separate arguments")
+        what = f"{'a' if value else 'an empty'} {'list' if isinstance(value, list) else 'tuple'}"
+        kind = "" if not value or type(value) is list else f" of the class {type(value).__name__}"
+        raise TraceRefused(Outcome.UNSUPPORTED_LAUNCH, f"passes {what}{kind}: pass a plain tuple, or its elements")
     if isinstance(value, int) and not isinstance(value, bool) and recorder.is_address(value):
         raise TraceRefused(Outcome.UNSUPPORTED_LAUNCH, "passes an address as an integer: pass the tensor itself")
     return value

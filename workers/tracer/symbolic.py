@@ -19,7 +19,7 @@ from workers.tracer.compiler import Compiled, Compiler
 from workers.tracer.execution import CandidateEdge, CandidateExecution, make_input
 from workers.tracer.refusal import TraceRefused
 from workers.tracer.reply import SymbolicReply, TraceEnded
-from workers.tracer.sizes import SizeLog, install
+from workers.tracer.sizes import SizeLog, install, plain
 from workers.tracer.source import ALLOWED_IMPORTS
 from workers.tracer.symbolic_recorder import SymbolicRecorder
 
@@ -78,6 +78,7 @@ class SymbolicExecution(CandidateExecution):
         log = SizeLog(shape.dims, operator.ranges)
         sizes: Any = {name: log.size(name) for name in shape.dims}
         with enable_python_dispatcher():
+            self._prepare(_Settings(sizes))
             given = [make_input(item, operator.input_shape(item, sizes)) for item in operator.given]
             recorder = SymbolicRecorder(operator.policy, given, log)
             returned = self._results(recorder, given, operator.scalar_values(sizes), compiles=True)
@@ -85,6 +86,14 @@ class SymbolicExecution(CandidateExecution):
         if not plan.launches:
             raise TraceRefused(Outcome.PLAN_REJECTED, "launches no kernel", line=self._entry_line)
         return plan
+
+
+class _Settings(dict[str, object]):
+    """Sizes that a module is made with; those that are read become guards, because plain numbers come of them."""
+
+    def get(self, name: str, default: object = None) -> object:
+        """Return a size as a plain number."""
+        return plain(super().get(name, default))
 
 
 def _add(found: list[SymbolicPlan], plan: SymbolicPlan) -> None:

@@ -9,6 +9,7 @@ from types import GetSetDescriptorType
 from typing import Any
 
 import torch
+import torch.utils._device  # Loaded by `with torch.device(...)` on behalf of its caller, who may not import it.
 from torch.overrides import TorchFunctionMode
 
 from workers.protocol import Outcome
@@ -84,14 +85,18 @@ class TargetTensors(TorchFunctionMode):
 
 
 class LoadingTensors(TorchFunctionMode):
-    """Mode in which a module loads: a plan has no memory that was made before the call of the entry."""
+    """Mode in which a module loads: a plan has no memory that was made before the call of the entry.
+
+    Tensors of torch's own device `meta` are free to be made, such as parameters of a module; a plan cannot hold them.
+    """
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
     ) -> object:
         """Pass calls on that stay on the host."""
         kwargs = kwargs or {}
-        if func == torch.Tensor.cuda or _is_target(kwargs.get("device")) or any(map(_is_elsewhere, args)):
+        named = [value for value in args if isinstance(value, str | torch.device)]
+        if func == torch.Tensor.cuda or any(map(_is_target, (kwargs.get("device"), *named))):
             raise TraceRefused(
                 Outcome.FORBIDDEN_OP,
                 f"host code makes a tensor on the device while the module loads ({getattr(func, '__name__', 'to')}): "

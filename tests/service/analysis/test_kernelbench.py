@@ -61,6 +61,11 @@ def test_a_kernel_becomes_a_module_with_the_weights_of_the_problem() -> None:
     assert torch.allclose(*results)
 
 
+def test_a_candidate_that_is_such_a_module_stays_as_it_is() -> None:
+    solution = PROBLEM.replace("class Model(", "class ModelNew(")
+    assert model_new(OPERATOR, solution, "found") == f"# found\n{solution}"
+
+
 def test_what_was_not_made_of_a_problem_has_no_such_form() -> None:
     with pytest.raises(InvalidInput, match="was not imported from KernelBench"):
         model_new(records.OPERATOR, KERNEL, "")

@@ -48,6 +48,13 @@ def test_files_that_are_imported_through_others_come_first():
     assert namespace["f"](1) == 6 and made.text.count("def double") == 1
 
 
+def test_parts_of_a_package_bind_its_name_alike():
+    made = joined(
+        "import torch\nfrom .utils import x\n", pkg__utils="import torch.nn\nimport torch\nx = torch.nn.ReLU\n"
+    )
+    assert made.text.count("import torch") == 3
+
+
 def test_lines_are_told_by_their_file():
     made = joined(WAYS["several lines"], pkg__utils=UTILS)
     line = made.text.split("\n").index("def f(x):") + 1

@@ -58,6 +58,20 @@ REFERENCES = {
     ),
     "argmax": ("def argmax(x):\n    return x.argmax(-1)\n", {"x": ("M", "N")}),
     "positive": ("def positive(x):\n    return x > 0\n", {"x": ("M", "N")}),
+    "quantised": (
+        "def quantised(x):\n"
+        "    w = x.float()\n"
+        "    return (w / (w.abs().amax(-1, keepdim=True) / 127)).to(torch.int8)\n",
+        {"x": ("M", "N")},
+    ),
+    "rounded": (
+        "def rounded(x):\n"
+        "    w = x.float()\n"
+        "    return (w / (w.abs().amax(-1, keepdim=True) / 127)).round().clamp(-100, 100).to(torch.int8)\n",
+        {"x": ("M", "N")},
+    ),
+    "halved": ("def halved(x):\n    return (x.float().clamp(-99, 99) * 0.5).to(torch.int8)\n", {"x": ("M", "N")}),
+    "counted": ("def counted(x):\n    return (x > 0).to(torch.int8)\n", {"x": ("M", "N")}),
     "row_max": ("def row_max(x):\n    return x.amax(-1)\n", {"x": ("M", "N")}),
     "row_min": ("def row_min(x):\n    return x.amin(-1)\n", {"x": ("M", "N")}),
     "at_least_two": ("def at_least_two(x):\n    return x.clamp(min=2.0)\n", {"x": ("M", "N")}),
@@ -79,6 +93,7 @@ SIZES = {"M": 48, "N": 96, "K": 80, "H": 2}
 def operator(name: str, dtype: str = BF16, **extra) -> Operator:
     source, inputs = REFERENCES[name]
     out = {"cross_entropy": "float32", "argmax": "int64", "positive": "bool"}.get(name, dtype)
+    out = "int8" if name in ("quantised", "rounded", "halved", "counted") else out
     dims = {d: SIZES[d] for shape in inputs.values() for d in shape if isinstance(d, str)}
     return Operator(
         name=name,

@@ -31,3 +31,55 @@ def test_poison_is_no_answer_where_true_is_right(true, outcome):
     left = torch.where(evidence.reference.expected[0], true, 0).to(torch.uint8).view(torch.bool)
     finding = CHECK.examine(replace(evidence, outputs=(left,)))
     assert finding.outcome is outcome and (outcome is None or f"is {true} at" in finding.reason)
+
+
+def scaled(x, by=127.0):
+    v = x.float()
+    return v * (by / v.abs().amax(-1, keepdim=True))
+
+
+def quotient(x):
+    return x.float() / (x.float().abs().amax(-1, True) / 127)
+
+
+def on_the_border(x):
+    return (scaled(x).abs() > 126.99).to(torch.int8) * x.sign().to(torch.int8)
+
+
+QUANTISED = {
+    "the same formula in float32": (lambda x: quotient(x).to(torch.int8), None),
+    "a factor in place of a quotient": (lambda x: scaled(x).to(torch.int8), None),
+    "a rounding that is another": (lambda x: scaled(x).round().to(torch.int8), Outcome.WRONG_RESULT),
+    "a factor that is too small": (lambda x: scaled(x, 126.9).to(torch.int8), Outcome.WRONG_RESULT),
+    "two steps on the border": (lambda x: scaled(x).to(torch.int8) - 2 * on_the_border(x), Outcome.WRONG_RESULT),
+    "the dtype of the inputs": (
+        lambda x: (x / (x.abs().amax(-1, True) / 127)).to(torch.int8), Outcome.WRONG_RESULT,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", QUANTISED)
+@pytest.mark.parametrize("draw", ["normal", "structured", "heavy"])
+def test_a_float_on_the_border_of_two_integers_is_either(what, draw):
+    kernel, outcome = QUANTISED[what]
+    found = {CHECK.examine(gather(operator("quantised"), draw, seed, kernel)).outcome for seed in range(3)}
+    if draw == "structured":  # It has rows of equal elements, and of denormal ones, whose factor overflows.
+        assert outcome in found or what.startswith("a factor in")
+    else:
+        assert found == {outcome}
+
+
+EXACT = {
+    "halved": lambda x: (x.float().clamp(-99, 99) * 0.4999).to(torch.int8) - (x == 2).to(torch.int8),
+    "counted": lambda x: (x > 0).to(torch.int8) - 1,
+    "argmax": lambda x: x.argmax(-1) ^ 1,
+    "rounded": lambda x: (scaled(x) + 0.1).round().clamp(-100, 100).to(torch.int8),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_what_is_counted_chosen_or_already_whole_has_no_border(name):
+    evidence = gather(operator(name), "heavy", 0, EXACT[name])
+    assert CHECK.examine(evidence).outcome is Outcome.WRONG_RESULT
+    share = (evidence.reference.steps[0] != 0).double().mean()
+    assert share == 0 or (name == "rounded" and share < 0.01)

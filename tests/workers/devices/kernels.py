@@ -139,6 +139,29 @@ PRODUCT = (
 """A float32 product of rows with rows."""
 
 
+TUPLES = (
+    HEADER + "@triton.jit\n"
+    "def loaded(pointers, which: tl.constexpr, place, inside):\n"
+    "    return tl.load(pointers[which] + place, mask=inside, other=-float('inf')).to(tl.float32)\n\n\n"
+    "@triton.jit\n"
+    "def kernel(pointers, sizes, SHAPE: tl.constexpr):\n"
+    "    inputs, output = pointers\n"
+    "    cols = tl.arange(0, SHAPE[0])\n"
+    "    place, inside = tl.program_id(0) * sizes[0] + cols, cols < sizes[0]\n"
+    "    most = tl.full((SHAPE[0],), -float('inf'), tl.float32)\n"
+    "    for which in tl.static_range(len(inputs)):\n"
+    "        most = tl.maximum(most, loaded(inputs, which, place, inside))\n"
+    "    e = tl.exp(loaded(inputs, 0, place, inside) - tl.max(most, 0))\n"
+    "    tl.store(output + place, e / tl.sum(e, 0) * sizes[1], mask=inside)\n\n\n"
+    "def softmax(x):\n"
+    "    y = torch.empty_like(x)\n"
+    "    sizes = (x.shape[1], 1.0, 1, None)\n"
+    "    kernel[(x.shape[0],)](((x, x), y), sizes, SHAPE=(triton.next_power_of_2(x.shape[1]), (2,)))\n"
+    "    return y\n"
+)  # fmt: skip
+"""A softmax whose arguments are tuples, one of them nested and two with constants."""
+
+
 @cache
 def traced(source: str | None, operator: str = "softmax", target: str = "sm_90") -> TraceReport:
     """A candidate's trace, or the reference's for None."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.workers.devices.kernels import ATOMIC, AUTOTUNED, PLAIN, PRODUCT, RACE, SUM, changed, job_for, traced
+from tests.workers.devices.kernels import ATOMIC, AUTOTUNED, PLAIN, PRODUCT, RACE, SUM, TUPLES, changed, job_for, traced
 from workers.devices.model import ModelDevice
 from workers.errors import BadMessage, ToolMissing
 from workers.predict import START_US
@@ -159,6 +159,13 @@ def test_accumulators_start_from_the_plans_fills(device):
 def test_programs_that_overwrite_each_other_are_wrong(device):
     report = device.measure(job_for(SUM.format(update=RACE, factory="zeros"), "column_sum"))
     assert report.outcome == "wrong_result"
+
+
+def test_tuples_are_arguments(device):
+    report = device.measure(job_for(TUPLES))
+    assert report.outcome == "correct", report.reason
+    wrong = device.measure(job_for(TUPLES.replace("* sizes[1]", "* 1.1 * sizes[1]")))
+    assert wrong.outcome in ("wrong_result", "precision")
 
 
 def test_an_endless_loop_costs_its_deadline(device):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.workers.devices.kernels import AUTOTUNED, PLAIN, job_for
+from tests.workers.devices.kernels import AUTOTUNED, PLAIN, TUPLES, job_for
 from workers import sandbox
 from workers.interpreter.extract import extract_module
 from workers.interpreter.faults import NotInterpretable
@@ -149,9 +149,27 @@ def test_types_and_constants_that_a_plan_claims_are_those_that_are_compiled():
             | {n: a.value for n, a in zip(step.parameters, step.arguments, strict=True) if isinstance(a, Number)},
         }
 
+    def other_order(step: Launch) -> dict[str, object]:
+        return {"parameters": (step.parameters[1], step.parameters[0], *step.parameters[2:])}
+
     assert outcome(changed(job, lambda step: {})) == ""
-    for change in (other_types, other_constants):
+    for change in (other_types, other_constants, other_order):
         assert "something else than it is compiled for" in outcome(changed(job, change))
+
+
+@pytest.mark.parametrize(
+    "renamed",
+    [
+        {"pointers.0.1": "pointers.1", "pointers.1": "pointers.0.1"},
+        {"pointers.0.1": "pointers.0.2"},
+        {"pointers.1": "pointers"},
+        {"sizes.0": "sizes.2"},
+    ],
+)
+def test_parts_of_tuples_are_those_that_a_plan_claims(renamed: dict[str, str]):
+    job = job_for(TUPLES)
+    forged = changed(job, lambda step: {"parameters": tuple(renamed.get(name, name) for name in step.parameters)})
+    assert outcome(job) == "" and outcome(forged)
 
 
 def test_constants_that_a_plan_claims_are_compiled_too():

@@ -22,6 +22,7 @@ from workers.protocol import (
     Shape,
     View,
 )
+from workers.protocol.plan import gathered, spread
 
 LARGE = 10**30
 SPOILED = {
@@ -425,3 +426,16 @@ def test_a_descriptor_is_several_parameters() -> None:
     ]  # fmt: skip
     kinds = ["pointer" if isinstance(item, Pointer) else getattr(item, "type", "") for item in plain.parameters()]
     assert kinds == ["pointer", *["i64"] * 4, "i1", "i1", "i32", "i32", "i64", "i64"]
+
+
+def test_tuples_are_gathered_from_the_parts_that_they_are_spread_to():
+    given = {"x": 1, "pair": (2, ((3,), "four")), "long": tuple(range(12))}
+    parts = {name: part for parameter, value in given.items() for name, part in spread(parameter, value)}
+    assert list(parts)[:4] == ["x", "pair.0", "pair.1.0.0", "pair.1.1"] and parts["long.11"] == 11
+    assert gathered(dict(reversed(parts.items()))) == given
+
+
+@pytest.mark.parametrize("parts", [{"x": 1, "x.0": 2}, {"x.1": 2}, {"x.0": 1, "x.00": 2}, {"x.0": 1, "x.0.0": 2}])
+def test_parts_that_are_no_tuple_are_refused(parts):
+    with pytest.raises(ValueError, match=r"the parts of '[x0]' are no tuple"):
+        gathered(parts)

@@ -48,6 +48,12 @@ def test_a_launch_tells_its_function_and_line():
     assert (step.function, step.line) == ("scale_kernel", 18)
 
 
+def test_modules_of_the_candidate_are_not_asked_for_its_kernels():
+    autotuned = candidate().replace("@triton.jit", "@triton.autotune([triton.Config({})], key=[])\n@triton.jit")
+    source = "import os\n" + autotuned.replace("BLOCK=triton", "BLOCK=len(os.environ) + triton")
+    assert launch(source).function == "scale_kernel"
+
+
 def test_one_and_none_are_constants_as_triton_makes_them():
     source = (
         candidate()
@@ -147,8 +153,10 @@ def test_an_empty_grid_is_no_launch():
     ("argument", "said"),
     [
         ("x.data_ptr()", "address"),
-        ("(x, w)", "tuple"),
-        ("[64, 64]", "tuple"),
+        ("()", "passes an empty tuple"),
+        ("[64, 64]", "passes a list"),
+        ("torch.max(torch.zeros(1, 2), 1)", "the class max"),
+        ("(x, 'a')", "specialize"),
         ("'x'", "str"),
         ("torch.float32", "dtype"),
     ],
@@ -157,6 +165,33 @@ def test_arguments_that_a_plan_cannot_hold(argument, said):
     outcome, reason, _ = refusal(candidate(ALLOCATE + LAUNCH.replace("(x, w, y", f"({argument}, w, y")))
     assert outcome in (Outcome.UNSUPPORTED_LAUNCH, Outcome.TRACE_CRASHED, Outcome.COMPILE_ERROR)
     assert said in reason
+
+
+TUPLES = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def scale_kernel(pointers, sizes, shape, SHAPE: tl.constexpr):
+    places = tl.program_id(0) * SHAPE[0] + tl.arange(0, SHAPE[0])
+    tl.store(pointers[1][0] + places, tl.load(pointers[0] + places) * sizes[1] * shape[0])
+
+def scale(x, w):
+    y = torch.empty_like(x)
+    scale_kernel[(64,)]((x, (y, None)), (1, 2.0, 64), x.shape, SHAPE=(x.shape[1], (2, tl.float32)))
+    return y
+"""
+
+
+def test_tuples_are_spread_over_the_parameters_of_the_kernel():
+    step = launch(TUPLES)
+    assert step.parameters == ("pointers.0", "pointers.1.0", "sizes.1", "sizes.2", "shape.0", "shape.1")
+    assert [argument.buffer for argument in step.memory] == [0, 2]
+    assert step.arguments[2] == Number(type="fp32", value=2.0)
+    assert [argument.value for argument in step.arguments[3:]] == [64, 64, 128]
+    assert step.constants == {
+        "pointers.1.1": None, "sizes.0": 1, "SHAPE.0": 128, "SHAPE.1.0": 2, "SHAPE.1.1": "dtype:fp32",
+    }  # fmt: skip
 
 
 DESCRIBED = """
