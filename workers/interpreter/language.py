@@ -283,8 +283,9 @@ def _extended(number: TritonType, dtype: TritonType) -> Array:
     if data.ndim != 2:
         agreed(number)
     width = number.dtype.primitive_bitwidth
-    bits = data.astype(object) & ((1 << width) - 1)
-    return np.where((bits >> (width - 1)) > 0, bits - (1 << width), bits) if dtype.is_int_signed() else bits
+    bits: Array = data.astype(object) & ((1 << width) - 1)
+    is_negative = dtype.is_int_signed() & (bits >> (width - 1) > 0)
+    return np.where(is_negative, bits - (1 << width), bits)
 
 
 def _static_range(*bounds: object, **step: object) -> Iterable[int]:
