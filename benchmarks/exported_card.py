@@ -6,6 +6,7 @@ It needs torch, triton and the folders that `reef export --out` wrote, nothing o
 of `shapes` random shapes (log-uniform in the ranges, a third of the sizes not divisible by 16) where the error against
 float64 is at most twice that of PyTorch; `served_share` of those that a kernel computes; `over_compiled`: geometric
 mean, at `timed` shapes, of the time of torch.compile with dynamic shapes over that of the package, both in CUDA graphs;
+`side_stream`, `other_gpus`: right at a served shape on a stream of its own, and on each further GPU;
 `first_call_s`: median seconds of the first call at a shape; `host_us`: median host time of a call without a graph.
 """
 
@@ -92,6 +93,19 @@ class ExportedCase:
         return True
 
 
+def elsewhere(case: ExportedCase, sizes: Sequence[tuple[Any, ...]], scalars: Sequence[Any]) -> dict[str, object]:
+    """Right at one shape on a stream that is not the default one, and on GPUs that are not the current one."""
+    tensors = case.draw(sizes, "cuda", 0)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        side = case.is_right(tensors, scalars)
+    torch.cuda.synchronize()
+    others = range(1, torch.cuda.device_count())
+    right = [case.is_right(case.draw(sizes, f"cuda:{index}", 0), scalars) for index in others]
+    return {"side_stream": side, "other_gpus": right, "current_after": torch.cuda.current_device()}
+
+
 def graphed_us(function: Callable[..., Any], arguments: Sequence[Any]) -> float:
     """Median microseconds of a call in a CUDA graph."""
     stream = torch.cuda.Stream()
@@ -122,6 +136,7 @@ def row(case: ExportedCase, asked: argparse.Namespace) -> dict[str, object]:
     right, served, first_s, host, gains, reasons = 0, 0, [], [], [], {}
     compiled = torch.compile(case.reference, dynamic=True)
     tried = 0
+    places: dict[str, object] = {}
     while tried < asked.shapes:
         sizes, scalars = case.resized(rng)
         if sum(math.prod(shape) for shape, *_ in sizes) > MOST_ELEMENTS:
@@ -136,6 +151,8 @@ def row(case: ExportedCase, asked: argparse.Namespace) -> dict[str, object]:
         case.call(*tensors, *scalars)
         first_s.append(time.perf_counter() - began)
         right += case.is_right(tensors, scalars)
+        if asked.device == "cuda" and reason is None and not places:
+            places = elsewhere(case, sizes, scalars)
         if asked.device == "cuda" and reason is None and len(gains) < asked.timed:
             arguments = (*tensors, *scalars)
             host.append(host_us(case.call, arguments))
@@ -150,6 +167,7 @@ def row(case: ExportedCase, asked: argparse.Namespace) -> dict[str, object]:
         "over_compiled": math.exp(statistics.mean(gains)) if gains else None,
         "first_call_s": statistics.median(first_s),
         "host_us": statistics.median(host) if host else None,
+        **places,
     }
 
 

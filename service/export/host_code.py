@@ -9,9 +9,11 @@ from service.export.variants import ExportedFunction, buffers_in, places_in
 from service.export.vocabulary import DTYPES
 from workers.protocol import DTYPE_BYTES, Operator
 from workers.protocol.formula import Term, combine, same
-from workers.protocol.symbolic import SymbolicLaunch, SymbolicStep, SymbolicView
+from workers.protocol.symbolic import SymbolicDescriptor, SymbolicLaunch, SymbolicStep, SymbolicView
 from workers.protocol.tags import untagged
 
+DESCRIPTOR = "TensorDescriptor"
+"""Name of Triton's class of descriptors in host code."""
 WIDTH = 110
 """Maximum length of a call's line before each argument gets its own line."""
 INDENT = "    "
@@ -200,6 +202,8 @@ class HostCodeWriter:
             elif value.kind == "pointer":
                 end_bytes = combine("+", value.offset_bytes, value.extent_bytes)
                 said = tensors[value.buffer].part(value.offset_bytes, end_bytes, value.dtype)
+            elif value.kind == "descriptor":
+                said = self._descriptor(value, tensors)
             else:
                 said = expression(value.value, self._names.sizes)
             arguments.append(f"{parameter}={said}" if named else said)
@@ -207,6 +211,15 @@ class HostCodeWriter:
         launched = self._function_of.launched(step)
         options = [f"{name}={value}" for name, value in step.options.items() if value is not None and name not in order]
         return _call(f"{launched}[{grid}]", [*arguments, *options])
+
+    def _descriptor(self, value: SymbolicDescriptor, tensors: Mapping[int, HostTensor]) -> str:
+        if value.layout is not None:
+            raise NotExtractable("a launch passes a descriptor with a layout of Gluon")
+        place = tensors[value.buffer].part(value.offset_bytes, value.end_bytes, value.dtype)
+        shape, strides = (listed(part, self._names.sizes) for part in (value.shape, value.strides))
+        padding = ', padding="nan"' if value.nan_fill else ""
+        rounding = ", round_f32_to_tf32=True" if value.tf32 else ""
+        return f"{DESCRIPTOR}({place}, {shape}, {strides}, {list(value.block)}{padding}{rounding})"
 
     def _constant(self, value: bool | int | float | str | None) -> str:
         """Write a compile-time value; plans hold values other than numbers as text with a tag for the kind."""

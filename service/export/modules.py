@@ -14,13 +14,13 @@ from service.certificates.document import Certificate
 from service.errors import InvalidInput
 from service.export.extraction import RESERVED, ExtractedFunctions, NotExtractable, lift, unspecialised
 from service.export.formulas import expression
-from service.export.host_code import HostCodeWriter, TensorNames
+from service.export.host_code import DESCRIPTOR, HostCodeWriter, TensorNames
 from service.export.variants import ExportedFunction, functions_in, variant_name
 from workers.protocol import Operator
 
 CHOOSE, SIZES = "choose", "sizes_of"
 """Names of a module's functions that choose a plan's function by sizes, and that find the sizes of tensors."""
-_HOST = re.compile(r"plan_\d+(_gradients)?|b\d+|float|int|min|max|tuple|math|choose|sizes_of")
+_HOST = re.compile(rf"plan_\d+(_gradients)?|b\d+|{DESCRIPTOR}|float|int|min|max|tuple|math|choose|sizes_of")
 _AROUND = re.compile(
     r"_.*|TARGET|TRITON|DTYPES|SCALARS|RANGES|warnings|why_not|operation|examples|reference|selection|(elite|training)_\d+"
 )
@@ -87,7 +87,14 @@ def write_module(certificate: Certificate, functions: Sequence[ExportedFunction]
     names = names_of(operator)
     code = lift(certificate.source, sorted(set().union(*(functions_in(each.plan) for each in functions))))
     _require_apart(code, operator, names)
-    imports = sorted({*code.imports, "import math"}, key=lambda line: (line.startswith("from"), line))
+    described = any(
+        argument.kind == "descriptor"
+        for each in functions
+        for step in each.plan.launches
+        for argument in step.arguments
+    )
+    made = {f"from triton.tools.tensor_descriptor import {DESCRIPTOR}"} if described else set()
+    imports = sorted({*code.imports, "import math", *made}, key=lambda line: (line.startswith("from"), line))
     opening = f"{_header(certificate)}\n\n" + "\n".join(imports)
     parts = [opening, "\n".join(code.constants), *_device_functions(code, functions)]
     for at, function in enumerate(functions):

@@ -1,5 +1,6 @@
 """Files of a package, rendered from templates around the modules of its elites."""
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -103,6 +104,7 @@ def render(parts: PackageParts) -> dict[str, str]:
         f"tests/test_{parts.name}.py": "test_package.py",
         f"{parts.name}/__init__.py": "__init__.py",
         f"{parts.name}/operation.py": "operation.py",
+        f"{parts.name}/elsewhere.py": "elsewhere.py",
         f"{parts.name}/examples.py": "examples.py",
     }
     files = {path: _TEMPLATES.get_template(f"{name}.jinja").render(said) for path, name in written.items()}
@@ -112,7 +114,17 @@ def render(parts: PackageParts) -> dict[str, str]:
         folder = f"{parts.name}/certificates"
         files[f"{folder}/{name}.json"] = _without_source(module.module.certificate).text() + "\n"
         files[f"{folder}/{name}_functions.json"] = _verdicts(module)
-    return files
+    return {**files, f"{parts.name}/metadata.json": _build_variant(parts.name, files)}
+
+
+def _build_variant(name: str, files: Mapping[str, str]) -> str:
+    """Return the metadata that makes the package's folder a build variant of Hugging Face `kernels`.
+
+    The id is the name of the module when that loads it, so it differs between packages of one name.
+    """
+    content = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
+    told = {"id": f"{name}_{content[:12]}", "name": name.replace("_", "-"), "version": 1, "license": "other"}
+    return json.dumps({**told, "backend": {"type": "cuda"}, "python-depends": []}, indent=1) + "\n"
 
 
 def _verdicts(module: VerifiedModule) -> str:

@@ -15,6 +15,7 @@ from service.export.extraction import NotExtractable
 from workers.protocol import Bundle, Operator, Plan, SymbolicPlan
 from workers.protocol.formula import Formula, FormulaInvalid, Term, combine, evaluate, sizes_of
 from workers.protocol.symbolic import (
+    SymbolicDescriptor,
     SymbolicLaunch,
     SymbolicNumber,
     SymbolicPointer,
@@ -84,7 +85,7 @@ class ExportedFunction:
         found = []
         for at, step in enumerate(self.plan.launches):
             fixed = [
-                each.model_dump_json(exclude={"offset_bytes", "extent_bytes", "buffer"})
+                each.model_dump_json(exclude={"offset_bytes", "extent_bytes", "buffer", "shape", "strides"})
                 for name, each in zip(step.parameters, step.arguments, strict=True)
                 if (at, name) not in variable(self.plan)
             ]
@@ -162,6 +163,8 @@ def _exact(bundle: Bundle, plan: Plan) -> SymbolicPlan:
                 raise NotExtractable("its warps are specialised, and its plan does not say how many were requested")
             step["options"] = {"num_warps": kernel.num_warps, "num_stages": kernel.num_stages}
             step["options"] |= {"num_ctas": kernel.num_ctas} if kernel.num_ctas > 1 else {}
+            for argument in step["arguments"]:
+                argument.pop("map", None)
             step["options"] |= {"maxnreg": kernel.max_registers} if kernel.max_registers else {}
     guards = [Formula("==", (name, size)) for name, size in plan.shape.dims.items()]
     try:
@@ -178,8 +181,8 @@ def functions_in(plan: SymbolicPlan) -> set[str]:
     return launched | {name for tag, name in map(untagged, values) if tag == "function"}
 
 
-def places_in(step: SymbolicStep) -> tuple[SymbolicView | SymbolicPointer, ...]:
-    """Return the views and pointers of a step."""
+def places_in(step: SymbolicStep) -> tuple[SymbolicView | SymbolicPointer | SymbolicDescriptor, ...]:
+    """Return the views, pointers and descriptors of a step."""
     if step.op == "launch":
         return tuple(each for each in step.arguments if not isinstance(each, SymbolicNumber))
     if step.op == "copy":

@@ -41,6 +41,76 @@ assert len(said) == 2 and "the kernels need one GPU" in said[0] and "gradients a
 print(softmax_kernels.__file__)
 """
 
+FORMS = """
+import torch
+from softmax_kernels import operation, override
+
+
+class Attention(torch.nn.Module):
+    # As in models of Hugging Face: the scores of new queries against a cache of keys.
+    def __init__(self, features=16):
+        super().__init__()
+        self.q_proj, self.k_proj, self.v_proj = (torch.nn.Linear(features, features) for _ in range(3))
+
+    def forward(self, states, cache):
+        scores = self.q_proj(states) @ self.k_proj(cache).transpose(-1, -2) / 4
+        return torch.nn.functional.softmax(scores.to(torch.bfloat16), dim=-1) @ self.v_proj(cache).bfloat16()
+
+
+def rows(x, dim, half_to_float):
+    return (x.reshape(-1, x.shape[-1]),) if dim in (-1, x.dim() - 1) and not half_to_float else None
+
+
+def shaped(outputs, x, *rest):
+    return outputs.view(x.shape)
+
+
+torch.manual_seed(0)
+model, states, cache = Attention(), torch.randn(2, 4, 16), torch.randn(2, 64, 16)
+other = torch.randn(2, 5, 16)
+eager = model(states, cache)
+grads = torch.autograd.grad(eager.float().sum(), model.q_proj.weight)[0]
+with override("_softmax", rows, shaped, key="CPU"):
+    assert torch.equal(model(states, cache), eager), "no card: the operator stays"
+ran = []
+operation._found.clear()
+operation._why_no_shape = lambda tensors, scalars: None  # Triton's interpreter stands in for the card.
+operation._run = lambda function, tensors, sizes: ran.append(sizes) or function(*tensors, *sizes)
+with override("_softmax", rows, shaped, key="CPU"):
+    ours = model(states, cache)
+    ours_grads = torch.autograd.grad(ours.float().sum(), model.q_proj.weight)[0]
+    assert ran == [(8, 64)], ran
+    model(other, cache)
+    torch.softmax(torch.randn(8, 64), 0)
+    assert len(ran) == 1, "a shape without a kernel, and another axis"
+torch.testing.assert_close(ours, eager, rtol=0.02, atol=0.02)
+torch.testing.assert_close(ours_grads, grads, rtol=0.05, atol=0.02)
+assert torch.equal(model(states, cache), eager) and len(ran) == 1, "it is taken back"
+try:
+    override("softmax.int", rows, key="CPU").__enter__()
+except ValueError as error:
+    assert "name the operator that it calls" in str(error)
+else:
+    raise AssertionError("an operator that is composed of others is refused")
+"""
+HUB = """
+import sys
+from pathlib import Path
+
+import torch
+import softmax_kernels
+from kernels import get_local_kernel
+
+loaded = get_local_kernel(Path(sys.argv[1]))
+assert loaded.__name__ != "softmax_kernels" and "softmax_kernels" in loaded.__name__
+x = torch.randn(8, 64).bfloat16()
+assert torch.equal(loaded.softmax(x), softmax_kernels.softmax(x))
+assert torch.equal(torch.compile(loaded.softmax, backend="aot_eager", fullgraph=True)(x), loaded.softmax(x))
+assert "one GPU" in loaded.why_not((x,))
+operators = getattr(torch.ops, loaded.__name__)
+assert torch.equal(operators.softmax(x), torch.ops.softmax_kernels.softmax(x))
+"""
+
 
 def run(*command: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -76,6 +146,14 @@ def test_a_search_becomes_a_package_that_is_installed_and_used(tmp_path: Path) -
     pytest_ = (sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull)
     tried = run(*pytest_, f"--rootdir={package}", str(package / "tests"), cwd=tmp_path, PYTHONPATH=str(site))
     assert tried.returncode == 0 and "2 passed" in tried.stdout, tried.stdout
+    alone = (sys.executable, "-P", "-W", "ignore", "-c")
+    forms = run(*alone, FORMS, cwd=tmp_path, PYTHONPATH=str(site), TRITON_INTERPRET="1")
+    assert forms.returncode == 0, forms.stderr
+    repository = tmp_path / "repository"
+    shutil.copytree(package / "softmax_kernels", repository / "build" / "torch-universal")
+    for folder in (package / "softmax_kernels", repository):
+        loaded = run(*alone, HUB, str(folder), cwd=tmp_path, PYTHONPATH=str(site))
+        assert loaded.returncode == 0, loaded.stderr
 
 
 @pytest.mark.slow(reason="the journey above, with a seed by Inductor and a model that is timed under torch.compile")

@@ -13,6 +13,7 @@ from functools import partial, reduce, wraps
 from types import ModuleType
 from typing import NoReturn
 
+import numpy as np
 import triton.language.core as core
 import triton.language.extra.libdevice as portable_libdevice
 import triton.language.math
@@ -26,8 +27,8 @@ from workers.interpreter import reductions
 from workers.interpreter.builder import Builder, BuilderOptions
 from workers.interpreter.conditions import agreed, connect, continue_loop, decide, is_carried, negate, nested_names
 from workers.interpreter.elementwise import call_elementwise
-from workers.interpreter.faults import NotInterpretable
-from workers.interpreter.formats import TritonType, constant
+from workers.interpreter.faults import Array, Divergence, NotInterpretable
+from workers.interpreter.formats import TensorValue, TritonType, format_of
 from workers.interpreter.hints import give
 from workers.interpreter.translation import library_codes, translate_library
 
@@ -215,46 +216,76 @@ def _range(semantic: TritonSemantic, *bounds: object, **hints: object) -> Iterat
     If only the traffic matters, a long loop takes a random choice of iterations, each of which counts for several.
     """
     loop = _RANGE(*bounds, **hints)
-    turns, dtype = _turns(semantic, [core._unwrap_if_constexpr(each) for each in (loop.start, loop.end, loop.step)])
+    turns = _turns(semantic, [core._unwrap_if_constexpr(each) for each in (loop.start, loop.end, loop.step)])
     builder: Builder = semantic.builder
     if builder.loop_sample is None:
-        for index in turns:
-            yield tl.tensor(constant(index, dtype), dtype)
+        yield from map(turns.variable, range(turns.count))
         return
     before = builder.memory.meter.weight
-    for number, share in builder.loop_sample.turns(len(turns)):
+    for number, share in builder.loop_sample.turns(turns.count):
         builder.memory.meter.weight = before * share
-        yield tl.tensor(constant(turns[number], dtype), dtype)
+        yield turns.variable(number)
     builder.memory.meter.weight = before
 
 
-def _turns(semantic: TritonSemantic, bounds: Sequence[TritonType]) -> tuple[Sequence[int], TritonType]:
-    """Return the values of an induction variable, and its dtype.
+@dataclass(frozen=True)
+class _Turns:
+    """Iterations of a loop, as many in all lanes.
+
+    Attributes:
+        count: Number of iterations.
+        start: First value of the induction variable, (draws or 1, programs or 1), int64.
+        stride: Distance between its values, in the same form.
+        dtype: Its type.
+    """
+
+    count: int
+    start: Array
+    stride: Array
+    dtype: TritonType
+
+    def variable(self, number: int) -> TritonType:
+        """Return the induction variable in one iteration."""
+        values = (self.start + self.stride * number).astype(format_of(self.dtype).held)
+        return tl.tensor(TensorValue(values, self.dtype), self.dtype)
+
+
+def _turns(semantic: TritonSemantic, bounds: Sequence[TritonType]) -> _Turns:
+    """Return the iterations of a loop. Programs that walk over rows or tiles start at different ones.
 
     Raises:
+        Divergence: If lanes take different numbers of iterations.
         NotInterpretable: If a compiled loop would differ: it counts up, in signed numbers of that dtype.
     """
     given = [semantic.to_tensor(bound) for bound in bounds]
     dtype = reduce(semantic.integer_promote_impl, (number.dtype for number in given))
     start, stop, stride = (_extended(number, dtype) for number in given)
-    if stride <= 0 and isinstance(bounds[2], tl.tensor):
+    slowest = stride.min()
+    if slowest <= 0 and (isinstance(bounds[2], tl.tensor) or slowest == 0):
         raise NotInterpretable(
-            f"a loop's step is {stride} at run time, and compiled loops count up only; make it a tl.constexpr, or "
+            f"a loop's step is {slowest} at run time, and compiled loops count up only; make it a tl.constexpr, or "
             "count up and compute the index"
         )
-    turns = range(start, stop, stride)
+    counts = np.maximum((stop - start + stride - np.sign(stride)) // stride, 0)
+    after = np.where(counts > 0, start + counts * stride, stop)
     limit = 1 << (dtype.primitive_bitwidth - 1)
-    after = turns[-1] + turns.step if turns else turns.stop
-    if not all(-limit <= number < limit for number in (turns.start, turns.stop, after)):
-        raise NotInterpretable(f"a loop from {turns.start} to {turns.stop} overflows {dtype}; use a wider type")
-    return turns, dtype
+    if any(each.min() < -limit or each.max() >= limit for each in (start, stop, after)):
+        raise NotInterpretable(f"a loop from {start.flat[0]} to {stop.flat[0]} overflows {dtype}; use a wider type")
+    if counts.min() != counts.max():
+        raise Divergence(np.unique(counts, return_inverse=True)[1].reshape(counts.shape))
+    taken = np.where(counts > 0, stride, 0)
+    return _Turns(int(counts.flat[0]), start.astype(np.int64), taken.astype(np.int64), dtype)
 
 
-def _extended(number: TritonType, dtype: TritonType) -> int:
-    """Extend a loop's bound to the loop's type, as signed if that type is."""
+def _extended(number: TritonType, dtype: TritonType) -> Array:
+    """Extend a loop's bound to the loop's type, as signed if that type is: numbers of any size, in the lanes' form."""
+    data = number.handle.data
+    if data.ndim != 2:
+        agreed(number)
     width = number.dtype.primitive_bitwidth
-    bits: int = operator.index(number) & ((1 << width) - 1)
-    return bits - (1 << width) if dtype.is_int_signed() and bits >> (width - 1) else bits
+    bits: Array = data.astype(object) & ((1 << width) - 1)
+    is_negative = dtype.is_int_signed() & (bits >> (width - 1) > 0)
+    return np.where(is_negative, bits - (1 << width), bits)
 
 
 def _static_range(*bounds: object, **step: object) -> Iterable[int]:

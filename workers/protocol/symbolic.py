@@ -14,12 +14,14 @@ from workers.protocol.base import Constant, WireModel
 from workers.protocol.formula import Expression, Formula, FormulaInvalid, Term, combine, evaluate, terms_of
 from workers.protocol.operator import DTYPE_BYTES, DtypeName, Identifier, Shape
 from workers.protocol.plan import (
+    MAX_RANK,
     MAX_STEPS,
     Allocate,
     Buffer,
     BufferId,
     Copy,
     Fill,
+    HostDescriptor,
     Launch,
     Number,
     NumberType,
@@ -87,7 +89,34 @@ class SymbolicNumber(WireModel):
     value: Expression
 
 
-SymbolicArgument = Annotated[SymbolicPointer | SymbolicNumber, Field(discriminator="kind")]
+class SymbolicDescriptor(WireModel):
+    """A host-side tensor descriptor, as in a plan, without the encoding that its kernel asks for."""
+
+    kind: Literal["descriptor"] = "descriptor"
+    buffer: BufferId
+    offset_bytes: Expression
+    dtype: DtypeName
+    shape: tuple[Expression, ...] = Field(min_length=1, max_length=MAX_RANK)
+    strides: tuple[Expression, ...] = Field(min_length=1, max_length=MAX_RANK)
+    block: tuple[Annotated[int, Field(ge=1, le=2**20)], ...] = Field(min_length=1, max_length=MAX_RANK)
+    nan_fill: bool = False
+    tf32: bool | None = None
+    layout: Annotated[str, Field(max_length=512)] | None = None
+
+    @property
+    def end_bytes(self) -> Term:
+        """Offset of the first byte after the last element."""
+        view = SymbolicView(
+            buffer=self.buffer,
+            offset_bytes=self.offset_bytes,
+            shape=self.shape,
+            strides=self.strides,
+            dtype=self.dtype,
+        )
+        return view.end_bytes
+
+
+SymbolicArgument = Annotated[SymbolicPointer | SymbolicNumber | SymbolicDescriptor, Field(discriminator="kind")]
 
 
 class SymbolicFill(WireModel):
@@ -238,9 +267,21 @@ def _view(view: SymbolicView, value: Value) -> View:
     )
 
 
-def _argument(argument: SymbolicPointer | SymbolicNumber, value: Value) -> Pointer | Number:
+def _argument(argument: SymbolicArgument, value: Value) -> Pointer | Number | HostDescriptor:
     if argument.kind == "number":
         return Number(type=argument.type, value=value(argument.value))
+    if argument.kind == "descriptor":
+        return HostDescriptor(
+            buffer=argument.buffer,
+            offset_bytes=_whole(argument.offset_bytes, value),
+            dtype=argument.dtype,
+            shape=tuple(_whole(size, value) for size in argument.shape),
+            strides=tuple(_whole(stride, value) for stride in argument.strides),
+            block=argument.block,
+            nan_fill=argument.nan_fill,
+            tf32=argument.tf32,
+            layout=argument.layout,
+        )
     return Pointer(
         buffer=argument.buffer,
         offset_bytes=_whole(argument.offset_bytes, value),
@@ -271,7 +312,11 @@ def _step(step: Allocate | SymbolicFill | SymbolicCopy | SymbolicLaunch, value: 
 
 def _likened(launch: Launch, like: SymbolicLaunch) -> Launch:
     """Return a launch with the parameters of another as its arguments."""
-    given = dict(zip(launch.parameters, launch.arguments, strict=True))
+    given = {
+        # The encoding of a descriptor belongs to its kernel, as machine code does.
+        name: each.model_copy(update={"map": None}) if each.kind == "descriptor" else each
+        for name, each in zip(launch.parameters, launch.arguments, strict=True)
+    }
     types = {
         name: each.type for name, each in zip(like.parameters, like.arguments, strict=True) if each.kind == "number"
     }

@@ -21,7 +21,7 @@ from workers.protocol.tags import escaped, tagged
 from workers.tracer.compiler import Compiled
 from workers.tracer.recorder import PlanRecorder
 from workers.tracer.refusal import TraceRefused, describe, running_line
-from workers.tracer.symbolic_recorder import SymbolicRecorder
+from workers.tracer.symbolic_recorder import DESCRIPTORS, SymbolicRecorder
 
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """Launch options that a plan carries."""
@@ -35,7 +35,6 @@ _TRITON_DTYPES = {"fp8e5": "float8_e5m2", "fp8e4nv": "float8_e4m3fn", "bf16": "b
     if f"{long}{bits}" in DTYPE_BYTES
 }
 # Plan dtypes by Triton's names, for tensors that `triton.reinterpret` renames.
-_DESCRIPTORS = (TensorDescriptor, GluonDescriptor)
 _TF32_ELEMENT = 11
 # A descriptor's float32 elements that copies round to TF32 (CUDA driver API, `CUtensorMapDataType`).
 
@@ -242,9 +241,9 @@ def _wrap(value: object, recorder: PlanRecorder) -> object:
         return _Argument(value, value.dtype, recorder.address_of(value))
     if isinstance(value, TensorWrapper):
         return _Argument(value.base, value.dtype, recorder.address_of(value.base))
-    if type(value) in _DESCRIPTORS:
+    if type(value) in DESCRIPTORS:
         return replace(cast(Any, value), base=_wrap(cast(Any, value).base, recorder))
-    if hasattr(value, "data_ptr") or isinstance(value, _DESCRIPTORS) or type(value).__name__.startswith("TensorDesc"):
+    if hasattr(value, "data_ptr") or isinstance(value, DESCRIPTORS) or type(value).__name__.startswith("TensorDesc"):
         raise TraceRefused(
             Outcome.UNSUPPORTED_LAUNCH, f"passes a {type(value).__name__}: pass the tensor, or its TensorDescriptor"
         )
@@ -264,7 +263,7 @@ def _argument(
 ) -> Pointer | Number | HostDescriptor:
     if isinstance(value, _Argument):
         return _pointer(value, recorder)
-    if isinstance(value, _DESCRIPTORS) and kind.startswith("tensordesc<"):
+    if isinstance(value, DESCRIPTORS) and kind.startswith("tensordesc<"):
         return _descriptor(name, value, recorder, next(maps, None))
     if kind.startswith("*") or not isinstance(value, bool | int | float):
         raise TraceRefused(

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDescriptor
 from triton.runtime.jit import JITCallable, JITFunction, TensorWrapper
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from workers.protocol import Allocate, Copy, Fill, Launch, Outcome, Policy
 from workers.protocol.formula import Term, combine
@@ -12,6 +14,7 @@ from workers.protocol.plan import MAX_STEPS, NumberType
 from workers.protocol.symbolic import (
     SymbolicBuffer,
     SymbolicCopy,
+    SymbolicDescriptor,
     SymbolicFill,
     SymbolicLaunch,
     SymbolicNumber,
@@ -25,6 +28,8 @@ from workers.tracer.recorder import PlanRecorder, dtype_name
 from workers.tracer.refusal import TraceRefused, running_line
 from workers.tracer.sizes import SizeLog, plain, term_of, value_of
 
+DESCRIPTORS = (TensorDescriptor, GluonDescriptor)
+"""Classes of tensor descriptors that host code makes."""
 _ALIGNED_BYTES = 16
 # Triton compiles another kernel for a pointer that this does not divide.
 _INT32, _INT64 = (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
@@ -125,9 +130,13 @@ class SymbolicRecorder(PlanRecorder):  # type: ignore[no-untyped-call]
         )
         self.add(step)
 
-    def _argument(self, name: str, value: object, annotated: str) -> SymbolicPointer | SymbolicNumber:
+    def _argument(
+        self, name: str, value: object, annotated: str
+    ) -> SymbolicPointer | SymbolicNumber | SymbolicDescriptor:
         if isinstance(value, torch.Tensor):
             return self._pointer(value)
+        if isinstance(value, DESCRIPTORS):
+            return self._descriptor(value)
         if isinstance(value, TensorWrapper):
             raise TraceRefused(Outcome.UNSUPPORTED_LAUNCH, f"argument '{name}' is a reinterpreted tensor")
         if not isinstance(value, bool | int | float | torch.SymInt | torch.SymFloat):
@@ -143,6 +152,31 @@ class SymbolicRecorder(PlanRecorder):  # type: ignore[no-untyped-call]
             offset_bytes=view.offset_bytes,
             extent_bytes=combine("-", view.end_bytes, view.offset_bytes),
             dtype=view.dtype,
+        )
+
+    def _descriptor(self, descriptor: TensorDescriptor | GluonDescriptor) -> SymbolicDescriptor:
+        """Return a descriptor, with guards of what the copy engine asks: its address, sizes and strides."""
+        view = self.symbolic_view(descriptor.base)
+        item_bytes = descriptor.base.element_size()
+        self._keep(combine("%", view.offset_bytes, _ALIGNED_BYTES))
+        shape, strides = (tuple(map(term_of, part)) for part in (descriptor.shape, descriptor.strides))
+        self._keep(strides[-1])
+        for stride in strides[:-1]:
+            self._keep(combine("%", combine("*", stride, item_bytes), _ALIGNED_BYTES))
+        for size in shape:
+            self._log.require(combine(">=", size, 1))
+            self._log.require(combine("<", size, _INT32[1] + 1))
+        tf32 = getattr(descriptor, "round_f32_to_tf32", None)  # Triton 3.6 does not have it.
+        return SymbolicDescriptor(
+            buffer=view.buffer,
+            offset_bytes=view.offset_bytes,
+            dtype=view.dtype,
+            shape=shape,
+            strides=strides,
+            block=tuple(int(size) for size in descriptor.block_shape),
+            nan_fill=descriptor.padding == "nan",
+            tf32=None if tf32 is None else bool(tf32),
+            layout=repr(descriptor.layout) if isinstance(descriptor, GluonDescriptor) else None,
         )
 
     def _type(self, value: Number | torch.SymInt | torch.SymFloat) -> NumberType:

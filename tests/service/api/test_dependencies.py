@@ -192,3 +192,5 @@ async def test_a_token_that_only_steers_may_propose_and_one_that_only_reads_may_
         for scopes, status in (((Scope.READ,), 403), ((Scope.PROPOSE,), 409), ((Scope.STEER,), 409)):
             headers = await bearer(service.coordinator.store, scopes)
             assert (await client.post(address, headers=headers, json=body)).status_code == status
+            claimed = await client.post(f"/api/v1/prompts/{NOBODY}/claim", headers=headers, json={"answerer": "ada"})
+            assert claimed.status_code == (403 if status == 403 else 404)

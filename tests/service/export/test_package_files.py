@@ -50,7 +50,11 @@ def test_a_package_has_all_that_it_needs() -> None:
     files = render(parts())
     assert set(files) == {
         *("pyproject.toml", "README.md", "LICENSE.md", "benchmark.py", "tests/test_double_kernels.py"),
-        *(f"double_kernels/{name}.py" for name in ("__init__", "operation", "examples", "reference", "elite_0")),
+        *(
+            f"double_kernels/{name}.py"
+            for name in ("__init__", "operation", "elsewhere", "examples", "reference", "elite_0")
+        ),
+        "double_kernels/metadata.json",
         *(f"double_kernels/certificates/{name}.json" for name in ("elite_0", "elite_0_functions")),
     }
     for path, text in files.items():
@@ -58,10 +62,10 @@ def test_a_package_has_all_that_it_needs() -> None:
             imported = {
                 alias.name.partition(".")[0] if isinstance(node, ast.Import) else (node.module or "").partition(".")[0]
                 for node in ast.walk(ast.parse(text))
-                if isinstance(node, ast.Import | ast.ImportFrom)
+                if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.level)
                 for alias in node.names
             }
-            assert imported <= {"torch", "triton", "math", "warnings", "pytest", "double_kernels"}, path
+            assert imported <= {"torch", "triton", "math", "warnings", "pytest", "double_kernels", "vllm"}, path
     assert tomllib.loads(files["pyproject.toml"])["project"]["name"] == "double-kernels"
     assert "PREDICTED" in files["README.md"] and "nothing was measured" in files["README.md"].lower()
     assert "def double(x, by=2.0):" in files["double_kernels/operation.py"]
@@ -152,9 +156,12 @@ ALONE = """
 import torch
 from double_kernels import double, operation
 
+x = torch.randn(4, requires_grad=True)
+warned = torch.compile(double, backend="aot_eager")(x)  # by PyTorch: this machine has no card
+assert torch.equal(torch.autograd.grad(warned.sum(), x)[0], torch.full((4,), 2.0))
 function, arguments = torch.ops.double_kernels.double_training.default, (torch.randn(4, requires_grad=True), 2.0)
-sound = operation.why_not
-operation.why_not = lambda tensors, scalars=None, select=None: None  # a stand-in for the card, where alone kernels run
+sound, looked_up = operation.why_not, operation._functions
+operation._functions = lambda tensors, scalars, select: (None, None, ())  # a stand-in for the card: kernels run there
 operation._run = lambda function, tensors, sizes: 2 * tensors[0]
 for called in (double, torch.compile(double, backend="aot_eager", fullgraph=True)):
     x = torch.randn(4, requires_grad=True)
@@ -164,6 +171,7 @@ for called in (double, torch.compile(double, backend="aot_eager", fullgraph=True
     (gradient,) = torch.autograd.grad(called(x), x, torch.full((8,), 3.0)[::2])
     assert torch.equal(gradient, torch.full((4,), 6.0))
 assert set(torch.library.opcheck(function, arguments).values()) == {"SUCCESS"}
+operation._functions = looked_up
 
 
 class OnCard:
@@ -197,9 +205,36 @@ assert len(operation._found) <= operation.REMEMBERED
 """
 
 
+VLLM = """
+import torch
+from double_kernels import double, operation, register_with_vllm
+
+library = torch.library.Library("vllm", "FRAGMENT")
+
+
+def direct_register_custom_op(
+    op_name, op_func, mutates_args=None, fake_impl=None, target_lib=None, dispatch_key=None, tags=()
+):
+    # The signature and the contract of vLLM's function of this name, which cannot be installed without a card.
+    (target_lib or library).define(op_name + torch.library.infer_schema(op_func, mutates_args=mutates_args or []))
+    (target_lib or library).impl(op_name, op_func, dispatch_key or "CPU")
+    (target_lib or library)._register_fake(op_name, fake_impl)
+
+
+operator = register_with_vllm(direct_register_custom_op)
+assert operator is torch.ops.vllm.double_kernels_double
+x = torch.randn(9)
+operation._warned.add(f"double_kernels: {operation.why_not((x,), (2.0,))}; PyTorch computes instead")
+assert torch.equal(operator(x, 2.0), 2 * x)
+checks = torch.library.opcheck(operator.default, (x, 2.0), test_utils=("test_schema", "test_faketensor"))
+assert set(checks.values()) == {"SUCCESS"}
+assert torch.equal(torch.compile(operator, backend="aot_eager", fullgraph=True)(x, 2.0), 2 * x)
+"""
+
+
 ASKED = """
 import torch
-from double_kernels import elite_0, operation
+from double_kernels import operation
 from double_kernels.examples import INPUTS, SCALARS, draw
 from tests import test_double_kernels as tests
 
@@ -208,11 +243,7 @@ def asked(name):
     return [shape for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize" for shape in mark.args[1]]
 
 def of(select):
-    sizes = {shape: elite_0.sizes_of(*draw(shape, "cpu"), *SCALARS[shape]) for shape in INPUTS}
-    return {shape for shape in INPUTS if operation._look_for(select, sizes[shape])}
-
-def reason(tensors, scalars=None, select=operation._select):
-    return None if operation._functions(tensors, scalars, select) else "it was not verified"
+    return {shape for shape in INPUTS if operation._look_for(select, draw(shape, "cpu"), SCALARS[shape])}
 
 served, trained = of(operation._select), of(operation._select_training)
 outputs = asked("test_a_verified_shape_equals_the_reference")
@@ -220,7 +251,8 @@ gradients = asked("test_gradients_equal_those_of_the_reference")
 others = asked("test_gradients_that_were_not_verified_are_those_of_pytorch")
 assert set(outputs) == served and tests.SMALLEST in outputs
 assert set(gradients) == trained and set(others) == served - trained
-operation.why_not, operation._run = reason, lambda function, tensors, sizes: 2 * tensors[0]  # stand-ins for the card
+operation._why_no_shape = lambda tensors, scalars: None  # stand-ins for the card
+operation._run = lambda function, tensors, sizes: 2 * tensors[0]
 tests.draw = lambda shape, device, seed=0: draw(shape, "cpu", seed)
 for shape in outputs:
     tests.test_a_verified_shape_equals_the_reference(shape)
@@ -273,7 +305,7 @@ def above(limit: int) -> Tree:
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of all scripts that have run, each in a folder and a process of its own."""
     base = tmp_path_factory.mktemp("alone")
-    folders = [laid_out(ALONE, parts(refusals=()), base / "through")]
+    folders = [laid_out(ALONE, parts(refusals=()), base / "through"), laid_out(VLLM, parts(refusals=()), base / "vllm")]
     for name, (serving, training) in CUTS.items():
         gradients = Gradients(("elite_0",), above(training), parts().timed)
         packed = parts(tree=above(serving), training=gradients, refusals=())
@@ -292,6 +324,10 @@ def printed(folder: Path) -> str:
 
 def test_gradients_pass_through_the_operator_compiled_or_not(ran: Path) -> None:
     assert printed(ran / "through") == ""
+
+
+def test_it_registers_with_vllm_as_its_own_operators_do(ran: Path) -> None:
+    assert printed(ran / "vllm") == ""
 
 
 @pytest.mark.parametrize("name", CUTS)

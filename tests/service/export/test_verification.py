@@ -91,6 +91,42 @@ def test_a_function_that_does_not_compile_is_left_out() -> None:
     assert served == [16, 1999]
 
 
+DESCRIBED = """
+import torch
+import triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+
+@triton.jit
+def double_kernel(x_tiles, y_tiles, by, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK
+    y_tiles.store([at], x_tiles.load([at]) * by)
+
+
+def launch(x, y, by):
+    x_tiles, y_tiles = (TensorDescriptor(each, each.shape, each.stride(), [64]) for each in (x, y))
+    double_kernel[(triton.cdiv(x.numel(), 64),)](x_tiles, y_tiles, by, BLOCK=64)
+    return y
+
+
+def double(x, by):
+    return launch(x, torch.empty_like(x), by)
+
+
+def double_backward(grad_y, x, y, by):
+    return launch(grad_y, torch.empty_like(x), by)
+"""
+
+
+def test_descriptors_of_host_code_are_written_with_formulas() -> None:
+    found = run(certificate(DESCRIBED, bundle_of(OPERATOR.reference, DESCRIBED)))
+    (verdict,) = found.verdicts
+    assert verdict.report.outcome is Outcome.CORRECT and len(set(verdict.kernels)) == 1
+    assert "TensorDescriptor(x, (N,), (1,), [64])" in found.module.text
+    assert all(found.module.function_for({"N": n}) == 0 for n in (1, 77, 4096))
+
+
 def test_host_code_without_formulas_keeps_its_judged_shapes() -> None:
     found = run(candidate("    n = x.numel()\n", "    n = x.numel()\n    assert isinstance(n, int)\n"))
     assert [each.function.own for each in found.verdicts] == [True, True] and "AssertionError" in found.remarks[0]

@@ -39,6 +39,49 @@ def kernel(a0, a1, a2):
     assert torch.equal(interpret(source, X, Out((40,)), 40, grid=(7,)).only, X + 1)
 
 
+@pytest.mark.parametrize(
+    ("turns", "expected"),
+    [
+        ("range(pid, 40, 7)", lambda pid: range(pid, 40, 7)),
+        ("tl.range(pid * 3, pid * 3 + pid % 4, pid + 1)", lambda pid: range(pid * 3, pid * 3 + pid % 4, pid + 1)),
+        ("range(pid + 5, pid, -1)", lambda pid: range(pid + 5, pid, -1)),
+        ("range((pid - 9).to(tl.int8), tl.full((), 100, tl.int8))", lambda pid: range(pid - 9, 100)),
+        ("range(tl.load(a0 + pid).to(tl.int32) % 5, 9, 2)", lambda pid: range(pid % 5, 9, 2)),
+    ],
+)
+def test_loops_that_start_at_the_program_count_as_its_own(turns, expected):
+    source = f"""
+@triton.jit
+def kernel(a0, a1):
+    pid = tl.program_id(0)
+    total = 0
+    for k in {turns}:
+        total = total * 3 + k
+    tl.store(a1 + pid, total)
+"""
+    got = interpret(source, X, Out((12,), torch.int32), grid=(12,)).only
+
+    def total(pid):
+        found = 0
+        for k in expected(pid):
+            found = (found * 3 + k + 2**31) % 2**32 - 2**31
+        return found
+
+    assert got.tolist() == [total(pid) for pid in range(12)]
+
+
+def test_programs_that_walk_over_rows_run_together():
+    source = """
+@triton.jit
+def kernel(a0, a1, a2):
+    for row in range(tl.program_id(0), a2, tl.num_programs(0)):
+        tl.store(a0 + row, 1.0)
+        tl.store(a1 + row, tl.load(a0 + (row + 1) % a2))
+"""
+    seen = interpret(source, torch.zeros(2500), Out((2500,)), 2500, grid=(1000,)).only
+    assert seen.mean() > 0.7, "one by one, half of them see the store of their neighbour"
+
+
 def test_loop_bounds_depend_on_the_program():
     source = """
 @triton.jit

@@ -96,6 +96,11 @@ def scale(x, w):
 """
 
 
-def test_descriptors_of_host_code_are_refused_with_the_reason() -> None:
-    found = reply(DESCRIBED, shapes=(shape(M=64, N=128),))
-    assert not found.plans and "descriptor made by host code" in found.reason
+def test_descriptors_of_host_code_are_formulas_where_the_copy_engine_takes_them() -> None:
+    found = reply(DESCRIBED, shapes=(shape(M=64, N=128), shape(M=3, N=8)))
+    (plan,) = found.plans
+    source, target = plan.launches[0].arguments
+    assert (source.kind, source.shape, source.strides, source.block) == ("descriptor", ("M", "N"), ("N", 1), (1, 128))
+    assert target.kind == "descriptor" and (source.buffer, target.buffer) == (0, 2)
+    assert [plan.admits({"M": 5, "N": size}) for size in (8, 16, 10, 1000)] == [True, True, False, True]
+    assert plan.at(shape(M=3, N=8)) == plan.likened(found.instances[1])
