@@ -15,6 +15,11 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from workers.protocol.base import WireModel
 
+MAX_INPUTS = 704
+"""Maximum number of inputs of an operator, weights included. The largest model of KernelBench has 315, and those with
+twice as many layers have twice as many."""
+MAX_SOURCE_BYTES = 256 * 1024
+"""Maximum bytes of a candidate's source; the longest kernel files seen in practice are under 100 KB."""
 FAR = 2**31
 """Number of elements that a signed 32-bit index cannot address any more."""
 DTYPE_BYTES = {
@@ -56,6 +61,7 @@ def is_float(dtype: DtypeName) -> bool:
 
 NARROW_DTYPE = re.compile(r"\bu?int8|\bfloat[84]_")
 """A dtype of 8 bits or fewer, as a reference may name one."""
+SourceText = Annotated[str, Field(min_length=1, max_length=MAX_SOURCE_BYTES)]
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=64)]
 Extent = Identifier | Annotated[int, Field(ge=1, le=2**31 - 1)]
 Size = Annotated[int, Field(ge=1, le=2**31 - 1)]
@@ -193,10 +199,10 @@ class Operator(WireModel):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
     entry: Identifier
     reference: Annotated[str, Field(min_length=1, max_length=65536)]
-    inputs: tuple[Input, ...] = Field(min_length=1, max_length=32)
+    inputs: tuple[Input, ...] = Field(min_length=1, max_length=MAX_INPUTS)
     outputs: tuple[Output, ...] = Field(min_length=1, max_length=16)
     scalars: tuple[Scalar, ...] = ()
-    seeds: tuple[Annotated[str, Field(min_length=1, max_length=65536)], ...] = Field(default=(), max_length=16)
+    seeds: tuple[SourceText, ...] = Field(default=(), max_length=16)
     shapes: tuple[BenchmarkShape, ...] = Field(min_length=1, max_length=64)
     ranges: dict[Identifier, tuple[Size, Size]] = {}
     precision: Precision = Precision()
