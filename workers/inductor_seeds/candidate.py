@@ -15,6 +15,7 @@ from workers.inductor_seeds.products import SHORTEST, ParameterUse, flatten
 from workers.inductor_seeds.runtime import COMBINE, count_blocks, dotted, replace_runtime
 from workers.inductor_seeds.simplification import bound, simplify
 from workers.protocol import Operator, Outcome
+from workers.protocol.extent import names_in
 from workers.tracer.refusal import TraceRefused
 
 GRIDS: Mapping[str, str] = {
@@ -189,7 +190,7 @@ class _Host:
         """Bind a size of an input, under the operator's name for it."""
         shape = next(item.shape for item in self.operator.inputs if item.name == tensor)
         if symbol not in self._known:
-            self._known[symbol] = self._names.give(str(shape[axis]))
+            self._known[symbol] = self._names.give("_".join(names_in(shape[axis])) or f"d{axis}")
             self.lines.append(f"{self._known[symbol]} = {tensor}.shape[{axis}]")
             self._extremes.dimension(self._known[symbol], shape[axis])
 
