@@ -217,10 +217,12 @@ def endless(bench: Workbench) -> None:
 async def test_leaders_are_examined_beside_the_search_one_at_a_time_the_best_first(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    let_lead(monkeypatch)
+    let_lead(monkeypatch, 3600.0)
     endless(bench)
     bench.answers.speedup = lambda job: 2.0 if bundle_of(job).identity == identity(SIZES[1]) else 1.0
     search = await until_elites(bench, await bench.begin(evaluations=40))
+    let_lead(monkeypatch)
+    monkeypatch.setattr(module, "LEADS_SHARE", 0.0)
     for _ in range(6):
         await bench.evolution.tick()
         finals = [job for job in await bench.dispatcher.outstanding(search.id) if jobs.is_final(job)]
