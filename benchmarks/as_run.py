@@ -5,10 +5,12 @@
 
 Rows are appended to `as_run.jsonl`, and `as_run.json` is written from all of them. `--quick` runs all five operators
 for 60 s each. `--label` names the state of the code that is measured, such as `before`. Times are read from the archive
-that the search leaves behind, so nothing runs beside it but samples of how busy the card and the cores are.
+and from the workers' log that the search leaves behind, so nothing runs beside it but samples of how busy the card and
+the cores are.
 """
 
 import argparse
+import gzip
 import json
 import os
 import statistics
@@ -19,7 +21,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -31,7 +33,7 @@ from archive.records import Placement
 from benchmarks.figures import FigureRows, LineLog, Row, device_of
 from benchmarks.record import RESULTS
 from benchmarks.throughput import CardUtilisation, processor_ticks
-from service.evaluation.jobs import BASELINES, purpose_of
+from service.evaluation.jobs import BASELINES, FINAL, FINAL_TRACE, NEAR_TRACE, purpose_of, trace_id
 from service.settings import DATABASE_FILE
 from workers.protocol import Outcome, Report, Samples
 
@@ -44,6 +46,8 @@ EVALUATIONS = 1_000_000
 PATIENCE_S = 900
 """Seconds after the stop rule until a command that has not ended is given up."""
 SAMPLE_S = 0.5
+WORKERS_LOG = "workers.log"
+"""Log of the workers in the data folder."""
 
 
 @dataclass
@@ -161,6 +165,54 @@ def _epoch(at: datetime) -> float:
     return at.timestamp()
 
 
+def path_of(log: Path, begun: float) -> Row:
+    """Compute the path of candidates from the workers' log.
+
+    Returns:
+        `start_s`, seconds from `begun` to what precedes the first verdict: workers of each kind are ready, and the
+            first job of each purpose is taken and done.
+        `job_s`, the median seconds of jobs by purpose.
+        `to_measure_s`, the median seconds from the end of a trace to the begin of its measurement.
+    """
+    start: dict[str, float] = {}
+    taken: dict[str, float] = {}
+    done: dict[str, float] = {}
+    for line in log.read_text(errors="replace").splitlines():
+        with suppress(ValueError, KeyError):
+            found = json.loads(line)
+            at, event = datetime.fromisoformat(found["timestamp"]).timestamp(), found["event"]
+            if event == "executor ready":
+                start.setdefault(f"{found['kind']} ready", at)
+            elif event in ("job taken", "report handed in"):
+                (taken if event == "job taken" else done)[found["job"]] = at
+                start.setdefault(f"{_purpose(found['job'])} {'taken' if event == 'job taken' else 'done'}", at)
+    spent: defaultdict[str, list[float]] = defaultdict(list)
+    waited: list[float] = []
+    for job, at in done.items():
+        spent[_purpose(job)].append(at - taken[job])
+        traced = done.get(trace_id(job.split(":")[0]))
+        if _purpose(job) == "measure" and traced is not None:
+            waited.append(taken[job] - traced)
+    return {
+        "start_s": {name: round(at - begun, 1) for name, at in start.items() if name.split()[0] not in LATE},
+        "job_s": {name: round(statistics.median(seconds), 2) for name, seconds in spent.items()},
+        "to_measure_s": round(statistics.median(waited), 2) if waited else None,
+    }
+
+
+LATE = ("retrace", "confirm", FINAL, FINAL_TRACE, NEAR_TRACE, BASELINES)
+"""Purposes of jobs that no first verdict waits for."""
+
+
+def _purpose(job: str) -> str:
+    """Return the purpose of a job by its id; that of a confirm ends with the bundle of its incumbent."""
+    purpose = purpose_of(job)
+    return purpose if purpose in PURPOSES else "confirm"
+
+
+PURPOSES = ("reference", "admission", "trace", "retrace", "measure", FINAL, FINAL_TRACE, NEAR_TRACE, BASELINES)
+
+
 def row_of(search: StoredSearch, begun: float, ended: float, use: Utilisation) -> Row:
     """Compute the figures of one command.
 
@@ -255,7 +307,7 @@ def run(operator: str, options: argparse.Namespace, device: str) -> Row:
         command = [sys.executable, "-m", "kernelreef", "search", operator, "--device", device]
         command += ["--evaluations", str(EVALUATIONS), "--stop", f"seconds={options.seconds}", "--json"]
         command += ["--out", f"{folder}/out", *options.extra]
-        environment = os.environ | {"REEF_DATA_DIR": folder}
+        environment = os.environ | {"REEF_DATA_DIR": folder, "REEF_LOG_LEVEL": "debug", "REEF_LOG_JSON": "1"}
         begun = time.time()
         try:
             done = subprocess.run(
@@ -270,19 +322,22 @@ def run(operator: str, options: argparse.Namespace, device: str) -> Row:
         except subprocess.TimeoutExpired as error:
             status, said = -1, f"not ended after {error.timeout:g} s"
         ended = time.time()
-        if options.logs is not None:
-            _keep_logs(Path(folder), options.logs / operator, said)
+        if options.keep is not None:
+            _keep(Path(folder), options.keep / f"{operator}-{int(begun)}", said)
         row: Row = {"operator": operator, "device": device, "label": options.label, "seconds": options.seconds}
         path = Path(folder) / DATABASE_FILE
         figures = row_of(read_search(path), begun, ended, use) if path.exists() else {"state": "none", "reason": said}
-        return {**row, **figures, "status": status}
+        log = Path(folder) / WORKERS_LOG
+        return {**row, **figures, **(path_of(log, begun) if log.exists() else {}), "status": status}
 
 
-def _keep_logs(folder: Path, to: Path, said: str) -> None:
+def _keep(folder: Path, to: Path, said: str) -> None:
+    """Keep a command's logs and archive, compressed."""
     to.mkdir(parents=True, exist_ok=True)
     (to / "stderr.txt").write_text(said)
-    for log in folder.glob("*.log"):
-        (to / log.name).write_text(log.read_text(errors="replace")[-200_000:])
+    for file in (*folder.glob("*.log"), folder / DATABASE_FILE):
+        if file.exists():
+            (to / f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
 
 
 def main() -> None:
@@ -308,7 +363,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--card", type=int, default=0)
     options.add_argument("--label", default="", help="state of the code that is measured")
     options.add_argument("--extra", nargs="*", default=[], help="more options of `reef search`, after --")
-    options.add_argument("--logs", type=Path, help="folder for the commands' logs")
+    options.add_argument("--keep", type=Path, help="folder for the commands' logs and archives")
     options.add_argument("--out", type=Path, default=RESULTS, help="a folder")
     chosen = options.parse_args()
     if chosen.quick:

@@ -232,13 +232,16 @@ class ExamineIdle(WireModel):
 
 
 class ExamineRound(WireModel):
-    """To the oracle: check every timed output, unchanged inputs and the red zones."""
+    """To the oracle: check every timed output, unchanged inputs and the red zones; or one part of that."""
 
     order: Literal["examine_round"] = "examine_round"
     plans: dict[PairSide, Plan]
     round: TimingRound
     checksums: tuple[int, ...]
     """The checksums that the runner reported for it."""
+    part: int = Field(default=0, ge=0)
+    """Position of this part. Each has runs on other contents; the first also has everything that needs no answer."""
+    parts: int = Field(default=1, ge=1)
 
 
 Order = Annotated[

@@ -40,9 +40,7 @@ class GpuLock:
     """
 
     def __init__(self, card: str, folder: Path = FOLDER) -> None:
-        name = re.sub(r"\W", "-", card)
-        self._gate = _opened(folder / f"kernelreef-{name}-gate.lock")
-        self._room = _opened(folder / f"kernelreef-{name}-room.lock")
+        self._gate, self._room = _lock_file(card, "gate", folder), _lock_file(card, "room", folder)
         self._how = fcntl.LOCK_UN
         self._since = 0.0
         # State after a lingering turn, and the timer that changes to it.
@@ -159,6 +157,40 @@ class GpuLock:
             self._how = how
             self._since = time.monotonic()
             self.waited_s += time.perf_counter() - begun
+
+
+class MemoryLock:
+    """The lock on most of one card's memory: one process at a time may take more than its share.
+
+    Args:
+        card: Unique name of the card on this host, as for `GpuLock`.
+        folder: Folder of the lock file.
+
+    Raises:
+        Transient: If the file cannot be created.
+    """
+
+    def __init__(self, card: str, folder: Path = FOLDER) -> None:
+        self._file = _lock_file(card, "memory", folder)
+
+    def take(self) -> None:
+        """Wait until no other process holds it. Idempotent."""
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def release(self) -> None:
+        """Release it. Idempotent."""
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Release it and close the file. Idempotent."""
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = -1
+
+
+def _lock_file(card: str, what: str, folder: Path) -> int:
+    name = re.sub(r"\W", "-", card)
+    return _opened(folder / f"kernelreef-{name}-{what}.lock")
 
 
 def _opened(path: Path) -> int:

@@ -25,11 +25,15 @@ LIST_S = 20.0
 DRIVER_FILES = Path("/proc/driver/nvidia/gpus")
 """Folder with the driver's description of each card, in a folder named by its bus id."""
 
-BENCH_MEMORY_BYTES = 60 * 2**30
-"""Card memory per worker that measures. Half of it is the largest arena: two runs of every operator of the catalogue
-take less than 20 GB, and an operator that fits on an 80 GB card must fit on any larger one."""
-BENCH_CORES = 4
-"""Cores per worker that measures: its executor, runner and oracle use one each, and assemble kernels beside them."""
+BENCH_MEMORY_BYTES = 24 * 2**30
+"""Card memory per worker that measures. A sixth of it is the arena of a usual job, in which a round of timing has its
+slots. A plan that needs more than half of it gets nearly half of the card, one at a time."""
+BENCH_CORES = 5
+"""Cores per worker that measures: its executor and runner use one each, and half an oracle. The others assemble its
+kernels, and trace the candidates that it will measure next."""
+MOST_BENCHES = 3
+"""Maximum workers that share a card by default: one oracle looks at all their runs. On H100s and H200s three made up to
+1.7 times as many verdicts per hour as one (`throughput_h100_answers.json`); more were not measured in full."""
 
 CARD_NAME = re.compile(r"cuda(:\d{1,4})?", re.ASCII)
 DEVICES = "devices"
@@ -105,7 +109,7 @@ def benches_for(card: LocalCard, cores: int) -> int:
 
     A worker that measures prepares and checks most of the time, and times alone for the rest.
     """
-    return max(1, min(card.memory_bytes // BENCH_MEMORY_BYTES, cores // BENCH_CORES))
+    return max(1, min(card.memory_bytes // BENCH_MEMORY_BYTES, cores // BENCH_CORES, MOST_BENCHES))
 
 
 def describe_cards(cards: Sequence[LocalCard]) -> str:

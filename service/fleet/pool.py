@@ -23,6 +23,8 @@ from workers.safe_python import PYTHON, safe_environment
 COMMAND = (*PYTHON, "-m", "workers", "run")
 STOP_S = 15.0
 """Seconds that a worker gets to finish or return its job: a little more than its own limit."""
+LOOK_S = 0.1
+"""Seconds between two looks if the first worker of a kind is ready."""
 FIRST_PAUSE_S = 0.5
 LAST_PAUSE_S = 30.0
 """Seconds before a crashed worker is restarted; they double from the first to the last."""
@@ -131,15 +133,25 @@ class WorkerPool:
                 self.keep_measuring(measuring, CardShare(card.number, sharers))
 
     def keep_measuring(self, device: Device, seat: CardShare) -> None:
-        """Keep workers that measure on a card of this machine: one, or as many as share it."""
-        data = () if self._data is None else ("--data", str(self._data))
-        self.keep(("--device", device.name, "--card", str(seat), *data), seat.sharers)
+        """Keep workers that measure on a card of this machine: one, or as many as share it.
 
-    def keep(self, options: tuple[str, ...], count: int) -> None:
-        """Keep so many workers with these options of `python -m workers run`, if any. Idempotent."""
+        The first one compiles our kernels and opens the card, without others beside it that do the same.
+        """
+        data = () if self._data is None else ("--data", str(self._data))
+        self.keep(("--device", device.name, "--card", str(seat), *data), seat.sharers, led=True)
+
+    def keep(self, options: tuple[str, ...], count: int, *, led: bool = False) -> None:
+        """Keep so many workers with these options of `python -m workers run`, if any. Idempotent.
+
+        Args:
+            options: Options of each worker.
+            count: Number of workers.
+            led: True if the others start once the first is ready, or has failed to start.
+        """
         if count and options not in self._tasks:
-            self._starts[options] = Starts(count)
-            self._tasks[options] = [asyncio.create_task(self._keep(options)) for _ in range(count)]
+            starts = self._starts[options] = Starts(count)
+            waits = [led and number > 0 for number in range(count)]
+            self._tasks[options] = [asyncio.create_task(self._keep(options, starts, waits=each)) for each in waits]
 
     async def dismissed(self) -> None:
         """Wait until the service has dismissed every worker requested so far."""
@@ -153,9 +165,11 @@ class WorkerPool:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _keep(self, need: tuple[str, ...]) -> None:
-        """Keep one worker running until cancelled."""
-        pause_s, starts = self._first_pause_s, self._starts[need]
+    async def _keep(self, need: tuple[str, ...], starts: Starts, *, waits: bool) -> None:
+        """Keep one worker running until cancelled; if it `waits`, after the first of its kind has started."""
+        pause_s = self._first_pause_s
+        while waits and not starts.led:
+            await asyncio.sleep(LOOK_S)
         while True:
             began = time.monotonic()
             start, ready_fd = starts.begin()

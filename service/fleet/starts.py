@@ -26,6 +26,12 @@ class Starts:
         self._look()
         return self._failed >= FAILED_STARTS * self._workers and not any(self._ready.values())
 
+    @property
+    def led(self) -> bool:
+        """True if a worker of this kind is ready, or one failed to start."""
+        self._look()
+        return self._failed > 0 or any(self._ready.values())
+
     def begin(self) -> tuple[int, int]:
         """Make the pipe of one start; returns the end to read, which names the start, and the end that the worker gets.
 

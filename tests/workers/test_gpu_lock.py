@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from workers.errors import Transient
-from workers.gpu_lock import GpuLock
+from workers.gpu_lock import GpuLock, MemoryLock
 
 ROOT = Path(__file__).parents[2]
 CARD = "0000:1B:00.0"
@@ -265,3 +265,21 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
     gate.symlink_to(victim)
     with pytest.raises(Transient, match="needs a file"):
         GpuLock(CARD, tmp_path)
+
+
+def test_most_of_the_memory_is_one_processs_at_a_time(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        one, other, elsewhere = (
+            stack.enter_context(closing(MemoryLock(card, tmp_path))) for card in ("0:1", "0:1", "0:2")
+        )
+        one.take()
+        one.take()
+        elsewhere.take()
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(other.take)
+            time.sleep(SOON_S)
+            assert not waiting.done()
+            one.release()
+            waiting.result(WAIT_S)
+        other.close()
+        one.take()

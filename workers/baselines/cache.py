@@ -3,11 +3,14 @@
 Files are replaced as a whole, so that processes may share a folder. If two write at once, the later file stays.
 """
 
+import fcntl
 import hashlib
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import IO
 
 from pydantic import ValidationError
 
@@ -18,6 +21,8 @@ from workers.protocol.plan import Digest
 
 MAX_AGE_S = 24 * 3600.0
 """Seconds after which a figure is measured again: cards drift with temperature and neighbours; a day is our choice."""
+LOOK_S = 0.5
+"""Seconds between two attempts to get a turn; measuring takes tens of seconds."""
 
 
 class BaselineKey(WireModel):
@@ -51,10 +56,12 @@ class BaselineCache:
 
     Args:
         folder: Folder of the files; created when the first one is written.
+        stopped: Returns True if a wait for another process is to end.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, stopped: Callable[[], bool] = lambda: False) -> None:
         self._folder = folder
+        self._stopped = stopped
 
     def find(self, key: BaselineKey) -> Baseline | None:
         """Return the figure of a key; None if it is missing, too old or unreadable."""
@@ -81,5 +88,42 @@ class BaselineCache:
                 Path(file.name).unlink(missing_ok=True)
                 raise
 
+    @contextmanager
+    def turn(self, key: BaselineKey) -> Iterator[None]:
+        """Wait until no other process measures the figure of a key, and keep others out until the context ends.
+
+        Executors that share a card need the same figures at the same time; whoever comes second finds them here.
+
+        Raises:
+            OSError: If the folder cannot be written to; `TimeoutError` if the wait was ended.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with self._lock(key).open("w") as file:
+            while not _is_locked(file):
+                if self._stopped():
+                    raise TimeoutError("another process was still measuring it")
+                time.sleep(LOOK_S)
+            yield
+
+    def is_measured(self, key: BaselineKey) -> bool:
+        """Return True if some process measures the figure of a key now."""
+        try:
+            with self._lock(key).open() as file:
+                return not _is_locked(file)
+        except FileNotFoundError:
+            return False
+
+    def _lock(self, key: BaselineKey) -> Path:
+        return self._folder / f"{key.digest}.lock"
+
     def _path(self, key: BaselineKey) -> Path:
         return self._folder / f"{key.digest}.json"
+
+
+def _is_locked(file: IO[str]) -> bool:
+    """Return True if the file's lock is this process's now."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

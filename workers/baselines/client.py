@@ -2,12 +2,13 @@
 
 import os
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
 from pathlib import Path
+from threading import Event
 from typing import IO
 
 from pydantic import ValidationError
@@ -23,6 +24,8 @@ from workers.safe_python import PYTHON
 COMMAND = (*PYTHON, "-m", "workers.baselines")
 """Command of the process. It takes `--card` and one request per line on standard input; replies go to standard
 output."""
+SUBFOLDER = "baselines"
+"""Subfolder of cached figures in an executor's folder."""
 START_S = 120.0
 """Seconds for it to start: importing torch and opening the card takes 6 s on a warm H200 host."""
 SHAPE_S = 300.0
@@ -45,10 +48,12 @@ def measure_baselines(
     pacer: Bundle,
     device: Device,
     ask: Callable[[BaselineRequest], BaselineReply],
-    folder: Path | None,
+    cache: BaselineCache | None,
     versions: Mapping[str, str],
 ) -> dict[str, Baseline]:
     """Time the baselines of an operator beside a pacer, at every benchmark shape.
+
+    Of several processes with one cache only one measures; the others wait for its figures.
 
     Args:
         operator: The contract.
@@ -56,7 +61,7 @@ def measure_baselines(
         pacer: An assembled bundle; plans of other shapes are left out.
         device: The hardware class of the figures.
         ask: Measures missing figures (`BaselineProcess.ask`).
-        folder: Folder whose subfolder caches figures; None measures every time.
+        cache: Figures measured before, by any process; None measures every time.
         versions: Versions of torch, triton, driver and cuda, and the card's name, which figures depend on.
 
     Returns:
@@ -66,15 +71,36 @@ def measure_baselines(
         BaselinesFailed: If they could not be measured.
     """
     keys = _keys(operator, pacer, device, versions)
-    cache = None if folder is None else BaselineCache(folder / "baselines")
-    found = {shape: kept for shape, key in keys.items() if cache and (kept := cache.find(key))}
-    missing = [plan for plan in pacer.benchmarks if plan.shape.key not in found]
-    if missing:
-        for baseline in ask(request_for(operator, graphs, pacer, missing)).baselines:
-            found[baseline.shape] = baseline
-            if cache:
-                _keep(cache, keys[baseline.shape], baseline)
+
+    def measure(shapes: Collection[str]) -> dict[str, Baseline]:
+        plans = [plan for plan in pacer.benchmarks if plan.shape.key in shapes]
+        asked = ask(request_for(operator, graphs, pacer, plans)) if plans else None
+        return {baseline.shape: baseline for baseline in asked.baselines} if asked else {}
+
+    if cache is None:
+        return measure(keys)
+    found = _cached(cache, keys)
+    if missing := keys.keys() - found.keys():
+        try:
+            with cache.turn(keys[min(missing)]):
+                found = _cached(cache, keys)
+                measured = measure(keys.keys() - found.keys())
+                for shape, baseline in measured.items():
+                    cache.keep(keys[shape], baseline)
+        except OSError as error:
+            raise BaselinesFailed(f"a baseline cannot be stored: {error}") from error
+        found |= measured
     return found
+
+
+def _are_due(cache: BaselineCache, keys: Mapping[str, BaselineKey]) -> bool:
+    """Return True if figures are missing, and no process measures them."""
+    missing = keys.keys() - _cached(cache, keys).keys()
+    return bool(missing) and not cache.is_measured(keys[min(missing)])
+
+
+def _cached(cache: BaselineCache, keys: Mapping[str, BaselineKey]) -> dict[str, Baseline]:
+    return {shape: kept for shape, key in keys.items() if (kept := cache.find(key))}
 
 
 def request_for(operator: Operator, graphs: Sequence[Graph], pacer: Bundle, plans: Sequence[Plan]) -> BaselineRequest:
@@ -163,8 +189,9 @@ class BackgroundBaselines:
 
     def __init__(self, process: BaselineProcess, device: Device, folder: Path | None) -> None:
         """Prepare; figures are kept in `folder`, None keeps them in memory alone."""
+        self._closed = Event()
         self._device = device
-        self._folder = folder
+        self._cache = None if folder is None else BaselineCache(folder / SUBFOLDER, self._closed.is_set)
         self._process = process
         self._thread = ThreadPoolExecutor(1)
         self._tasks: dict[tuple[str, str], Future[dict[str, Baseline]]] = {}
@@ -178,7 +205,7 @@ class BackgroundBaselines:
         *,
         again: bool = False,
     ) -> bool:
-        """Begin to measure, unless that was begun. Returns True if it begins now.
+        """Begin to measure, unless that was begun. Returns True if it begins now, and no other process has.
 
         Args:
             operator: The contract.
@@ -193,10 +220,10 @@ class BackgroundBaselines:
             return False
         while len(self._tasks) >= REQUESTS_KEPT:
             del self._tasks[next(iter(self._tasks))]
-        ask, folder = self._process.ask, self._folder
-        task = self._thread.submit(measure_baselines, operator, graphs, pacer, self._device, ask, folder, versions)
-        self._tasks[key] = task
-        return True
+        given = (operator, graphs, pacer, self._device, self._process.ask, self._cache, versions)
+        is_first = self._cache is None or _are_due(self._cache, _keys(operator, pacer, self._device, versions))
+        self._tasks[key] = self._thread.submit(measure_baselines, *given)
+        return is_first
 
     def find(self, operator: Operator, pacer: Bundle, *, wait: bool = False) -> dict[str, Baseline]:
         """Return the baselines of a pacer by shape key; empty while they are being measured, or if that failed.
@@ -216,6 +243,7 @@ class BackgroundBaselines:
 
     def close(self) -> None:
         """End the process. Idempotent."""
+        self._closed.set()
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._process.interrupt()
         while wait(self._tasks.values(), CLOSING_S).not_done:
@@ -243,13 +271,6 @@ def _keys(operator: Operator, pacer: Bundle, device: Device, versions: Mapping[s
         )
         for plan in pacer.benchmarks
     }
-
-
-def _keep(cache: BaselineCache, key: BaselineKey, baseline: Baseline) -> None:
-    try:
-        cache.keep(key, baseline)
-    except OSError as error:
-        raise BaselinesFailed(f"a baseline cannot be stored: {error}") from error
 
 
 def _read(answer: bytes, request: BaselineRequest) -> BaselineReply:

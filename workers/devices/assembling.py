@@ -20,6 +20,9 @@ average."""
 KEPT_KERNELS = 512
 """Kernels whose machine code is kept, a few tens of kilobytes each: variants and incumbents share many."""
 
+NICENESS = 2
+"""Added to the niceness of a process: the processes that use the card come first, and traces last."""
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -34,10 +37,8 @@ class Assemblers:
             SandboxFailed: If no sandbox can be set up here.
         """
         sandbox.probe()
-        cores = len(os.sched_getaffinity(0))
-        self._pool = ProcessPoolExecutor(
-            min(cores, MAX_PROCESSES), get_context("fork"), initializer=die_with_parent, initargs=(signal.SIGKILL,)
-        )
+        processes = min(len(os.sched_getaffinity(0)), MAX_PROCESSES)
+        self._pool = ProcessPoolExecutor(processes, get_context("fork"), initializer=_begin)
         self._pool.submit(os.getpid).result()  # Forks all processes now, before the executor holds secrets.
         self._kept: OrderedDict[str, Future[MachineCode]] = OrderedDict()
 
@@ -76,3 +77,9 @@ class Assemblers:
         if len(self._kept) > KEPT_KERNELS:
             self._kept.popitem(last=False)
         return found
+
+
+def _begin() -> None:
+    """Prepare a process."""
+    die_with_parent(signal.SIGKILL)
+    os.nice(NICENESS)

@@ -34,7 +34,7 @@ from workers.commands import (
 from workers.device_kernels import Spread, compile_support
 from workers.devices.ending import JudgementEnded, timed
 from workers.errors import Transient
-from workers.gpu_lock import FOLDER, GpuLock
+from workers.gpu_lock import FOLDER, GpuLock, MemoryLock
 from workers.oracle import Oracle, compile_oracle
 from workers.oracle import open_card as open_to_look
 from workers.oracle import serve as serve_oracle
@@ -46,8 +46,8 @@ from workers.shared_process import SharedConnection
 from workers.targets import Target
 
 ARENA_SHARE, LARGEST_SHARE = 6, 2
-"""Divisors of a share's memory: the usual size of the arena, and its maximum if a plan needs more. An oracle in
-float64, and baselines, fit beside it."""
+"""Divisors of memory: a share's for the usual size of the arena, and that of a job alone for its maximum if a plan
+needs more. An oracle in float64, and baselines, fit beside it."""
 OPEN_S = 120.0
 """Seconds for a child to open the card; measured 0.5 s on an H200, minutes on a host that has just started."""
 LOOK_S = 300.0
@@ -76,7 +76,7 @@ class CardProcesses:
     Attributes:
         opened: Properties of the card, from the present runner.
         sheet: Facts of the card, from the first runner.
-        memory_bytes: This share of the card's memory.
+        memory_bytes: Memory of the card for one job alone, beside the usual arenas of the other sharers.
         gpu_lock: Lock of the card, shared with all its users.
         spent_s: Seconds of waiting for the lock and for answers, by kind of command.
     """
@@ -106,9 +106,13 @@ class CardProcesses:
             _greeting(self._oracle)
             self.opened = _greeting(self._runner)
             self.sheet = _sheet(self.opened)
-            self.memory_bytes = min(memory_bytes or self.sheet.memory_bytes, self.sheet.memory_bytes) // sharers
+            whole = min(memory_bytes or self.sheet.memory_bytes, self.sheet.memory_bytes)
+            self._share_bytes = whole // sharers
+            self.memory_bytes = whole - (sharers - 1) * self._usual_bytes
             self.gpu_lock = GpuLock(self.opened.address)
             stack.callback(self.gpu_lock.close)
+            self._memory_lock = MemoryLock(self.opened.address)
+            stack.callback(self._memory_lock.close)
             self._claim(self._usual_bytes)
             stack.pop_all()
 
@@ -140,7 +144,8 @@ class CardProcesses:
     def provide(self, needed_bytes: int) -> None:
         """Provide a runner, and an arena of at least so many bytes, by another runner if need be.
 
-        The arena has its usual size if that is enough.
+        The arena has its usual size if that is enough. One that takes more than half of a share is for one sharer at a
+        time, and until `settle` only.
 
         Raises:
             JudgementEnded: If it is more than this card has for an arena.
@@ -150,14 +155,24 @@ class CardProcesses:
         if needed_bytes > largest:
             reason = f"two runs of it take {needed_bytes / 1e9:.1f} GB; the maximum here is {largest / 1e9:.1f} GB"
             raise JudgementEnded(Stage.CHECK, Outcome.PLAN_REJECTED, reason)
+        if needed_bytes > self._share_bytes // LARGEST_SHARE:
+            self._memory_lock.take()
         if self.arena_bytes < needed_bytes:
             self.make_room()
         fits = self.arena_bytes >= needed_bytes and not needed_bytes <= self._usual_bytes < self.arena_bytes
         if not fits or self._jobs >= JOBS_PER_RUNNER:
-            with self.gpu_lock.shared():
-                self._runner.kill()
-            self._replace_runner(max(needed_bytes, self._usual_bytes))
+            self._exchange_runner(max(needed_bytes, self._usual_bytes))
         self._jobs += 1
+
+    def settle(self) -> None:
+        """End a job: return the memory that other sharers may wait for.
+
+        Raises:
+            CardFailed: If the card or a process that uses it failed.
+        """
+        if self._sharers > 1 and self.arena_bytes > self._share_bytes // LARGEST_SHARE:
+            self._exchange_runner(self._usual_bytes)
+        self._memory_lock.release()
 
     def replay(
         self, order: Order, timeout_s: float, stage: Stage, *, exclusive: bool = False
@@ -212,6 +227,7 @@ class CardProcesses:
         """End all processes. Idempotent."""
         self._end_children()
         self.gpu_lock.close()
+        self._memory_lock.close()
 
     def _ask_oracle(self, order: Order) -> ExaminedRuns:
         """Return the oracle's answer."""
@@ -248,7 +264,13 @@ class CardProcesses:
     @property
     def _usual_bytes(self) -> int:
         """Usual size of the arena; a multiple of the alignment, so that a claimed arena compares equal to it."""
-        return self.memory_bytes // ARENA_SHARE // ALIGNMENT * ALIGNMENT
+        return self._share_bytes // ARENA_SHARE // ALIGNMENT * ALIGNMENT
+
+    def _exchange_runner(self, arena_bytes: int) -> None:
+        """End the runner, and have its spare take over with an arena of another size."""
+        with self.gpu_lock.shared():
+            self._runner.kill()
+        self._replace_runner(arena_bytes)
 
     def _replace_runner(self, arena_bytes: int | None = None) -> None:
         """Have the spare take over for a runner that was ended, with an arena of the same size by default."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
+import structlog
 import torch
 
 from workers import driver, sandbox
@@ -45,6 +46,8 @@ PAIRS = 16
 BRIEF_PAIRS = 4
 """Pairs per shape of a brief measurement: the fewest that have an interval."""
 Job = MeasureJob | ConfirmJob | FinalJob
+
+log = structlog.get_logger(__name__)
 
 
 class CudaDevice(DeviceBench):
@@ -136,6 +139,8 @@ class CudaDevice(DeviceBench):
             examination.run()
         except JudgementEnded as ended:
             found |= ended.found
+        finally:
+            self._processes.settle()
         grounds = report.grounds.model_copy(update={"sanitised": examination.sanitised}) if report.grounds else None
         found |= {"checks": examination.results(), "stages_s": examination.stages_s, "grounds": grounds}
         return report.model_copy(update=found)
@@ -169,12 +174,16 @@ class CudaDevice(DeviceBench):
         return self._judge(job, measurement, pairs)
 
     def _judge(self, job: Job, measurement: Measurement, pairs: int, incumbent: Bundle | None = None) -> Report:
-        report = self._report(job, measurement.bundle)
+        report, before = self._report(job, measurement.bundle), self.spent_s
         found: dict[str, object] = {}
         try:
             found |= measurement.run(pairs, incumbent)
         except JudgementEnded as ended:
             found |= ended.found
+        finally:
+            self._processes.settle()
+        spent = {name: round(seconds - before.get(name, 0.0), 3) for name, seconds in self.spent_s.items()}
+        log.debug("waited for the card's processes", job=job.id, kind=job.kind, **spent)
         self._batches.count(job.operator.digest, measurement.controls)
         # A failed control, or clocks that disagree, are internal failures without a report.
         grounds = report.grounds.model_copy(update={"agreed": bool(measurement.controls)}) if report.grounds else None

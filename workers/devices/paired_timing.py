@@ -51,6 +51,9 @@ CALLS_PER_DECOY = 4
 """Calls of an untrusted sample per decoy, rounded up: a decoy is a filled slot that is not called."""
 PAIRS_PER_TRUNCATED = 4
 """Pairs of a round per truncated sample of an untrusted side, rounded up: it ends before all of its calls."""
+LOOK_BYTES = 2**30
+"""Bytes of runs on unknown content that the oracle looks at without a break. A confirm of softmax has 25 GB of runs,
+and looks at them took under a second on an H100. A process that is to time waits until a look is over."""
 ROUND_S = 10.0
 """Seconds for a round; honest ones take milliseconds."""
 STEADY_WITHIN = 0.03
@@ -246,10 +249,7 @@ class PairedTimer:
             raise Transient("the figures of the runner do not match the round")
         plans = {side: self._plan(side) for side in PairSide}
         self._host_factor = min(self._host_factor, check_clocks(order, reply))
-        examined = self._trial.processes.look(ExamineRound(plans=plans, round=order, checksums=reply.checksums))
-        self._trial.settle(examined, Stage.TIME)
-        if examined.pacer:
-            self._blame(order, examined.pacer)
+        self._look_at(ExamineRound(plans=plans, round=order, checksums=reply.checksums))
         timed: dict[PairSide, list[tuple[float, float, bool]]] = {side: [] for side in PairSide}
         figures = zip(reply.samples_us, reply.clocks_mhz, punctual(reply), strict=True)
         for sample, each in zip(samples, figures, strict=True):
@@ -260,6 +260,19 @@ class PairedTimer:
             SamplePair(mine_us, its_us, my_mhz, its_mhz, mine_is and its_is)
             for (mine_us, my_mhz, mine_is), (its_us, its_mhz, its_is) in both
         ]
+
+    def _look_at(self, order: ExamineRound) -> None:
+        """Have the oracle look at all runs of a round.
+
+        Unknown answers take it milliseconds each: it computes them in parts, between which others get their turns.
+        """
+        called = sum(len(sample.slots) * self._room[sample.side] for sample in order.round.samples)
+        parts = ceil(called / LOOK_BYTES) if self._trial.is_fresh else 1
+        for part in range(parts):
+            examined = self._trial.processes.look(order.model_copy(update={"part": part, "parts": parts}))
+            self._trial.settle(examined, Stage.TIME)
+            if examined.pacer:
+                self._blame(order.round, examined.pacer)
 
     def _blame(self, order: TimingRound, wrong: str) -> None:
         """Decide why the pacer's runs are wrong beside the candidate, by running them alone."""

@@ -121,6 +121,11 @@ class VariantTrial:
             order = LoadBundle(side=side, operator=operator, bundle=bundle, machine_code=code)
             processes.replay(order, EXECUTE_S, Stage.CHECK)
 
+    @property
+    def is_fresh(self) -> bool:
+        """True if the candidate's content is used once, so that the oracle knows no answer."""
+        return not self._secret
+
     def seed(self, shape: str) -> str:
         """Return a secret of content at a shape, by its key, hexadecimal."""
         if not self._secret:

@@ -11,15 +11,12 @@ from workers.executor import OpenedExecutor
 from workers.protocol import Bundle, ExecutorReady, Job, TraceJob, TraceReport
 from workers.recordings import Recordings
 
-NICENESS = 5
-"""Added to the niceness of the process: a card that waits for a core costs more than a candidate that does."""
 TRACED_WITH = ("torch", "triton")
 """Packages whose version affects the result of a trace."""
 
 
 def open_executor(options: argparse.Namespace, _: ExitStack) -> OpenedExecutor:
     """Import and compile what every trace needs. With a recorded device, sources are looked up in its recordings."""
-    os.nice(NICENESS)
     # Tracing needs no card, and the sandbox hides cards anyway.
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     recorded = options.device if options.device is not None and options.device.kind == "recorded" else None

@@ -105,16 +105,10 @@ class Examiner:
         return describe_difference(self._evidence(first), one, other)
 
     def _examine_round(self, order: ExamineRound) -> ExaminedRuns:
-        operator, untrusted_sides = self._subject.operator, order.round.untrusted_sides
         mine, its = ([run_of(order, side, case) for case in order.round.cases(side)] for side in PairSide)
-        uncalled = [run for side in untrusted_sides for run in uncalled_runs(order, side)]
-        damage = describe_damage(self._card, operator, mine + its + uncalled, order.round.seed)
-        misdeeds = {side: describe_misdeed(self._card, operator, order, side) for side in untrusted_sides}
-        if found := damage or misdeeds.get(PairSide.CANDIDATE):
-            return self._conclude(Outcome.OUT_OF_BOUNDS, found)
-        if found := misdeeds.get(PairSide.PACER):
-            return self._conclude().model_copy(update={"pacer": found})
-        candidates, pacers = self._suspects(mine, its)
+        if order.part == 0 and (found := self._misdeeds(order, mine, its)):
+            return found
+        candidates, pacers = self._suspects(*(_part(runs, order.part, order.parts) for runs in (mine, its)))
         for run in candidates:
             if self._results.examine(self._evidence(run)) is not None:
                 return self._conclude()
@@ -124,6 +118,24 @@ class Examiner:
             if results.failure is not None:
                 return self._conclude().model_copy(update={"pacer": results.failure.reason})
         return self._conclude()
+
+    def _misdeeds(self, order: ExamineRound, mine: list[PlanRun], its: list[PlanRun]) -> ExaminedRuns | None:
+        """Return the findings on a round that need no answer: writes where or when none may be; None if there are none.
+
+        Args:
+            order: The round.
+            mine: Runs of the candidate.
+            its: Runs of the pacer.
+        """
+        operator, untrusted_sides = self._subject.operator, order.round.untrusted_sides
+        uncalled = [run for side in untrusted_sides for run in uncalled_runs(order, side)]
+        damage = describe_damage(self._card, operator, mine + its + uncalled, order.round.seed)
+        misdeeds = {side: describe_misdeed(self._card, operator, order, side) for side in untrusted_sides}
+        if found := damage or misdeeds.get(PairSide.CANDIDATE):
+            return self._conclude(Outcome.OUT_OF_BOUNDS, found)
+        if found := misdeeds.get(PairSide.PACER):
+            return self._conclude().model_copy(update={"pacer": found})
+        return None
 
     def _examine_idle(self, order: ExamineIdle) -> ExaminedRuns:
         if self._card.is_poisoned(order.ranges):
@@ -161,3 +173,9 @@ class Examiner:
         if outcome is None and failure is not None:
             outcome, reason = failure.outcome, failure.reason
         return ExaminedRuns(outcome=outcome, reason=reason, checks=self._results.results())
+
+
+def _part(runs: Sequence[PlanRun], part: int, parts: int) -> list[PlanRun]:
+    """Return one part of a round's runs, by content: all runs on equal content are in the same part."""
+    numbers = {content: number for number, content in enumerate(dict.fromkeys(run.content for run in runs))}
+    return [run for run in runs if numbers[run.content] % parts == part]

@@ -58,7 +58,7 @@ def test_a_measured_figure_names_the_baselines_and_the_trust() -> None:
 def test_the_head_says_if_the_operator_failed_mutation_testing() -> None:
     variant = VariantRecord("candidate-1", 0, {}, "b" * 64, None, "", None)
     search = records.search(admitted="zeros pass")
-    text = kernel_file(search, records.OPERATOR, records.candidate(), variant, records.elite(), None)
+    text = kernel_file(search, records.OPERATOR, records.candidate(), variant, records.elite(), None, EXAMINED)
     assert text.splitlines()[2] == "# ADMITTED against mutation testing, so it may be wrong: zeros pass"
     assert "ADMITTED" not in _file()
 
@@ -72,6 +72,6 @@ def test_the_content_of_an_input_is_compared() -> None:
     told["inputs"][0]["mutable"] = True
     of = Operator.model_validate({**told, "outputs": [{"name": "x", "dtype": told["inputs"][0]["dtype"]}]})
     variant = VariantRecord("candidate-1", 0, {}, "b" * 64, None, "", None)
-    text = kernel_file(records.search(), of, records.candidate(), variant, records.elite(), None)
+    text = kernel_file(records.search(), of, records.candidate(), variant, records.elite(), None, EXAMINED)
     assert "contents = {0: 0}" in text and "results(double)" in text
     assert ast.parse(text) and "def results" not in _file()

@@ -70,9 +70,10 @@ def test_a_package_has_all_that_it_needs() -> None:
 def test_a_package_says_if_the_operator_failed_mutation_testing() -> None:
     told = parts()
     assert "Admitted against" not in render(told)["README.md"]
-    module = told.modules["elite_0"]
-    certified = module.certificate.model_copy(update={"admitted": "zeros pass"})
-    readme = render(replace(told, modules={"elite_0": replace(module, certificate=certified)}))["README.md"]
+    verified = told.modules["elite_0"]
+    certified = verified.module.certificate.model_copy(update={"admitted": "zeros pass"})
+    marked = replace(verified, module=replace(verified.module, certificate=certified))
+    readme = render(replace(told, modules={"elite_0": marked}))["README.md"]
     assert "wrong kernels may pass this operator's checks. zeros pass" in readme
 
 

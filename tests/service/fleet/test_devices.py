@@ -39,7 +39,8 @@ def test_the_drivers_tool_lists_the_cards(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("gib", "cores", "benches"), [(140, 16, 2), (140, 4, 1), (80, 16, 1), (24, 64, 1), (180, 32, 3), (0, 16, 1)]
+    ("gib", "cores", "benches"),
+    [(140, 16, 3), (140, 4, 1), (79, 16, 3), (48, 16, 2), (24, 64, 1), (180, 64, 3), (0, 16, 1)],
 )
 def test_workers_share_a_card_where_memory_and_cores_suffice(gib: int, cores: int, benches: int) -> None:
     assert benches_for(LocalCard(0, "NVIDIA H200", H200, gib * 2**30), cores) == benches

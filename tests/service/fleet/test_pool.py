@@ -119,6 +119,22 @@ async def test_a_card_that_is_shared_gets_as_many_workers_as_share_it(pool: Work
     assert all(line[2:6] == ["--device", "h200", "--card", "cuda:1/3"] for line in command_lines(pool))
 
 
+async def test_one_worker_opens_a_card_before_the_others_start(pool: WorkerPool, redis_url: str) -> None:
+    pool.keep_measuring(Device.parse("h200"), CardShare(1, 3))
+    (first,) = await workers(redis_url, 1)
+    await started(pool, 3)
+    assert first in await workers(redis_url, 3)
+
+
+async def test_workers_of_a_card_start_although_the_first_fails(redis_url: str, tmp_path: Path) -> None:
+    fails = (sys.executable, "-c", "raise SystemExit(1)")
+    pool = WorkerPool(redis_url, size=1, output=tmp_path / "log", command=fails, first_pause_s=0.05)
+    pool.keep_measuring(Device.parse("h200"), CardShare(0, 2))
+    async with asyncio.timeout(WAIT_S):
+        assert "the measure worker exited with status 1" in await pool.wait_failing()
+    await pool.close()
+
+
 async def test_as_many_workers_share_a_card_of_this_machine_as_were_wanted(
     redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,19 @@ def test_a_worker_that_was_ready_begins_the_count_anew(starts: Starts) -> None:
     assert not starts.failing
 
 
+@pytest.mark.parametrize("ready", [True, False])
+def test_others_follow_once_one_is_ready_or_failed(starts: Starts, *, ready: bool) -> None:
+    start, theirs = starts.begin()
+    assert not starts.led
+    if ready:
+        os.write(theirs, b"+")
+    else:
+        starts.end(start, "the measure worker exited with status 1")
+    assert starts.led
+    os.close(theirs)
+    starts.close(start)
+
+
 def test_while_one_is_ready_the_kind_starts(starts: Starts) -> None:
     start, theirs = starts.begin()
     for _ in range(2 * FAILED_STARTS):

@@ -3,7 +3,7 @@
 import sys
 import time
 from base64 import b64decode
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from tests.workers.assembler.plans import RMSNORM, bundle_of, rmsnorm_plan
 from tests.workers.baselines.catalogue import graph_of
 from workers.assembler import assemble_kernel
 from workers.baselines import BackgroundBaselines, BaselineProcess, BaselinesFailed, client, measure_baselines
+from workers.baselines.cache import BaselineCache
 from workers.baselines.client import request_for
 from workers.errors import Transient
 from workers.protocol import Bundle, Device, Shape, ShapeRole
@@ -80,7 +81,8 @@ def process(tmp_path, monkeypatch):
 
 
 def measure(process: BaselineProcess, bundle: Bundle, folder: Path | None, **versions: str):
-    return measure_baselines(OPERATOR, GRAPHS, bundle, H200, process.ask, folder, VERSIONS | versions)
+    cache = None if folder is None else BaselineCache(folder / "baselines")
+    return measure_baselines(OPERATOR, GRAPHS, bundle, H200, process.ask, cache, VERSIONS | versions)
 
 
 def test_every_benchmark_shape_is_measured_by_one_process_on_the_card(process):
@@ -137,7 +139,7 @@ def test_a_process_that_fails_is_transient_and_leaves_nothing(process, tmp_path,
     with pytest.raises(BaselinesFailed, match=reason) as caught:
         measure(process, pacer(LARGE), tmp_path)
     assert isinstance(caught.value, Transient)
-    assert not (tmp_path / "baselines").exists()
+    assert not [*(tmp_path / "baselines").glob("*.json")]
 
 
 def test_a_process_that_takes_too_long_is_ended(process, monkeypatch):
@@ -201,6 +203,32 @@ def test_baselines_are_measured_beside_other_jobs_once(process, beside):
     found = beside.find(OPERATOR, pacer(LARGE), wait=True)
     assert set(found) == {"M=4,N=8"} and beside.find(OPERATOR, pacer(LARGE)) == found
     assert process.asked == 1
+
+
+def test_executors_that_share_a_card_have_its_baselines_measured_once(process, tmp_path):
+    with ExitStack() as stack:
+        sharers = [stack.enter_context(closing(BackgroundBaselines(process, H200, tmp_path))) for _ in range(3)]
+        assert begin(sharers[0], pacer(LARGE))
+        found = [sharers[0].find(OPERATOR, pacer(LARGE), wait=True)]
+        for sharer in sharers[1:]:
+            assert not begin(sharer, pacer(LARGE)), "the figures are known"
+            found.append(sharer.find(OPERATOR, pacer(LARGE), wait=True))
+    assert process.asked == 1 and found[0] == found[1] == found[2] and set(found[0]) == {"M=4,N=8"}
+
+
+def test_an_executor_that_waits_for_anothers_baselines_can_end(process, tmp_path):
+    first, second = (BackgroundBaselines(each, H200, tmp_path) for each in (process, Process(tmp_path)))
+    process("sleep")
+    with closing(first):
+        begin(first, pacer(LARGE))
+        while "asked" not in process.log.read_text():
+            time.sleep(0.01)
+        begun = time.monotonic()
+        assert not begin(second, pacer(LARGE)), "the first measures them"
+        second.close()
+        with pytest.raises(BaselinesFailed, match="still measuring it"):
+            second.find(OPERATOR, pacer(LARGE), wait=True)
+        assert time.monotonic() - begun < 10
 
 
 def test_nobody_waits_for_a_process_that_takes_long(process, beside):

@@ -1,10 +1,12 @@
+import os
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from tests.workers.devices.kernels import PLAIN, job_for
 from workers.assembler import AssemblyRefused, assemble, assemble_kernel
-from workers.devices.assembling import Assemblers
+from workers.devices.assembling import NICENESS, Assemblers
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +21,11 @@ def test_a_bundle_comes_out_as_it_does_one_after_the_other(assemblers):
     at_once = assemble(job.bundle, job.operator, assemblers.start(job.bundle))
     assert at_once.outcome is None and at_once.bundle.cubins == assemble(job.bundle, job.operator).bundle.cubins
     assert at_once.codes.keys() == job.bundle.kernels.keys()
+
+
+def test_the_processes_that_use_the_card_come_first(assemblers):
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert [*assemblers.spread(partial(os.getpriority, os.PRIO_PROCESS), [0])] == [own + NICENESS]
 
 
 def test_a_kernel_is_assembled_once(assemblers):

@@ -103,7 +103,7 @@ def run(address: str, deed: str, card_bytes: int, channel: ChildChannel) -> None
 def seeing() -> PaperCard:
     """A card at which a checker sees an arena of its own."""
     card = PaperCard()
-    card.arenas[(b"\7" * 64).hex()] = torch.zeros(LARGEST_BYTES, dtype=torch.uint8)
+    card.arenas[(b"\7" * 64).hex()] = torch.zeros(2 * LARGEST_BYTES, dtype=torch.uint8)
     return card
 
 
@@ -254,6 +254,38 @@ def test_what_no_arena_has_room_for_is_refused(crew_that):
         processes.provide(CARD_BYTES // LARGEST_SHARE + 1)
     assert ended.value.found["outcome"] is Outcome.PLAN_REJECTED
     assert processes.arena_bytes == ARENA_BYTES
+
+
+def test_a_sharer_gets_most_of_the_card_for_one_job_while_others_wait(crew_that):
+    one, other = (crew_that(sharers=3) for _ in range(2))
+    most = one.memory_bytes // LARGEST_SHARE // ALIGNMENT * ALIGNMENT
+    assert one.arena_bytes == ARENA_BYTES and one.memory_bytes == 3 * CARD_BYTES - 2 * ARENA_BYTES
+    one.provide(CARD_BYTES // LARGEST_SHARE)
+    other.provide(CARD_BYTES // LARGEST_SHARE)  # Half of a share each has room beside the other.
+    one.provide(most)
+    sizes: list[int] = []
+
+    def judge() -> None:
+        other.provide(most)
+        sizes.append(other.arena_bytes)
+        other.settle()
+        sizes.append(other.arena_bytes)
+
+    waiting = threading.Thread(target=judge)
+    waiting.start()
+    waiting.join(SOON_S)
+    assert not sizes and one.arena_bytes == most
+    one.settle()
+    assert execute(one) == CommandDone() and one.arena_bytes == ARENA_BYTES
+    waiting.join(WAIT_S)
+    assert sizes == [most, ARENA_BYTES]
+
+
+def test_a_card_without_sharers_keeps_a_large_arena_for_the_next_job(crew_that):
+    processes = crew_that()
+    processes.provide(LARGEST_BYTES)
+    processes.settle()
+    assert processes.arena_bytes == LARGEST_BYTES
 
 
 def test_a_runner_that_is_lost_gives_way_to_one_with_as_large_an_arena(crew_that):

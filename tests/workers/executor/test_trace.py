@@ -1,14 +1,21 @@
 """The bench that traces, as a process."""
 
+import os
+import select
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.workers.executor.process import Process, line
+from tests.workers.executor.process import ROOT, Process, line
 from tests.workers.queue.samples import SHAPE, measure_job, trace_job
+from workers.executor.__main__ import NICENESS
 from workers.protocol import ExecutorFailure, ExecutorReady, Outcome, TraceReport
 
+WAIT_S = 30.0
 DOUBLE = """
 import torch
 import triton
@@ -41,6 +48,19 @@ def test_a_trace_bench_traces(tracer: Process) -> None:
     assert (report.job, report.worker, report.candidate) == ("job-1", "w-1", "candidate of job-1")
     assert report.outcome is not Outcome.CORRECT, "the sample's source defines no entry"
     assert report.reason
+
+
+@pytest.mark.usefixtures("cold")
+def test_a_trace_bench_leaves_the_cores_to_those_that_measure_before_it_imports() -> None:
+    command = (sys.executable, "-m", "workers.executor", "trace")
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as process:
+        until = time.monotonic() + WAIT_S
+        nice = os.getpriority(os.PRIO_PROCESS, 0) + NICENESS["trace"]
+        while os.getpriority(os.PRIO_PROCESS, process.pid) != nice and time.monotonic() < until:
+            time.sleep(0.01)
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) == nice
+        assert process.stdout is not None and not select.select([process.stdout], [], [], 0)[0], "it is not ready yet"
+        process.kill()
 
 
 def test_a_trace_bench_exports_references(tracer: Process) -> None:

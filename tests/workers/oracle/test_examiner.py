@@ -143,6 +143,47 @@ def test_mutable_inputs_whose_memory_is_no_output_stay():
     assert examine_round(stage, HONEST["rmsnorm"]).outcome is None
 
 
+def in_parts(stage: Stage, kernel, pacer, parts: int) -> list[ExaminedRuns]:
+    """What the parts of a round say, each asked for by itself."""
+    order = stage.round(kernel, pacer, contents=8)
+    return [stage.examiner.answer(order.model_copy(update={"part": part, "parts": parts})) for part in range(parts)]
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 20])
+@pytest.mark.parametrize("wrong", range(4))
+def test_one_wrong_output_is_found_in_whichever_part_it_is(parts: int, wrong: int):
+    calls = []
+
+    def lazy(x):
+        calls.append(x)
+        return HONEST["softmax"](x) if len(calls) != wrong + 1 else torch.zeros_like(x)
+
+    honest = HONEST["softmax"]
+    found = in_parts(Stage(operator("softmax")), lazy, honest, parts)
+    assert Outcome.WRONG_RESULT in {each.outcome for each in found}
+    calls.clear()
+    found = in_parts(Stage(operator("softmax")), honest, lazy, parts)
+    assert any(each.pacer for each in found) and {each.outcome for each in found} == {None}
+
+
+@pytest.mark.parametrize("parts", [2, 5])
+def test_all_parts_look_at_every_run_once(parts: int):
+    whole, divided = Stage(operator("softmax")), Stage(operator("softmax"))
+    honest = HONEST["softmax"]
+    assert in_parts(whole, honest, honest, 1)[0].outcome is None
+    found = in_parts(divided, honest, honest, parts)
+    assert {each.outcome for each in found} == {None} and divided.card.measured == whole.card.measured
+    assert {check.verdict for check in found[-1].checks} == {"passed"}
+
+
+def test_a_write_beside_a_buffer_is_found_in_the_first_part():
+    def writes(x):
+        x.as_strided((1,), (1,), x.storage_offset() + x.numel()).fill_(1.0)
+        return HONEST["softmax"](x)
+
+    assert in_parts(Stage(operator("softmax")), writes, HONEST["softmax"], 3)[0].outcome is Outcome.OUT_OF_BOUNDS
+
+
 def test_a_pacer_that_is_wrong_is_no_fault_of_the_candidate():
     stage = Stage(operator("softmax"))
     seen = examine_round(stage, HONEST["softmax"], lambda x: torch.zeros_like(x))
