@@ -12,6 +12,7 @@ from math import ceil, prod
 import torch
 
 from workers.protocol import DTYPE_BYTES, Distribution, Input, Operator, Shape
+from workers.protocol.extent import size_of
 
 HEAVY_DECADES = 3.0
 """Rows of `heavy` are scaled by up to 10^3 either way: beyond it float32 sums of honest kernels cancel too much."""
@@ -146,7 +147,7 @@ def _bounds(item: Input) -> tuple[float, float]:
 def _integer_bounds(item: Input, dims: dict[str, int]) -> tuple[int, int]:
     """Return the minimum, and the maximum plus one."""
     low = int(item.low or 0)
-    high = dims[item.high] if isinstance(item.high, str) else int(item.high or 0)
+    high = size_of(item.high, dims) if isinstance(item.high, str) else int(item.high or 0)
     return low, max(high, low + 1)
 
 

@@ -23,11 +23,16 @@ atan erf erfc sigmoid relu silu gelu elu leaky_relu hardtanh hardswish hardsigmo
 frac isnan isinf isfinite logical_not bitwise_not add sub rsub mul div pow fmod remainder floor_divide maximum minimum
 fmax fmin atan2 hypot xlogy clamp clamp_min clamp_max lerp addcmul addcdiv eq ne lt le gt ge logical_and logical_or
 logical_xor bitwise_and bitwise_or bitwise_xor __lshift__ __rshift__ where masked_fill log_sigmoid_forward
+bitwise_left_shift bitwise_right_shift nan_to_num erfinv lgamma digamma i0 special_i0e special_i1 special_i1e
+special_entr logit logaddexp logaddexp2 sinc asinh acosh atanh signbit isposinf isneginf heaviside copysign celu
+hardshrink softshrink threshold glu _prelu_kernel rad2deg deg2rad
 """
 _REDUCTIONS = """
 sum mean prod amax amin max min argmax argmin any all var std var_mean logsumexp cumsum cumprod norm linalg_vector_norm
 sort topk _softmax _safe_softmax _log_softmax native_layer_norm native_group_norm native_batch_norm _fused_rms_norm
-nll_loss_forward mse_loss smooth_l1_loss huber_loss
+nll_loss_forward nll_loss2d_forward mse_loss smooth_l1_loss huber_loss soft_margin_loss binary_cross_entropy
+binary_cross_entropy_with_logits aminmax logcumsumexp cummax cummin nansum count_nonzero std_mean renorm index_add
+scatter_reduce _cdist_forward
 """
 _COMPARISONS = """
 gt ge lt le eq ne isnan isinf isfinite argmax argmin any all sort topk bucketize searchsorted sign sgn nonzero
@@ -36,8 +41,10 @@ logical_not logical_and logical_or logical_xor
 _CHOICES = "neg abs relu clamp clamp_min clamp_max minimum maximum where masked_fill amax amin max min"
 _INTEGER_ARITHMETIC = "add sub rsub mul sum cumsum remainder fmod square"
 _PRODUCTS = """
-mm bmm addmm baddbmm mv dot convolution avg_pool2d avg_pool3d max_pool2d_with_indices max_pool3d_with_indices
-_adaptive_avg_pool2d _adaptive_avg_pool3d
+mm bmm addmm baddbmm mv dot vdot addmv addr linalg_cross _trilinear convolution avg_pool2d avg_pool3d
+max_pool2d_with_indices max_pool3d_with_indices _adaptive_avg_pool2d _adaptive_avg_pool3d adaptive_max_pool2d
+adaptive_max_pool3d upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_linear1d upsample_bilinear2d
+upsample_trilinear3d upsample_bicubic2d grid_sampler_2d grid_sampler_3d col2im im2col lstm gru rnn_tanh rnn_relu
 """
 _CAST = "aten._to_copy.default"
 _CONVOLUTION, _TRANSPOSED = "convolution", 6
@@ -46,7 +53,11 @@ _MULTIPLYING = frozenset(["mm", "bmm", "addmm", "baddbmm", "mv", "dot", _CONVOLU
 _SHAPES = """
 view _unsafe_view expand permute transpose t squeeze unsqueeze slice select split split_with_sizes unbind cat stack
 repeat flip roll tril triu diagonal gather index index_select index_put scatter scatter_add embedding constant_pad_nd
-as_strided unfold _to_copy clone copy contiguous alias detach lift_fresh lift_fresh_copy fill zero
+as_strided unfold _to_copy clone copy contiguous alias detach lift_fresh lift_fresh_copy fill zero unsafe_split
+unsafe_split_with_sizes index_copy index_fill masked_scatter take put diag_embed rot90 slice_scatter select_scatter
+diagonal_scatter bucketize searchsorted pixel_shuffle pixel_unshuffle channel_shuffle reflection_pad1d reflection_pad2d
+reflection_pad3d replication_pad1d replication_pad2d replication_pad3d view_as_complex view_as_real complex polar _conj
+resolve_conj
 """
 _GRADIENTS = """
 _softmax_backward_data _log_softmax_backward_data native_layer_norm_backward native_group_norm_backward
@@ -57,8 +68,8 @@ avg_pool2d_backward max_pool2d_with_indices_backward _adaptive_avg_pool2d_backwa
 slice_backward select_backward
 """
 _FACTORIES = """
-arange full zeros ones empty empty_strided eye linspace scalar_tensor full_like zeros_like ones_like empty_like
-new_full new_zeros new_ones new_empty new_empty_strided
+arange tril_indices triu_indices full zeros ones empty empty_strided eye linspace scalar_tensor full_like zeros_like
+ones_like empty_like new_full new_zeros new_ones new_empty new_empty_strided
 """
 OPERATIONS = frozenset("".join((_ELEMENTWISE, _REDUCTIONS, _PRODUCTS, _SHAPES, _GRADIENTS, _FACTORIES)).split())
 """ATen operations a reference may use, without overloads; each also in place, on tensors the reference made itself.
@@ -79,8 +90,10 @@ _WHOLE_FROM_WHOLE = _PICKING | _MULTIPLYING | set(_INTEGER_ARITHMETIC.split())
 _MOVING = frozenset((*_SHAPES.split(), *_FACTORIES.split()))
 """Operations that round nothing."""
 
-_REFUSED_OVERLOADS = {("view", "dtype")}
-"""Reinterpreting bits has no meaning once float tensors are held in float64."""
+_LAYERS = ("lstm", "gru", "rnn_tanh", "rnn_relu")
+_REFUSED_OVERLOADS = {("view", "dtype"), *((layer, "data") for layer in _LAYERS)}
+"""Reinterpreting bits has no meaning once float tensors are held in float64; values decide the shapes of packed
+sequences."""
 
 _PRODUCTS_OF_TWO = frozenset(f"aten.{name}.default" for name in ("mm", "bmm", "addmm", "baddbmm"))
 PART_ELEMENTS = 2**27
@@ -273,6 +286,8 @@ def call_of(
     kwargs: dict[str, Any] = {name: resolve(value) for name, value in node.kwargs.items()}
     if "memory_format" in kwargs:
         kwargs["memory_format"] = getattr(torch, str(kwargs["memory_format"]))
+    if node.op.split(".")[1] in _LAYERS and (kwargs or args[6:7] != [False]):
+        raise ValueError("a recurrent layer of a reference graph is in training, where it may draw random numbers")
     if device is not None and _is_factory(operation):
         kwargs["device"] = device
     return operation, args, kwargs

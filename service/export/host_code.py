@@ -8,6 +8,7 @@ from service.export.formulas import all_same, expression, listed, number, produc
 from service.export.variants import ExportedFunction, buffers_in, places_in
 from service.export.vocabulary import DTYPES
 from workers.protocol import DTYPE_BYTES, Operator
+from workers.protocol.extent import terms_of_extent
 from workers.protocol.formula import Term, combine, same
 from workers.protocol.symbolic import SymbolicDescriptor, SymbolicLaunch, SymbolicStep, SymbolicView
 from workers.protocol.tags import untagged
@@ -240,7 +241,13 @@ class HostCodeWriter:
 
 
 def _known(extent: str | int, fixed: Mapping[str, int]) -> Term:
-    return fixed.get(extent, extent) if isinstance(extent, str) else extent
+    total: Term = 0
+    for factors in terms_of_extent(extent):
+        term: Term = 1
+        for each in factors:
+            term = combine("*", term, fixed.get(each, each) if isinstance(each, str) else each)
+        total = combine("+", total, term)
+    return total
 
 
 def _call(head: str, arguments: Sequence[str]) -> list[str]:

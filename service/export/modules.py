@@ -17,6 +17,7 @@ from service.export.formulas import expression
 from service.export.host_code import DESCRIPTOR, HostCodeWriter, TensorNames
 from service.export.variants import ExportedFunction, functions_in, variant_name
 from workers.protocol import Operator
+from workers.protocol.extent import names_in, terms_of_extent
 
 CHOOSE, SIZES = "choose", "sizes_of"
 """Names of a module's functions that choose a plan's function by sizes, and that find the sizes of tensors."""
@@ -180,22 +181,51 @@ def _sizes(operator: Operator, names: TensorNames) -> str:
     """Write the function that returns the sizes of some tensors; None if they do not fit together."""
     lines, known = [f"def {SIZES}({', '.join((*names.inputs, *names.scalars))}):"], dict[str, str]()
     checks: list[str] = []
+    computed: list[tuple[str, str]] = []
     for tensor, item in zip(names.inputs, operator.inputs, strict=True):
         checks.append(f"{tensor}.dim() == {len(item.shape)}")
         for axis, extent in enumerate(item.shape):
             place = f"{tensor}.shape[{axis}]"
-            if isinstance(extent, str) and extent not in known:
+            if isinstance(extent, str) and names_in(extent) != [extent]:
+                computed.append((place, extent))
+            elif isinstance(extent, str) and extent not in known:
                 known[extent] = place
             else:
                 checks.append(f"{place} == {known[extent] if isinstance(extent, str) else extent}")
     for scalar, given in zip(operator.scalars, names.scalars, strict=True):
-        if isinstance(scalar.value, str) and scalar.value in known:
-            checks.append(f"{given} == {known[scalar.value]}")
-        elif isinstance(scalar.value, str):
+        if isinstance(scalar.value, str) and scalar.value not in known and names_in(scalar.value) == [scalar.value]:
             known[scalar.value] = given
+        elif isinstance(scalar.value, str):
+            computed.append((given, scalar.value))
+    for place, extent in computed:
+        known |= _solved(place, extent, known)
+        checks.append(f"{place} == {_text(terms_of_extent(extent), known)}")
     lines.append(f"    if not ({' and '.join(checks)}):\n        return None")
     found = ", ".join(known[name] for name in names.sizes)
     return "\n".join([*lines, f"    return ({found},)"])
+
+
+def _solved(place: str, extent: str, known: Mapping[str, str]) -> dict[str, str]:
+    """Return the code of a dimension that only a product or sum has; empty if all its dimensions are known.
+
+    Raises:
+        InvalidInput: If it does not follow from the size.
+    """
+    terms, unknown = terms_of_extent(extent), [name for name in names_in(extent) if name not in known]
+    if not unknown:
+        return {}
+    ours = [term for term in terms if unknown[0] in term]
+    if len(unknown) > 1 or len(ours) > 1 or ours[0].count(unknown[0]) > 1:
+        raise InvalidInput(f"the size '{unknown[0]}' does not follow from those of the inputs", "SEARCH")
+    others = _text([term for term in terms if term not in ours], known)
+    factor = _text([[each for each in ours[0] if each != unknown[0]]], known)
+    return {unknown[0]: f"(({place} - ({others})) // ({factor}))"}
+
+
+def _text(terms: Sequence[Sequence[str | int]], known: Mapping[str, str]) -> str:
+    """Write a sum of products as code."""
+    products = (" * ".join(known[each] if isinstance(each, str) else str(each) for each in term) for term in terms)
+    return " + ".join(product or "1" for product in products) or "0"
 
 
 def _entries(operator: Operator, names: TensorNames) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from service.errors import InvalidInput
 from workers.protocol import BenchmarkShape, Input, Operator, Shape
+from workers.protocol.extent import names_in, size_of, solved
 
 MOST_SHAPES = 8
 """Maximum number of benchmark shapes from calls: each is compiled and timed for every candidate."""
@@ -103,16 +104,32 @@ def _dims_of(operator: Operator, shapes: object, where: str) -> dict[str, int]:
     if not isinstance(shapes, list) or len(shapes) > len(operator.inputs):
         raise InvalidInput(f"{where}: 'shapes' is a list of {len(operator.inputs)} shapes, or one by input", "shapes")
     dims: dict[str, int] = {}
-    for item, shape in zip(operator.inputs, shapes, strict=False):
-        if shape is not None:
-            _bind(item, shape, dims, where)
+    given = [pair for pair in zip(operator.inputs, shapes, strict=False) if pair[1] is not None]
+    # Axes of one dimension come first: a product or sum is known by its other parts.
+    for item, shape in given:
+        _bind(item, shape, dims, where)
+    for item, shape in given:
+        _compare(item, shape, dims, where)
     return dims
 
 
 def _bind(item: Input, shape: object, dims: dict[str, int], where: str) -> None:
-    fits = isinstance(shape, list) and len(shape) == len(item.shape)
-    for extent, size in zip(item.shape, shape, strict=True) if isinstance(shape, list) and fits else ():
-        fits = fits and size == (dims.setdefault(extent, size) if isinstance(extent, str) else extent)
-    if not fits:
-        expected = ", ".join(map(str, item.shape))
-        raise InvalidInput(f"{where}: the shape {shape} of '{item.name}' is not [{expected}]", "shapes")
+    if not isinstance(shape, list) or len(shape) != len(item.shape) or any(type(size) is not int for size in shape):
+        raise _unlike(item, shape, where)
+    for extent, size in zip(item.shape, shape, strict=True):
+        if names_in(extent) == [extent]:
+            dims.setdefault(str(extent), size)
+
+
+def _compare(item: Input, shape: list[int], dims: dict[str, int], where: str) -> None:
+    """Compare a shape with known dimensions. A dimension that only a product or sum has follows from its size."""
+    for extent, size in zip(item.shape, shape, strict=True):
+        found = solved(extent, size, dims)
+        dims |= dict([found] if found else [])
+        if not dims.keys() >= {*names_in(extent)} or size_of(extent, dims) != size:
+            raise _unlike(item, shape, where)
+
+
+def _unlike(item: Input, shape: object, where: str) -> InvalidInput:
+    expected = ", ".join(map(str, item.shape))
+    return InvalidInput(f"{where}: the shape {shape} of '{item.name}' is not [{expected}]", "shapes")

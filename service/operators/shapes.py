@@ -12,6 +12,7 @@ from collections.abc import Callable, Container, Sequence
 from itertools import permutations
 
 from workers.protocol import FAR, Input, Operator, Shape, ShapeRole
+from workers.protocol.extent import names_in
 
 INTERPRETED_ELEMENTS = 2**16
 """Maximum elements of all inputs that Triton's interpreter processes in well under a second."""
@@ -98,7 +99,7 @@ def end_shapes(operator: Operator) -> tuple[Shape, ...]:
     known = [shape.dims for shape in boundary_shapes(operator)]
     least = {name: low for name, (low, _) in operator.ranges.items()}
     rows = (item.shape[-1] for item in operator.given if item.shape)
-    ends = [str(name) for name in dict.fromkeys([*rows, *operator.given[0].shape[:1]])]
+    ends = dict.fromkeys(name for extent in (*rows, *operator.given[0].shape[:1]) for name in names_in(extent))
     found = []
     for name in ends:
         if name in operator.ranges and all(dims[name] < operator.ranges[name][1] for dims in known):
@@ -163,7 +164,7 @@ def far_shape(operator: Operator) -> Shape | None:
         dims
         for fixed in _fixed_sizes(operator)
         for item in operator.given
-        for order in permutations(dict.fromkeys(name for name in item.shape if name in operator.ranges))
+        for order in permutations(dict.fromkeys(name for name in _names_of(item) if name in operator.ranges))
         if operator.is_far(dims := _grown(operator, _clamped(operator, least, fixed), item, order))
     ]
     nearest = min(points, key=operator.input_bytes, default=None)
@@ -208,7 +209,7 @@ def _counted(operator: Operator) -> list[str]:
     met: Counter[str] = Counter()
     for item in operator.inputs:
         worth = 2 if len(item.shape) >= ROOMY_AXES else 1
-        met.update({extent: worth for extent in item.shape[:-2] if isinstance(extent, str)})
+        met.update({name: worth for extent in item.shape[:-2] for name in names_in(extent)})
     return [name for name in operator.extents if met[name] > 1]
 
 
@@ -219,7 +220,7 @@ def _behind(operator: Operator) -> Dims:
         name = ""
         elements = 1
         for extent in item.shape:
-            name, elements = (extent, 1) if isinstance(extent, str) else (name, elements * extent)
+            name, elements = (names_in(extent)[-1], 1) if isinstance(extent, str) else (name, elements * extent)
             found[name] = max(found.get(name, 1), elements)
     return found
 
@@ -285,7 +286,7 @@ def _products(operator: Operator, dims: Dims) -> int:
     fixed = {*operator.extents} - {*operator.ranges}
     return max(
         math.prod(operator.input_shape(item, dims))
-        * math.prod(dims[name] for name in other.shape if isinstance(name, str) and name in fixed - {*item.shape})
+        * math.prod(dims[name] for name in _names_of(other) if name in fixed - {*_names_of(item)})
         for item in operator.given
         for other in operator.given
     )
@@ -296,13 +297,19 @@ def _fixed_end(shape: Sequence[str | int]) -> int:
     return next((count for count, extent in enumerate(reversed(shape)) if isinstance(extent, str)), len(shape))
 
 
+def _names_of(item: Input) -> list[str]:
+    """Return the dimensions of an input, once for each axis."""
+    return [name for extent in item.shape for name in names_in(extent)]
+
+
 def _elements(operator: Operator, dims: Dims) -> int:
     return sum(math.prod(operator.input_shape(item, dims)) for item in operator.given)
 
 
 def _fixed(operator: Operator) -> int:
     """Return the maximum product of an input's fixed sizes, such as those of a page or of a group of weights."""
-    return max(math.prod(extent for extent in item.shape if isinstance(extent, int)) for item in operator.given)
+    ones = dict.fromkeys(operator.dimensions, 1)
+    return max(math.prod(operator.input_shape(item, ones)) for item in operator.given)
 
 
 def _affordable(operator: Operator, dims: Dims) -> bool:

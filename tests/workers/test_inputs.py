@@ -78,7 +78,7 @@ def test_structured_holds_every_pattern():
 
 def test_a_row_of_zeros_has_the_same_place_in_all_inputs_that_may_be_zero():
     others = [
-        {"name": "y", "shape": ("M", "N"), "dtype": "float8_e4m3fn"},
+        {"name": "small", "shape": ("M", "N"), "dtype": "float8_e4m3fn"},
         {"name": "z", "shape": ("M", 2, "N"), "dtype": "float32"},
         {"name": "above", "shape": ("M", "N"), "dtype": "float32", "low": 0.5},
         {"name": "normal", "shape": ("M", "N"), "dtype": "float32", "distribution": "normal"},

@@ -120,12 +120,28 @@ def test_an_output_that_is_no_tensor_is_refused():
 
 
 def test_every_operation_on_the_list_exists_and_none_is_random():
-    for name in OPERATIONS:
+    for name in OPERATIONS - {"lstm", "gru", "rnn_tanh", "rnn_relu"}:  # These are only in training.
         packet = getattr(torch.ops.aten, name)
         for overload in packet.overloads():
             assert torch.Tag.nondeterministic_seeded not in getattr(packet, overload).tags, name
     assert is_allowed("mul_", "Tensor")
     assert not is_allowed("_", "Tensor")
+
+
+def test_a_layer_of_a_forged_graph_draws_no_numbers():
+    x, state, weights = torch.randn(3, 2, 4), torch.zeros(1, 2, 4), torch.randn(4, 4)
+    refs = InputRef(input=0), InputRef(input=1), (InputRef(input=2), InputRef(input=2))
+
+    def layer(*, train: bool) -> Graph:
+        node = Node(op="aten.rnn_tanh.input", args=(*refs, False, 1, 0.5, train, False, False))
+        return graph(node, outputs=(NodeRef(node=0, result=0),))
+
+    (found,) = evaluate(layer(train=False), [x, state, weights], double=True)
+    first = torch.tanh(x[0].double() @ weights.double().T)
+    torch.testing.assert_close(found[0], first)
+    with pytest.raises(ValueError, match="in training"):
+        evaluate(layer(train=True), [x, state, weights], double=True)
+    assert not is_allowed("lstm", "data")
 
 
 @pytest.mark.parametrize("double", [True, False])

@@ -14,6 +14,7 @@ import torch
 
 from workers.inputs import HEADROOM
 from workers.protocol import DTYPE_BYTES, Distribution, Input, Operator, Shape
+from workers.protocol.extent import size_of
 
 MAX_INTEGERS = 2**32 - 1
 """Maximum number of different integers in an input: a random word chooses one."""
@@ -108,7 +109,7 @@ def _spec(item: Input, elements: int, shape: Shape) -> ContentSpec:
     dtype: torch.dtype = getattr(torch, item.dtype)
     if not dtype.is_floating_point:
         low = int(item.low or 0)
-        high = shape.dims[item.high] if isinstance(item.high, str) else int(item.high or 0)
+        high = size_of(item.high, shape.dims) if isinstance(item.high, str) else int(item.high or 0)
         return ContentSpec(item.dtype, elements, ContentKind.INTEGERS, low, min(max(high, low + 1), low + MAX_INTEGERS))
     limit = torch.finfo(dtype).max / HEADROOM
     low_given = float("-inf") if item.low is None else item.low

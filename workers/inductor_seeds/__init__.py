@@ -9,9 +9,10 @@ import warnings
 
 from workers.inductor_seeds.candidate import write
 from workers.inductor_seeds.lowering import lower
-from workers.protocol import TraceJob
+from workers.protocol import MAX_SOURCE_BYTES, Outcome, TraceJob
 from workers.targets import TARGETS
 from workers.tracer.execution import CandidateEdge
+from workers.tracer.refusal import TraceRefused
 from workers.tracer.reply import WrittenSeed
 
 __all__ = ["draft"]
@@ -28,4 +29,10 @@ def draft(request: bytes) -> bytes:
     source = ""
     with CandidateEdge() as edge:
         source = write(job.operator, lower(job.operator, TARGETS[job.target]))
+        if len(source) > MAX_SOURCE_BYTES:
+            raise TraceRefused(
+                Outcome.FORBIDDEN_OP,
+                f"TorchInductor's kernels for it have {len(source)} characters; a candidate has at most "
+                f"{MAX_SOURCE_BYTES}",
+            )
     return WrittenSeed(source=source, **edge.ended.model_dump()).model_dump_json().encode()

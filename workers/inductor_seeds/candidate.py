@@ -15,6 +15,7 @@ from workers.inductor_seeds.products import SHORTEST, ParameterUse, flatten
 from workers.inductor_seeds.runtime import COMBINE, count_blocks, dotted, replace_runtime
 from workers.inductor_seeds.simplification import bound, simplify
 from workers.protocol import Operator, Outcome
+from workers.protocol.extent import names_in
 from workers.tracer.refusal import TraceRefused
 
 GRIDS: Mapping[str, str] = {
@@ -121,6 +122,7 @@ class _Host:
         self._given = [item.name for item in self.operator.inputs] + [item.name for item in self.operator.scalars]
         self._names = UniqueNames([*self._given, self.operator.entry])
         self._known = {"reinterpret_tensor": "torch.as_strided"}
+        self._names_by_text: dict[str, tuple[str, Mapping[str, str]]] = {}
         self._sizes: dict[str, str] = {}
         self._extremes = Extremes(self.operator)
 
@@ -188,7 +190,7 @@ class _Host:
         """Bind a size of an input, under the operator's name for it."""
         shape = next(item.shape for item in self.operator.inputs if item.name == tensor)
         if symbol not in self._known:
-            self._known[symbol] = self._names.give(str(shape[axis]))
+            self._known[symbol] = self._names.give("_".join(names_in(shape[axis])) or f"d{axis}")
             self.lines.append(f"{self._known[symbol]} = {tensor}.shape[{axis}]")
             self._extremes.dimension(self._known[symbol], shape[axis])
 
@@ -199,8 +201,10 @@ class _Host:
         return f"torch.empty_strided({self._read(size)}, {self._read(stride)}, dtype={ast.unparse(dtype)}, {device})"
 
     def _read(self, value: ast.expr) -> str:
-        rename(value, self._known)
-        return ast.unparse(value)
+        # A copy: layouts hold the same extents by Inductor's names, as the strides are.
+        renamed = deepcopy(value)
+        rename(renamed, self._known)
+        return ast.unparse(renamed)
 
     def _call(self, name: str, call: ast.Call) -> None:
         kernel, _, method = name.rpartition(".")
@@ -228,18 +232,26 @@ class _Host:
         }
         used = {item.id for item in ast.walk(function) if isinstance(item, ast.Name)}
         function.args.args = [item for item in function.args.args if item.arg in used]
-        helpers = self._helpers(draft)
-        name = self._names.give(f"{self.operator.entry}_kernel")
-        renamed = (
-            name_locals(function, self._parameters(function, passed, plain=plain)) | helpers | {function.name: name}
-        )
-        rename(function, renamed)
-        self._keep(function)
+        name, renamed = self._written(draft, function, passed, plain=plain)
         positional = [passed[item] for item in parameters if item in used and item in passed]
         keywords = [f"{renamed[item]}={value}" for item, value in blocks.items() if item in used]
         options = [f"{item}={draft.options[item]}" for item in ("num_warps", "num_stages")]
         grid = GRIDS["Grid2D" if plain and use.short and draft.grid == "Grid2DWithYZOverflow" else draft.grid]
         self.lines.append(f"{name}[{grid.format(**counts)}]({', '.join([*positional, *keywords, *options])})")
+
+    def _written(
+        self, draft: InductorKernel, function: ast.FunctionDef, passed: Mapping[str, str], *, plain: bool
+    ) -> tuple[str, Mapping[str, str]]:
+        """Write a kernel, once for all equal ones. Returns its name, and new names by Inductor's."""
+        text = ast.unparse(function)
+        if text not in self._names_by_text:
+            helpers = self._helpers(draft)
+            name = self._names.give(f"{self.operator.entry}_kernel")
+            renamed = name_locals(function, self._parameters(function, passed, plain=plain)) | helpers
+            rename(function, renamed | {function.name: name})
+            self._keep(function)
+            self._names_by_text[text] = name, renamed
+        return self._names_by_text[text]
 
     def _convolve(self, name: str, call: ast.Call) -> None:
         """Launch our own kernel for a convolution."""
@@ -252,7 +264,7 @@ class _Host:
         exactly = not self.operator.precision.allow_tf32 and any(i.dtype == "float32" for i in self.operator.inputs)
         convolution = read_convolution(call, weight, y, precision="ieee" if exactly else None)
         given = [self._read(item) for item in call.args[:2]]
-        extents = [[self._read(deepcopy(item)) for item in sizes] for sizes in (x, weight, y)]
+        extents = [[self._read(item) for item in sizes] for sizes in (x, weight, y)]
         made = self._known[name] = self._names.give(self.results.get(name, "scratch"))
         shape = f"({', '.join(extents[2])})"
         self.lines.append(f"{made} = torch.empty({shape}, dtype={given[0]}.dtype, device={self._given[0]}.device)")
@@ -260,11 +272,15 @@ class _Host:
             self._extremes.tensor(made, shape, self._extremes.dtypes[given[0]])
         function = convolution.kernel()
         simplify(function)
-        function.name = self._names.give(f"{self.operator.entry}_{function.name}")
-        self._keep(function)
+        text = ast.unparse(function)
+        if text not in self._names_by_text:
+            function.name = self._names.give(f"{self.operator.entry}_{function.name}")
+            self._keep(function)
+            self._names_by_text[text] = function.name, {}
+        kernel, _ = self._names_by_text[text]
         arguments = [*given, made, *convolution.arguments(*extents)]
         arguments += [f"{option}={value}" for option, value in convolution.options.items()]
-        self.lines.append(f"{function.name}[{convolution.grid(*extents)}]({', '.join(arguments)})")
+        self.lines.append(f"{kernel}[{convolution.grid(*extents)}]({', '.join(arguments)})")
 
     def _layout(self, tensor: ast.expr) -> tuple[ast.expr, ast.expr]:
         """Return extents and strides of a tensor."""

@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 
 from workers.protocol import Operator
+from workers.protocol.extent import size_of
 
 FAR = 2**31
 """Minimum number of elements whose index needs more than 32 bits."""
@@ -24,12 +25,12 @@ class Extremes:
         self._small: set[str] = set()
         self.dtypes: dict[str, str] = {}
         for item in operator.inputs:
-            extents = [self._largest.get(extent) if isinstance(extent, str) else extent for extent in item.shape]
+            extents = [size_of(extent, self._largest) for extent in item.shape]
             self._note(item.name, extents, f"tl.{item.dtype}")
 
     def dimension(self, name: str, dimension: str | int) -> None:
         """Note a number that is one of the operator's sizes."""
-        self._numbers[name] = dimension if isinstance(dimension, int) else self._largest.get(dimension)
+        self._numbers[name] = size_of(dimension, self._largest)
 
     def number(self, name: str, code: str) -> None:
         """Note a number that is computed from others."""

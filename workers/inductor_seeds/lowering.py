@@ -22,6 +22,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from workers.inductor_seeds.extremes import values_of
 from workers.inductor_seeds.operations import CONVOLUTION, DECOMPOSITIONS, NAMESPACE, thin_products
 from workers.protocol import Operator, Outcome
+from workers.protocol.extent import size_of
 from workers.targets import Target
 from workers.tracer.fake_device import DEVICE, pretend
 from workers.tracer.reference import load_entry
@@ -134,8 +135,12 @@ def _trace(operator: Operator) -> tuple[fx.GraphModule, list[FakeTensor]]:
     entry, scalars = load_entry(operator), [scalar.value for scalar in operator.scalars]
     symbolic = _late("torch.fx.experimental.symbolic_shapes")
     sizes = symbolic.ShapeEnv(duck_shape=False, specialize_zero_one=False)
-    dims: dict[str | int, Any] = {}
+    dims: dict[str, Any] = {}
+    alone = {extent for item in operator.inputs for extent in item.shape}
     for name in operator.dimensions:
+        if name not in alone:  # TorchInductor reads sizes off axes, and cannot divide.
+            dims[name] = _only_value(operator, name)
+            continue
         hint, source = max(SMALLEST_HINT, operator.shapes[0].dims[name]), named(name)
         symbol = sizes.create_symbol(hint, source=source, dynamic_dim=symbolic.DimDynamic.DYNAMIC)
         dims[name] = sizes.create_symintnode(symbol, hint=hint, source=source)
@@ -145,18 +150,30 @@ def _trace(operator: Operator) -> tuple[fx.GraphModule, list[FakeTensor]]:
 
     with FakeTensorMode(allow_non_fake_inputs=True, shape_env=sizes), torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
         inputs: list[Any] = [
-            torch.empty([dims.get(extent, extent) for extent in item.shape], dtype=getattr(torch, item.dtype))
+            torch.empty([size_of(extent, dims) for extent in item.shape], dtype=getattr(torch, item.dtype))
             for item in operator.inputs
         ]
         traced = make_fx(call, decomposition_table=table)(*inputs)
     for name in operator.dimensions:
-        if dims[name].node.expr.is_number and len(set(values_of(operator, name))) > 1:
+        if name in alone and dims[name].node.expr.is_number and len(set(values_of(operator, name))) > 1:
             reason = (
                 f"its reference uses the size '{name}' as a Python number: a seed would be valid for one value only"
             )
             raise TraceRefused(Outcome.FORBIDDEN_OP, reason)
     _move(traced, inputs)
     return traced, inputs
+
+
+def _only_value(operator: Operator, name: str) -> int:
+    """Return the size of a dimension that has one.
+
+    Raises:
+        TraceRefused: If it has several.
+    """
+    if len(set(values_of(operator, name))) > 1:
+        reason = f"the size '{name}' is no axis of an input by itself, and TorchInductor cannot compute it from others"
+        raise TraceRefused(Outcome.FORBIDDEN_OP, reason)
+    return operator.shapes[0].dims[name]
 
 
 def _move(traced: fx.GraphModule, inputs: list[FakeTensor]) -> None:

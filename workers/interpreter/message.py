@@ -12,8 +12,8 @@ from workers.protocol.report import MOST_REMARKS, Reason
 
 Header = TypeVar("Header", bound=WireModel)
 
-MAX_PARTS = 4096
-"""Maximum parts of a message, far above draws x (inputs + outputs) x plans of the largest honest request."""
+MAX_PARTS = 2**22
+"""Maximum parts of a message, above draws x (inputs + outputs) x plans of the largest honest request: 9 x 720 x 256."""
 
 Amount = Annotated[int, Field(ge=0, le=2**60)]
 

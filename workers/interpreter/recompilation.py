@@ -33,7 +33,7 @@ from workers.tracer.fake_device import drive
 from workers.tracer.refusal import TraceRefused
 
 _BUFFER_BITS = 40
-# Buffers have fake addresses 2**40 bytes apart, as during tracing.
+# Buffers have fake addresses 2**40 bytes apart, aligned as during tracing.
 _OPTIONS = {"num_stages": "num_stages", "num_ctas": "num_ctas", "maxnreg": "max_registers"}
 # Options of a launch, and their names in a compiled kernel.
 _WARPS = (32, 16, 8, 4, 2, 1)

@@ -15,8 +15,8 @@ from workers.tracer.refusal import tidy
 
 __all__ = ["inspect"]
 
-LIMITS = SandboxLimits(wall_s=60.0, cpu_s=60.0, memory_bytes=2 * 2**30, reply_bytes=2**20)
-"""Limits. Problems of levels 1 and 2 take under 2 s; those with many layers run for each size tried."""
+LIMITS = SandboxLimits(wall_s=150.0, cpu_s=60.0, memory_bytes=2 * 2**30, reply_bytes=2**20)
+"""Limits. Problems of levels 1 and 2 take under 2 s of a processor; those with many layers run for each size tried."""
 
 
 def inspect(question: ProblemQuestion) -> ProblemInspection:

@@ -7,7 +7,7 @@ one dimension. Of all others, each is one with as few others of its size as the 
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -42,7 +42,11 @@ class SizeNumber:
 
 
 def find_dimensions(
-    shapes: Sequence[Sequence[int]], works: Works, numbers: Sequence[SizeNumber] = (), leading: Set[Place] = frozenset()
+    shapes: Sequence[Sequence[int]],
+    works: Works,
+    numbers: Sequence[SizeNumber] = (),
+    leading: Set[Place] = frozenset(),
+    alone: Container[int] | None = None,
 ) -> tuple[tuple[Place, ...], ...]:
     """Return sets of places whose sizes may change together, without any others.
 
@@ -51,6 +55,7 @@ def find_dimensions(
         works: Test of other sizes.
         leading: First extents of arguments, such as a batch, which may change even if they are small.
         numbers: Numbers of the file that are sizes. Extents of one with a name are one dimension, or none.
+        alone: Indices of tensors whose extents may change without a number; None for all.
     """
 
     def size_of(place: Place) -> int:
@@ -66,7 +71,8 @@ def find_dimensions(
     by_size: dict[int, list[Place]] = {}
     for index, shape in enumerate(shapes):
         for axis, size in enumerate(shape):
-            if may_vary((index, axis)) and (index, axis) not in taken:
+            may = alone is None or index in alone
+            if may and may_vary((index, axis)) and (index, axis) not in taken:
                 by_size.setdefault(size, []).append((index, axis))
     for size, places in by_size.items():
         found += _tied(places, size, works)

@@ -17,11 +17,10 @@ from workers.kernelbench.extents import SizeNumber
 from workers.kernelbench.hints import hinted
 from workers.kernelbench.values import ValueOrigin, ValueOrigins
 from workers.protocol.kernelbench import EXAMPLES, MODULE, RESULTS, Form, ProblemQuestion, preparation
+from workers.protocol.operator import MAX_INPUTS
 from workers.tracer.constants import Recorder
 from workers.tracer.reference import FILENAME, RAISED
 
-MOST_INPUTS = 32
-"""Maximum number of inputs of an operator."""
 LONGEST_NAME = 60
 """Maximum characters of an argument's name, with room for suffixes that make it unique."""
 NEEDED = ("Model", "get_inputs", "get_init_inputs")
@@ -167,8 +166,8 @@ class _Loading:
             tensors.append(ProblemTensor(name, value, self._origins.of(value), path, sizes))
         if not any(tensor.made.dim() for tensor in tensors):
             raise ProblemUnfit("none of its inputs has a dimension")
-        if len(tensors) > MOST_INPUTS:
-            raise ProblemUnfit(f"it has {len(tensors)} inputs and parameters; an operator takes at most {MOST_INPUTS}")
+        if len(tensors) > MAX_INPUTS:
+            raise ProblemUnfit(f"it has {len(tensors)} inputs and parameters; an operator takes at most {MAX_INPUTS}")
         return LoadedProblem(
             form=self._form,
             target=self._target,

@@ -10,17 +10,18 @@ from collections.abc import Callable, Sequence
 import torch
 
 from workers.mutation_testing.builder import GraphBuilder, TensorForm, TypedGraph, name_of, named, rewrite
+from workers.mutation_testing.recurrences import written_by_positions
 from workers.protocol import Graph, Node, NodeRef
 from workers.protocol.graph import Value
 
 MOVES = named(
     """
     view _unsafe_view expand permute transpose t squeeze unsqueeze slice select split split_with_sizes unbind cat stack
-    repeat flip roll tril triu diagonal gather index index_select index_put scatter embedding constant_pad_nd as_strided
-    unfold _to_copy clone copy contiguous alias detach lift_fresh lift_fresh_copy fill zero where masked_fill full_like
-    zeros_like ones_like empty_like new_full new_zeros new_ones new_empty new_empty_strided
-    relu neg abs sign maximum minimum fmax fmin amax amin max min clamp clamp_min clamp_max floor ceil round trunc sort
-    topk max_pool2d_with_indices
+    repeat flip roll tril triu diagonal gather index index_select index_put scatter embedding constant_pad_nd
+    as_strided unfold unsafe_split unsafe_split_with_sizes index_copy index_fill take diag_embed rot90 _to_copy clone
+    copy contiguous alias detach lift_fresh lift_fresh_copy fill zero where masked_fill full_like zeros_like ones_like
+    empty_like new_full new_zeros new_ones new_empty new_empty_strided relu neg abs sign maximum minimum fmax fmin amax
+    amin max min clamp clamp_min clamp_max floor ceil round trunc sort topk max_pool2d_with_indices
     """
 )
 """Operations that move, choose or create values without rounding."""
@@ -147,5 +148,6 @@ FORMULAS: dict[str, Callable[[GraphBuilder, Node], Value | None]] = {
     "silu": _silu,
     "gelu": _gelu,
     "addmm": _addmm,
+    **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), written_by_positions),
 }
 """Formulas of composite operations, by name."""

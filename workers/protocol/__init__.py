@@ -11,7 +11,6 @@ from workers.protocol.device import FIRST_CARD, CardShare, Device, device_of_car
 from workers.protocol.graph import DtypeRef, Graph, InputRef, Node, NodeRef, Reference
 from workers.protocol.job import (
     JOB,
-    MAX_SOURCE_BYTES,
     MEASURED_DEADLINE_S,
     PRACTICAL_MARGIN,
     ConfirmJob,
@@ -25,6 +24,7 @@ from workers.protocol.job import (
 from workers.protocol.operator import (
     DTYPE_BYTES,
     FAR,
+    MAX_SOURCE_BYTES,
     BenchmarkShape,
     Distribution,
     Input,

@@ -7,10 +7,10 @@ from pydantic import Field, model_validator
 from typing_extensions import TypeAliasType
 
 from workers.protocol.base import Constant, WireModel
-from workers.protocol.operator import DtypeName, Shape
+from workers.protocol.operator import MAX_INPUTS, DtypeName, Shape
 
-MAX_NODES = 4096
-"""Maximum number of nodes of a graph; references of the catalogue stay under 160."""
+MAX_NODES = 8192
+"""Maximum number of nodes of a graph; references of the catalogue stay under 160, models of KernelBench under 3000."""
 MOST_FLOPS = 1e24
 """Maximum number of operations of a graph: more than any card computes in a year."""
 
@@ -27,7 +27,7 @@ class InputRef(WireModel):
     """An input of the operator, by position."""
 
     kind: Literal["input"] = "input"
-    input: int = Field(ge=0, lt=32)
+    input: int = Field(ge=0, lt=MAX_INPUTS)
 
 
 Reference: TypeAlias = NodeRef | InputRef

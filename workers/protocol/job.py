@@ -7,11 +7,8 @@ from pydantic import Field, TypeAdapter
 from workers.protocol.base import PROTOCOL_VERSION, Constant, Ours, WireModel
 from workers.protocol.device import Device
 from workers.protocol.graph import Graph
-from workers.protocol.operator import Identifier, Operator, Shape
+from workers.protocol.operator import MAX_SOURCE_BYTES, Identifier, Operator, Shape
 from workers.protocol.plan import Bundle, Digest
-
-MAX_SOURCE_BYTES = 256 * 1024
-"""Maximum bytes of a candidate's source; the longest kernel files seen in practice are under 100 KB."""
 
 PRACTICAL_MARGIN = 0.005
 """Relative margin by which a challenger must certainly be faster than the incumbent (evaluation protocol 3.4)."""

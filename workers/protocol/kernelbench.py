@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from workers.protocol.base import WireModel
-from workers.protocol.operator import Identifier, Input, Output, Scalar, Size
+from workers.protocol.operator import MAX_INPUTS, Identifier, Input, Output, Scalar, Size
 from workers.protocol.report import Reason
 
 MODULE = "_model"
@@ -118,7 +118,7 @@ class ProblemInspection(WireModel):
     form: Form = "problem"
     target: Identifier | Literal[""] = ""
     real: bool = False
-    inputs: Annotated[tuple[Input, ...], Field(max_length=32)] = ()
+    inputs: Annotated[tuple[Input, ...], Field(max_length=MAX_INPUTS)] = ()
     scalars: Annotated[tuple[Scalar, ...], Field(max_length=32)] = ()
     outputs: Annotated[tuple[Output, ...], Field(max_length=16)] = ()
     arguments: Annotated[tuple[Argument, ...], Field(max_length=64)] = ()

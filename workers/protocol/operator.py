@@ -14,7 +14,13 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from workers.protocol.base import WireModel
+from workers.protocol.extent import Extent, ExtentFormula, names_in, size_of
 
+MAX_INPUTS = 704
+"""Maximum number of inputs of an operator, weights included. The largest model of KernelBench has 315, and those with
+twice as many layers have twice as many."""
+MAX_SOURCE_BYTES = 256 * 1024
+"""Maximum bytes of a candidate's source; the longest kernel files seen in practice are under 100 KB."""
 FAR = 2**31
 """Number of elements that a signed 32-bit index cannot address any more."""
 DTYPE_BYTES = {
@@ -56,8 +62,8 @@ def is_float(dtype: DtypeName) -> bool:
 
 NARROW_DTYPE = re.compile(r"\bu?int8|\bfloat[84]_")
 """A dtype of 8 bits or fewer, as a reference may name one."""
+SourceText = Annotated[str, Field(min_length=1, max_length=MAX_SOURCE_BYTES)]
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=64)]
-Extent = Identifier | Annotated[int, Field(ge=1, le=2**31 - 1)]
 Size = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -73,7 +79,7 @@ class Distribution(StrEnum):
 class Input(WireModel):
     """One tensor argument. `shape` names dimensions or gives sizes; `low` and `high` bound uniform and integer draws.
 
-    For the integer distribution `high` may name a dimension, whose size is then the exclusive upper end. A `mutable`
+    For the integer distribution `high` may be an extent, whose size is then the exclusive upper end. A `mutable`
     input may be written to: its content afterwards is the output of its name, or else must be as before, unless an
     output lies in its memory. `gradient` is True if an operator with `backward` returns its gradient; integers have
     none.
@@ -84,7 +90,7 @@ class Input(WireModel):
     dtype: DtypeName
     distribution: Distribution | None = None
     low: Finite | None = None
-    high: Finite | Identifier | None = None
+    high: Finite | ExtentFormula | None = None
     layouts: tuple[Literal["contiguous"], ...] = ("contiguous",)
     constant: bool = False
     mutable: bool = False
@@ -114,11 +120,11 @@ class Output(WireModel):
 
 
 class Scalar(WireModel):
-    """A Python number passed after the inputs. An `int` may name a dimension, whose size is then its value."""
+    """A Python number passed after the inputs. An `int` may be an extent, whose size is then its value."""
 
     name: Identifier
     dtype: Literal["int", "float", "bool"]
-    value: bool | int | float | Identifier
+    value: bool | int | float | ExtentFormula
 
     @field_validator("value")
     @classmethod
@@ -193,10 +199,10 @@ class Operator(WireModel):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
     entry: Identifier
     reference: Annotated[str, Field(min_length=1, max_length=65536)]
-    inputs: tuple[Input, ...] = Field(min_length=1, max_length=32)
+    inputs: tuple[Input, ...] = Field(min_length=1, max_length=MAX_INPUTS)
     outputs: tuple[Output, ...] = Field(min_length=1, max_length=16)
     scalars: tuple[Scalar, ...] = ()
-    seeds: tuple[Annotated[str, Field(min_length=1, max_length=65536)], ...] = Field(default=(), max_length=16)
+    seeds: tuple[SourceText, ...] = Field(default=(), max_length=16)
     shapes: tuple[BenchmarkShape, ...] = Field(min_length=1, max_length=64)
     ranges: dict[Identifier, tuple[Size, Size]] = {}
     precision: Precision = Precision()
@@ -218,8 +224,9 @@ class Operator(WireModel):
         if len(set(arguments)) != len(arguments):
             raise ValueError(f"inputs: argument names must differ: {', '.join(arguments)}")
         for index, item in enumerate(self.inputs):
-            if isinstance(item.high, str) and item.high not in self.extents:
-                raise ValueError(f"inputs[{index}].high: no input has a dimension '{item.high}'")
+            for name in names_in(item.high):
+                if name not in self.extents:
+                    raise ValueError(f"inputs[{index}].high: no input has a dimension '{name}'")
         return self
 
     @model_validator(mode="after")
@@ -277,9 +284,9 @@ class Operator(WireModel):
             raise ValueError(
                 f"outputs[{index}].shape: write it, as the output's gradient is an input when backward is true"
             )
-        for extent in output.shape or ():
-            if isinstance(extent, str) and extent not in self.extents:
-                raise ValueError(f"outputs[{index}].shape: no input has a dimension '{extent}'")
+        for name in (name for extent in output.shape or () for name in names_in(extent)):
+            if name not in self.extents:
+                raise ValueError(f"outputs[{index}].shape: no input has a dimension '{name}'")
 
     @model_validator(mode="after")
     def _baselines_hold(self) -> Self:
@@ -332,23 +339,23 @@ class Operator(WireModel):
     @property
     def extents(self) -> tuple[str, ...]:
         """Names of the dimensions that inputs have, in order of first use."""
-        named = (extent for item in self.inputs for extent in item.shape if isinstance(extent, str))
+        named = (name for item in self.inputs for extent in item.shape for name in names_in(extent))
         return tuple(dict.fromkeys(named))
 
     @property
     def dimensions(self) -> tuple[str, ...]:
         """Names of all dimensions: those of inputs, then those that only scalars have."""
-        named = (scalar.value for scalar in self.scalars if isinstance(scalar.value, str))
+        named = (name for scalar in self.scalars for name in names_in(scalar.value))
         return tuple(dict.fromkeys((*self.extents, *named)))
 
     def scalar_values(self, dims: Mapping[str, int]) -> list[bool | int | float]:
         """Return the arguments after the inputs, at some dimensions."""
         values = (scalar.value for scalar in self.scalars)
-        return [dims[value] if isinstance(value, str) else value for value in values]
+        return [size_of(value, dims) if isinstance(value, str) else value for value in values]
 
     def input_shape(self, item: Input, dims: dict[str, int]) -> tuple[int, ...]:
         """Return the sizes of an input at some dimensions."""
-        return tuple(dims[extent] if isinstance(extent, str) else extent for extent in item.shape)
+        return tuple(size_of(extent, dims) for extent in item.shape)
 
     def is_far(self, dims: dict[str, int]) -> bool:
         """Return True if an input has more elements than a signed 32-bit index can address, at some dimensions."""

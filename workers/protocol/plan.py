@@ -14,23 +14,28 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from workers.protocol.base import Constant, WireModel
-from workers.protocol.operator import DTYPE_BYTES, DtypeName, Shape, ShapeRole
+from workers.protocol.operator import DTYPE_BYTES, MAX_INPUTS, DtypeName, Shape, ShapeRole
 
-MAX_STEPS = 64
-"""Maximum number of steps in a plan; the largest honest plan seen has under 20."""
+MAX_STEPS = 4096
+"""Maximum number of steps in a plan: a model of 700 layers takes several per layer. Most plans have under 20."""
+MAX_BUFFERS = 4096
+"""Maximum number of buffers of a plan: the inputs, and one or two results per layer."""
+MAX_ARGUMENTS = 512
+"""Maximum number of arguments of a launch: as many pointers as 4 KiB of kernel parameters hold (CUDA programming
+guide)."""
 MAX_BUFFER_BYTES = 32 * 2**30
 """Maximum bytes of one buffer: no operator of the catalogue needs more."""
 MAX_PLAN_BYTES = 2 * MAX_BUFFER_BYTES
 """Maximum bytes of all buffers of a plan, and of one launch's scratch memory, checked before allocation."""
-MAX_KERNELS = 128
-"""Maximum number of kernels of a bundle; one per plan and specialisation is far below it."""
+MAX_KERNELS = 2048
+"""Maximum number of kernels of a bundle: a model has some dozens, each compiled for several kinds of sizes."""
 MAX_PLANS = 256
 """Maximum number of plans of a bundle: a finalist's 200 random shapes and those of its search."""
 MAX_ASSEMBLY_BYTES = 4 * 2**20
 """Maximum bytes of a kernel's assembly text; Triton's largest attention kernels stay under 1 MiB."""
 
 Bytes = Annotated[int, Field(ge=0, le=MAX_BUFFER_BYTES)]
-BufferId = Annotated[int, Field(ge=0, lt=256)]
+BufferId = Annotated[int, Field(ge=0, lt=MAX_BUFFERS)]
 Grid = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -74,7 +79,7 @@ class Buffer(WireModel):
 
     id: BufferId
     bytes: Bytes
-    input: int | None = Field(default=None, ge=0, lt=32)
+    input: int | None = Field(default=None, ge=0, lt=MAX_INPUTS)
 
 
 class View(WireModel):
@@ -307,7 +312,7 @@ class Launch(WireModel):
     op: Literal["launch"] = "launch"
     kernel: Digest
     grid: tuple[Grid, Grid, Grid]
-    arguments: tuple[Argument, ...] = Field(max_length=128)
+    arguments: tuple[Argument, ...] = Field(max_length=MAX_ARGUMENTS)
     function: Annotated[str, Field(max_length=256)]
     parameters: tuple[Parameter, ...] = ()
     constants: dict[Parameter, Constant] = {}
@@ -366,7 +371,7 @@ class Plan(WireModel):
     """The work of a candidate at one shape: buffers, ordered steps, and the views that are its results."""
 
     shape: Shape
-    buffers: tuple[Buffer, ...] = Field(max_length=256)
+    buffers: tuple[Buffer, ...] = Field(max_length=MAX_BUFFERS)
     steps: tuple[Step, ...] = Field(max_length=MAX_STEPS)
     outputs: tuple[View, ...] = Field(max_length=16)
 

@@ -8,7 +8,7 @@ from workers.protocol.base import PROTOCOL_VERSION, WireModel, printable
 from workers.protocol.card import CardSheet
 from workers.protocol.device import Device
 from workers.protocol.graph import Graph
-from workers.protocol.job import MAX_SOURCE_BYTES
+from workers.protocol.operator import MAX_SOURCE_BYTES
 from workers.protocol.outcome import Outcome, Provenance, Stage, Trust
 from workers.protocol.plan import Bundle
 from workers.protocol.symbolic import MAX_SYMBOLIC_PLANS, SymbolicPlan

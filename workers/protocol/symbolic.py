@@ -12,8 +12,10 @@ from pydantic import Field, model_validator
 
 from workers.protocol.base import Constant, WireModel
 from workers.protocol.formula import Expression, Formula, FormulaInvalid, Term, combine, evaluate, terms_of
-from workers.protocol.operator import DTYPE_BYTES, DtypeName, Identifier, Shape
+from workers.protocol.operator import DTYPE_BYTES, MAX_INPUTS, DtypeName, Identifier, Shape
 from workers.protocol.plan import (
+    MAX_ARGUMENTS,
+    MAX_BUFFERS,
     MAX_RANK,
     MAX_STEPS,
     Allocate,
@@ -50,7 +52,7 @@ class SymbolicBuffer(WireModel):
 
     id: BufferId
     bytes: Expression
-    input: int | None = Field(default=None, ge=0, lt=32)
+    input: int | None = Field(default=None, ge=0, lt=MAX_INPUTS)
 
 
 class SymbolicView(WireModel):
@@ -144,10 +146,10 @@ class SymbolicLaunch(WireModel):
 
     op: Literal["launch"] = "launch"
     grid: tuple[Expression, Expression, Expression]
-    arguments: tuple[SymbolicArgument, ...] = Field(max_length=128)
+    arguments: tuple[SymbolicArgument, ...] = Field(max_length=MAX_ARGUMENTS)
     function: Annotated[str, Field(max_length=256)]
-    parameters: tuple[Identifier, ...] = Field(max_length=128)
-    constants: Annotated[dict[Identifier, Constant], Field(max_length=128)] = {}
+    parameters: tuple[Identifier, ...] = Field(max_length=MAX_ARGUMENTS)
+    constants: Annotated[dict[Identifier, Constant], Field(max_length=MAX_ARGUMENTS)] = {}
     options: Annotated[dict[Identifier, int | None], Field(max_length=8)] = {}
     line: int | None = None
 
@@ -170,7 +172,7 @@ class SymbolicPlan(WireModel):
     cases: tuple[Annotated[tuple[Expression, ...], Field(max_length=MAX_GUARDS)], ...] = Field(
         min_length=1, max_length=MAX_CASES
     )
-    buffers: tuple[SymbolicBuffer, ...] = Field(max_length=256)
+    buffers: tuple[SymbolicBuffer, ...] = Field(max_length=MAX_BUFFERS)
     steps: tuple[SymbolicStep, ...] = Field(max_length=MAX_STEPS)
     outputs: tuple[SymbolicView, ...] = Field(max_length=16)
 

@@ -27,7 +27,7 @@ from workers.protocol import (
     View,
 )
 from workers.protocol.operator import DtypeName
-from workers.protocol.plan import MAX_BUFFER_BYTES, MAX_STEPS
+from workers.protocol.plan import MAX_BUFFER_BYTES, MAX_BUFFERS, MAX_STEPS
 from workers.tracer.operations import (
     FILL_VALUES,
     Args,
@@ -44,10 +44,9 @@ from workers.tracer.refusal import TraceRefused
 
 _ADDRESSES = 0x5EEF
 _ADDRESS_BITS = 48
-_BUFFER_BITS = 40
-# Fake addresses: buffers are 2**40 bytes apart and fully aligned, at addresses unlike any number of a candidate.
-_MAX_BUFFERS = 256
-# Maximum number of buffers of a plan.
+_BUFFER_BITS = 36
+# Fake addresses: buffers are 2**36 bytes apart, more than one may have, and fully aligned, at addresses unlike any
+# number of a candidate.
 
 
 @dataclass(frozen=True)
@@ -183,8 +182,8 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
 
     def _remember(self, tensor: torch.Tensor, index: int | None) -> _Memory:
-        if len(self._memories) >= _MAX_BUFFERS:
-            raise TraceRefused(Outcome.PLAN_REJECTED, f"one call allocates more than {_MAX_BUFFERS} tensors")
+        if len(self._memories) >= MAX_BUFFERS:
+            raise TraceRefused(Outcome.PLAN_REJECTED, f"one call allocates more than {MAX_BUFFERS} tensors")
         storage = tensor.untyped_storage()
         if storage.nbytes() > MAX_BUFFER_BYTES:
             raise TraceRefused(

@@ -27,6 +27,8 @@ from workers.reference import is_allowed
 from workers.tracer.constants import ConstantReplay, Recorder
 from workers.tracer.gradients import NotDifferentiable, differentiate
 from workers.tracer.modes import DispatchMode
+from workers.tracer.recurrent import NAMESPACE as LAYERS
+from workers.tracer.recurrent import WholeLayers, operation_of
 from workers.tracer.refusal import NotExportable
 
 FILENAME = "<reference>"
@@ -73,13 +75,15 @@ class Entry:
 
 @contextmanager
 def without_fast_paths() -> Iterator[None]:
-    """Let modules of attention compute by plain operations; their fused ones for inference are no definition."""
-    enabled = torch.backends.mha.get_fastpath_enabled()
+    """Let modules compute by plain operations: fused ones for inference, or for a CPU, are no definition."""
+    attention, onednn = torch.backends.mha.get_fastpath_enabled(), torch._C._get_mkldnn_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
+    torch._C._set_mkldnn_enabled(False)
     try:
         yield
     finally:
-        torch.backends.mha.set_fastpath_enabled(enabled)
+        torch.backends.mha.set_fastpath_enabled(attention)
+        torch._C._set_mkldnn_enabled(onednn)
 
 
 def export(request: bytes) -> bytes:
@@ -99,7 +103,7 @@ def export(request: bytes) -> bytes:
     except SyntaxError as error:
         return _refuse(Outcome.SYNTAX_ERROR, f"the reference does not parse: {error.msg}", error.lineno)
     except ImportError as error:
-        return _refuse(Outcome.FORBIDDEN_IMPORT, f"the reference cannot import {error.name}", line_of(error))
+        return _refuse(Outcome.FORBIDDEN_IMPORT, f"the reference {cannot_import(error)}", line_of(error))
     except DynamicOutputShapeException as error:
         return _refuse(Outcome.FORBIDDEN_OP, _REFUSAL.format(error.func, HINTS["nonzero"]), line_of(error))
     except RAISED as error:
@@ -116,6 +120,23 @@ def line_of(error: BaseException) -> int | None:
     """Return the reference's innermost line that an exception passed; None if there is none."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILENAME]
     return lines[-1] if lines else None
+
+
+def cannot_import(error: ImportError) -> str:
+    """Return the predicate of a sentence about text whose import failed."""
+    package = (error.name or "").partition(".")[0]
+    if not isinstance(error, ModuleNotFoundError):
+        return f"cannot import a name from {error.name}"
+    return f"cannot import {error.name}: it is not installed on this host; install {package} beside Kernelreef"
+
+
+def remedy_for(dtype: str) -> str:
+    """Return the way around a dtype that tensors cannot have."""
+    if dtype.startswith("complex"):
+        return (
+            "pass numbers as pairs with a last axis of 2, and use torch.view_as_complex and torch.view_as_real inside"
+        )
+    return f"known are {', '.join(DTYPE_BYTES)}"
 
 
 def load_entry(operator: Operator) -> Entry:
@@ -146,7 +167,10 @@ def _export_shape(entry: Entry, operator: Operator, shape: Shape) -> Graph:
 
         def guarded(*tensors: torch.Tensor) -> tuple[object, ...]:
             with OperationGuard(_fixed(operator, tensors)):
-                return differentiate(called, operator, tensors) if operator.backward else called(*tensors)
+                if operator.backward:
+                    return differentiate(called, operator, tensors)
+                with WholeLayers():
+                    return called(*tensors)
 
         traced = make_fx(guarded)(*given)
     return _translate(traced, operator, shape)
@@ -173,6 +197,8 @@ class OperationGuard(DispatchMode):
     def __init__(self, fixed: Mapping[str, torch.Tensor]) -> None:
         """Take the inputs that the reference must not change, by name."""
         super().__init__()
+        self.calls = 0
+        """Number of operations so far."""
         self._inputs = {tensor.untyped_storage()._cdata: name for name, tensor in fixed.items()}
 
     def __torch_dispatch__(
@@ -183,9 +209,10 @@ class OperationGuard(DispatchMode):
         kwargs: dict[str, object] | None = None,
     ) -> object:
         name, overload = operation._schema.name.partition("::")[2], operation._overloadname
+        self.calls += 1
         if operation.namespace == "prim":  # questions about a tensor, such as its device: no node
             return operation(*args, **(kwargs or {}))
-        if operation.namespace != "aten" or not is_allowed(name, overload):
+        if operation.namespace not in ("aten", LAYERS) or not is_allowed(name, overload):
             raise NotExportable(Outcome.FORBIDDEN_OP, _forbidden(operation, name))
         for argument, value in zip(operation._schema.arguments, args, strict=False):
             written = argument.alias_info is not None and argument.alias_info.is_write
@@ -252,7 +279,8 @@ class _Translation:
         elif node.op == "output":
             self._add_outputs(node.args[0])
         elif isinstance(node.target, OpOverload):
-            self._append(node, str(node.target), node.args, node.kwargs)
+            target = operation_of(node.target.namespace, *str(node.target).split(".")[-2:])
+            self._append(node, target, node.args, node.kwargs)
         else:  # operator.getitem on a call with several results
             source, index = node.args
             if not isinstance(source, fx.Node) or not isinstance(index, int):
@@ -309,13 +337,13 @@ class _Translation:
 def _dtype(dtype: torch.dtype) -> DtypeRef:
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPE_BYTES:
-        raise NotExportable(Outcome.FORBIDDEN_OP, f"the reference uses dtype {name}; known: {', '.join(DTYPE_BYTES)}")
+        raise NotExportable(Outcome.FORBIDDEN_OP, f"the reference uses dtype {name}: {remedy_for(name)}")
     return DtypeRef.model_validate({"dtype": name})
 
 
 MOVES = frozenset(
     {"_to_copy", "_unsafe_view", "arange", "cat", "clone", "copy", "full", "gather", "index", "index_select", "ones"}
-    | {"scalar_tensor", "stack", "zeros"}
+    | {"scalar_tensor", "stack", "zeros", "unsafe_split", "unsafe_split_with_sizes"}
 )
 """Operations that only move, convert or write values."""
 

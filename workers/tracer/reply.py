@@ -5,14 +5,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from workers.protocol import MAX_SOURCE_BYTES, Kernel, Outcome, Plan, Stage, SymbolicPlan, WireModel
-from workers.protocol.plan import MAX_PLANS, Digest
+from workers.protocol.plan import MAX_KERNELS, MAX_PLANS, Digest
 from workers.protocol.report import Line, Reason, Seconds
 from workers.protocol.symbolic import MAX_INSTANCES, MAX_SYMBOLIC_PLANS
 
 MAX_VARIANTS = 16
 """Maximum number of configurations that are traced per candidate, over all of its autotuned kernels."""
-MAX_KERNELS = 512
-"""Maximum number of distinct compiled kernels over all variants."""
 
 Configured = bool | int | float | Annotated[str, Field(max_length=256)] | None
 

@@ -4,11 +4,12 @@ import ast
 from collections.abc import Callable
 
 import pytest
+import torch
 
 from service.certificates.document import Certificate
 from service.errors import InvalidInput
 from service.export.extraction import NotExtractable
-from service.export.modules import ExportedModule, names_of, write_module
+from service.export.modules import ExportedModule, _sizes, names_of, write_module
 from service.export.variants import exact_functions
 from tests.service.export.pieces import OPERATOR, SOURCE, certificate, traced, verified
 from workers.protocol import Operator
@@ -34,6 +35,18 @@ def test_a_module_holds_kernels_host_code_and_the_choice_between_them() -> None:
     assert "@triton.jit(do_not_specialize=['n'])\ndef double_kernel__any_n(" in module.text
     assert "def double(x, by):\n    sizes = sizes_of(x, by)\n    return choose(*sizes)[0](x, *sizes)\n" in module.text
     assert "launch(" not in module.text and "SECRET" not in module.text
+
+
+def test_sizes_of_products_and_sums_follow_from_their_parts() -> None:
+    inputs = [{"name": "q", "shape": ["T", "G*R", "64*D"]}, {"name": "k", "shape": ["G", "2*B+1"]}]
+    shape = {"dims": {"T": 1, "G": 1, "R": 1, "D": 1, "B": 1}}
+    fields = {"inputs": [{**item, "dtype": "float32"} for item in inputs], "ranges": {}, "shapes": [shape]}
+    of = operator(**fields, backward=False, scalars=())
+    space: dict[str, Callable[..., object]] = {}
+    exec(_sizes(of, names_of(of)), space)
+    assert space["sizes_of"](torch.empty(9, 8, 128), torch.empty(4, 7)) == (9, 4, 2, 2, 3)
+    for q, k in (((9, 7, 128), (4, 7)), ((9, 8, 100), (4, 7)), ((9, 8, 128), (4, 6)), ((9, 8), (4, 7))):
+        assert space["sizes_of"](torch.empty(q), torch.empty(k)) is None
 
 
 def test_guards_and_ranges_choose_the_function() -> None:

@@ -48,6 +48,18 @@ def test_a_call_that_does_not_fit_is_refused(call: object, said: str) -> None:
         read(call)
 
 
+def test_sizes_of_products_and_sums_follow_from_their_parts() -> None:
+    inputs = [{"name": "q", "shape": ["T", "G*R", "64*D"]}, {"name": "k", "shape": ["G", "B+1"]}]
+    fields = {"inputs": [{**item, "dtype": "float32"} for item in inputs], "ranges": {}}
+    sizes = {"T": 1, "G": 1, "R": 1, "D": 1, "B": 1}
+    operator = Operator.model_validate({**RMSNORM.model_dump(), **fields, "shapes": [{"dims": sizes}]})
+    (shape,), _ = shapes_of_calls(operator, json.dumps([[[9, 8, 128], [4, 6]]]))
+    assert shape.dims == {"T": 9, "G": 4, "R": 2, "D": 2, "B": 5}
+    for shapes in ([[9, 7, 128], [4, 6]], [[9, 8, 100], [4, 6]], [[9, 8, 128], [4, 1]]):
+        with pytest.raises(InvalidInput, match="is not \\["):
+            shapes_of_calls(operator, json.dumps([shapes]))
+
+
 @pytest.mark.parametrize("text, said", [("{", "not valid JSON"), ("[]", "no list of calls"), ("3", "no list of calls")])
 def test_a_file_in_another_form_is_refused(text: str, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):

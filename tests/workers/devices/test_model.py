@@ -1,12 +1,16 @@
 """The device `model`, end to end: traced for real, executed in the jail, checked, predicted."""
 
+from pathlib import Path
+
 import pytest
 
+from service.operators.catalogue import load_operator
+from tests.traces import trace_once
 from tests.workers.devices.kernels import ATOMIC, AUTOTUNED, PLAIN, PRODUCT, RACE, SUM, TUPLES, changed, job_for, traced
 from workers.devices.model import ModelDevice
 from workers.errors import BadMessage, ToolMissing
 from workers.predict import START_US
-from workers.protocol import Device, FinalJob, ShapeRole
+from workers.protocol import Device, FinalJob, MeasureJob, Shape, ShapeRole, TraceJob
 
 
 @pytest.fixture(scope="module")
@@ -314,3 +318,36 @@ def test_a_finalist_that_is_wrong_somewhere_fails(device):
     report = device.examine(final_job(changed(old, new)))
     assert (report.outcome, report.stage) == ("wrong_result", "final")
     assert report.reason.startswith("at a random shape: ") and report.checks[0].verdict == "failed"
+
+
+EXAMPLE = load_operator(Path(__file__).parents[3] / "examples" / "seeded_dropout")
+
+
+@pytest.mark.parametrize(
+    ("seed", "outcome"),
+    [
+        (EXAMPLE.seeds[0], "correct"),
+        (EXAMPLE.seeds[0].replace("tl.load(seed_ptr)", "tl.load(seed_ptr) + 1"), "wrong_result"),
+        (EXAMPLE.seeds[0].replace("tl.load(seed_ptr)", "0"), "wrong_result"),
+        (EXAMPLE.seeds[0].replace("x * 2.0", "x"), "wrong_result"),
+    ],
+)
+def test_random_numbers_of_a_seed_are_compared_as_numbers(device, seed: str, outcome: str):
+    shapes = tuple(Shape(dims={"M": rows, "N": cols}) for rows, cols in ((3, 5), (17, 129)))
+    job = TraceJob(id="t", search="s", operator=EXAMPLE, shapes=shapes, target="sm_90", mutation_testing=False)
+    told = trace_once(job.model_copy(update={"candidate": "c", "source": seed}))
+    assert told.outcome == "correct", told.reason
+    report = device.measure(
+        MeasureJob(
+            id="m",
+            search="s",
+            candidate="c",
+            variant=0,
+            bundle=told.variants[0].bundle,
+            operator=EXAMPLE,
+            graphs=trace_once(job).graphs,
+            device=Device.parse("model:sm_90"),
+            source=seed,
+        )
+    )
+    assert report.outcome == outcome, report.reason

@@ -38,3 +38,9 @@ def test_a_forged_header_is_refused():
     for header in (b'{"outcome": "correct"}', b'{"finished": [{"moved_bytes": -1}]}', b"[]"):
         with pytest.raises(ValidationError):
             unpack(struct.pack("<IQ", 1, len(header)) + header, InterpretReply)
+
+
+def test_a_message_holds_the_draws_of_a_whole_model():
+    parts = [b"x"] * (20 * 704)
+    _, found = unpack(pack(REPLY, parts), InterpretReply)
+    assert len(found) == len(parts)

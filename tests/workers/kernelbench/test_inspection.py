@@ -138,18 +138,19 @@ def example_inputs():
         (forward("return torch.dropout(x, 0.5, True)"), "draws random numbers, as dropout"),
         (forward("return x[x > 0.5]"), "depends on values"),
         (forward("return {'y': 1}"), "its results have no tensor"),
-        (forward("return x.to(torch.complex64)"), "dtype complex64"),
+        (forward("return x.to(torch.complex64)"), "torch.view_as_real"),
+        (forward("return x", inputs="torch.zeros(4, 16, dtype=torch.complex64)"), "torch.view_as_complex"),
         (forward("return x + self.table", init="self.table = torch.rand(64)"), "random values"),
         (forward("return x", inputs="'text'"), "none of its inputs has a dimension"),
         (forward("return x", inputs="torch.rand(4, 4), 'text'"), "raised"),
         (forward("return x", inputs="torch.randint(0, 9, (16,)).cumsum(0)"), "holds integers"),
-        (forward("return x", init="[setattr(self, f'w{i}', nn.Parameter(torch.ones(2))) for i in range(40)]"), "41"),
+        (forward("return x", init="[setattr(self, f'w{i}', nn.Parameter(torch.ones(2))) for i in range(710)]"), "711"),
         ("import torch\n", "defines no function and no module"),
         ("class Model:\n    pass\ndef get_inputs():\n    return []\n", "defines no 'get_init_inputs'"),
         ("def f(x):\n    return x\ndef g(x):\n    return x\n", "several functions: name one"),
         ("def f(x):\n    return x\n", "define example_inputs()"),
         ("f = 3\ndef g(x):\n    return f\ndef example_inputs():\n    return 3\n", "its examples are a int"),
-        ("import transformers_of_old\n", "cannot import transformers_of_old"),
+        ("import transformers_of_old\n", "cannot import transformers_of_old: it is not installed on this host"),
         ("def forward(:\n", "does not parse"),
     ],
 )
@@ -161,3 +162,15 @@ def test_a_problem_that_cannot_be_judged_is_told_why(source: str, said: str) -> 
 def test_a_problem_that_ends_its_process_costs_one_jail() -> None:
     found = inspect(ProblemQuestion(source=forward("return x", init="import os; os._exit(3)")))
     assert "the process that inspects it" in found.reason
+
+
+def test_einops_runs_in_the_sandbox() -> None:
+    pytest.importorskip("einops")
+    problem = forward("return rearrange(x, 'a (b c) -> b (a c)', b=4)")
+    assert look(f"from einops import rearrange\n{problem}").reason == ""
+
+
+def test_a_recurrent_model_of_many_positions_is_inspected_in_seconds() -> None:
+    layer = "nn.LSTM(64, 64, 4, batch_first=True, bidirectional=True)"
+    found = look(forward("return self.layer(x[None])[0]", init=f"self.layer = {layer}", inputs="torch.rand(512, 64)"))
+    assert found.reason == "" and len(found.inputs) == 1 + 4 * 2 * 4

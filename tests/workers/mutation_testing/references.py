@@ -20,6 +20,35 @@ PAIR = {"x": (("M", "N"), "float32"), "y": (("M", "N"), "float32")}
 FACTORS = {"x": (("M", "K"), "float32"), "y": (("K", "N"), "float32")}
 HALF = {"x": (("M", "N"), "bfloat16")}
 
+LAYERS = {"lstm": ("LSTM", 4, ""), "gru": ("GRU", 3, ""), "rnn_tanh": ("RNN", 1, "")} | {
+    "rnn_relu": ("RNN", 1, ", nonlinearity='relu', bidirectional=True")
+}
+"""Recurrent layers: module, gates, and further settings. They take 4 positions of 3 values, and have 5 hidden ones."""
+
+
+def recurrent(name: str) -> tuple[str, dict[str, tuple[tuple[str | int, ...], str]], tuple[str, ...]]:
+    """A reference of one recurrent module, its states and weights as inputs."""
+    module, gates, more = LAYERS[name]
+    sides = 2 if more else 1
+    states = ["h", "c"] if name == "lstm" else ["h"]
+    inputs = {"x": (("M", 4, 3), "float32")} | dict.fromkeys(states, ((2 * sides, "M", 5), "float32"))
+    weights = []
+    for layer in range(2):
+        for side in ("", "_reverse")[:sides]:
+            shapes = {"weight_ih": (gates * 5, 5 * sides if layer else 3), "weight_hh": (gates * 5, 5)}
+            shapes |= {"bias_ih": (gates * 5,), "bias_hh": (gates * 5,)}
+            inputs |= {f"{kind}_l{layer}{side}": (shape, "float32") for kind, shape in shapes.items()}
+            weights += [f"{kind}_l{layer}{side}" for kind in shapes]
+    state = "(h, c)" if name == "lstm" else "h"
+    given = ", ".join(f"{weight}={weight}" for weight in weights)
+    source = (
+        f"m = torch.nn.{module}(3, 5, 2, batch_first=True{more})\n\n\ndef f({', '.join(inputs)}):\n"
+        f"    y, last = torch.func.functional_call(m, dict({given}), (x, {state}))\n"
+        f"    return y, {'*last' if name == 'lstm' else 'last'}"
+    )
+    return source, inputs, ("float32",) * (1 + len(states))
+
+
 REFERENCES = {
     "rmsnorm": (
         "def f(x, w):\n    v = x.float()\n"
@@ -100,6 +129,7 @@ REFERENCES = {
     "negligible": ("def f(x):\n    return x * 1e-44", MATRIX, ("float32",)),
     "undefined": ("def f(x):\n    return x * float('nan')", MATRIX, ("float32",)),
     "constant": ("def f(x):\n    return torch.full_like(x, 3.0)", MATRIX, ("float32",)),
+    **{name: recurrent(name) for name in LAYERS},
     "jumping": ("def f(x):\n    return (x.sum(-1) * 1e6).round().long()", MATRIX, ("int64",)),
 }  # fmt: skip
 """References by name: source, inputs with shape and dtype, dtypes of the outputs."""

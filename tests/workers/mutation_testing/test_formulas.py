@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.workers.mutation_testing.references import operator, results, sketch_of
+from tests.workers.mutation_testing.references import LAYERS, operator, results, sketch_of
 from workers.mutation_testing.builder import name_of
 from workers.mutation_testing.formulas import FORMULAS, written_out
 
@@ -15,6 +15,7 @@ COMPOSED = {
     "silu": "silu",
     "gelu": "gelu",
     "addmm": "linear",
+    **{name: name for name in LAYERS},
 }
 
 

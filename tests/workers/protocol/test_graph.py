@@ -44,7 +44,7 @@ def test_an_honest_graph_survives_json() -> None:
         (("nodes", 0, "op"), "aten.mul.Tensor\n", "pattern"),
         (("nodes", 0, "args"), [{"kind": "tensor"}], "validation error"),
         (("nodes", 0, "args"), [{"kind": "dtype", "dtype": "object"}], "validation error"),
-        (("nodes",), [GRAPH["nodes"][0]] * 4097, "at most 4096"),
+        (("nodes",), [GRAPH["nodes"][0]] * 8193, "at most 8192"),
     ],
 )
 def test_hostile_graphs_are_refused(path: tuple[str | int, ...], value: object, reason: str) -> None:

@@ -52,7 +52,7 @@ SPOILED = {
     "a number that is no number": (("steps", 2, "arguments", 2, "value"), "sixteen", "should be a valid"),
     "a step of another kind": (("steps", 0, "op"), "free", "expected tags"),
     "a field that is not in the protocol": (("steps", 0, "stream"), 1, "not permitted"),
-    "too many steps": (("steps",), [LAUNCH] * 65, "at most 64"),
+    "too many steps": (("steps",), [LAUNCH] * 4097, "at most 4096"),
     "a gap in the buffers": (("buffers", 1, "id"), 2, "without gaps"),
     "a buffer twice": (("buffers", 1, "id"), 0, "without gaps"),
     "a negative buffer": (("buffers", 1, "bytes"), -1, "greater than or equal"),

@@ -258,4 +258,4 @@ def test_inputs_are_told_apart_from_allocations():
 
 
 def test_more_buffers_than_a_plan_holds_are_refused():
-    assert outcome_of(lambda x: [torch.empty_like(x) for _ in range(300)]) is Outcome.PLAN_REJECTED
+    assert outcome_of(lambda x: [torch.empty_like(x) for _ in range(4096)]) is Outcome.PLAN_REJECTED

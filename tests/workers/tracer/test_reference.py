@@ -1,6 +1,7 @@
 """Reference export: what becomes a graph, and what is refused with which reason."""
 
 import json
+from functools import cache
 
 import pytest
 import torch
@@ -100,6 +101,94 @@ def test_a_graph_computes_what_the_reference_computes(name):
     tensors = [torch.randn(op.input_shape(item, dims), dtype=torch.bfloat16) for item in op.inputs]
     (got,) = evaluate(graph(op), tensors, double=False)
     torch.testing.assert_close(got, native(op, *tensors), rtol=0, atol=0)
+
+
+M = "x[:, :6], x[:, 2:]"
+IMAGE = "x.reshape(1, 2, 4, 8)"
+OF_MODELS = {
+    "nan_to_num": "torch.nan_to_num(x.log(), nan=2.0)",
+    "unsafe_split": "torch.cat(x.unsafe_split(3, -1)[::-1], -1), torch.cat(torch.unsafe_chunk(x, 2, 0)[::-1])",
+    "unsafe_split_with_sizes": "x.unsafe_split_with_sizes([3, 5], -1)[1]",
+    "special functions": "torch.erfinv(x / 9), torch.lgamma(x), torch.digamma(x), torch.i0(x), torch.special.i0e(x), "
+    "torch.special.i1(x), torch.special.i1e(x), torch.special.entr(x.abs()), torch.logit(x.sigmoid()), torch.sinc(x), "
+    "torch.asinh(x), torch.acosh(1 + x.abs()), torch.atanh(x / 9), torch.rad2deg(x), torch.deg2rad(x)",
+    "signs": "torch.signbit(x), torch.isposinf(x), torch.isneginf(x), torch.heaviside(x, x), "
+    "torch.copysign(x, x.flip(0))",
+    "activations": "F.celu(x), F.hardshrink(x), F.softshrink(x), F.threshold(x, 0.2, 3.0), F.glu(x), "
+    "F.prelu(x, x.new_full((1,), 0.3)), torch.logaddexp(x, x.flip(0)), torch.logaddexp2(x, x.flip(1))",
+    "shifts": "torch.bitwise_left_shift(x.long(), 2), torch.bitwise_right_shift(x.long(), 1)",
+    "losses": "F.soft_margin_loss(x, x.sign()), F.binary_cross_entropy(x.sigmoid(), x.cos().square()), "
+    "F.binary_cross_entropy_with_logits(x, x.cos().square()), F.nll_loss(x.reshape(2, 4, 2, 4), "
+    "(x > 0).long().reshape(2, 4, 8)[:, :2, :4])",
+    "reductions": "*torch.aminmax(x), torch.logcumsumexp(x, 1), *torch.cummax(x, 1), *torch.cummin(x, 0), "
+    "torch.nansum(x), torch.count_nonzero(x > 0), *torch.std_mean(x, 1), torch.renorm(x, 2, 0, 1.0), torch.cdist(x, x)",
+    "products": "torch.vdot(x[0], x[1]), torch.addmv(x[0], x, x[1]), torch.addr(x, x[0], x[1]), "
+    "torch.linalg.cross(x[:, :3], x[:, 3:6]), F.bilinear(x[:, :4], x[:, 4:7], x[:6].reshape(4, 4, 3))",
+    "pooling": f"F.adaptive_max_pool2d({IMAGE}, (2, 3)), F.adaptive_max_pool3d({IMAGE}, (1, 2, 2)), "
+    f"F.adaptive_avg_pool1d(x, 3), F.lp_pool2d({IMAGE}.abs(), 2, 2)",
+    "resizing": f"F.interpolate({IMAGE}, scale_factor=2), F.interpolate({IMAGE}, (3, 5), mode='bilinear'), "
+    f"F.interpolate({IMAGE}, (7, 9), mode='bicubic'), F.interpolate(x[None], 11, mode='linear'), "
+    f"F.interpolate(x[None], 5), F.interpolate({IMAGE}[None], (2, 3, 5)), "
+    f"F.interpolate({IMAGE}[None], (3, 5, 9), mode='trilinear')",
+    "grids": f"F.grid_sample({IMAGE}, x.tanh().reshape(1, 4, 8, 2), align_corners=False), "
+    f"F.grid_sample({IMAGE}[None], x.tanh()[:, :6].reshape(1, 2, 2, 4, 3), align_corners=True)",
+    "patches": f"F.unfold({IMAGE}, (2, 3)), F.fold(F.unfold({IMAGE}, 2, stride=2), (4, 8), 2, stride=2), "
+    f"F.pixel_shuffle(x.reshape(1, 4, 4, 4), 2), F.pixel_unshuffle({IMAGE}, 2), F.channel_shuffle({IMAGE}, 2)",
+    "padding": f"F.pad(x, (2, 3), mode='reflect'), F.pad({IMAGE}, (1, 2, 1, 0), mode='reflect'), "
+    f"F.pad({IMAGE}[None], (1, 1, 1, 1, 1, 1), mode='reflect'), F.pad(x, (2, 3), mode='replicate'), "
+    f"F.pad({IMAGE}, (1, 2, 1, 0), mode='replicate'), F.pad({IMAGE}[None], (1, 1, 1, 1, 1, 1), mode='replicate')",
+    "indices": "x.index_add(0, (x[0] > 0).long(), x), x.index_copy(0, torch.arange(8).flip(0), x), "
+    "x.index_fill(1, torch.arange(2), 1.5), x.masked_scatter(x > 0, x.flip(0)), torch.take(x, torch.arange(5)), "
+    "x.put(torch.arange(3), x[1, :3]), x.scatter_reduce(1, (x > 0).long(), x, 'amax')",
+    "parts": "torch.diag_embed(x[0]), torch.rot90(x), x.slice_scatter(x[:3] * 2, 0, 2, 5), "
+    "x.select_scatter(x[0], 1, 2), x.diagonal_scatter(x[0])",
+    "borders": "torch.bucketize(x, x.flatten().sort().values), torch.searchsorted(x.sort(-1).values, x.flip(0))",
+    "triangles": "x[:4, :4][torch.triu_indices(4, 4).unbind()], torch.tril_indices(5, 3)",
+    "complex steps": "torch.view_as_real(torch.view_as_complex(x.reshape(8, 4, 2)) * "
+    "torch.polar(x[:, :4].abs(), x[:, 4:]).conj()), torch.complex(x, x.flip(0)).real, torch.complex(x, x.flip(0)).imag",
+}
+"""Calls that models make, with x of 8 by 8, float64."""
+
+
+ADDED = """
+bitwise_left_shift bitwise_right_shift nan_to_num erfinv lgamma digamma i0 special_i0e special_i1 special_i1e
+special_entr logit logaddexp logaddexp2 sinc asinh acosh atanh signbit isposinf isneginf heaviside copysign celu
+hardshrink softshrink threshold glu _prelu_kernel rad2deg deg2rad nll_loss2d_forward soft_margin_loss
+binary_cross_entropy binary_cross_entropy_with_logits aminmax logcumsumexp cummax cummin nansum count_nonzero
+std_mean renorm index_add scatter_reduce _cdist_forward vdot addmv addr linalg_cross _trilinear adaptive_max_pool2d
+adaptive_max_pool3d upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_linear1d upsample_bilinear2d
+upsample_trilinear3d upsample_bicubic2d grid_sampler_2d grid_sampler_3d col2im im2col unsafe_split
+unsafe_split_with_sizes index_copy index_fill masked_scatter take put diag_embed rot90 slice_scatter select_scatter
+diagonal_scatter bucketize searchsorted pixel_shuffle pixel_unshuffle channel_shuffle reflection_pad1d
+reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d view_as_complex view_as_real
+complex polar _conj tril_indices triu_indices
+"""
+"""Operations that the calls above use."""
+DRAWN = torch.randn(8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+
+@cache
+def of_models(name: str) -> tuple[Graph, tuple[torch.Tensor, ...]]:
+    """The graph of calls that models make, and what they give in float64."""
+    body = f"return ({OF_MODELS[name]},)"
+    right = native(operator(body, X), DRAWN)
+    dtypes = tuple(str(each.dtype).removeprefix("torch.").replace("float64", "float32") for each in right)
+    return graph(operator(body, {"x": (("M", "N"), "float32")}, dtypes)), right
+
+
+@pytest.mark.parametrize("name", OF_MODELS)
+def test_operations_of_models_are_evaluated_in_float64(name):
+    traced, right = of_models(name)
+    found = evaluate(traced, [DRAWN], double=True)
+    for got, expected in zip(found, right, strict=True):
+        assert got.dtype == expected.dtype
+        torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-12, equal_nan=True)
+
+
+def test_every_operation_of_models_is_tried() -> None:
+    called = {node.op.split(".")[1] for name in OF_MODELS for node in of_models(name)[0].nodes}
+    missing = set(ADDED.split()) - called
+    assert not missing
 
 
 def test_cross_entropy_takes_integer_targets_and_a_scalar_result():
