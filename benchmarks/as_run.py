@@ -191,6 +191,8 @@ def path_of(log: Path, begun: float) -> Row:
     spent: defaultdict[str, list[float]] = defaultdict(list)
     waited: list[float] = []
     for job, at in done.items():
+        if job not in taken:  # A line was lost, or two processes wrote theirs at once.
+            continue
         spent[_purpose(job)].append(at - taken[job])
         traced = done.get(trace_id(job.split(":")[0]))
         if _purpose(job) == "measure" and traced is not None:
