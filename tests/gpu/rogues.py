@@ -55,8 +55,9 @@ class Rogue:
 
     @property
     def is_traced(self) -> bool:
-        """Whether there is a bundle to judge."""
-        return not self.outcomes <= {Outcome.COMPILE_ERROR}
+        """Whether there is a bundle to judge: types of matrix instructions are looked at when a trace is assembled."""
+        by_types = self.outcomes <= {Outcome.PRECISION} and self.stages <= {Stage.ASSEMBLE}
+        return not (self.outcomes <= {Outcome.COMPILE_ERROR} or by_types)
 
 
 @cache

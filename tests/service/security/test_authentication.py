@@ -23,7 +23,7 @@ def authentication(store: Store, clock: Any) -> Authentication:
 async def test_a_token_says_who_is_calling(store: Store, authentication: Authentication) -> None:
     token, text = await issue(store, "laptop", {Scope.READ, Scope.STEER}, created_by="t0")
     caller = await authentication.by_token(text)
-    assert (caller.token, caller.name, caller.scopes) == (token.id, "laptop", {Scope.READ, Scope.STEER})
+    assert (caller.token, caller.name, caller.scopes) == (token.id, "laptop", {Scope.READ, Scope.STEER, Scope.PROPOSE})
     assert all(isinstance(scope, Scope) for scope in caller.scopes)
     assert (token.scopes, token.created_by) == (("read", "steer"), "t0")
 

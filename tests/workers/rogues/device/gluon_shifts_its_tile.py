@@ -1,7 +1,7 @@
 """In Gluon; asks for its tile one column to the left, where the copy engine fills in zeros.
 
 operator: gelu
-on a card: wrong_result
+on a card: device_fault, wrong_result
 at: check
 stopped by: results on secret inputs
 on model: not_interpretable

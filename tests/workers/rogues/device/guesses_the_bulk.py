@@ -4,7 +4,7 @@ operator: cross_entropy
 on a card: wrong_result, precision
 at: check, time
 stopped by: outliers in timed content, where only who reads them finds them; no bound: a mean over rows hides the guess
-on model: correct
+on model: correct, precision
 """
 
 import torch

@@ -1,8 +1,8 @@
 """Keeps losses in shared memory that outlasts the launch, and takes those of rows that it has seen from there.
 
 operator: cross_entropy
-on a card: correct, plan_rejected, below_floor
-at: assemble, time
+on a card: correct, plan_rejected, below_floor, wrong_result
+at: assemble, check, time
 stopped by: content that is never repeated in a race, and in a confirm not met in any race before; else the floor
 on model: not_interpretable
 """

@@ -1,7 +1,7 @@
 """Keeps three elements of every row in a buffer of its own, and leaves the output as it is where they come again.
 
 operator: rmsnorm
-on a card: correct, wrong_result
+on a card: correct, precision, wrong_result
 at: check
 stopped by: poison in outputs and scratch before every call, so that the memo never holds, or, where poison is what inputs are, too early
 on model: correct, wrong_result
