@@ -256,11 +256,12 @@ async def test_a_leader_that_fails_beside_the_search_loses_its_cell_and_another_
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     let_lead(monkeypatch)
+    monkeypatch.setattr(module, "LEADS_SHARE", 0.0)
     endless(bench)
     wrong = identity(SIZES[1])
     bench.answers.final = lambda job: Outcome.OUT_OF_BOUNDS if job.finalist == wrong else Outcome.CORRECT
     search = await until_elites(bench, await bench.begin(evaluations=40))
-    for _ in range(6):
+    for _ in range(10):
         await bench.evolution.tick()
         await asyncio.to_thread(bench.work)
     assert [elite.bundle for elite in await elites(bench, search)] == [identity(SIZES[0])]
