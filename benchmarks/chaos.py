@@ -308,7 +308,9 @@ async def _audit_cells(store: Store, search: str, device: str, candidates: Seque
     found["wrong"] += sum(each.candidate not in right for each in holders.values())
     for offer in offers:
         holder = holders.get(offer.cell)
-        beaten = holder is not None and offer.low <= holder.mid * (1 + PRACTICAL_MARGIN)
+        # A confirm may lower the figure of the very kernel that was offered.
+        held_by_it = holder is not None and holder.bundle == offer.bundle
+        beaten = held_by_it or (holder is not None and offer.low <= holder.mid * (1 + PRACTICAL_MARGIN))
         found["lost"] += offer.candidate in right and not beaten
     # All times but the reference seed's are relative to one pacer.
     seeds = {each.id for each in candidates if each.emitter == SEED_EMITTER}
