@@ -306,14 +306,17 @@ async def _audit_cells(store: Store, search: str, device: str, candidates: Seque
         return found
     holders = {each.cell: each for each in elites} | {each.cell: each for each in held}
     found["wrong"] += sum(each.candidate not in right for each in holders.values())
+    # The reference seed is at first compared with itself; its confirm lowers that figure, after others were compared
+    # with it. So nothing is said of cells that it was in.
+    seeds = {each.id for each in candidates if each.emitter == SEED_EMITTER}
+    skipped = {offer.cell for offer in offers if offer.candidate in seeds}
     for offer in offers:
+        if offer.cell in skipped:
+            continue
         holder = holders.get(offer.cell)
-        # A confirm may lower the figure of the very kernel that was offered.
-        held_by_it = holder is not None and holder.bundle == offer.bundle
-        beaten = held_by_it or (holder is not None and offer.low <= holder.mid * (1 + PRACTICAL_MARGIN))
+        beaten = holder is not None and offer.low <= holder.mid * (1 + PRACTICAL_MARGIN)
         found["lost"] += offer.candidate in right and not beaten
     # All times but the reference seed's are relative to one pacer.
-    seeds = {each.id for each in candidates if each.emitter == SEED_EMITTER}
     paces = {round(each.mid * time_us(each.bundle), 6) for each in holders.values() if each.candidate not in seeds}
     found["wrong"] += max(0, len(paces) - 1)
     return found
