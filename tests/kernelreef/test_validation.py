@@ -126,7 +126,7 @@ def test_a_field_of_a_nested_part_is_found_through_unions() -> None:
     assert told == {
         "stop.platau": "unknown name; did you mean 'plateau'?",
         "operator": "write a catalogue name, or a spec as an object",
-        "llm.backends": "needs at least 1 item",
+        "llm": "name at least one backend, or one agent",
     }
 
 

@@ -27,7 +27,7 @@ WORKER = "rack-7.example"
 SEED = "5e" * 32
 TIMES = {shape.key: 10.0 for shape in records.SHAPES[1:]}
 SOURCE = "x" * 14 + "\n"
-"""Traced by `Answers` to `records.bundle(16)`, and to readings with one warp."""
+"""Traced by `Answers` to its own bundle, and to readings with one warp."""
 
 
 def graphs() -> tuple[dict[str, object], ...]:
@@ -43,7 +43,7 @@ def verdict(**changes: object) -> Report:
     grounds = TrustGrounds(jail="user+mount+pid+net", replayed=True, measured=False)
     check = CheckResult(name="error_ratio", verdict="passed", worst=0.5)
     said = {"worker": WORKER, "grounds": grounds, "trust": Trust.B, "seed": SEED, "checks": (check,)}
-    return records.report(TIMES, bundle=records.bundle(16).identity, **{**said, **changes})
+    return records.report(TIMES, bundle=records.bundle_from(SOURCE).identity, **{**said, **changes})
 
 
 def measured(**changes: object) -> Report:
@@ -76,7 +76,7 @@ def evidence(report: Report, **changes: object) -> CertificateEvidence:
     """What the archive holds about a verdict."""
     stored = BundleRecord(
         report.bundle,
-        records.bundle(16).model_dump_json(),
+        records.bundle_from(SOURCE).model_dump_json(),
         tuple(records.readings().model_dump(mode="json") for _ in records.SHAPES),
     )
     measures = report.device.measures

@@ -35,7 +35,7 @@ def test_an_operator_that_failed_mutation_testing_is_named_in_the_title() -> Non
 
 def test_everything_that_the_verdict_rests_on_is_there() -> None:
     written = certificate(measured())
-    assert written.bundle == records.bundle(16) and written.bundle_digest == written.verdict.bundle
+    assert written.bundle == records.bundle_from(SOURCE) and written.bundle_digest == written.verdict.bundle
     assert [len(lines) > 1 for lines in written.words.values()] == [True] * len(records.SHAPES)
     assert set(written.bundle.cubins.values()) == {records.CUBIN}
     assert written.pacer == records.bundle_from(records.SEED).reduced() and written.traced_alike

@@ -11,7 +11,7 @@ from service.certificates.comparison import StepOutcome, Verification
 from service.certificates.document import Certificate, LoadedCertificate, sealed
 from service.certificates.verifier import Verifier
 from tests.service import records
-from tests.service.certificates.evidence import TIMES, certificate, evidence, measured, verdict
+from tests.service.certificates.evidence import SOURCE, TIMES, certificate, evidence, measured, verdict
 from workers.protocol import TraceReport
 
 ROOT = Path(__file__).parents[3]
@@ -60,7 +60,7 @@ async def test_on_its_card_it_runs_beside_its_pacer(notes: Path) -> None:
     assert done.device is not None and done.device.name == "h200"
     told = notes.read_text()
     assert "measure --device h200 --card cuda:3" in told
-    assert f"{records.bundle(16).identity} beside {SEED.reduced().identity} within 900" in told
+    assert f"{records.bundle_from(SOURCE).identity} beside {SEED.reduced().identity} within 900" in told
     assert (found(done)["correctness"], found(done)["pacer"]) == ("REPEATED", "REPEATED")
     assert found(done)["baselines"] == "NOT_TRIED", "this bench times no baselines"
 

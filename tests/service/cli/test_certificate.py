@@ -40,8 +40,9 @@ def judged(tmp_path: Path) -> None:
     async def filled() -> None:
         await fill(tmp_path)
         store = await Store.open(archive_in(tmp_path))
+        judged = records.bundle_from(records.SEED).identity
         report = records.report(
-            {"N=1024": 10.0}, search=records.SEARCH_ID, candidate=records.CANDIDATE_ID, bundle=records.bundle().identity
+            {"N=1024": 10.0}, search=records.SEARCH_ID, candidate=records.CANDIDATE_ID, bundle=judged
         )
         about = {"operator": records.OPERATOR.digest, "device": records.DEVICE, "outcome": "correct", "reason": ""}
         await store.reports.save(

@@ -43,7 +43,11 @@ def filled(tmp_path: Path) -> None:
 async def fill(folder: Path) -> None:
     """An archive with a search that found one elite."""
     store = await Store.open(archive_in(folder))
-    operator, template, bundle = records.OPERATOR, records.search(id=records.SEARCH_ID), records.bundle()
+    operator, template, bundle = (
+        records.OPERATOR,
+        records.search(id=records.SEARCH_ID),
+        records.bundle_from(records.SEED),
+    )
     await store.operators.put(operator.digest, operator.name, operator.model_dump_json())
     await store.searches.create(NewSearch(**{item.name: getattr(template, item.name) for item in fields(NewSearch)}))
     await store.candidates.add(
@@ -62,7 +66,11 @@ async def judged_long_ago(folder: Path) -> None:
     """Add the report that the elite rests on, of the first protocol."""
     store = await Store.open(archive_in(folder))
     report = records.report(
-        {"N=1024": 1.0}, search=records.SEARCH_ID, candidate=records.CANDIDATE_ID, protocol_version=1
+        {"N=1024": 1.0},
+        search=records.SEARCH_ID,
+        candidate=records.CANDIDATE_ID,
+        bundle=records.bundle_from(records.SEED).identity,
+        protocol_version=1,
     )
     candidate = await store.candidates.get(records.CANDIDATE_ID)
     case = EvaluationCase(
