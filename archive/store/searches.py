@@ -135,9 +135,7 @@ class SearchStore:
         Raises:
             RecordNotFound: If there is no such search.
         """
-        async with self._database.write() as connection:
-            if not (await connection.execute(_change(id).values(graphs=tuple(graphs)))).rowcount:
-                raise RecordNotFound(f"there is no search {id}")
+        await _apply(self._database, id, _change(id).values(graphs=tuple(graphs)))
 
     async def set_admitted(self, id: str, reason: str) -> None:
         """Mark a search that goes on although mutation testing failed its operator, with the reason.
@@ -145,9 +143,7 @@ class SearchStore:
         Raises:
             RecordNotFound: If there is no such search.
         """
-        async with self._database.write() as connection:
-            if not (await connection.execute(_change(id).values(admitted=reason))).rowcount:
-                raise RecordNotFound(f"there is no search {id}")
+        await _apply(self._database, id, _change(id).values(admitted=reason))
 
     async def change(
         self,
@@ -259,6 +255,12 @@ async def _scale(connection: AsyncConnection, search: SearchRecord, device: str,
             if device == search.devices[0]:
                 values["objective"] = values["objectives"][device]
             await connection.execute(update(candidates).where(candidates.c.id == row.id).values(values))
+
+
+async def _apply(database: Database, id: str, change: Update) -> None:
+    async with database.write() as connection:
+        if not (await connection.execute(change)).rowcount:
+            raise RecordNotFound(f"there is no search {id}")
 
 
 def _change(id: str) -> Update:
