@@ -285,9 +285,8 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     drawn = draw(search, view, places, now, pins=[pin for pin in pins if pin.device == view.device])
     said, leader = provenance(view.device), next(iter(best), None)
     found_out = await examination(running.store, leader.candidate, leader.variant, view.device) if leader else None
-    finalist = stamp_of(found_out)
     return (
-        _status(search, view, counts, (leader, finalist), progress, (missing_workers, activity)),
+        _status(search, view, counts, (leader, stamp_of(found_out)), progress, (missing_workers, activity)),
         SearchControls(
             search=search.id,
             actions=actions_in(search.state),
@@ -296,7 +295,7 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
             refused=search.reason.startswith(NOT_ADMITTED),
             more=2 * search.evaluations if search.state is SearchState.DONE else None,
         ),
-        UseIt(search, view.device, said, leader, finalist, search.state in ENDED),
+        UseIt(search, view.device, said, leader, stamp_of(found_out), search.state in ENDED),
         MapPart(
             search=search.id,
             view=view,
