@@ -8,13 +8,13 @@ from contextlib import ExitStack
 from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
 from pathlib import Path
-from typing import IO
+from typing import IO, Generic, TypeVar
 
 from pydantic import ValidationError
 
 from workers.assembler import assemble_kernel
-from workers.baselines.cache import BaselineCache, BaselineKey
-from workers.baselines.messages import Baseline, BaselineReply, BaselineRequest
+from workers.baselines.cache import BaselineKey, CopyKey, Figure, FigureCache, Key
+from workers.baselines.messages import Baseline, BaselineReply, BaselineRequest, CopySize, CopyTime
 from workers.errors import Transient
 from workers.line_process import LineProcess
 from workers.protocol import Bundle, Device, Graph, Operator, Plan
@@ -60,34 +60,103 @@ def measure_baselines(
         versions: Versions of torch, triton, driver and cuda, and the card's name, which figures depend on.
 
     Returns:
-        Baselines by shape key.
+        Baselines by shape key, each with the time of a copy of its bytes.
 
     Raises:
         BaselinesFailed: If they could not be measured.
     """
     keys = _keys(operator, pacer, device, versions)
-    cache = None if folder is None else BaselineCache(folder / "baselines")
-    found = {shape: kept for shape, key in keys.items() if cache and (kept := cache.find(key))}
+    sizes = {plan.shape.key: CopySize.of(operator, plan) for plan in pacer.benchmarks}
+    copy_keys = {size: CopyKey(size=size, device=device, versions=dict(versions)) for size in sizes.values()}
+    known = _Known(BaselineKey, Baseline, folder)
+    copied = _Known(CopyKey, CopyTime, folder)
+    found = known.find(keys)
+    copies = copied.find(copy_keys)
     missing = [plan for plan in pacer.benchmarks if plan.shape.key not in found]
-    if missing:
-        for baseline in ask(request_for(operator, graphs, pacer, missing)).baselines:
-            found[baseline.shape] = baseline
-            if cache:
-                _keep(cache, keys[baseline.shape], baseline)
-    return found
+    lacking = [size for size in copy_keys if size not in copies]
+    if missing or lacking:
+        reply = ask(request_for(operator, graphs, pacer, missing, lacking))
+        found |= known.keep(keys, {baseline.shape: baseline for baseline in reply.baselines})
+        copies |= copied.keep(copy_keys, {copy.size: copy for copy in reply.copies})
+    times = {shape: copies[size].time_us for shape, size in sizes.items() if size in copies}
+    return {shape: baseline.model_copy(update={"copy_us": times.get(shape)}) for shape, baseline in found.items()}
 
 
-def request_for(operator: Operator, graphs: Sequence[Graph], pacer: Bundle, plans: Sequence[Plan]) -> BaselineRequest:
-    """Build the request for some of a pacer's plans; their kernels are assembled again."""
-    reduced = pacer.restricted(plans)
+def measure_copy(
+    operator: Operator,
+    bundle: Bundle,
+    plan: Plan,
+    device: Device,
+    ask: Callable[[BaselineRequest], BaselineReply],
+    folder: Path | None,
+    versions: Mapping[str, str],
+) -> float | None:
+    """Time a copy of the bytes of a plan's shape alone, as `measure_baselines` does, and under the same key.
+
+    Returns:
+        Microseconds; None if the card's free memory does not suffice.
+
+    Raises:
+        BaselinesFailed: If the process failed.
+    """
+    size = CopySize.of(operator, plan)
+    keys = {size: CopyKey(size=size, device=device, versions=dict(versions))}
+    copied = _Known(CopyKey, CopyTime, folder)
+    found = copied.find(keys)
+    if not found:
+        reply = ask(request_for(operator, (), bundle, (), [size]))
+        found |= copied.keep(keys, {copy.size: copy for copy in reply.copies})
+    return found[size].time_us if size in found else None
+
+
+Name = TypeVar("Name")
+
+
+class _Known(Generic[Key, Figure]):
+    """Figures of one kind in a folder, found and kept under names of the caller's; None keeps nothing."""
+
+    def __init__(self, key: type[Key], figure: type[Figure], folder: Path | None) -> None:
+        self._cache = None if folder is None else FigureCache(folder / "baselines", key, figure)
+
+    def find(self, keys: Mapping[Name, Key]) -> dict[Name, Figure]:
+        """Return what is known of the keys, by name."""
+        if self._cache is None:
+            return {}
+        return {name: kept for name, key in keys.items() if (kept := self._cache.find(key))}
+
+    def keep(self, keys: Mapping[Name, Key], figures: Mapping[Name, Figure]) -> Mapping[Name, Figure]:
+        """Keep new figures, and return them.
+
+        Raises:
+            BaselinesFailed: If the folder cannot be written to.
+        """
+        try:
+            for name, figure in figures.items() if self._cache else ():
+                assert self._cache is not None
+                self._cache.keep(keys[name], figure)
+        except OSError as error:
+            raise BaselinesFailed(f"a baseline cannot be stored: {error}") from error
+        return figures
+
+
+def request_for(
+    operator: Operator, graphs: Sequence[Graph], pacer: Bundle, plans: Sequence[Plan], copies: Sequence[CopySize] = ()
+) -> BaselineRequest:
+    """Build the request for some of a pacer's plans, whose kernels are assembled again, and for copies.
+
+    Without plans it is for copies alone; a bundle has at least one plan, which then counts for its target only.
+    """
+    reduced = pacer.restricted(plans or pacer.plans[:1])
     by_shape = {graph.shape.key: graph for graph in graphs}
     return BaselineRequest(
         operator=operator,
         graphs=tuple(by_shape[plan.shape.key] for plan in plans),
         pacer=reduced,
         machine_code={
-            digest: b64encode(assemble_kernel(kernel).code).decode() for digest, kernel in reduced.kernels.items()
+            digest: b64encode(assemble_kernel(kernel).code).decode()
+            for digest, kernel in (reduced.kernels.items() if plans else ())
         },
+        copies=tuple(copies),
     )
 
 
@@ -245,13 +314,6 @@ def _keys(operator: Operator, pacer: Bundle, device: Device, versions: Mapping[s
     }
 
 
-def _keep(cache: BaselineCache, key: BaselineKey, baseline: Baseline) -> None:
-    try:
-        cache.keep(key, baseline)
-    except OSError as error:
-        raise BaselinesFailed(f"a baseline cannot be stored: {error}") from error
-
-
 def _read(answer: bytes, request: BaselineRequest) -> BaselineReply:
     try:
         reply = BaselineReply.model_validate_json(answer)
@@ -259,4 +321,6 @@ def _read(answer: bytes, request: BaselineRequest) -> BaselineReply:
         raise BaselinesFailed(f"the baselines process sent an invalid reply: {error}") from error
     if [baseline.shape for baseline in reply.baselines] != [graph.shape.key for graph in request.graphs]:
         raise BaselinesFailed("the baselines process replied for other shapes than requested")
+    if not {copy.size for copy in reply.copies} <= {*request.copies}:
+        raise BaselinesFailed("the baselines process replied for other copies than requested")
     return reply
