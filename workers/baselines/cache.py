@@ -8,11 +8,11 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from workers.baselines.messages import Baseline, CopySize, CopyTime
+from workers.baselines.messages import CopySize
 from workers.protocol import PROTOCOL_VERSION, Device
 from workers.protocol.base import WireModel
 from workers.protocol.plan import Digest
@@ -52,7 +52,7 @@ class CopyKey(FigureKey):
 
 
 Key = TypeVar("Key", bound=FigureKey)
-Figure = TypeVar("Figure", Baseline, CopyTime)
+Figure = TypeVar("Figure", bound=WireModel)
 
 
 class _Entry(WireModel, Generic[Key, Figure]):
@@ -73,7 +73,8 @@ class FigureCache(Generic[Key, Figure]):
 
     def __init__(self, folder: Path, key: type[Key], figure: type[Figure]) -> None:
         self._folder = folder
-        self._entry: type[_Entry[Key, Figure]] = _Entry[key, figure]  # type: ignore[valid-type]
+        generic: Any = _Entry
+        self._entry: type[_Entry[Key, Figure]] = generic[key, figure]
 
     def find(self, key: Key) -> Figure | None:
         """Return the figure of a key; None if it is missing, too old or unreadable."""

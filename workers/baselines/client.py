@@ -116,7 +116,9 @@ class _Known(Generic[Key, Figure]):
     """Figures of one kind in a folder, found and kept under names of the caller's; None keeps nothing."""
 
     def __init__(self, key: type[Key], figure: type[Figure], folder: Path | None) -> None:
-        self._cache = None if folder is None else FigureCache(folder / "baselines", key, figure)
+        self._cache: FigureCache[Key, Figure] | None = None
+        if folder is not None:
+            self._cache = FigureCache(folder / "baselines", key, figure)
 
     def find(self, keys: Mapping[Name, Key]) -> dict[Name, Figure]:
         """Return what is known of the keys, by name."""
@@ -282,6 +284,16 @@ class BackgroundBaselines:
             if wait:
                 raise
             return {}
+
+    def copy_us(self, operator: Operator, bundle: Bundle, plan: Plan, versions: Mapping[str, str]) -> float | None:
+        """Return the time of a copy of the bytes of a plan's shape, after earlier requests; see `measure_copy`.
+
+        Raises:
+            BaselinesFailed: If the process failed.
+        """
+        ask = self._process.ask
+        task = self._thread.submit(measure_copy, operator, bundle, plan, self._device, ask, self._folder, versions)
+        return task.result()
 
     def close(self) -> None:
         """End the process. Idempotent."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from statistics import median
+from typing import Any
 
 import torch
 
@@ -46,7 +47,8 @@ class CopyTimer:
         if not places:
             raise RuntimeError(f"a copy of {size.read_bytes + size.written_bytes} bytes does not fit the free memory")
         with self._gpu_lock.shared(), closing(Arena.allocate(places[-1][1] + step_of(size)[1])) as arena:
-            stream: torch.cuda.Stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+            make_stream: Any = torch.cuda.Stream
+            stream: torch.cuda.Stream = make_stream(self._device)
             with arena.queue(stream.cuda_stream):
                 arena.tensor(0, arena.bytes).view(torch.int32).random_()
             head_to_head = HeadToHead(Interlude(self._support, self._l2_bytes, self._device), stream, len(places))

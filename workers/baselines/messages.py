@@ -101,6 +101,6 @@ class BaselineReply(WireModel):
     baselines: tuple[Baseline, ...]
     """One baseline per plan of the request, in its order."""
     copies: tuple[CopyTime, ...] = ()
-    """Those of the request that fit the card's free memory, in its order."""
+    """Copies of the request that fit the card's free memory, in its order."""
     versions: dict[str, str]
     """Versions of torch, triton, liger, driver and cuda as the process saw them, and the card's name."""

@@ -246,10 +246,7 @@ class PairedTimer:
             raise Transient("the figures of the runner do not match the round")
         plans = {side: self._plan(side) for side in PairSide}
         self._host_factor = min(self._host_factor, check_clocks(order, reply))
-        examined = self._trial.processes.look(ExamineRound(plans=plans, round=order, checksums=reply.checksums))
-        self._trial.settle(examined, Stage.TIME)
-        if examined.pacer:
-            self._blame(order, examined.pacer)
+        self._examine(ExamineRound(plans=plans, round=order, checksums=reply.checksums))
         timed: dict[PairSide, list[tuple[float, float, bool]]] = {side: [] for side in PairSide}
         figures = zip(reply.samples_us, reply.clocks_mhz, punctual(reply), strict=True)
         for sample, each in zip(samples, figures, strict=True):
@@ -260,6 +257,13 @@ class PairedTimer:
             SamplePair(mine_us, its_us, my_mhz, its_mhz, mine_is and its_is)
             for (mine_us, my_mhz, mine_is), (its_us, its_mhz, its_is) in both
         ]
+
+    def _examine(self, look: ExamineRound) -> None:
+        """Have every output of a round inspected."""
+        examined = self._trial.processes.look(look)
+        self._trial.settle(examined, Stage.TIME)
+        if examined.pacer:
+            self._blame(look.round, examined.pacer)
 
     def _blame(self, order: TimingRound, wrong: str) -> None:
         """Decide why the pacer's runs are wrong beside the candidate, by running them alone."""

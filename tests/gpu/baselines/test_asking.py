@@ -30,6 +30,8 @@ def test_a_plan_is_related_to_every_contender_and_the_figures_are_kept(tmp_path)
     assert all(figure.half_width < 0.02 for figure in baseline.figures.values())
     assert baseline.figures["eager"].over_pacer > 3
     assert baseline.pacer_half_width < 0.02
+    assert baseline.copy_us is not None, "67 MB, at 1.5 to 4.8 TB/s"
+    assert 67e6 / 4.8e12 < baseline.copy_us / 1e6 < 67e6 / 1.5e12
     assert set(again.figures) == set(baseline.figures)
     assert again.figures["compile"].over_pacer == pytest.approx(baseline.figures["compile"].over_pacer, rel=0.05)
     assert measure_baselines(*question, tmp_path, {"card": "test"}) == {baseline.shape: baseline}
