@@ -73,7 +73,10 @@ async def test_a_search_without_elites_has_a_manifest(store: Store) -> None:
 
 async def test_an_elites_certificate_is_beside_it(store: Store) -> None:
     report = records.report(
-        {"N=1024": 10.0}, search=records.SEARCH_ID, candidate=records.CANDIDATE_ID, bundle=records.bundle_from(records.SEED).identity
+        {"N=1024": 10.0},
+        search=records.SEARCH_ID,
+        candidate=records.CANDIDATE_ID,
+        bundle=records.bundle_from(records.SEED).identity,
     )
     new = NewReport(
         job=report.job,
