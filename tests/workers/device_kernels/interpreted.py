@@ -136,8 +136,4 @@ def copies() -> dict[str, torch.Tensor]:
 
 
 if __name__ == "__main__":
-<<<<<<< HEAD
-    torch.save(floats() | integers() | placed() | ranges() | unpoisoned() | zones(), sys.argv[1])
-=======
-    torch.save(floats() | integers() | ranges() | unpoisoned() | zones() | copies(), sys.argv[1])
->>>>>>> main
+    torch.save(floats() | integers() | placed() | ranges() | unpoisoned() | zones() | copies(), sys.argv[1])

@@ -131,7 +131,6 @@ def test_zones_of_another_seed_differ(found) -> None:
     assert 690 < int(found["another_seed"]) <= 701
 
 
-<<<<<<< HEAD
 def rows_of(found, name: str) -> torch.Tensor:
     columns = PLACED[name.removesuffix(" again")][1]
     return found[name][: COUNT // columns * columns].reshape(-1, columns)
@@ -179,11 +178,11 @@ def test_every_number_of_a_permutation_is_everywhere_equally_often(found) -> Non
 @pytest.mark.parametrize("name", PLACED)
 def test_nothing_is_written_behind_ordered_numbers(found, name: str) -> None:
     assert not found[name][COUNT:].any()
-=======
+
+
 @pytest.mark.parametrize(("read", "written"), [(96, 96), (512, 32), (32, 512), (512, 0)])
 def test_a_copy_writes_what_it_read_and_not_a_word_more(found, read: int, written: int) -> None:
     target, both = found[f"copied_{read}_{written}"], min(read, written)
     assert target[:both].tolist() == list(range(1, both + 1))
     assert not target[both:written].any()
     assert (target[written:] == -1).all()
->>>>>>> main
