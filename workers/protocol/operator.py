@@ -409,8 +409,8 @@ class Operator(WireModel):
         return not item.optional or dims[item.name] != 0
 
     def arguments(self, tensors: Sequence[Present], dims: Mapping[str, int]) -> list[Present | None]:
-        """Return the arguments of a call from tensors for `given`: None for each input that is absent."""
-        pairs = zip(self.given, tensors, strict=True)
+        """Return the arguments of a call from tensors for `inputs`, or all of `given`: None for each absent input."""
+        pairs = zip(self.given, tensors, strict=False)
         return [tensor if self.is_present(item, dims) else None for item, tensor in pairs]
 
     def input_shape(self, item: Input, dims: Mapping[str, int]) -> tuple[int, ...]:
