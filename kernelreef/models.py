@@ -344,6 +344,22 @@ class Candidate(CandidateSummary):
     reports: tuple[Mapping[str, JsonValue], ...]
 
 
+class Reward(Resource):
+    """Reward of a step from the candidate `over` (None: the search's first seed) to another one, for training.
+
+    `gain` is the time of `over` divided by the candidate's; None unless both are correct. `reward` is from -1 to 1;
+    None if the outcome says nothing about the candidate.
+    """
+
+    candidate: str
+    over: str | None
+    device: str
+    provenance: Provenance
+    outcome: str
+    gain: Speedup | None
+    reward: float | None
+
+
 class OperatorSummary(Resource):
     """An operator in a list. `catalogue` is True if it comes with Kernelreef, False if it was submitted."""
 
