@@ -322,16 +322,32 @@ class Variant(Resource):
     plans: tuple[PlanDescription, ...]
 
 
+class PredictedTime(Resource):
+    """Predicted time of a variant at a benchmark shape, microseconds; None with the reason, if it is unknown.
+
+    It is what a `model` device of the target predicts; nothing was measured. No kernel can be faster than the floors:
+    the required bytes at the peak bandwidth of the target's data sheet, and the operations at its peak rate.
+    """
+
+    variant: int
+    shape: str
+    predicted_us: float | None
+    reason: str
+    memory_floor_us: float | None
+    arithmetic_floor_us: float | None
+
+
 class SourceCheck(Resource):
     """Result of a quick check: the variants that a source compiles to, or the reason why it cannot be judged.
 
-    The outcome `correct` means traced and compiled, not right: nothing was run, timed or predicted.
+    The outcome `correct` means traced and compiled, not right: no result was looked at, and no time was measured.
     """
 
     outcome: str
     reason: str
     line: int | None
     variants: tuple[Variant, ...]
+    predicted: tuple[PredictedTime, ...] = ()
     stages_s: Mapping[str, float]
 
 

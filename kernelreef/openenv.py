@@ -9,7 +9,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from openenv.core.env_server.http_server import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment
@@ -31,6 +31,13 @@ _FIELDS: dict[str, Any] = {
 }
 KernelObservation = create_model("KernelObservation", __base__=Observation, **_FIELDS)
 """Result of `reset` or `step`: the fields of `kernelreef.training.Turn`."""
+
+
+class PolicyAnswer(Protocol):
+    """Fields of `KernelAction`."""
+
+    source: str
+    note: str
 
 
 class SharedTraining:
@@ -76,7 +83,7 @@ class EpisodeSession:
         """Start an episode. Nothing here is random, so `seed` is ignored."""
         return _observation(await (await self._started(episode_id)).reset())
 
-    async def step_async(self, action: Any, timeout_s: float | None = None, **kwargs: object) -> object:
+    async def step_async(self, action: PolicyAnswer, timeout_s: float | None = None, **kwargs: object) -> object:
         """Have a kernel judged. A first step without `reset` starts an episode."""
         episode = self._episode
         if episode is None:

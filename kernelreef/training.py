@@ -32,9 +32,9 @@ TURNS = 4
 """Number of turns of an episode. Our choice: a first kernel and three improvements or repairs."""
 STEP_S = 900.0
 """Maximum seconds of a step, all waiting included: 64 episodes wait for one slow worker."""
-AT_ONCE = 8
-"""Maximum number of submissions of one connection that wait for a free slot. The service lets each wait 20 s and then
-drops its place; so few get their slots in that time even at one verdict in two seconds."""
+AT_ONCE = 4
+"""Maximum number of submissions of one connection that wait for a free slot of the search; the others wait here, in
+their order. The service lets each wait 20 s and then drops its place, so among many there the order would be chance."""
 AGAIN_S = 1.0
 """Seconds before a submission that the service could not take is sent again."""
 LOOK_S = 10.0
@@ -182,14 +182,14 @@ class Training:
         Raises:
             ServiceError: If the service refuses it, or has no slot until then.
         """
-        while True:
-            try:
-                async with self._places:
+        async with self._places:
+            while True:
+                try:
                     return await self.reef.submit_kernel(self.search, source, note=note, parents=parents)
-            except (RateLimited, Unavailable):
-                if time.monotonic() > until:
-                    raise
-            await asyncio.sleep(AGAIN_S)
+                except (RateLimited, Unavailable):
+                    if time.monotonic() > until:
+                        raise
+                await asyncio.sleep(AGAIN_S)
 
     async def verdict(self, candidate: str, until: float) -> models.Candidate:
         """Wait for a candidate's verdict.

@@ -134,6 +134,23 @@ async def test_many_episodes_at_once_stay_within_the_evaluations(gym: Gym) -> No
             await training.episode().reset()
 
 
+async def test_a_check_predicts_what_an_evaluation_then_says_and_uses_none(gym: Gym) -> None:
+    search = await gym.search(3)
+    async with await gym.training(search, turns=1) as training:
+        episode = training.episode()
+        await episode.reset()
+        checked, wrong = [await training.reef.check_kernel(search, each) for each in (FASTER, WRONG_KERNEL)]
+        assert (await gym.owner.progress(search)).candidates == 1, "the seed"
+        (told,) = checked.predicted
+        assert told.memory_floor_us is not None and told.predicted_us is not None
+        assert told.predicted_us >= told.memory_floor_us and not told.reason
+        assert wrong.predicted[0].predicted_us, "it says nothing about right or wrong"
+        turn = await episode.step(FASTER)
+        judged = await gym.owner.candidate(str(turn.candidate))
+    (shape,) = judged.reports[0]["shapes"]
+    assert (shape["shape"], shape["mid_us"]) == (told.shape, told.predicted_us)
+
+
 async def test_a_token_must_be_for_this_search_and_may_propose(gym: Gym) -> None:
     search, other = await gym.search(2), await gym.search(2)
     async with await gym.training(search, 1, Scope.READ) as training:
