@@ -16,8 +16,9 @@ from workers.protocol import (
     Bundle,
     Device,
     ExecutorReady,
-    Job,
+    ExecutorTask,
     MeasureJob,
+    ProfileJob,
     TracedVariant,
     TraceJob,
     TraceReport,
@@ -38,9 +39,10 @@ def open_executor(options: argparse.Namespace, _: ExitStack) -> OpenedExecutor:
     recorded = options.device if options.device is not None and options.device.kind == "recorded" else None
     recordings = None if recorded is None else Recordings(recorded, options.data)
 
-    def work(job: Job) -> TraceReport:
+    def work(job: ExecutorTask) -> TraceReport:
         if not isinstance(job, TraceJob) or job.device != recorded:
-            raise BadMessage(f"this executor traces; it cannot {job.kind} on {job.device}")
+            where = "" if isinstance(job, ProfileJob) else f" on {job.device}"
+            raise BadMessage(f"this executor traces; it cannot {job.kind}{where}")
         if recordings is None or job.source is None:
             report = trace_job.trace(job, options.worker)
             return _with_predictions(report, job) if job.graphs else report
