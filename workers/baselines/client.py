@@ -13,7 +13,7 @@ from typing import IO
 
 from pydantic import ValidationError
 
-from workers.assembler import assemble_kernel
+from workers.assembler import assemble_kernel, ptxas_of
 from workers.baselines.cache import BaselineCache, BaselineKey
 from workers.baselines.messages import Baseline, BaselineReply, BaselineRequest
 from workers.errors import Transient
@@ -112,7 +112,8 @@ def request_for(operator: Operator, graphs: Sequence[Graph], pacer: Bundle, plan
         graphs=tuple(by_shape[plan.shape.key] for plan in plans),
         pacer=reduced,
         machine_code={
-            digest: b64encode(assemble_kernel(kernel).code).decode() for digest, kernel in reduced.kernels.items()
+            digest: b64encode(assemble_kernel(kernel, ptxas_of(reduced)).code).decode()
+            for digest, kernel in reduced.kernels.items()
         },
     )
 

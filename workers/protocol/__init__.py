@@ -69,6 +69,7 @@ from workers.protocol.report import (
     TraceReport,
 )
 from workers.protocol.symbolic import SymbolicPlan
+from workers.protocol.toolchain import PtxasTool, Toolchain
 from workers.protocol.trust import TrustGrounds, label
 
 __all__ = [
@@ -126,6 +127,7 @@ __all__ = [
     "Policy",
     "Precision",
     "Provenance",
+    "PtxasTool",
     "Ratio",
     "Readings",
     "Reference",
@@ -138,6 +140,7 @@ __all__ = [
     "Stage",
     "SymbolicPlan",
     "TensorMap",
+    "Toolchain",
     "TraceJob",
     "TraceReport",
     "TracedVariant",
