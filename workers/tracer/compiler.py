@@ -71,10 +71,15 @@ class Compiled:
 
 
 class Compiler:
-    """Compiler for one target; `spent_s` is the wall time that it took so far."""
+    """Compiler for one target; `spent_s` is the wall time that it took so far.
 
-    def __init__(self, target: Target) -> None:
+    With `lines`, assembly text names the candidate's lines. Such a kernel has another digest: moving it within its file
+    would make it another kernel.
+    """
+
+    def __init__(self, target: Target, *, lines: bool = False) -> None:
         self._target = target
+        self._lines = lines
         self.spent_s = 0.0
 
     def install(self) -> None:
@@ -92,7 +97,8 @@ class Compiler:
         """
         started = time.perf_counter()
         try:
-            text, metadata = _lower(source, target, {**options, **_SETTINGS[self._target.vendor]})
+            settled = {**options, **_SETTINGS[self._target.vendor]}
+            text, metadata = _lower(source, target, settled, lines=self._lines)
             kernel, maps = self._kernel(text, metadata), _maps(metadata)
         finally:
             self.spent_s += time.perf_counter() - started
@@ -151,10 +157,10 @@ def _maps(metadata: Metadata) -> tuple[TensorMap, ...]:
     )
 
 
-def _lower(source: ASTSource, target: GPUTarget, options: Mapping[str, object]) -> tuple[str, Metadata]:
+def _lower(source: ASTSource, target: GPUTarget, options: Mapping[str, object], *, lines: bool) -> tuple[str, Metadata]:
     """Run Triton's stages up to the assembly text."""
     with triton.knobs.compilation.scope(), _diagnostics() as printed:
-        triton.knobs.compilation.disable_line_info = True
+        triton.knobs.compilation.disable_line_info = not lines
         try:
             backend = make_backend(target)
             parsed = backend.parse_options(dict(options))

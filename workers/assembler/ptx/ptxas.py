@@ -9,7 +9,7 @@ from workers.assembler.machine import ENTRY, MachineCode
 from workers.assembler.ptx.lint import RULES, LintedPtx, Rule, lint
 from workers.assembler.ptx.mix import read_mix
 from workers.assembler.ptx.parameters import read_parameter
-from workers.assembler.ptx.tools import path_of
+from workers.assembler.ptx.tools import own_tool, path_of
 from workers.assembler.refusal import AssemblyRefused
 from workers.protocol import Kernel, Outcome, PtxasTool
 from workers.sandbox import CommandResult, SandboxEnding, SandboxLimits, run_command
@@ -72,6 +72,19 @@ def assemble_ptx(
         shared_bytes=kernel.shared_bytes + (int(shared[1]) if shared else 0),
         mix=read_mix(linted.module.functions),
     )
+
+
+def assemble_text(text: str, capability: int, *flags: str) -> bytes:
+    """Assemble canonical text with more flags and the installed ptxas, for people to look at; empty if it refuses it.
+
+    Raises:
+        ToolMissing: If the installed Triton has no ptxas for the target.
+        SandboxFailed: If the sandbox cannot be set up.
+    """
+    result = run_command(
+        [*_command(own_tool(capability)[1], capability), *flags], {_SOURCE: text.encode()}, [_RESULT], LIMITS
+    )
+    return result.files.get(_RESULT, b"") if result.status == 0 else b""
 
 
 def _check_calls(spills: Mapping[str, int]) -> None:
