@@ -132,7 +132,7 @@ class DeviceBench(ABC):
         toolchain = bundle_of(job).toolchain
         if toolchain is not None:
             here = versions.get("triton", toolchain.triton)
-            versions |= toolchain.versions | ({} if here == toolchain.triton else {"host triton": here})
+            versions = versions | toolchain.versions | ({} if here == toolchain.triton else {"host triton": here})
         return Report(
             kind=job.kind,
             job=job.id,
