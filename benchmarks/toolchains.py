@@ -189,7 +189,7 @@ async def examine(pair: Pair, folder: Path, chosen: Sequence[Source]) -> dict[st
                 return row | {"installed": False, "reason": str(error)}
             command = [str(environment(layer, Path(room) / "environment"))]
             keep([str(layer)])
-        row |= {"installed": True, "install_s": round(time.monotonic() - started, 1), "sources": []}
+        row |= {"installed": True, "ready_s": round(time.monotonic() - started, 1), "sources": []}
         async with AsyncExitStack() as stack:
             bench, here = [
                 await stack.enter_async_context(LocalExecutor("both", device=DEVICE, command=(*python, *_EXECUTOR)))
