@@ -6,6 +6,7 @@
     python -m workers run --join URL --trace …              the same as a remote worker, with a token in REEF_TOKEN
     python -m workers bench trace|measure|both …            one executor, in the environment it needs
     python -m workers survey                                what this machine can do, as one JSON object
+    python -m workers keep-ptxas 3.9.0                      keep the ptxas of another Triton release
     python -m workers kernelbench                           examine problem files of KernelBench, in sandboxes
 
 This process does not import torch: it keeps its lease if a candidate crashes an executor.
@@ -27,6 +28,7 @@ import structlog
 from workers.errors import Dismissed, ExecutorDied, QueueUnavailable, Transient, WorkerError
 from workers.executor_client import ExecutorClient, executor_environment
 from workers.joining import ServiceAddress, machine_secret
+from workers.keep_ptxas import keep
 from workers.logs import configure, ids_of
 from workers.options import cache_home, card_arguments, parse
 from workers.protocol import (
@@ -298,6 +300,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tie_to(options.with_parent)
     if options.command == "bench":
         _become_executor(options)
+    if options.command == "keep-ptxas":
+        return keep(options.releases)
     if options.command in BECOMES:
         os.execve(PYTHON[0], [*PYTHON, "-m", BECOMES[options.command]], _environment())
     configure(os.environ)

@@ -25,6 +25,14 @@ def parse(arguments: Sequence[str] | None, description: str) -> argparse.Namespa
     commands = parser.add_subparsers(dest="command", required=True)
     run, executor = _add_run(commands), _add_executor(commands)
     commands.add_parser("survey", help="describe what this machine can do").set_defaults(with_parent=None)
+    keeping = commands.add_parser("keep-ptxas", help="keep the ptxas of other Triton releases, to assemble their plans")
+    keeping.add_argument(
+        "releases",
+        nargs="+",
+        metavar="RELEASE",
+        help="a version such as 3.9.0, a wheel's path, or a folder with an installed triton",
+    )
+    keeping.set_defaults(with_parent=None)
     problems = commands.add_parser("kernelbench", help="describe problem files of KernelBench, one per line")
     problems.set_defaults(with_parent=None)
     options = parser.parse_args(arguments)

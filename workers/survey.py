@@ -13,9 +13,8 @@ import sys
 from collections.abc import Sequence
 from itertools import count
 
-from triton.backends.nvidia.compiler import get_ptxas
-
 from workers import driver, sandbox
+from workers.assembler.ptx.tools import kept_tools, own_tool
 from workers.driver_tool import maximum_clocks
 from workers.errors import ToolMissing, WorkerError
 from workers.protocol.survey import CardSurvey, Survey
@@ -65,13 +64,22 @@ def _versions() -> dict[str, str]:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             versions[name] = "not installed"
-    tool = get_ptxas(90)
     sanitizer = find_sanitizer()
     return {
         **versions,
-        "ptxas": "not installed" if tool is None else str(tool.version),
+        "ptxas": _ptxas(),
         "compute-sanitizer": "not installed: finalists are not sanitised" if sanitizer is None else sanitizer.version,
     }
+
+
+def _ptxas() -> str:
+    """Return the installed Triton's build for sm_90, and how many others this host keeps."""
+    kept = len(list(kept_tools().glob("*/ptxas*")))
+    others = f", and {kept} kept" if kept else ""
+    try:
+        return own_tool(90)[0].version + others
+    except ToolMissing:
+        return "not installed" + others
 
 
 def _cards() -> tuple[tuple[CardSurvey, ...], str]:

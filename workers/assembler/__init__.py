@@ -21,8 +21,19 @@ however often it runs and however many elements it handles.
     other                       moves, selects, shuffles, parameters, local memory
 """
 
-from workers.assembler.assembly import AssembledBundle, Assembler, assemble, assemble_kernel
+from workers.assembler.assembly import AssembledBundle, Assembler, assemble, assemble_kernel, ptxas_of
 from workers.assembler.machine import CLASSES, MachineCode
+from workers.assembler.ptx.tools import toolchain_of
 from workers.assembler.refusal import AssemblyRefused
 
-__all__ = ["CLASSES", "AssembledBundle", "Assembler", "AssemblyRefused", "MachineCode", "assemble", "assemble_kernel"]
+__all__ = [
+    "CLASSES",
+    "AssembledBundle",
+    "Assembler",
+    "AssemblyRefused",
+    "MachineCode",
+    "assemble",
+    "assemble_kernel",
+    "ptxas_of",
+    "toolchain_of",
+]

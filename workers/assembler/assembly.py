@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeAlias
 
 from workers.assembler.amd import assemble_amdgcn
@@ -13,7 +13,7 @@ from workers.assembler.ptx.ptxas import assemble_ptx
 from workers.assembler.readings import read_plans, resident_of
 from workers.assembler.refusal import AssemblyRefused
 from workers.errors import ToolMissing
-from workers.protocol import Bundle, Kernel, Launch, Operator, Outcome, Readings
+from workers.protocol import Bundle, Kernel, Launch, Operator, Outcome, PtxasTool, Readings
 from workers.targets import TARGETS, Target
 
 _CACHED_KERNELS = 64
@@ -55,7 +55,7 @@ def assemble(bundle: Bundle, operator: Operator, assembler: Assembler | None = N
     Args:
         bundle: The traced bundle.
         operator: The contract.
-        assembler: Assembler of one kernel; `assemble_kernel` if None.
+        assembler: Assembler of one kernel; `assemble_kernel` with the bundle's ptxas if None.
 
     Raises:
         ToolMissing: If this machine cannot assemble for the bundle's target.
@@ -66,7 +66,9 @@ def assemble(bundle: Bundle, operator: Operator, assembler: Assembler | None = N
     if target is None:
         raise ToolMissing(f"unknown target '{bundle.target}'; known: {', '.join(TARGETS)}")
     try:
-        codes = _assemble_kernels(bundle, target, started + BUDGET_S, assembler or assemble_kernel)
+        codes = _assemble_kernels(
+            bundle, target, started + BUDGET_S, assembler or partial(assemble_kernel, tool=ptxas_of(bundle))
+        )
         for launch in (launch for plan in bundle.plans for launch in plan.launches):
             check_precision(launch, codes[launch.kernel].mix, operator)
     except AssemblyRefused as refused:
@@ -126,9 +128,14 @@ def _check_grid(launch: Launch, target: Target) -> None:
         )
 
 
+def ptxas_of(bundle: Bundle) -> PtxasTool | None:
+    """Return the ptxas that a bundle names; None is the host's own."""
+    return None if bundle.toolchain is None else bundle.toolchain.ptxas
+
+
 @lru_cache(maxsize=_CACHED_KERNELS)
-def assemble_kernel(kernel: Kernel) -> MachineCode:
-    """Lint and assemble one kernel, with a cache for equal kernels.
+def assemble_kernel(kernel: Kernel, tool: PtxasTool | None = None) -> MachineCode:
+    """Lint and assemble one kernel with a build of ptxas, with a cache for equal kernels; None is the host's own.
 
     Raises:
         AssemblyRefused: If it breaks a rule or the assembler rejects it.
@@ -140,4 +147,4 @@ def assemble_kernel(kernel: Kernel) -> MachineCode:
         raise ToolMissing(f"unknown target '{kernel.target}'")
     if (target.vendor == "nvidia") != (kernel.language == "ptx"):
         raise AssemblyRefused(f"a kernel in {kernel.language} cannot run on {target.name}")
-    return assemble_ptx(kernel, target) if kernel.language == "ptx" else assemble_amdgcn(kernel, target)
+    return assemble_ptx(kernel, target, tool=tool) if kernel.language == "ptx" else assemble_amdgcn(kernel, target)

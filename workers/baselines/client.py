@@ -13,7 +13,7 @@ from typing import IO
 
 from pydantic import ValidationError
 
-from workers.assembler import assemble_kernel
+from workers.assembler import assemble_kernel, ptxas_of
 from workers.baselines.cache import BaselineKey, CopyKey, FigureCache, FigureKey
 from workers.baselines.messages import Baseline, BaselineReply, BaselineRequest, CopySize, CopyTime
 from workers.errors import Transient
@@ -175,7 +175,7 @@ def request_for(
         graphs=tuple(by_shape[plan.shape.key] for plan in plans),
         pacer=reduced,
         machine_code={
-            digest: b64encode(assemble_kernel(kernel).code).decode()
+            digest: b64encode(assemble_kernel(kernel, ptxas_of(reduced)).code).decode()
             for digest, kernel in (reduced.kernels.items() if plans else ())
         },
         copies=tuple(copies),

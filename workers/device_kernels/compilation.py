@@ -176,6 +176,6 @@ def compile_kernel(
         {(index,): [["tt.divisibility", 16]] for index in aligned},
     )
     target = GPUTarget("cuda", sheet.arch, sheet.warp_size)
-    compiled = triton.compile(source, target=target, options={"num_warps": num_warps})
+    compiled = triton.compile(source, target=target, options={"num_warps": num_warps, "enable_fp_fusion": True})
     metadata = compiled.metadata
     return SupportKernel(compiled.asm["cubin"], metadata.name, metadata.shared, metadata.num_warps)

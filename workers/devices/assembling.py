@@ -6,12 +6,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from workers import sandbox
-from workers.assembler import Assembler, AssemblyRefused, MachineCode, assemble_kernel
+from workers.assembler import Assembler, AssemblyRefused, MachineCode, assemble_kernel, ptxas_of
 from workers.errors import WorkerError
-from workers.protocol import Bundle, Kernel
+from workers.protocol import Bundle, Kernel, PtxasTool
 from workers.sandbox.syscalls import die_with_parent
 
 MAX_PROCESSES = 12
@@ -23,6 +23,8 @@ KEPT_KERNELS = 512
 NICENESS = 2
 """Added to the niceness of a process: the processes that use the card come first, and traces last."""
 
+_Key: TypeAlias = tuple[str, PtxasTool | None]
+# Digest of a kernel, and the ptxas that assembles it.
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -40,24 +42,25 @@ class Assemblers:
         processes = min(len(os.sched_getaffinity(0)), MAX_PROCESSES)
         self._pool = ProcessPoolExecutor(processes, get_context("fork"), initializer=_begin)
         self._pool.submit(os.getpid).result()  # Forks all processes now, before the executor holds secrets.
-        self._kept: OrderedDict[str, Future[MachineCode]] = OrderedDict()
+        self._kept: OrderedDict[_Key, Future[MachineCode]] = OrderedDict()
 
     def start(self, bundle: Bundle) -> Assembler:
         """Start assembling all kernels of a bundle. Returns a function that waits for one of them."""
-        begun = {digest: self._begin(digest, kernel) for digest, kernel in bundle.kernels.items()}
+        tool = ptxas_of(bundle)
+        begun = {digest: self._begin((digest, tool), kernel) for digest, kernel in bundle.kernels.items()}
 
         def wait(kernel: Kernel) -> MachineCode:
             try:
                 return begun[kernel.digest].result()
             except (AssemblyRefused, WorkerError):
-                self._kept.pop(kernel.digest, None)
+                self._kept.pop((kernel.digest, tool), None)
                 raise
 
         return wait
 
     def is_done(self, bundle: Bundle) -> bool:
         """Return True if all kernels of a bundle are assembled or refused."""
-        known = (self._kept.get(digest) for digest in bundle.kernels)
+        known = (self._kept.get((digest, ptxas_of(bundle))) for digest in bundle.kernels)
         return all(found is not None and found.done() for found in known)
 
     def spread(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
@@ -68,12 +71,12 @@ class Assemblers:
         """End the processes. Idempotent."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _begin(self, digest: str, kernel: Kernel) -> Future[MachineCode]:
+    def _begin(self, key: _Key, kernel: Kernel) -> Future[MachineCode]:
         """Return the machine code of a kernel, known or under way."""
-        found = self._kept.get(digest)
+        found = self._kept.get(key)
         if found is None or found.cancelled():
-            found = self._kept[digest] = self._pool.submit(assemble_kernel, kernel)
-        self._kept.move_to_end(digest)
+            found = self._kept[key] = self._pool.submit(assemble_kernel, kernel, key[1])
+        self._kept.move_to_end(key)
         if len(self._kept) > KEPT_KERNELS:
             self._kept.popitem(last=False)
         return found

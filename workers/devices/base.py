@@ -26,6 +26,7 @@ from workers.protocol import (
     Provenance,
     Report,
     TrustGrounds,
+    bundle_of,
     label,
 )
 from workers.targets import TARGETS
@@ -127,6 +128,11 @@ class DeviceBench(ABC):
 
     def _blank(self, job: MeasureJob | ConfirmJob | FinalJob, grounds: TrustGrounds | None = None) -> Report:
         """Return a report without findings. Without grounds it has no trust either."""
+        versions = self.versions()
+        toolchain = bundle_of(job).toolchain
+        if toolchain is not None:
+            here = versions.get("triton", toolchain.triton)
+            versions = versions | toolchain.versions | ({} if here == toolchain.triton else {"host triton": here})
         return Report(
             kind=job.kind,
             job=job.id,
@@ -136,7 +142,7 @@ class DeviceBench(ABC):
             bundle=job.subject,
             device=self.device,
             worker=self.worker,
-            versions=self.versions(),
+            versions=versions,
             outcome=Outcome.CORRECT,
             trust=None if grounds is None else label(grounds)[0],
             grounds=grounds,

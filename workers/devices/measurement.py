@@ -236,7 +236,7 @@ def assemble_again(bundle: Bundle, operator: Operator, assemblers: Assemblers) -
             Stage.ASSEMBLE, assembled.outcome or Outcome.PLAN_REJECTED, assembled.reason, assembled.line
         )
     if assembled.bundle.cubins != bundle.cubins:
-        reason = "the machine code differs from what the trace worker assembled: are their Triton versions equal?"
+        reason = "the machine code differs from what the trace worker assembled with the same ptxas"
         raise JudgementEnded(Stage.ASSEMBLE, Outcome.PLAN_REJECTED, reason)
     return assembled
 

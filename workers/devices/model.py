@@ -12,10 +12,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import torch
-from triton.backends.nvidia.compiler import get_ptxas
 
 from workers import sandbox
-from workers.assembler import assemble
+from workers.assembler import assemble, toolchain_of
 from workers.checks import CHECKS, Check, CheckEvidence, CheckResults, Expectation
 from workers.devices.base import DeviceBench
 from workers.devices.ending import JudgementEnded, timed
@@ -30,6 +29,7 @@ from workers.interpreter import InterpretReply, MeteredTraffic, warm_up
 from workers.protocol import (
     FIRST_CARD,
     REASON_CHARS,
+    Bundle,
     CardShare,
     CheckResult,
     Device,
@@ -154,7 +154,7 @@ class ModelDevice(DeviceBench):
             outcome = assembled.outcome or Outcome.PLAN_REJECTED
             raise JudgementEnded(Stage.ASSEMBLE, outcome, assembled.reason, assembled.line)
         if not assembled.bundle.cubins.items() <= job.bundle.cubins.items():
-            reason = "the machine code differs from what the trace worker assembled: are their Triton versions equal?"
+            reason = "the machine code differs from what the trace worker assembled with the same ptxas"
             raise JudgementEnded(Stage.ASSEMBLE, Outcome.PLAN_REJECTED, reason)
         with timed(stages_s, "predict"):
             pairs = zip(benchmarked.plans, assembled.readings, strict=True)
@@ -175,15 +175,12 @@ class ModelDevice(DeviceBench):
 
 @cache
 def _versions(target: str) -> dict[str, str]:
-    versions = {name: version(name) for name in ("torch", "triton", "kernelreef")}
-    if target.startswith("sm_"):
-        tool = get_ptxas(int(target.removeprefix("sm_")))
-        versions["ptxas"] = str(tool.version) if tool is not None else "none"
-    return versions
+    return {name: version(name) for name in ("torch", "kernelreef")} | toolchain_of(TARGETS[target]).versions
 
 
 def _judge(job: MeasureJob, seed: bytes, check_results: CheckResults, stages_s: dict[str, float]) -> KnownTraffic:
     """Execute and check."""
+    _require_own_compiler(job.bundle)
     cases = select_cases(job.bundle, job.graphs, job.operator)
     if not cases:
         reason = "every shape is too large to be executed on a CPU; widen the operator's ranges downwards"
@@ -196,6 +193,14 @@ def _judge(job: MeasureJob, seed: bytes, check_results: CheckResults, stages_s: 
     last = cases[-1]
     done = ExecutedTraffic(reply.finished[-1], contract_bytes(job.operator, last.graph), last.graph)
     return KnownTraffic(sampled, done, reply.remarks)
+
+
+def _require_own_compiler(bundle: Bundle) -> None:
+    """Refuse plans that the interpreter cannot compile again."""
+    own = version("triton")
+    if bundle.toolchain is not None and bundle.toolchain.triton != own:
+        reason = f"compiled by Triton {bundle.toolchain.triton}, and this worker interprets what Triton {own} compiles"
+        raise JudgementEnded(Stage.CHECK, Outcome.NOT_INTERPRETABLE, reason)
 
 
 def _run_random_shapes(job: FinalJob, stages_s: dict[str, float]) -> CheckResult:

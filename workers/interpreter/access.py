@@ -138,31 +138,28 @@ class MemoryAccess:
         self.note = ""
         self.remarks = Remarks()
 
-    def create_load(self, pointer: TensorValue, cache: object, eviction: object, volatile: bool) -> TensorValue:
+    # Cache hints change no value. Triton passes two of them up to 3.8, and one that has both from 3.9 on.
+
+    def create_load(self, pointer: TensorValue, *hints: object) -> TensorValue:
         """Load all elements."""
         return self._load(pointer, None, None)
 
     def create_masked_load(
-        self,
-        pointer: TensorValue,
-        mask: TensorValue,
-        other: TensorValue | None,
-        cache: object,
-        eviction: object,
-        volatile: bool,
+        self, pointer: TensorValue, mask: TensorValue, other: TensorValue | None, *hints: object
     ) -> TensorValue:
         """Load where the mask is set; elsewhere the result is `other`, or zero."""
         return self._load(pointer, mask, None if other is None else other.data)
 
-    def create_store(self, pointer: TensorValue, value: TensorValue, cache: object, eviction: object) -> None:
+    def create_store(self, pointer: TensorValue, value: TensorValue, *hints: object) -> None:
         """Store all elements."""
         self._store(pointer, value, None)
 
-    def create_masked_store(
-        self, pointer: TensorValue, value: TensorValue, mask: TensorValue, cache: object, eviction: object
-    ) -> None:
+    def create_masked_store(self, pointer: TensorValue, value: TensorValue, mask: TensorValue, *hints: object) -> None:
         """Store where the mask is set."""
         self._store(pointer, value, mask)
+
+    def get_cache_policy(self, modifier: object, eviction: object) -> None:
+        """Return the hints of an access, of which none is kept."""
 
     def _load(self, pointer: TensorValue, mask: TensorValue | None, other: Array | None) -> TensorValue:
         element = pointer.dtype.scalar.element_ty
@@ -257,7 +254,7 @@ class MemoryAccess:
         return BlockDescriptor(base, _arrays(sizes), _arrays(strides), tuple(block), padding)
 
     def create_descriptor_load(
-        self, descriptor: BlockDescriptor, offsets: Sequence[TensorValue], cache: object, eviction: object
+        self, descriptor: BlockDescriptor, offsets: Sequence[TensorValue], *hints: object
     ) -> TensorValue:
         """Load a block, with the descriptor's padding outside the tensor."""
         address, inside = descriptor.at(offsets).place(range(len(descriptor.block)))

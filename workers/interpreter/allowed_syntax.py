@@ -168,6 +168,8 @@ def _misuse(node: ast.AST, known: tuple[type[ast.AST], ...], messages: set[ast.A
         case ast.Compare(left=left, ops=ops, comparators=others):
             if any(isinstance(op, ast.Is | ast.IsNot) for op in ops) and not any(map(_is_single, [left, *others])):
                 return "compares with 'is' to something else than None, True or False"
+            if len(ops) > 1 and known is _KERNEL:  # Triton 3.9 compares elementwise, and Python only the last two.
+                return "compares several values at once; write (a < b) & (b < c)"
         case ast.For(orelse=[_, *_]) | ast.While(orelse=[_, *_]):
             return "has an 'else' after a loop"
         case ast.AnnAssign(value=None):

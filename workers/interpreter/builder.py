@@ -107,13 +107,13 @@ COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
 """Instructions with two operands of one type and a boolean result."""
 
 FUNCTIONS_OF_ONE: dict[str, Callable[[Array], Array]] = {
-    "fabs": np.abs, "iabs": np.abs, "cos": np.cos, "sin": np.sin, "exp": np.exp, "exp2": np.exp2, "log": np.log,
-    "log2": np.log2, "sqrt": np.sqrt, "precise_sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil,
+    "fabs": np.abs, "iabs": np.abs, "fneg": np.negative, "cos": np.cos, "sin": np.sin, "exp": np.exp, "exp2": np.exp2,
+    "log": np.log, "log2": np.log2, "sqrt": np.sqrt, "precise_sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil,
     "erf": through_torch(torch.special.erf), "rsqrt": reciprocal_root,
 }  # fmt: skip
 """Instructions with one operand and a result of its type."""
 
-SPECIAL = frozenset((*FUNCTIONS_OF_ONE, "fdiv", "precise_divf", "frem")) - {"fabs", "iabs", "floor", "ceil"}
+SPECIAL = frozenset((*FUNCTIONS_OF_ONE, "fdiv", "precise_divf", "frem")) - {"fabs", "iabs", "fneg", "floor", "ceil"}
 """Instructions that need a special unit or expand to several instructions."""
 
 

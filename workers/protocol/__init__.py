@@ -79,6 +79,7 @@ from workers.protocol.report import (
     TraceReport,
 )
 from workers.protocol.symbolic import SymbolicPlan
+from workers.protocol.toolchain import PtxasTool, Toolchain
 from workers.protocol.trust import TrustGrounds, label
 
 __all__ = [
@@ -142,6 +143,7 @@ __all__ = [
     "ProfileJob",
     "ProfileReport",
     "Provenance",
+    "PtxasTool",
     "Ratio",
     "Readings",
     "Reference",
@@ -154,6 +156,7 @@ __all__ = [
     "Stage",
     "SymbolicPlan",
     "TensorMap",
+    "Toolchain",
     "TraceJob",
     "TraceReport",
     "TracedVariant",

@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 
 from workers.protocol.base import Constant, WireModel
 from workers.protocol.operator import DTYPE_BYTES, MAX_INPUTS, DtypeName, Shape, ShapeRole
+from workers.protocol.toolchain import Toolchain
 
 MAX_STEPS = 4096
 """Maximum number of steps in a plan: a model of 700 layers takes several per layer. Most plans have under 20."""
@@ -447,6 +448,7 @@ class Bundle(WireModel):
 
     `configuration` holds the autotune choice that made this variant (empty without autotune). `cubins` maps each
     kernel's digest to the SHA-256 of its machine code, filled in by the assembler; with it the bundle has an identity.
+    `toolchain` has compiled the kernels and assembles them; it is part of the identity. None is the host's own.
     A bundle from a recording has neither kernels nor steps: `recorded` is the identity of the recorded bundle.
     """
 
@@ -456,6 +458,7 @@ class Bundle(WireModel):
     kernels: dict[Digest, Kernel] = Field(max_length=MAX_KERNELS)
     plans: tuple[Plan, ...] = Field(min_length=1, max_length=MAX_PLANS)
     cubins: dict[Digest, Digest] = {}
+    toolchain: Toolchain | None = None
     recorded: Digest | None = None
 
     @model_validator(mode="after")
@@ -492,6 +495,7 @@ class Bundle(WireModel):
             kernels={digest: kernel for digest, kernel in self.kernels.items() if digest in launched},
             plans=tuple(plans),
             cubins={digest: code for digest, code in self.cubins.items() if digest in launched},
+            toolchain=self.toolchain,
         )
 
     def reduced(self) -> "Bundle":
@@ -522,6 +526,8 @@ class Bundle(WireModel):
             for digest, kernel in self.kernels.items()
         }
         body = [self.target, self.operator, *(_plan_identity(plan, kernels) for plan in self.plans)]
+        if self.toolchain is not None:
+            body.append(self.toolchain.model_dump(mode="json"))
         if self.recorded is not None:
             body.append(self.recorded)
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

@@ -15,7 +15,7 @@ from typing import Annotated
 from pydantic import Field, ValidationError
 
 from workers import inductor_seeds, sandbox, tracer
-from workers.assembler import Assembler, assemble, assemble_kernel
+from workers.assembler import Assembler, assemble, toolchain_of
 from workers.errors import ToolMissing
 from workers.protocol import Bundle, Graph, Outcome, Stage, TracedVariant, TraceJob, TraceReport
 from workers.protocol.job import BUSY
@@ -71,14 +71,14 @@ class TraceJudging:
 
     Attributes:
         claims: Checks of a plan against the job.
-        assembler: Lints and assembles a kernel.
+        assembler: Lints and assembles a kernel; None does so with the bundle's ptxas.
     """
 
     claims: Mapping[str, Claim]
-    assembler: Assembler
+    assembler: Assembler | None = None
 
 
-JUDGING = TraceJudging(CLAIMS, assemble_kernel)
+JUDGING = TraceJudging(CLAIMS)
 
 
 class _Export(TraceEnded):
@@ -117,7 +117,7 @@ def trace(
         search=job.search,
         candidate=job.candidate,
         worker=worker,
-        versions=_versions(),
+        versions=_versions(job.target),
         jail=sandbox.probe(),
         outcome=Outcome.CORRECT,
     )
@@ -166,8 +166,8 @@ def _warm_once() -> None:
 
 
 @cache
-def _versions() -> dict[str, str]:
-    return {"python": platform.python_version(), **{name: version(name) for name in ("torch", "triton")}}
+def _versions(target: str) -> dict[str, str]:
+    return {"python": platform.python_version(), "torch": version("torch"), **toolchain_of(TARGETS[target]).versions}
 
 
 def _with_end(report: TraceReport, ended: TraceEnded | TracedVariant, **more: object) -> TraceReport:
@@ -317,6 +317,7 @@ def _bundle(plans: TracedPlans, reply: TraceReply, job: TraceJob) -> Bundle:
         configuration=plans.configuration,
         kernels={digest: kernel for digest, kernel in reply.kernels.items() if digest in launched},
         plans=plans.plans,
+        toolchain=toolchain_of(TARGETS[job.target]),
     )
 
 

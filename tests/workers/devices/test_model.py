@@ -34,6 +34,16 @@ def test_a_correct_kernel_gets_predicted_times(device):
     assert report.bundle == job_for(PLAIN).bundle.identity
 
 
+def test_plans_of_another_compiler_are_not_interpreted_and_say_so(device):
+    job = job_for(PLAIN)
+    other = job.bundle.toolchain.model_copy(update={"triton": "3.99.0"})
+    report = device.measure(job.model_copy(update={"bundle": job.bundle.model_copy(update={"toolchain": other})}))
+    assert report.outcome == "not_interpretable"
+    assert report.reason.startswith("compiled by Triton 3.99.0, and this worker interprets what Triton 3.")
+    assert (report.versions["triton"], report.versions["host triton"]) == ("3.99.0", device.versions()["triton"])
+    assert report.bundle != job.bundle.identity
+
+
 GREEDY = (
     "x)\n    kernel[",
     "x)\n    if x.shape[1] > 1:\n        torch.empty(8 * 2**20, dtype=torch.uint8, device=x.device)\n    kernel[",

@@ -51,6 +51,8 @@ NOT_PLAIN = {
     "x = f'{N}' == '3'": "makes a text",
     "x = '%s' % N": "makes a text",
     "x = x if 1000 is 1000 else 0": "compares with 'is'",
+    "x = 0 < x < 1": "several values at once",
+    "x = 1 if 0 <= x < N else 0": "several values at once",
     "for i in range(3): x += i\n    else: x = 0": "'else' after a loop",
     "while x > 0: x -= 1\n    else: x = 0": "'else' after a loop",
     "x: tl.tensor": "without a value",

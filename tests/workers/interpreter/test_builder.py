@@ -2,10 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from tests.workers.interpreter.stage import Out, interpret
+from workers.interpreter.builder import FUNCTIONS_OF_ONE, SPECIAL
 
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 
@@ -409,3 +411,9 @@ def test_values_with_a_nan_are_sorted_as_ever():
     x = torch.tensor([3.0, NAN, 1.0, 2.0])
     run = interpret(CAST_SOURCE.format(expression="tl.sort(x)"), x, Out((4,)), draws=[[x]] * 4, N=4)
     assert [out.tolist() for (out,) in run.outputs] == [[1.0, 2.0, 3.0, 3.0]] * 4
+
+
+def test_a_negation_flips_the_sign_of_zero_too():
+    """Triton before 3.8 subtracts from zero instead, so that no kernel of the pinned release asks for it."""
+    assert np.signbit(FUNCTIONS_OF_ONE["fneg"](np.array([0.0, 1.0]))).all()
+    assert "fneg" not in SPECIAL

@@ -47,6 +47,12 @@ def test_every_target_compiles_to_text_under_one_name(target):
     assert (kernel.target, kernel.num_warps, made.digest) == (target, 8, kernel.digest)
 
 
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+def test_options_that_decide_results_are_set_and_not_inherited(target):
+    by_default = compiled(target=target)[0].digest
+    assert compiled(target=target, enable_fp_fusion=False)[0].digest == by_default
+
+
 def test_each_target_has_its_own_limit_of_shared_memory():
     fits = {}
     for target in ("sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_103", "sm_120", "sm_121"):

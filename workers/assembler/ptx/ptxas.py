@@ -1,23 +1,22 @@
-"""NVIDIA kernels: the rules, then the ptxas of the installed Triton in a sandbox of its own."""
+"""NVIDIA kernels: the rules, then the plan's ptxas in a sandbox of its own."""
 
 import re
 from collections.abc import Mapping
 
-from triton.backends.nvidia.compiler import get_ptxas, sm_arch_from_capability
+from triton.backends.nvidia.compiler import sm_arch_from_capability
 
 from workers.assembler.machine import ENTRY, MachineCode
 from workers.assembler.ptx.lint import RULES, LintedPtx, Rule, lint
 from workers.assembler.ptx.mix import read_mix
 from workers.assembler.ptx.parameters import read_parameter
+from workers.assembler.ptx.tools import own_tool, path_of
 from workers.assembler.refusal import AssemblyRefused
-from workers.errors import ToolMissing
-from workers.protocol import Kernel, Outcome
+from workers.protocol import Kernel, Outcome, PtxasTool
 from workers.sandbox import CommandResult, SandboxEnding, SandboxLimits, run_command
 from workers.targets import Target
 
 FLAGS = ("-v", "--regAllocOptLevel=2")
-"""Flags of Triton 3.7, without its line information. 3.6 omits the second; its ptxas for targets below sm_100 is the
-same build (12.8.93), so with the same flags both give the same machine code there."""
+"""Flags of Triton 3.7 to 3.9, without its line information. 3.6 omits the second; all plans get the same flags."""
 LIMITS = SandboxLimits(wall_s=15.0, cpu_s=15.0, memory_bytes=4 * 2**30, reply_bytes=64 * 2**20, processes=8)
 """Limits of ptxas; Triton's own kernels need under 1 s and 200 MB."""
 MOST_STACK_BYTES = 24 * 2**10
@@ -35,18 +34,26 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 _MESSAGE = re.compile(r"ptxas[-a-z]* kernel\.ptx, line (\d+); (error .*)")
 
 
-def assemble_ptx(kernel: Kernel, target: Target, rules: Mapping[str, Rule] = RULES) -> MachineCode:
+def assemble_ptx(
+    kernel: Kernel, target: Target, rules: Mapping[str, Rule] = RULES, tool: PtxasTool | None = None
+) -> MachineCode:
     """Lint a kernel by the rules and assemble it for an NVIDIA target.
+
+    Args:
+        kernel: The kernel.
+        target: The target.
+        rules: Rules for its text.
+        tool: The build of ptxas; None is the installed Triton's.
 
     Raises:
         AssemblyRefused: If it breaks a rule or ptxas rejects it.
-        ToolMissing: If the installed Triton has no ptxas for the target.
+        ToolMissing: If this host does not have that ptxas.
         SandboxFailed: If the sandbox cannot be set up.
     """
     capability = target.capability[0] * 10 + target.capability[1]
     linted = lint(kernel, sm_arch_from_capability(capability), rules)
     files = {_SOURCE: linted.canonical.text.encode()}
-    result = run_command(_command(capability), files, [_RESULT], LIMITS)
+    result = run_command(_command(path_of(tool, target), capability), files, [_RESULT], LIMITS)
     if result.ending is not SandboxEnding.RETURNED:
         raise AssemblyRefused(f"ptxas did not finish: {result.detail}", outcome=Outcome.COMPILE_ERROR)
     log = result.stderr.decode(errors="replace") + result.stdout.decode(errors="replace")
@@ -68,13 +75,15 @@ def assemble_ptx(kernel: Kernel, target: Target, rules: Mapping[str, Rule] = RUL
 
 
 def assemble_text(text: str, capability: int, *flags: str) -> bytes:
-    """Assemble canonical text with more flags, for people to look at; empty if ptxas refuses it.
+    """Assemble canonical text with more flags and the installed ptxas, for people to look at; empty if it refuses it.
 
     Raises:
         ToolMissing: If the installed Triton has no ptxas for the target.
         SandboxFailed: If the sandbox cannot be set up.
     """
-    result = run_command([*_command(capability), *flags], {_SOURCE: text.encode()}, [_RESULT], LIMITS)
+    result = run_command(
+        [*_command(own_tool(capability)[1], capability), *flags], {_SOURCE: text.encode()}, [_RESULT], LIMITS
+    )
     return result.files.get(_RESULT, b"") if result.status == 0 else b""
 
 
@@ -104,11 +113,8 @@ def _check_stack(size: int) -> None:
         )
 
 
-def _command(capability: int) -> list[str]:
-    tool = get_ptxas(capability)
-    if tool is None:
-        raise ToolMissing(f"the installed Triton has no ptxas for sm_{capability}")
-    return [tool.path, *FLAGS, f"--gpu-name={sm_arch_from_capability(capability)}", _SOURCE, "-o", _RESULT]
+def _command(path: str, capability: int) -> list[str]:
+    return [path, *FLAGS, f"--gpu-name={sm_arch_from_capability(capability)}", _SOURCE, "-o", _RESULT]
 
 
 def _explain(result: CommandResult, log: str, linted: LintedPtx) -> AssemblyRefused:
