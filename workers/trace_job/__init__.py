@@ -15,7 +15,7 @@ from typing import Annotated
 from pydantic import Field, ValidationError
 
 from workers import inductor_seeds, sandbox, tracer
-from workers.assembler import Assembler, assemble, assemble_kernel
+from workers.assembler import Assembler, assemble
 from workers.errors import ToolMissing
 from workers.protocol import Bundle, Graph, Outcome, Stage, TracedVariant, TraceJob, TraceReport
 from workers.protocol.job import BUSY
@@ -31,7 +31,7 @@ from workers.tracer.refusal import SOURCE_NAME, tidy
 from workers.tracer.reply import SymbolicReply, TracedPlans, TraceEnded, TraceReply, WrittenSeed
 from workers.tracer.symbolic import trace_symbolic
 
-__all__ = ["JUDGING", "TraceJudging", "trace", "warm"]
+__all__ = ["JUDGING", "TraceJudging", "trace", "warm", "warm_references"]
 
 MEMORY_BYTES = 2 * 2**30
 """Maximum memory that a trace adds to the warm process; compiling the largest attention kernels takes under 1 GiB."""
@@ -71,14 +71,14 @@ class TraceJudging:
 
     Attributes:
         claims: Checks of a plan against the job.
-        assembler: Lints and assembles a kernel.
+        assembler: Lints and assembles a kernel; None for the usual one.
     """
 
     claims: Mapping[str, Claim]
-    assembler: Assembler
+    assembler: Assembler | None = None
 
 
-JUDGING = TraceJudging(CLAIMS, assemble_kernel)
+JUDGING = TraceJudging(CLAIMS)
 
 
 class _Export(TraceEnded):
@@ -111,7 +111,7 @@ def trace(
     """
     if job.target not in TARGETS:
         raise ToolMissing(f"there is no target '{job.target}'; known: {', '.join(TARGETS)}")
-    _warm_once()
+    warm()
     report = TraceReport(
         job=job.id,
         search=job.search,
@@ -158,11 +158,6 @@ def _with_references(traced: TraceReport, job: TraceJob) -> TraceReport:
     if not isinstance(ended, _Export):
         return _with_end(traced, TraceEnded(outcome=Outcome.WORKER_LOST, reason=ended.reason), stages_s=stages_s)
     return traced.model_copy(update={"graphs": ended.graphs, "stages_s": stages_s})
-
-
-@cache
-def _warm_once() -> None:
-    warm()
 
 
 @cache

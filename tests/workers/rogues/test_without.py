@@ -16,7 +16,7 @@ from tests.workers.rogues.modelled import DEVICE, model_job
 from tests.workers.test_trace_job import EXPECTED
 from tests.workers.tracer.jobs import job
 from workers import tracer, trace_job as workers_trace_job
-from workers.assembler import MachineCode
+from workers.assembler import MachineCode, assemble_kernel
 from workers.assembler.ptx.lint import RULES
 from workers.assembler.ptx.ptxas import assemble_ptx
 from workers.checks import CHECKS
@@ -47,8 +47,8 @@ def refused(name: str, report: TraceReport) -> bool:
 def test_without_the_claim_it_is_accepted(name: str) -> None:
     others = {key: claim for key, claim in CLAIMS.items() if key != without.CLAIMS[name]}
     assert len(others) == len(CLAIMS) - 1
-    assert traced(name, judging=workers_trace_job.TraceJudging(others, workers_trace_job.JUDGING.assembler)).outcome is Outcome.CORRECT
-    assert refused(name, traced(name, judging=workers_trace_job.TraceJudging(CLAIMS, workers_trace_job.JUDGING.assembler)))
+    assert traced(name, judging=workers_trace_job.TraceJudging(others)).outcome is Outcome.CORRECT
+    assert refused(name, traced(name, judging=workers_trace_job.TraceJudging(CLAIMS)))
 
 
 @pytest.mark.parametrize("name", without.RULES)
@@ -63,7 +63,7 @@ def test_without_the_rule_it_is_accepted(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(without.TYPES))
 def test_without_a_look_at_what_is_multiplied_it_is_accepted(name: str) -> None:
     def assembler(kernel: Kernel) -> MachineCode:
-        code = workers_trace_job.JUDGING.assembler(kernel)
+        code = assemble_kernel(kernel)
         return replace(code, mix=replace(code.mix, sums=frozenset(), factors=frozenset()))
 
     assert traced(name, judging=workers_trace_job.TraceJudging(CLAIMS, assembler)).outcome is Outcome.CORRECT
