@@ -15,13 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from workers.errors import SandboxFailed
 from workers.sandbox.base import CommandResult, SandboxEnding, SandboxLimits, SandboxResult
-from workers.sandbox.command import CommandSequence, SandboxCommand
+from workers.sandbox.command import OUTPUT, CommandSequence, SandboxCommand
 from workers.sandbox.forkserver import ForkRequest, fork_server
 from workers.sandbox.isolation import IsolationLayerMissing
 from workers.sandbox.supervisor import execute
 from workers.sandbox.survey import strongest_isolation
 
 __all__ = [
+    "OUTPUT",
     "CommandResult",
     "SandboxCommand",
     "SandboxEnding",

@@ -13,7 +13,7 @@ from workers.assembler.ptx.parameters import read_parameter
 from workers.assembler.refusal import AssemblyRefused
 from workers.errors import ToolMissing
 from workers.protocol import Kernel, Outcome
-from workers.sandbox import CommandResult, SandboxCommand, SandboxEnding, SandboxLimits, run_commands
+from workers.sandbox import CommandResult, SandboxCommand, SandboxEnding, SandboxLimits, run_command, run_commands
 from workers.targets import Target
 
 FLAGS = ("-v", "--regAllocOptLevel=2")
@@ -112,6 +112,17 @@ def _machine_code(kernel: Kernel, linted: LintedPtx, result: CommandResult) -> M
         shared_bytes=kernel.shared_bytes + (int(shared[1]) if shared else 0),
         mix=read_mix(linted.module.functions),
     )
+
+
+def assemble_text(text: str, capability: int, *flags: str) -> bytes:
+    """Assemble canonical text with more flags, for people to look at; empty if ptxas refuses it.
+
+    Raises:
+        ToolMissing: If the installed Triton has no ptxas for the target.
+        SandboxFailed: If the sandbox cannot be set up.
+    """
+    result = run_command([*_command(capability), *flags], {_SOURCE: text.encode()}, [_RESULT], LIMITS)
+    return result.files.get(_RESULT, b"") if result.status == 0 else b""
 
 
 def _check_calls(spills: Mapping[str, int]) -> None:
