@@ -35,6 +35,7 @@ from service.dashboard import install_pages
 from service.discovery import discoverable
 from service.errors import InvalidInput
 from service.events import EventBus
+from service.fleet.executor_template import ExecutorTemplate
 from service.security.access_policy import AccessPolicy, LoginPolicy, doors_for
 from service.security.authentication import FIRST_TOKEN, issue, utc_now
 from service.security.certificates import certified
@@ -64,17 +65,22 @@ class ReefApp(FastAPI):
 
 @asynccontextmanager
 async def running(
-    app: FastAPI, settings: Settings, *, named_only: bool = False, devices: Sequence[str] = ()
+    app: FastAPI,
+    settings: Settings,
+    *,
+    named_only: bool = False,
+    devices: Sequence[str] = (),
+    template: ExecutorTemplate | None = None,
 ) -> AsyncIterator[None]:
     """Run a coordinator for an app; with `named_only`, it runs only searches that the app submits or resumes.
 
-    The workers of `devices`, which the first submission will name, start at once.
+    The workers of `devices`, which the first submission will name, start at once; their executors fork from `template`.
 
     Raises:
         ServiceError: If the queue or another dependency does not start.
         ArchiveError: If the database does not answer.
     """
-    coordinator = await Coordinator.open(settings, named_only=named_only, devices=devices)
+    coordinator = await Coordinator.open(settings, named_only=named_only, devices=devices, template=template)
     app.state.coordinator = coordinator
     try:
         yield

@@ -27,8 +27,9 @@ from service.evaluation.admissions import is_admitted
 from service.events import EventBus, SearchChanged
 from service.fleet.capabilities import Capabilities
 from service.fleet.devices import DEVICES, choose_devices, local_cards, may_measure, names_card
+from service.fleet.executor_template import ExecutorTemplate
 from service.fleet.missing_workers import describe_missing
-from service.fleet.pool import WorkerPool
+from service.fleet.pool import WorkerPool, WorkerStart
 from service.fleet.remote_workers import RemoteWorkers, address_for_hosts
 from service.llm_gateway.gateway import LlmGateway
 from service.metrics import METRICS
@@ -98,13 +99,21 @@ class Coordinator:
         self._resources = contextlib.AsyncExitStack()
 
     @classmethod
-    async def open(cls, settings: Settings, *, named_only: bool = False, devices: Sequence[str] = ()) -> Self:
+    async def open(
+        cls,
+        settings: Settings,
+        *,
+        named_only: bool = False,
+        devices: Sequence[str] = (),
+        template: ExecutorTemplate | None = None,
+    ) -> Self:
         """Start everything that the settings ask for, and continue every open search.
 
         Args:
             settings: Settings of the service.
             named_only: True if it runs only searches that are submitted or resumed through it.
             devices: Devices that a search is about to name: their workers start before the archive is open.
+            template: Template of its workers' executors, which may run already; it is closed in the end.
 
         Raises:
             ServiceError: If the queue or another dependency does not start.
@@ -114,13 +123,7 @@ class Coordinator:
             redis_url = settings.queue
             if redis_url is None:
                 redis_url = (await stack.enter_async_context(_embedded(settings))).url
-            pool = WorkerPool(
-                redis_url,
-                size=settings.local_workers,
-                output=settings.data_dir / "workers.log",
-                data=settings.measured_dir,
-                sharers=settings.benches_per_card,
-            )
+            pool = _pool(redis_url, settings, template)
             stack.push_async_callback(pool.close)
             await _start_workers(pool, devices, settings)
             store = await stack.enter_async_context(open_archive(settings))
@@ -321,6 +324,17 @@ async def _cancel_old_jobs(store: Store, dispatcher: Dispatcher) -> None:
     """
     for mark in await store.search_leases.fingerprints():
         await dispatcher.cancel(mark.id)
+
+
+def _pool(queue: str, settings: Settings, template: ExecutorTemplate | None) -> WorkerPool:
+    output = settings.workers_log
+    return WorkerPool(
+        queue,
+        size=settings.local_workers,
+        data=settings.measured_dir,
+        sharers=settings.benches_per_card,
+        start=WorkerStart(output=output, template=template or ExecutorTemplate(output)),
+    )
 
 
 async def _start_workers(pool: WorkerPool, names: Sequence[str], settings: Settings) -> None:

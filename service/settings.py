@@ -145,6 +145,11 @@ class Settings(BaseSettings):
         return self.data_dir / "measured"
 
     @property
+    def workers_log(self) -> Path:
+        """File that local workers log to."""
+        return self.data_dir / "workers.log"
+
+    @property
     def alone(self) -> bool:
         """True if no other coordinator can share archive and queue, because both are embedded."""
         return self.redis_url is None and (self.database_url is None or self.database_url.startswith("sqlite"))

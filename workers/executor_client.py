@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 
+from workers.error_relay import ErrorRelay
 from workers.errors import ExecutorDied, ToolMissing
 from workers.line_process import LineProcess
 from workers.protocol import (
@@ -55,16 +56,27 @@ INHERITED = (
 )
 """Environment variables that an executor inherits, by whole names. All others are left out: it forks sandboxes, which
 can read its memory, and dozens of variables change how Triton, PyTorch, CUDA and Python compile and round."""
+CARDS_IN_BUS_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+"""Environment in which CUDA numbers cards as the driver's tools do; its default puts the fastest first."""
 
 
 class ExecutorClient:
     """A running executor process."""
 
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str] | None = None, *, duplex: bool = False
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        duplex: bool = False,
+        template: int | None = None,
     ) -> None:
         """Start a process, as `LineProcess` does."""
-        self._process = LineProcess(command, environment=environment, duplex=duplex)
+        self._errors = ErrorRelay()
+        try:
+            self._process = LineProcess(command, self._errors.descriptor, environment, duplex=duplex, template=template)
+        finally:
+            self._errors.started()
 
     @property
     def alive(self) -> bool:
@@ -119,7 +131,9 @@ class ExecutorClient:
             return None if line is None else ANSWER.validate_json(line)
         except (OSError, EOFError) as error:
             self.kill()
-            raise ExecutorDied(f"the executor exited with status {self._process.status}") from error
+            said = self._errors.last_line()
+            ended = f"the executor exited with status {self._process.status}"
+            raise ExecutorDied(f"{ended}: {said}" if said else ended) from error
         except ValidationError as error:
             self.kill()
             raise ExecutorDied(f"the executor sent a line that is not an answer: {error}") from error
@@ -137,5 +151,9 @@ class ExecutorClient:
 
 
 def executor_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of processes that trace, compile or evaluate: no secrets, and no influence on verdicts."""
-    return safe_environment({name: environment[name] for name in INHERITED if name in environment})
+    """Return the environment of processes that trace, compile or evaluate: no secrets, and no influence on verdicts.
+
+    Triton and the driver read it when they are imported.
+    """
+    inherited = {name: environment[name] for name in INHERITED if name in environment}
+    return safe_environment(inherited | CARDS_IN_BUS_ORDER)

@@ -9,12 +9,21 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO
 
+from workers.error_relay import STDERR
+from workers.executor_fork import ExecutorFork
 from workers.safe_python import safe_environment
 
-STDERR = 2
-"""File descriptor of this process's standard error."""
 CHUNK_BYTES = 1 << 18
 """Bytes moved at once: a socket's usual buffer."""
+
+
+class SpawnedProcess(subprocess.Popen[bytes]):
+    """A process in a session of its own."""
+
+    def kill(self) -> None:
+        """Kill it with its session. Idempotent."""
+        if self.poll() is None:
+            os.killpg(self.pid, signal.SIGKILL)
 
 
 class LineProcess:
@@ -23,10 +32,11 @@ class LineProcess:
     def __init__(
         self,
         command: Sequence[str],
-        complaints: IO[bytes] | None = None,
+        complaints: IO[bytes] | int | None = None,
         environment: Mapping[str, str] | None = None,
         *,
         duplex: bool = False,
+        template: int | None = None,
     ) -> None:
         """Start a process.
 
@@ -36,18 +46,28 @@ class LineProcess:
             environment: Its environment; this process's own if None.
             duplex: True if it answers through its standard input, which is a socket. Its standard output then goes
                 where its standard error goes, so that nothing that a library prints is taken for an answer.
+            template: Socket to a template that forks the process; `command` is an executor's arguments then, the
+                environment is the template's, and the process is duplex.
+
+        Raises:
+            ExecutorDied: If the template has ended.
         """
         self._link, theirs = socket.socketpair()
         with theirs:
-            end = theirs.fileno()
-            self._process = subprocess.Popen(
-                command,
-                stdin=end,
-                stdout=(complaints or STDERR) if duplex else end,
-                stderr=complaints,
-                env=safe_environment(os.environ if environment is None else environment),
-                start_new_session=True,
-            )
+            end, errors = theirs.fileno(), STDERR if complaints is None else complaints
+            self._process: SpawnedProcess | ExecutorFork
+            if template is not None:
+                errors = errors if isinstance(errors, int) else errors.fileno()
+                self._process = ExecutorFork(template, command, end, errors)
+            else:
+                self._process = SpawnedProcess(
+                    command,
+                    stdin=end,
+                    stdout=errors if duplex else end,
+                    stderr=errors,
+                    env=safe_environment(os.environ if environment is None else environment),
+                    start_new_session=True,
+                )
         self._link.setblocking(False)
         self._outgoing = b""
         self._incoming = bytearray()
@@ -110,8 +130,7 @@ class LineProcess:
 
     def interrupt(self) -> None:
         """Kill the process from another thread than the one in `hear`, which then raises EOFError. Idempotent."""
-        if self.alive:
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
 
     def _exchange(self, timeout_s: float) -> bool:
         """Read or write once, as soon as the process is ready for either. Returns False if it was not in time."""

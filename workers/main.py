@@ -59,8 +59,6 @@ EXECUTOR = "workers.executor"
 """Module of an executor; its first argument is the kind."""
 BECOMES = {"survey": "workers.survey", "kernelbench": "workers.kernelbench"}
 """Modules that take the place of this one, by command."""
-CARDS_IN_BUS_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-"""Environment in which CUDA numbers cards as the driver's tools do; its default puts the fastest first."""
 
 log = structlog.get_logger(__name__)
 
@@ -303,7 +301,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "keep-ptxas":
         return keep(options.releases)
     if options.command in BECOMES:
-        os.execve(PYTHON[0], [*PYTHON, "-m", BECOMES[options.command]], _environment())
+        os.execve(PYTHON[0], [*PYTHON, "-m", BECOMES[options.command]], executor_environment(os.environ))
     configure(os.environ)
     try:
         _run(options)
@@ -319,32 +317,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> None:
     device = options.device
     lease_client = _join(options) if options.join is not None else _lease_client(options)
-    common = ("--worker", lease_client.worker, "--answers", "0", "--with-parent", str(os.getpid()))
-    commands = {kind: (*PYTHON, "-m", *executor, *common) for kind, executor in _executors(options).items()}
+    common = ("--worker", lease_client.worker, "--answers", "0")
+    commands = {kind: (*executor, *common) for kind, executor in _executors(options).items()}
     prepares = device is not None and device.measures and not options.trace
     ahead = lease_client if prepares and isinstance(lease_client, LeaseClient) else None
-    start = functools.partial(ExecutorClient, environment=_environment(), duplex=True)
-    worker = LeaseLoop(lease_client, commands, start=start, ahead=ahead, ready_fd=options.ready_fd)
+    worker = LeaseLoop(
+        lease_client,
+        commands,
+        start=functools.partial(_start, options.template_fd),
+        ahead=ahead,
+        ready_fd=options.ready_fd,
+    )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
     worker.run()
 
 
+def _start(template: int | None, arguments: Sequence[str]) -> ExecutorClient:
+    """Start an executor with some arguments: a fork of the pool's template, or a new process without one."""
+    if template is not None:
+        return ExecutorClient(arguments, template=template)
+    command = (*PYTHON, "-m", EXECUTOR, *arguments, "--with-parent", str(os.getpid()))
+    return ExecutorClient(command, executor_environment(os.environ), duplex=True)
+
+
 def _executors(options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
-    """Return the executor, with its options, for each kind of job that this worker does."""
+    """Return the arguments of the executor for each kind of job that this worker does."""
     device = options.device
     if options.trace and device is not None and not device.measures:
         return dict.fromkeys(("trace", "measure"), _executor(options, "both"))
     return {
-        **({"trace": (EXECUTOR, "trace")} if options.trace else {}),
+        **({"trace": ("trace",)} if options.trace else {}),
         **({"measure": _executor(options, "measure")} if device is not None else {}),
     }
 
 
 def _executor(options: argparse.Namespace, kind: str) -> tuple[str, ...]:
-    """Return the module of an executor with its arguments."""
+    """Return the arguments of an executor."""
     device = () if options.device is None else ("--device", options.device.name)
-    return (EXECUTOR, kind, *device, *card_arguments(options))
+    return (kind, *device, *card_arguments(options))
 
 
 def _become_executor(options: argparse.Namespace) -> NoReturn:
@@ -353,12 +364,7 @@ def _become_executor(options: argparse.Namespace) -> NoReturn:
     os.set_inheritable(answers, True)
     os.dup2(2, 1)
     arguments = (*_executor(options, options.kind), "--worker", options.worker, "--answers", str(answers))
-    os.execve(PYTHON[0], [*PYTHON, "-m", *arguments], _environment())
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment of an executor: Triton and the driver read it when they are imported."""
-    return {**executor_environment(os.environ), **CARDS_IN_BUS_ORDER}
+    os.execve(PYTHON[0], [*PYTHON, "-m", EXECUTOR, *arguments], executor_environment(os.environ))
 
 
 def _lease_client(options: argparse.Namespace) -> LeaseClient:

@@ -81,6 +81,7 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     run.add_argument("--join", metavar="URL", help="the service to join; it names the queue")
     run.add_argument("--token", metavar="T", help="token to join with; REEF_TOKEN keeps it off the process list")
     run.add_argument("--ready-fd", type=int, metavar="FD", help="pipe to write a byte to once the worker is ready")
+    run.add_argument("--template-fd", type=int, metavar="FD", help="socket to the template that forks executors")
     _add_device(run)
     return run
 

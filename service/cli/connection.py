@@ -4,7 +4,7 @@ The service is at an address, or runs inside this process while the command runs
 """
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Annotated
 
 import typer
@@ -29,6 +29,8 @@ SearchDevice = Annotated[str | None, typer.Option(help="Device of the search; it
 
 INSIDE = "service.cli.in_process"
 """Module of the service inside this process, imported only if needed: database and web framework import slowly."""
+EARLY = "service.cli.early_start"
+"""Module of what begins before that import, for commands that name devices."""
 
 
 class LocalReef(AsyncReef):
@@ -60,5 +62,6 @@ async def reach(
         async with AsyncReef(where, token or settings.token) as reef:
             yield reef
         return
-    async with imported(INSIDE).serve_inside(settings, working=working, devices=devices) as reef:
-        yield reef
+    with imported(EARLY).begin_early(settings, devices) if devices else nullcontext() as template:
+        async with imported(INSIDE).serve_inside(settings, working=working, devices=devices, template=template) as reef:
+            yield reef

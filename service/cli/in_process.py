@@ -10,6 +10,7 @@ from service.app import create_app, running
 from service.cli.connection import LocalReef
 from service.coordinator import Coordinator
 from service.errors import ServiceError
+from service.fleet.executor_template import ExecutorTemplate
 from service.settings import Settings
 from service.tasks import end
 
@@ -18,7 +19,9 @@ HERE = "http://127.0.0.1"
 
 
 @asynccontextmanager
-async def serve_inside(settings: Settings, *, working: bool, devices: Sequence[str] = ()) -> AsyncIterator[AsyncReef]:
+async def serve_inside(
+    settings: Settings, *, working: bool, devices: Sequence[str] = (), template: ExecutorTemplate | None = None
+) -> AsyncIterator[AsyncReef]:
     """Run a service over the data folder, and connect to it.
 
     It runs only searches that the command submits or resumes. If the command is interrupted, no model is asked any more
@@ -28,6 +31,7 @@ async def serve_inside(settings: Settings, *, working: bool, devices: Sequence[s
         settings: Settings of the service.
         working: True if it must search and judge; otherwise it only reads the archive.
         devices: Devices of the search to come, so that their workers start at once.
+        template: Template of their executors, if the command has started one.
 
     Raises:
         ServiceError: If the service does not start.
@@ -35,7 +39,9 @@ async def serve_inside(settings: Settings, *, working: bool, devices: Sequence[s
     """
     app = create_app(settings)
     async with (
-        running(app, settings, named_only=True, devices=devices) if working else _reading(settings) as coordinator
+        running(app, settings, named_only=True, devices=devices, template=template)
+        if working
+        else _reading(settings) as coordinator
     ):
         app.state.coordinator = coordinator or app.state.coordinator
         # One attempt: a failure inside this process would repeat.

@@ -20,7 +20,8 @@ from service.embedded import EmbeddedServer
 from service.errors import InvalidInput, ServiceError
 from service.evaluation.executor_client import LocalExecutor
 from service.fleet.devices import LocalCard, describe_cards, local_cards
-from service.fleet.pool import JoinInvitation
+from service.fleet.executor_template import ExecutorTemplate
+from service.fleet.pool import JoinInvitation, WorkerStart
 from service.fleet.survey import survey
 from service.fleet.worker_command import plan_workers, run_workers
 from service.open_archive import make_data_dir, open_archive
@@ -68,7 +69,7 @@ def worker(
     plan = plan_workers(trace=trace, target=target, cards=measure or (), device=device)
     settings = Settings()
     where = _queue_or_invitation(settings, redis, join, token)
-    if not asyncio.run(run_workers(plan, where, settings.measured_dir)):
+    if not asyncio.run(run_workers(plan, where, settings.measured_dir, WorkerStart(template=ExecutorTemplate()))):
         raise typer.Exit(DISMISSED)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from shutil import which
+from threading import Lock
 
 from service.errors import InvalidInput
 from workers.protocol import Device, device_of_card
@@ -35,6 +36,8 @@ MOST_BENCHES = 3
 """Maximum workers that share a card by default: one oracle looks at all their runs. On H100s and H200s three made up to
 1.7 times as many verdicts per hour as one (`throughput_h100_answers.json`); more were not measured in full."""
 
+_LISTING = Lock()
+# Held while the driver's tool runs.
 CARD_NAME = re.compile(r"cuda(:\d{1,4})?", re.ASCII)
 DEVICES = "devices"
 """Field of a request that names devices."""
@@ -92,9 +95,15 @@ def local_cards(driver_files: Path = DRIVER_FILES) -> tuple[LocalCard, ...]:
     return tuple(_card(number, *row) for number, row in enumerate(row for row in rows if len(row) == 4))
 
 
+def _listed(tool: str, changed_ns: int) -> str:
+    """Return the cards in the words of the driver's tool; a second caller waits for the answer to the first."""
+    with _LISTING:
+        return _list(tool, changed_ns)
+
+
 @lru_cache(maxsize=1)
-def _listed(tool: str, _changed_ns: int) -> str:
-    """Return the cards in the words of the driver's tool; a list is kept, because the tool may take seconds."""
+def _list(tool: str, _changed_ns: int) -> str:
+    """List the cards; a list is kept, because the tool may take seconds."""
     command = (tool, *LIST_CARDS[1:])
     return subprocess.run(command, capture_output=True, text=True, timeout=LIST_S, check=True).stdout
 

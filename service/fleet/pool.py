@@ -6,14 +6,14 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 import structlog
 
 from service.fleet.devices import benches_for, find_card
+from service.fleet.executor_template import ExecutorTemplate
 from service.fleet.starts import Starts
 from service.settings import usable_cores
 from workers.protocol import CardShare, Device
@@ -51,6 +51,47 @@ class JoinInvitation:
     token: str = field(repr=False)
 
 
+@dataclass(frozen=True)
+class WorkerStart:
+    """Start of worker processes.
+
+    Attributes:
+        command: Command that starts a worker, without its options.
+        output: File that workers log to; None for this process's standard error.
+        template: Template that forks the workers' executors; without one each worker starts its own.
+    """
+
+    command: Sequence[str] = COMMAND
+    output: Path | None = None
+    template: ExecutorTemplate | None = None
+
+    async def spawn(
+        self, options: Sequence[str], secret: Mapping[str, str], ready_fd: int
+    ) -> asyncio.subprocess.Process:
+        """Start a worker.
+
+        Args:
+            options: Its options.
+            secret: Its secrets, as environment.
+            ready_fd: Pipe that it says through that it is ready.
+        """
+        inherited = [ready_fd]
+        command = [*self.command, *options, "--with-parent", str(os.getpid()), "--ready-fd", str(ready_fd)]
+        if self.template is not None:
+            inherited.append(self.template.start())
+            command += ["--template-fd", str(inherited[-1])]
+        with contextlib.nullcontext(None) if self.output is None else self.output.open("ab") as errors:
+            return await asyncio.create_subprocess_exec(
+                *command,
+                env={**safe_environment(os.environ), **secret},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+                pass_fds=inherited,
+            )
+
+
 class WorkerPool:
     """Local workers that running searches need. They end with this process, however it ends.
 
@@ -62,10 +103,9 @@ class WorkerPool:
         queue: str | JoinInvitation,
         *,
         size: int,
-        output: Path | None = None,
         data: Path | None = None,
         sharers: int | None = None,
-        command: Sequence[str] = COMMAND,
+        start: WorkerStart = WorkerStart(),
         first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
         """Prepare a pool without starting a process.
@@ -74,19 +114,17 @@ class WorkerPool:
             queue: Address of the queue, or a service to join. Workers get secrets through their environment, which
                 other users cannot read.
             size: Number of workers per kind, 0 for none. One per core is right: a worker does one job at a time.
-            output: File that workers log to; None for this process's standard error.
             data: Folder for results kept between measurements; None for the worker's default.
             sharers: Number of workers that share each card and take turns to measure; None to derive it.
-            command: Command that starts a worker, without its options.
+            start: Start of the processes. Its template is closed with the pool.
             first_pause_s: Seconds before a crashed worker is restarted; doubles with every crash in a row.
         """
         self._options = () if isinstance(queue, str) else ("--join", queue.url)
         self._secret = {"REEF_REDIS_URL": queue} if isinstance(queue, str) else {"REEF_TOKEN": queue.token}
         self._size = size
-        self._output = output
         self._data = data
         self._sharers = sharers
-        self._command = command
+        self._start = start
         self._first_pause_s = first_pause_s
         self._tasks: dict[tuple[str, ...], list[asyncio.Task[None]]] = {}
         self._processes: set[asyncio.subprocess.Process] = set()
@@ -164,6 +202,8 @@ class WorkerPool:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._start.template is not None:
+            self._start.template.close()
 
     async def _keep(self, need: tuple[str, ...], starts: Starts, *, waits: bool) -> None:
         """Keep one worker running until cancelled; if it `waits`, after the first of its kind has started."""
@@ -190,9 +230,10 @@ class WorkerPool:
     async def _run(self, need: Sequence[str], ready_fd: int) -> int:
         """Run one worker to its end, or until cancelled; returns its exit status."""
         try:
-            process = await self._start(need, ready_fd)
+            process = await self._start.spawn((*need, *self._options), self._secret, ready_fd)
         finally:
             os.close(ready_fd)
+        self._processes.add(process)
         try:
             return await process.wait()
         finally:
@@ -202,39 +243,15 @@ class WorkerPool:
         """How a worker ended, with the last exception in the log, or else its last line."""
         kind = "trace" if "--trace" in need else "measure"
         ended = f"the {kind} worker exited with status {status}"
-        if self._output is None:
+        output = self._start.output
+        if output is None:
             return ended
-        with self._output.open("rb") as file:
-            file.seek(max(0, self._output.stat().st_size - TAIL_BYTES))
+        with output.open("rb") as file:
+            file.seek(max(0, output.stat().st_size - TAIL_BYTES))
             lines = file.read().decode(errors="replace").split("\n")
         said = [line.strip() for line in reversed(lines) if line.strip()] or ["it said nothing"]
         last = next(filter(RAISED.match, said), said[0])
-        return f"{ended}; see {self._output}: {last[:LAST_LINE_CHARS]}"
-
-    async def _start(self, need: Sequence[str], ready_fd: int) -> asyncio.subprocess.Process:
-        with self._errors() as errors:
-            process = await asyncio.create_subprocess_exec(
-                *(
-                    *self._command,
-                    *need,
-                    *self._options,
-                    "--with-parent",
-                    str(os.getpid()),
-                    "--ready-fd",
-                    str(ready_fd),
-                ),
-                env={**safe_environment(os.environ), **self._secret},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                start_new_session=True,
-                pass_fds=(ready_fd,),
-            )
-        self._processes.add(process)
-        return process
-
-    def _errors(self) -> contextlib.AbstractContextManager[IO[bytes] | None]:
-        return contextlib.nullcontext(None) if self._output is None else self._output.open("ab")
+        return f"{ended}; see {output}: {last[:LAST_LINE_CHARS]}"
 
     async def _stop(self, process: asyncio.subprocess.Process) -> None:
         if process.returncode is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from service.errors import InvalidInput
 from service.fleet.devices import card_named, local_cards, require_judgeable
-from service.fleet.pool import COMMAND, JoinInvitation, WorkerPool
+from service.fleet.pool import JoinInvitation, WorkerPool, WorkerStart
 from service.tasks import end
 from workers.protocol import CardShare, Device
 from workers.targets import TARGETS
@@ -54,16 +54,14 @@ def plan_workers(*, trace: int, target: str | None, cards: Sequence[str], device
     return WorkerCommand(tracing, trace or int(model is not None), measuring)
 
 
-async def run_workers(
-    plan: WorkerCommand, queue: str | JoinInvitation, data: Path, *, command: Sequence[str] = COMMAND
-) -> bool:
+async def run_workers(plan: WorkerCommand, queue: str | JoinInvitation, data: Path, start: WorkerStart) -> bool:
     """Keep workers running until SIGINT or SIGTERM; they then finish or return their jobs.
 
     Args:
         plan: Workers to run.
         queue: Address of the queue, or a service to join.
         data: Folder for results kept between measurements.
-        command: Command that starts a worker, without its options.
+        start: Start of the processes.
 
     Returns:
         True if a signal ended the run; False if the service dismissed every worker.
@@ -71,7 +69,7 @@ async def run_workers(
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    pool = WorkerPool(queue, size=plan.tracers, data=data, command=command)
+    pool = WorkerPool(queue, size=plan.tracers, data=data, start=start)
     try:
         if plan.tracers:
             pool.keep(plan.tracing, plan.tracers)

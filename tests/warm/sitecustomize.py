@@ -2,7 +2,7 @@
 
 import sys
 
-SERVED = ("workers bench", "workers kernelbench", "workers.executor")
+SERVED = ("workers bench", "workers kernelbench", "workers.executor", "workers.executor.template")
 """What is started warm: a module, or a module and a first argument."""
 
 given = sys.orig_argv

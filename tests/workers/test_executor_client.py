@@ -8,7 +8,7 @@ import pytest
 
 from tests.workers.queue.samples import trace_job
 from workers.errors import ExecutorDied, ToolMissing
-from workers.executor_client import ExecutorClient, executor_environment
+from workers.executor_client import CARDS_IN_BUS_ORDER, ExecutorClient, executor_environment
 from workers.protocol import ExecutorFailure, ExecutorReady, Outcome, TraceReport
 from workers.safe_python import SAFE
 
@@ -64,9 +64,15 @@ def test_a_bench_that_ends_says_with_what_status(launch: Launch) -> None:
     bench = launch()
     assert bench.ready(LONG_S)
     bench.send(order("die"))
-    with pytest.raises(ExecutorDied, match="status 3"):
+    with pytest.raises(ExecutorDied, match=r"status 3$"):
         bench.poll(LONG_S)
     assert not bench.alive
+
+
+def test_a_bench_that_ends_says_its_last_words(launch: Launch) -> None:
+    bench = launch("--greeting")
+    with pytest.raises(ExecutorDied, match=r"status 2: .*expected one argument$"):
+        bench.ready(LONG_S)
 
 
 @pytest.mark.parametrize("line", ["hello", '{"kind": "trace"}', '{"kind": "elite"}'])
@@ -113,7 +119,14 @@ def test_a_busy_bench_can_be_killed(launch: Launch) -> None:
     assert not bench.alive
 
 
-NEEDED = {"PATH": "/bin", "PYTHONPATH": "/code", "TRITON_CACHE_DIR": "/cache", "CUDA_VISIBLE_DEVICES": "1", **SAFE}
+NEEDED = {
+    "PATH": "/bin",
+    "PYTHONPATH": "/code",
+    "TRITON_CACHE_DIR": "/cache",
+    "CUDA_VISIBLE_DEVICES": "1",
+    **SAFE,
+    **CARDS_IN_BUS_ORDER,
+}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The assembler: a traced bundle's hostile assembly text to machine code and readings. Trusted code, no GPU.
 
-    assembly              a bundle, kernel by kernel, then readings of each plan
-    ptx, amd              one kernel: rules for its text, then the pinned assembler in a sandbox of its own
+    assembly              a bundle, then readings of each plan
+    ptx, amd              kernels: rules for their text, then the pinned assembler in a sandbox
     launch_checks         arguments of a launch against the entry, its matrix instructions against the contract
     readings              machine code and plans to readings
 

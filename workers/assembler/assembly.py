@@ -1,15 +1,15 @@
 """A traced bundle to an assembled one: rules, machine code, and readings of every plan."""
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
 from typing import TypeAlias
 
 from workers.assembler.amd import assemble_amdgcn
 from workers.assembler.launch_checks import check_launch, check_precision
 from workers.assembler.machine import MachineCode
-from workers.assembler.ptx.ptxas import assemble_ptx
+from workers.assembler.ptx.ptxas import assemble_all_ptx, assemble_ptx
 from workers.assembler.readings import read_plans, resident_of
 from workers.assembler.refusal import AssemblyRefused
 from workers.errors import ToolMissing
@@ -55,7 +55,7 @@ def assemble(bundle: Bundle, operator: Operator, assembler: Assembler | None = N
     Args:
         bundle: The traced bundle.
         operator: The contract.
-        assembler: Assembler of one kernel; `assemble_kernel` with the bundle's ptxas if None.
+        assembler: Assembler of one kernel; `assemble_together` if None.
 
     Raises:
         ToolMissing: If this machine cannot assemble for the bundle's target.
@@ -66,9 +66,7 @@ def assemble(bundle: Bundle, operator: Operator, assembler: Assembler | None = N
     if target is None:
         raise ToolMissing(f"unknown target '{bundle.target}'; known: {', '.join(TARGETS)}")
     try:
-        codes = _assemble_kernels(
-            bundle, target, started + BUDGET_S, assembler or partial(assemble_kernel, tool=ptxas_of(bundle))
-        )
+        codes = _assemble_kernels(bundle, target, started + BUDGET_S, assembler or assemble_together(bundle))
         for launch in (launch for plan in bundle.plans for launch in plan.launches):
             check_precision(launch, codes[launch.kernel].mix, operator)
     except AssemblyRefused as refused:
@@ -133,7 +131,36 @@ def ptxas_of(bundle: Bundle) -> PtxasTool | None:
     return None if bundle.toolchain is None else bundle.toolchain.ptxas
 
 
-@lru_cache(maxsize=_CACHED_KERNELS)
+def assemble_together(bundle: Bundle) -> Assembler:
+    """Assemble all NVIDIA kernels that a bundle launches, in one sandbox. Returns the assembler of one of them.
+
+    It raises the refusal of a refused kernel; a kernel behind that one it assembles alone.
+
+    Raises:
+        ToolMissing: If this machine cannot assemble for the bundle's target.
+        SandboxFailed: If the sandbox cannot be set up.
+    """
+    target, tool = TARGETS[bundle.target], ptxas_of(bundle)
+    launched = dict.fromkeys(launch.kernel for plan in bundle.plans for launch in plan.launches)
+    kernels = [bundle.kernels[digest] for digest in launched if target.vendor == "nvidia"]
+    missing = [
+        each for each in kernels if (each, tool) not in _known and (each.target, each.language) == (target.name, "ptx")
+    ]
+    refused: dict[Kernel, AssemblyRefused] = {}
+    for kernel, found in zip(missing, assemble_all_ptx(missing, target, BUDGET_S, tool=tool), strict=False):
+        if isinstance(found, AssemblyRefused):
+            refused[kernel] = found
+        else:
+            _keep(kernel, tool, found)
+
+    def assembler(kernel: Kernel) -> MachineCode:
+        if kernel in refused:
+            raise refused[kernel]
+        return assemble_kernel(kernel, tool)
+
+    return assembler
+
+
 def assemble_kernel(kernel: Kernel, tool: PtxasTool | None = None) -> MachineCode:
     """Lint and assemble one kernel with a build of ptxas, with a cache for equal kernels; None is the host's own.
 
@@ -142,9 +169,24 @@ def assemble_kernel(kernel: Kernel, tool: PtxasTool | None = None) -> MachineCod
         ToolMissing: If this machine cannot assemble for the kernel's target.
         SandboxFailed: If the sandbox cannot be set up.
     """
+    if (kernel, tool) in _known:
+        return _keep(kernel, tool, _known[kernel, tool])
     target = TARGETS.get(kernel.target)
     if target is None:
         raise ToolMissing(f"unknown target '{kernel.target}'")
     if (target.vendor == "nvidia") != (kernel.language == "ptx"):
         raise AssemblyRefused(f"a kernel in {kernel.language} cannot run on {target.name}")
-    return assemble_ptx(kernel, target, tool=tool) if kernel.language == "ptx" else assemble_amdgcn(kernel, target)
+    code = assemble_ptx(kernel, target, tool=tool) if kernel.language == "ptx" else assemble_amdgcn(kernel, target)
+    return _keep(kernel, tool, code)
+
+
+_known: OrderedDict[tuple[Kernel, PtxasTool | None], MachineCode] = OrderedDict()
+# Machine code of the kernels that were used last.
+
+
+def _keep(kernel: Kernel, tool: PtxasTool | None, code: MachineCode) -> MachineCode:
+    _known[kernel, tool] = code
+    _known.move_to_end((kernel, tool))
+    while len(_known) > _CACHED_KERNELS:
+        _known.popitem(last=False)
+    return code

@@ -9,7 +9,7 @@ Candidates run in sandboxes that it forks. Each kind is a module of its own, bec
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,7 +100,7 @@ def _failure(error: WorkerError) -> ExecutorFailure:
     return ExecutorFailure(error=f"{type(error).__name__}: {error}", transient=isinstance(error, Transient))
 
 
-def parse(kind: str) -> argparse.Namespace:
+def parse(kind: str, arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line of an executor of a kind."""
     parser = argparse.ArgumentParser(prog=f"python -m workers.executor {kind}", description="Serve jobs, one a line.")
     parser.add_argument("--device", type=Device.parse, help="device to measure on, such as model:sm_90")
@@ -109,4 +109,4 @@ def parse(kind: str) -> argparse.Namespace:
     parser.add_argument("--worker", default="bench", help="worker id in the reports")
     parser.add_argument("--answers", type=int, default=1, metavar="FD", help="file descriptor for answers")
     parser.add_argument("--with-parent", type=int, metavar="PID", help="end when this parent process ends")
-    return parser.parse_args()
+    return parser.parse_args(arguments)

@@ -1,44 +1,8 @@
-"""Start an executor: `python -m workers.executor KIND …`, in the environment that a worker gives it.
+"""Start an executor: `python -m workers.executor KIND …`, in the environment that a worker gives it."""
 
-Objects that libraries create at import live until the process ends. Repeated garbage collections of them, and their
-deallocation at exit, would together take half as long as the import. So both are skipped.
-"""
-
-import atexit
-import gc
-import importlib
-import os
 import sys
-from types import ModuleType
-from typing import NoReturn
 
-from workers.executor import main, parse
-from workers.sandbox.syscalls import tie_to
-
-NICENESS = {"trace": 5}
-"""Added to the niceness of an executor, by kind, before its imports: a card that waits for a core costs more than a
-candidate that does."""
-
-
-def _imported(kind: str) -> ModuleType:
-    gc.disable()
-    module = importlib.import_module(f"workers.executor.{kind}")
-    gc.freeze()
-    gc.enable()
-    return module
-
-
-def _end(status: int) -> NoReturn:
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)
-
+from workers.executor.start import run
 
 if __name__ == "__main__":
-    kind = sys.argv.pop(1)
-    options = parse(kind)
-    if options.with_parent is not None:
-        tie_to(options.with_parent)
-    os.nice(NICENESS.get(kind, 0))
-    _end(main(options, _imported(kind).open_executor))
+    run(sys.argv[1:])

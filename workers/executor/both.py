@@ -7,8 +7,19 @@ kernel is assembled once.
 import argparse
 from contextlib import ExitStack
 
+from workers import trace_job
 from workers.executor import OpenedExecutor, measure, trace
 from workers.protocol import ExecutorReady, ExecutorResult, ExecutorTask, TraceJob
+
+
+def warm() -> None:
+    """Import and run once what most jobs of any kind need.
+
+    Raises:
+        SandboxUnsafe: If this machine cannot kill a sandbox as a process tree.
+    """
+    trace_job.warm()
+    trace_job.warm_references()
 
 
 def open_executor(options: argparse.Namespace, resources: ExitStack) -> OpenedExecutor:

@@ -15,13 +15,24 @@ from collections.abc import Callable, Mapping, Sequence
 
 from workers.errors import SandboxFailed
 from workers.sandbox.base import CommandResult, SandboxEnding, SandboxLimits, SandboxResult
-from workers.sandbox.command import OUTPUT, SandboxCommand
+from workers.sandbox.command import OUTPUT, CommandSequence, SandboxCommand
 from workers.sandbox.forkserver import ForkRequest, fork_server
 from workers.sandbox.isolation import IsolationLayerMissing
 from workers.sandbox.supervisor import execute
 from workers.sandbox.survey import strongest_isolation
 
-__all__ = ["OUTPUT", "CommandResult", "SandboxEnding", "SandboxLimits", "SandboxResult", "probe", "run", "run_command"]
+__all__ = [
+    "OUTPUT",
+    "CommandResult",
+    "SandboxCommand",
+    "SandboxEnding",
+    "SandboxLimits",
+    "SandboxResult",
+    "probe",
+    "run",
+    "run_command",
+    "run_commands",
+]
 
 
 def run(function: Callable[[bytes], bytes], request: bytes, limits: SandboxLimits) -> SandboxResult:
@@ -46,8 +57,29 @@ def run_command(
         SandboxFailed: If the sandbox cannot be set up.
         SandboxUnsafe: If this machine cannot kill a sandbox as a tree.
     """
-    command = SandboxCommand(argv, files, collect)
-    return command.read(fork_server().run(ForkRequest(strongest_isolation(), command, limits)))
+    (result,) = run_commands([SandboxCommand(argv, files, collect)], limits)
+    return result
+
+
+def run_commands(commands: Sequence[SandboxCommand], limits: SandboxLimits) -> list[CommandResult]:
+    """Run programs one after the other in one sandbox, each in a directory of its own, until one fails.
+
+    A program that breaks out of its directory can falsify the results of those behind it: run only programs together
+    whose input has one author.
+
+    Args:
+        commands: The programs.
+        limits: Limits; wall time and files are those of all programs together, processor time is per process.
+
+    Returns:
+        The results up to the first failure. If the sandbox itself did not return, one result says so.
+
+    Raises:
+        SandboxFailed: If the sandbox cannot be set up.
+        SandboxUnsafe: If this machine cannot kill a sandbox as a tree.
+    """
+    sequence = CommandSequence(commands)
+    return sequence.read(fork_server().run(ForkRequest(strongest_isolation(), sequence, limits)))
 
 
 def probe() -> str:

@@ -1,7 +1,8 @@
-"""Commands in a sandbox: input files, a program that runs beside them, output files."""
+"""Commands in a sandbox: each with input files, a program that runs beside them, and output files."""
 
 import base64
 import json
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +23,7 @@ _STREAM_BYTES = 64 * 1024
 
 @dataclass(frozen=True)
 class SandboxCommand:
-    """A program to run, as a function for a sandbox.
+    """A program to run.
 
     It starts with the same name, environment and addresses on every machine that allows it: the output of ptxas for
     some kernels depends on the addresses of its own objects.
@@ -37,16 +38,14 @@ class SandboxCommand:
     files: Mapping[str, bytes]
     collect: Sequence[str]
 
-    def __call__(self, request: bytes) -> bytes:
-        """Run it in the current directory; the request is not used. Returns the input of `read`."""
+    def run(self) -> dict[str, Any]:
+        """Run it in the current directory, which is empty. Returns the result as JSON data."""
         for name, content in self.files.items():
             Path(name).write_bytes(content)
         path, *arguments = self.argv
         program = Path(_TOOLS) / Path(path).name
         program.parent.mkdir()
         program.symlink_to(path)
-        with suppress(OSError):
-            fix_addresses()
         with Path(OUTPUT).open("w+b") as stdout, Path(".stderr").open("w+b") as stderr:
             done = subprocess.run(
                 [f"./{program}", *arguments],
@@ -58,21 +57,52 @@ class SandboxCommand:
             )
             streams = [_first_bytes(stream) for stream in (stdout, stderr)]
         files = {name: Path(name).read_bytes() for name in self.collect if Path(name).is_file()}
-        answer = {
+        return {
             "status": done.returncode,
             "streams": [_encode(stream) for stream in streams],
             "files": {name: _encode(content) for name, content in files.items()},
         }
-        return json.dumps(answer).encode()
 
-    def read(self, result: SandboxResult) -> CommandResult:
-        """Decode the result of the sandbox that ran it."""
+
+@dataclass(frozen=True)
+class CommandSequence:
+    """Programs that run one after the other in one sandbox, each in a directory of its own, as a function for it.
+
+    Attributes:
+        commands: The programs. None runs after one that fails.
+    """
+
+    commands: Sequence[SandboxCommand]
+
+    def __call__(self, request: bytes) -> bytes:
+        """Run them in the current directory; the request is not used. Returns the input of `read`."""
+        with suppress(OSError):
+            fix_addresses()
+        answers: list[dict[str, Any]] = []
+        root = Path.cwd()
+        for number, command in enumerate(self.commands):
+            directory = root / f"{number:03}"
+            directory.mkdir()
+            os.chdir(directory)
+            answers.append(command.run())
+            if answers[-1]["status"] != 0:
+                break
+        return json.dumps(answers).encode()
+
+    def read(self, result: SandboxResult) -> list[CommandResult]:
+        """Decode the result of the sandbox that ran them: one per program, up to the first that failed.
+
+        If the sandbox ended otherwise, that is the one result.
+        """
         if result.ending is not SandboxEnding.RETURNED:
-            return CommandResult(result.ending, None, b"", b"", {}, result.detail, result.wall_s)
-        answer: dict[str, Any] = json.loads(result.reply)
-        stdout, stderr = (base64.b64decode(stream) for stream in answer["streams"])
-        files = {name: base64.b64decode(content) for name, content in answer["files"].items()}
-        return CommandResult(result.ending, answer["status"], stdout, stderr, files, "", result.wall_s)
+            return [CommandResult(result.ending, None, b"", b"", {}, result.detail, result.wall_s)]
+        return [_result(answer, result.wall_s) for answer in json.loads(result.reply)]
+
+
+def _result(answer: dict[str, Any], wall_s: float) -> CommandResult:
+    stdout, stderr = (base64.b64decode(stream) for stream in answer["streams"])
+    files = {name: base64.b64decode(content) for name, content in answer["files"].items()}
+    return CommandResult(SandboxEnding.RETURNED, answer["status"], stdout, stderr, files, "", wall_s)
 
 
 def _first_bytes(stream: IO[bytes]) -> bytes:

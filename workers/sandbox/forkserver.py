@@ -15,7 +15,7 @@ from workers.errors import SandboxFailed, SandboxUnsafe
 from workers.line_process import LineProcess
 from workers.safe_python import PYTHON
 from workers.sandbox.base import SandboxEnding, SandboxLimits, SandboxResult
-from workers.sandbox.command import SandboxCommand
+from workers.sandbox.command import CommandSequence, SandboxCommand
 from workers.sandbox.isolation import Isolation, IsolationLayerMissing
 from workers.sandbox.supervisor import execute
 
@@ -29,16 +29,16 @@ FAREWELL_S = 1.0
 
 @dataclass(frozen=True)
 class ForkRequest:
-    """A command to run in a sandbox, with its isolation and limits."""
+    """Commands to run in a sandbox, with its isolation and limits."""
 
     isolation: Isolation
-    command: SandboxCommand
+    sequence: CommandSequence
     limits: SandboxLimits
 
     def run(self) -> str:
         """Run it. Returns JSON: the fields of a `SandboxResult`, or the error as `failed` or `unsafe`."""
         try:
-            result = execute(self.isolation, self.command, b"", self.limits)
+            result = execute(self.isolation, self.sequence, b"", self.limits)
         except SandboxUnsafe as error:
             return json.dumps({"unsafe": str(error)})
         except (SandboxFailed, IsolationLayerMissing) as error:
@@ -48,19 +48,24 @@ class ForkRequest:
     def to_json(self) -> str:
         """Encode it."""
         isolation = {"layers": sorted(self.isolation.layers), "hidden": self.isolation.hidden}
-        files = {name: b64encode(content).decode() for name, content in self.command.files.items()}
-        command = {"argv": self.command.argv, "files": files, "collect": self.command.collect}
-        return json.dumps({"isolation": isolation, "command": command, "limits": asdict(self.limits)})
+        commands = [
+            {**vars(each), "files": {name: b64encode(content).decode() for name, content in each.files.items()}}
+            for each in self.sequence.commands
+        ]
+        return json.dumps({"isolation": isolation, "commands": commands, "limits": asdict(self.limits)})
 
     @classmethod
     def from_json(cls, text: bytes) -> "ForkRequest":
         """Decode the output of `to_json`."""
         fields = json.loads(text)
-        isolation, command = fields["isolation"], fields["command"]
-        files = {name: b64decode(content) for name, content in command["files"].items()}
+        isolation = fields["isolation"]
+        commands = [
+            SandboxCommand(**{**each, "files": {name: b64decode(content) for name, content in each["files"].items()}})
+            for each in fields["commands"]
+        ]
         return cls(
             Isolation(frozenset(isolation["layers"]), tuple(isolation["hidden"])),
-            SandboxCommand(command["argv"], files, command["collect"]),
+            CommandSequence(commands),
             SandboxLimits(**fields["limits"]),
         )
 
@@ -73,7 +78,7 @@ class ForkServer:
         self._lock = Lock()
 
     def run(self, request: ForkRequest) -> SandboxResult:
-        """Run one command at a time.
+        """Run one request at a time.
 
         Raises:
             SandboxFailed: If the sandbox cannot be set up, or the fork server is lost.

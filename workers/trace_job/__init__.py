@@ -31,7 +31,7 @@ from workers.tracer.refusal import SOURCE_NAME, tidy
 from workers.tracer.reply import SymbolicReply, TracedPlans, TraceEnded, TraceReply, WrittenSeed
 from workers.tracer.symbolic import trace_symbolic
 
-__all__ = ["JUDGING", "TraceJudging", "trace", "warm"]
+__all__ = ["JUDGING", "TraceJudging", "trace", "warm", "warm_references"]
 
 MEMORY_BYTES = 2 * 2**30
 """Maximum memory that a trace adds to the warm process; compiling the largest attention kernels takes under 1 GiB."""
@@ -71,7 +71,7 @@ class TraceJudging:
 
     Attributes:
         claims: Checks of a plan against the job.
-        assembler: Lints and assembles a kernel; None does so with the bundle's ptxas.
+        assembler: Lints and assembles a kernel; None for all of a bundle in one sandbox, with its ptxas.
     """
 
     claims: Mapping[str, Claim]
@@ -111,7 +111,7 @@ def trace(
     """
     if job.target not in TARGETS:
         raise ToolMissing(f"there is no target '{job.target}'; known: {', '.join(TARGETS)}")
-    _warm_once()
+    warm()
     report = TraceReport(
         job=job.id,
         search=job.search,
@@ -161,10 +161,6 @@ def _with_references(traced: TraceReport, job: TraceJob) -> TraceReport:
 
 
 @cache
-def _warm_once() -> None:
-    warm()
-
-
 @cache
 def _versions(target: str) -> dict[str, str]:
     return {"python": platform.python_version(), "torch": version("torch"), **toolchain_of(TARGETS[target]).versions}

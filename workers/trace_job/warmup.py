@@ -18,6 +18,7 @@ _TARGETS = ("sm_90", "sm_100", "gfx942")
 # One for each path in Triton: NVIDIA's assembler, Blackwell's own assembler, AMD.
 
 
+@cache
 def warm() -> None:
     """Probe the sandbox, import, compile and record once, then exclude shared objects from garbage collection.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from service.fleet.pool import JoinInvitation, WorkerPool
+from service.fleet.pool import JoinInvitation, WorkerPool, WorkerStart
 from tests.service.listing import list_cards
 from tests.workers.queue.samples import trace_job
 from workers.protocol import CardShare, Device
@@ -25,10 +25,10 @@ WAIT_S = 60.0
 
 OWNER = """
 import asyncio, sys
-from service.fleet.pool import JoinInvitation, WorkerPool
+from service.fleet.pool import JoinInvitation, WorkerPool, WorkerStart
 
 async def main():
-    pool = WorkerPool(sys.argv[1], size=1, command=sys.argv[2:])
+    pool = WorkerPool(sys.argv[1], size=1, start=WorkerStart(sys.argv[2:]))
     await pool.require("model:sm_90")
     while not pool.pids:
         await asyncio.sleep(0.02)
@@ -46,7 +46,7 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def pool(redis_url: str) -> AsyncIterator[WorkerPool]:
-    pool = WorkerPool(redis_url, size=2, command=STAND_IN, first_pause_s=0.05)
+    pool = WorkerPool(redis_url, size=2, start=WorkerStart(STAND_IN), first_pause_s=0.05)
     yield pool
     await pool.close()
 
@@ -128,7 +128,7 @@ async def test_one_worker_opens_a_card_before_the_others_start(pool: WorkerPool,
 
 async def test_workers_of_a_card_start_although_the_first_fails(redis_url: str, tmp_path: Path) -> None:
     fails = (sys.executable, "-c", "raise SystemExit(1)")
-    pool = WorkerPool(redis_url, size=1, output=tmp_path / "log", command=fails, first_pause_s=0.05)
+    pool = WorkerPool(redis_url, size=1, start=WorkerStart(fails, tmp_path / "log"), first_pause_s=0.05)
     pool.keep_measuring(Device.parse("h200"), CardShare(0, 2))
     async with asyncio.timeout(WAIT_S):
         assert "the measure worker exited with status 1" in await pool.wait_failing()
@@ -139,7 +139,7 @@ async def test_as_many_workers_share_a_card_of_this_machine_as_were_wanted(
     redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     list_cards(tmp_path, monkeypatch, "NVIDIA H200")
-    pool = WorkerPool(redis_url, size=1, sharers=2, command=STAND_IN, first_pause_s=0.05)
+    pool = WorkerPool(redis_url, size=1, sharers=2, start=WorkerStart(STAND_IN), first_pause_s=0.05)
     try:
         await pool.require("h200")
         await started(pool, 3)
@@ -200,7 +200,7 @@ def test_workers_end_with_a_killed_owner(redis_url: str) -> None:
 
 
 async def test_an_empty_pool_starts_nothing(redis_url: str) -> None:
-    pool = WorkerPool(redis_url, size=0, command=STAND_IN)
+    pool = WorkerPool(redis_url, size=0, start=WorkerStart(STAND_IN))
     for device in (DEVICE, "h200"):
         await pool.require(device)
     await asyncio.sleep(0.05)
@@ -210,7 +210,9 @@ async def test_an_empty_pool_starts_nothing(redis_url: str) -> None:
 
 async def test_what_workers_log_goes_where_it_is_wanted(redis_url: str, tmp_path: Path) -> None:
     output = tmp_path / "workers.log"
-    pool = WorkerPool(redis_url, size=1, command=(sys.executable, "-c", "raise SystemExit('no luck')"), output=output)
+    pool = WorkerPool(
+        redis_url, size=1, start=WorkerStart((sys.executable, "-c", "raise SystemExit('no luck')"), output)
+    )
     await pool.require(DEVICE)
     async with asyncio.timeout(WAIT_S):
         while not output.exists() or "no luck" not in output.read_text():
@@ -221,7 +223,7 @@ async def test_what_workers_log_goes_where_it_is_wanted(redis_url: str, tmp_path
 
 async def test_workers_that_do_not_start_say_why(redis_url: str, tmp_path: Path) -> None:
     broken = (sys.executable, "-c", "import no_such_module")
-    pool = WorkerPool(redis_url, size=2, command=broken, output=tmp_path / "workers.log", first_pause_s=0.05)
+    pool = WorkerPool(redis_url, size=2, start=WorkerStart(broken, tmp_path / "workers.log"), first_pause_s=0.05)
     await pool.require(DEVICE)
     async with asyncio.timeout(WAIT_S):
         reason = await pool.wait_failing()
@@ -244,7 +246,9 @@ async def test_a_worker_that_was_ready_and_crashes_does_start(redis_url: str, po
 
 async def test_a_worker_that_the_service_does_not_want_is_not_started_again(redis_url: str) -> None:
     refused = (sys.executable, "-c", f"raise SystemExit({DISMISSED})")
-    pool = WorkerPool(JoinInvitation("https://reef.example", "reef_token"), size=2, command=refused, first_pause_s=0.05)
+    pool = WorkerPool(
+        JoinInvitation("https://reef.example", "reef_token"), size=2, start=WorkerStart(refused), first_pause_s=0.05
+    )
     pool.keep((), 2)
     async with asyncio.timeout(WAIT_S):
         await pool.dismissed()
@@ -258,7 +262,7 @@ async def test_who_joins_gets_the_token_and_no_address_of_the_queue(tmp_path: Pa
         "import os, sys; open(sys.argv[1], 'w').write(f\"{sys.argv[2:]} {os.environ.get('REEF_TOKEN')}\"); sys.exit(4)"
     )
     pool = WorkerPool(
-        JoinInvitation("https://reef.example", "reef_secret"), size=1, command=(sys.executable, "-c", text)
+        JoinInvitation("https://reef.example", "reef_secret"), size=1, start=WorkerStart((sys.executable, "-c", text))
     )
     pool.keep((str(told), "--trace"), 1)
     async with asyncio.timeout(WAIT_S):

@@ -21,11 +21,12 @@ WAIT_S = 60.0
 MACHINE = """
 import asyncio, sys
 from pathlib import Path
+from service.fleet.pool import WorkerStart
 from service.fleet.worker_command import WorkerCommand, run_workers
 from workers.protocol import Device, CardShare
 
 plan = WorkerCommand(("--trace", "--target", "sm_90"), 2, ((Device.parse("h200"), CardShare()),))
-asyncio.run(run_workers(plan, sys.argv[1], Path("data"), command=sys.argv[2:]))
+asyncio.run(run_workers(plan, sys.argv[1], Path("data"), WorkerStart(sys.argv[2:])))
 """
 
 

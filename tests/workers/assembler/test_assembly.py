@@ -103,7 +103,28 @@ def test_a_kernel_in_the_wrong_language_is_refused() -> None:
         assemble_kernel(compiled("root", "gfx942").model_copy(update={"target": "sm_90"}))
 
 
+@pytest.mark.parametrize(("language", "target"), [("ptx", "gfx942"), ("amdgcn", "sm_90")])
+def test_a_bundle_whose_kernel_is_in_the_wrong_language_is_refused(language: str, target: str) -> None:
+    """The reply of a trace may claim any language."""
+    kernel = compiled("rmsnorm", target).model_copy(update={"language": language})
+    done = assemble(bundle_of(kernel, rmsnorm_plan(kernel, SMALL)), RMSNORM)
+    assert done.outcome is Outcome.PLAN_REJECTED and language in done.reason
+
+
 def test_equal_kernels_are_assembled_once() -> None:
     kernel = compiled("root")
     again = kernel.model_validate_json(kernel.model_dump_json())
     assert assemble_kernel(again) is assemble_kernel(kernel)
+    bundled = compiled("rmsnorm")
+    done = assemble(rmsnorm_bundle(), RMSNORM)
+    assert done.codes[bundled.digest] is assemble_kernel(bundled)
+    assert assemble(rmsnorm_bundle(), RMSNORM).codes == done.codes
+
+
+def test_a_refused_kernel_refuses_its_bundle_whatever_is_assembled_beside_it() -> None:
+    good, bad = compiled("rmsnorm"), kernel_of(module("mov.u32 %r1, %clock;"))
+    for first, second in ((good, bad), (bad, good)):
+        plans = (rmsnorm_plan(first, LARGE), rmsnorm_plan(second, SMALL))
+        kernels = {kernel.digest: kernel for kernel in (good, bad)}
+        done = assemble(Bundle(target="sm_90", operator=RMSNORM.digest, kernels=kernels, plans=plans), RMSNORM)
+        assert (done.bundle, done.outcome) == (None, Outcome.PLAN_REJECTED) and "clock" in done.reason

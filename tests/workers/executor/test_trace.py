@@ -12,7 +12,7 @@ import pytest
 
 from tests.workers.executor.process import ROOT, Process, line
 from tests.workers.queue.samples import SHAPE, measure_job, trace_job
-from workers.executor.__main__ import NICENESS
+from workers.executor.start import NICENESS
 from workers.protocol import ExecutorFailure, ExecutorReady, Outcome, TraceReport
 
 WAIT_S = 30.0

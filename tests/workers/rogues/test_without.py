@@ -47,8 +47,8 @@ def refused(name: str, report: TraceReport) -> bool:
 def test_without_the_claim_it_is_accepted(name: str) -> None:
     others = {key: claim for key, claim in CLAIMS.items() if key != without.CLAIMS[name]}
     assert len(others) == len(CLAIMS) - 1
-    assert traced(name, judging=workers_trace_job.TraceJudging(others, workers_trace_job.JUDGING.assembler)).outcome is Outcome.CORRECT
-    assert refused(name, traced(name, judging=workers_trace_job.TraceJudging(CLAIMS, workers_trace_job.JUDGING.assembler)))
+    assert traced(name, judging=workers_trace_job.TraceJudging(others)).outcome is Outcome.CORRECT
+    assert refused(name, traced(name, judging=workers_trace_job.TraceJudging(CLAIMS)))
 
 
 @pytest.mark.parametrize("name", without.RULES)

@@ -1,7 +1,7 @@
 import sys
 
 from workers import sandbox
-from workers.sandbox import SandboxEnding, SandboxLimits
+from workers.sandbox import SandboxCommand, SandboxEnding, SandboxLimits
 
 LIMITS = SandboxLimits(wall_s=30.0, cpu_s=20.0, memory_bytes=2**30, reply_bytes=2**20, processes=4)
 
@@ -55,3 +55,26 @@ def test_a_program_lies_at_the_same_addresses_every_time():
 def test_a_program_has_its_own_name():
     result = sandbox.run_command(["/bin/sh", "-c", "echo $0 $HOME"], {}, [], LIMITS)
     assert result.stdout == b"./.tools/sh .\n"
+
+
+def in_turn(*programs, wall_s=30.0):
+    """Shell programs in one sandbox; each may bring back the file `out`."""
+    commands = [SandboxCommand(["/bin/sh", "-c", program], {"in": b"input"}, ["out"]) for program in programs]
+    return sandbox.run_commands(commands, SandboxLimits(**{**LIMITS.__dict__, "wall_s": wall_s}))
+
+
+def test_programs_run_in_turn_and_each_finds_its_own_files_alone():
+    results = in_turn("cp in out; echo more >> in", "ls; cat in", "cp in out")
+    assert [result.status for result in results] == [0, 0, 0]
+    assert results[1].stdout == b"in\ninput"
+    assert [result.files for result in results] == [{"out": b"input"}, {}, {"out": b"input"}]
+
+
+def test_nothing_runs_behind_a_program_that_fails():
+    results = in_turn("cp in out", "cp in out; exit 3", "cp in out")
+    assert [result.status for result in results] == [0, 3]
+
+
+def test_all_programs_together_have_a_limit():
+    (result,) = in_turn("sleep 0.7", "sleep 0.7", "sleep 0.7", wall_s=1.0)
+    assert (result.ending, result.status) == (SandboxEnding.TIMEOUT, None)

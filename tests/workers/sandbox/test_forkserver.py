@@ -10,7 +10,7 @@ import pytest
 from workers import sandbox
 from workers.errors import SandboxFailed
 from workers.sandbox import SandboxEnding, SandboxLimits
-from workers.sandbox.command import SandboxCommand
+from workers.sandbox.command import CommandSequence, SandboxCommand
 from workers.sandbox.forkserver import ForkRequest, ForkServer, fork_server
 from workers.sandbox.isolation import Isolation
 from workers.sandbox.survey import strongest_isolation
@@ -25,7 +25,8 @@ def server():
 
 
 def shell(program, isolation=None, limits=LIMITS):
-    return ForkRequest(isolation or strongest_isolation(), SandboxCommand(["/bin/sh", "-c", program], {}, []), limits)
+    sequence = CommandSequence([SandboxCommand(["/bin/sh", "-c", program], {}, [])])
+    return ForkRequest(isolation or strongest_isolation(), sequence, limits)
 
 
 def children_of(process):
@@ -44,7 +45,7 @@ def read(path):
 def test_an_errand_survives_being_told():
     errand = ForkRequest(
         Isolation(frozenset({"mount", "tmpfs"}), ("/root",)),
-        SandboxCommand(["/bin/ls", "-l"], {"in": b"\0\xff"}, ["out"]),
+        CommandSequence([SandboxCommand(["/bin/ls", "-l"], {"in": b"\0\xff"}, ["out"])]),
         LIMITS,
     )
     assert ForkRequest.from_json(errand.to_json().encode()) == errand

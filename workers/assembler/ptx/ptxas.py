@@ -1,7 +1,8 @@
-"""NVIDIA kernels: the rules, then the plan's ptxas in a sandbox of its own."""
+"""NVIDIA kernels: the rules, then the plan's ptxas in a sandbox per candidate."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from triton.backends.nvidia.compiler import sm_arch_from_capability
 
@@ -12,7 +13,7 @@ from workers.assembler.ptx.parameters import read_parameter
 from workers.assembler.ptx.tools import own_tool, path_of
 from workers.assembler.refusal import AssemblyRefused
 from workers.protocol import Kernel, Outcome, PtxasTool
-from workers.sandbox import CommandResult, SandboxEnding, SandboxLimits, run_command
+from workers.sandbox import CommandResult, SandboxCommand, SandboxEnding, SandboxLimits, run_command, run_commands
 from workers.targets import Target
 
 FLAGS = ("-v", "--regAllocOptLevel=2")
@@ -50,10 +51,62 @@ def assemble_ptx(
         ToolMissing: If this host does not have that ptxas.
         SandboxFailed: If the sandbox cannot be set up.
     """
+    (found,) = assemble_all_ptx((kernel,), target, LIMITS.wall_s, rules, tool)
+    if isinstance(found, AssemblyRefused):
+        raise found
+    return found
+
+
+def assemble_all_ptx(
+    kernels: Sequence[Kernel],
+    target: Target,
+    wall_s: float,
+    rules: Mapping[str, Rule] = RULES,
+    tool: PtxasTool | None = None,
+) -> list[MachineCode | AssemblyRefused]:
+    """Lint the kernels of one candidate and assemble them in one sandbox, whose start takes as long as a small kernel.
+
+    Args:
+        kernels: The kernels.
+        target: Their target.
+        wall_s: Maximum seconds of all runs of ptxas together.
+        rules: Rules of the lint.
+        tool: The build of ptxas; None is the installed Triton's.
+
+    Returns:
+        The machine code of each kernel up to the first that is refused; its refusal is the last item.
+
+    Raises:
+        ToolMissing: If the installed Triton has no ptxas for the target.
+        SandboxFailed: If the sandbox cannot be set up.
+    """
     capability = target.capability[0] * 10 + target.capability[1]
-    linted = lint(kernel, sm_arch_from_capability(capability), rules)
-    files = {_SOURCE: linted.canonical.text.encode()}
-    result = run_command(_command(path_of(tool, target), capability), files, [_RESULT], LIMITS)
+    linted: list[LintedPtx] = []
+    found: list[MachineCode | AssemblyRefused] = []
+    refusal: list[AssemblyRefused] = []
+    try:
+        for kernel in kernels:
+            linted.append(lint(kernel, sm_arch_from_capability(capability), rules))
+    except AssemblyRefused as refused:
+        refusal.append(refused)
+    command = _command(path_of(tool, target), capability) if linted else ()
+    files = [{_SOURCE: each.canonical.text.encode()} for each in linted]
+    commands = [SandboxCommand(command, each, [_RESULT]) for each in files]
+    results = run_commands(commands, replace(LIMITS, wall_s=wall_s)) if commands else []
+    for kernel, text, result in zip(kernels, linted, results, strict=False):
+        try:
+            found.append(_machine_code(kernel, text, result))
+        except AssemblyRefused as refused:
+            return [*found, refused]
+    return [*found, *refusal]
+
+
+def _machine_code(kernel: Kernel, linted: LintedPtx, result: CommandResult) -> MachineCode:
+    """Read the result of ptxas.
+
+    Raises:
+        AssemblyRefused: If it rejects the kernel, or the machine code takes what it may not.
+    """
     if result.ending is not SandboxEnding.RETURNED:
         raise AssemblyRefused(f"ptxas did not finish: {result.detail}", outcome=Outcome.COMPILE_ERROR)
     log = result.stderr.decode(errors="replace") + result.stdout.decode(errors="replace")

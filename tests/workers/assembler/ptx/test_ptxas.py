@@ -4,7 +4,7 @@ import pytest
 
 from tests.workers.assembler.kernels import compiled
 from tests.workers.assembler.modules import kernel_of, module
-from workers.assembler.ptx.ptxas import MOST_STACK_BYTES, assemble_ptx
+from workers.assembler.ptx.ptxas import MOST_STACK_BYTES, assemble_all_ptx, assemble_ptx
 from workers.assembler.refusal import AssemblyRefused
 from workers.protocol import Kernel, Outcome
 from workers.targets import TARGETS
@@ -25,6 +25,24 @@ def test_a_kernel_becomes_machine_code_with_readings(target: str) -> None:
 def test_machine_code_is_the_same_each_time() -> None:
     kernel = compiled("root")
     assert assemble_ptx(kernel, SM_90).digest == assemble_ptx(kernel, SM_90).digest
+
+
+def test_kernels_that_share_a_sandbox_get_the_machine_code_that_each_gets_alone() -> None:
+    kernels = [compiled(name) for name in ("rmsnorm", "root", "calling", "wave")]
+    found = assemble_all_ptx(kernels, SM_90, 60.0)
+    assert found == [assemble_ptx(kernel, SM_90) for kernel in kernels]
+
+
+def test_of_kernels_that_share_a_sandbox_the_first_refusal_is_the_last_result() -> None:
+    """Nothing of a refused kernel, or of one behind it, may pass for another's."""
+    whole, clock = compiled("root"), kernel_of(module("mov.u32 %r1, %clock;"))
+    unfit = kernel_of(module(".loc 1 12 0\nld.global.cg.L1::evict_last.b32 %r1, [%rd1];"))
+    for refused, reason in ((clock, "clock"), (unfit, "evict_last")):
+        found = assemble_all_ptx((whole, refused, compiled("wave")), SM_90, 60.0)
+        assert len(found) == 2 and found[0] == assemble_ptx(whole, SM_90)
+        assert isinstance(found[1], AssemblyRefused) and reason in found[1].reason
+    (late,) = assemble_all_ptx((whole, compiled("wave")), SM_90, 0.001)
+    assert isinstance(late, AssemblyRefused) and "did not finish" in late.reason
 
 
 def test_names_comments_and_lines_leave_the_machine_code_as_it_is() -> None:
