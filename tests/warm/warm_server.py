@@ -119,7 +119,7 @@ def _become(request: dict, received: list[int]) -> None:
             os.dup2(descriptor, place)
             os.close(descriptor)
         if os.environ.get("HOME") != request["environment"].get("HOME"):
-            importlib.import_module("workers.sandbox.survey").strongest_walls.cache_clear()
+            importlib.import_module("workers.sandbox.survey").strongest_isolation.cache_clear()
         os.chdir(request["folder"])
         os.execve = _exec
         _run(request["module"], request["arguments"], request["environment"])
