@@ -184,7 +184,7 @@ class ExportVerifier:
             for plan in certificate.bundle.plans
             if not any(function.admits(plan.shape.dims) for function in chosen)
         ]
-        return [*chosen, *exact_functions(certificate.bundle, unserved)], remarks
+        return [*chosen, *exact_functions(unserved)], remarks
 
     async def _traced(
         self,
