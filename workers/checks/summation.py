@@ -63,7 +63,8 @@ def _replaced(
     if given is None or given.numel() > MAX_TERMS * values.numel() or not given.isfinite().all():
         return values
     dims = node.args[1] if len(node.args) > 1 else None
-    axes = [int(axis) for axis in dims] if isinstance(dims, list | tuple) and dims else list(range(given.dim()))
+    named = [axis for axis in dims if isinstance(axis, int)] if isinstance(dims, list | tuple) else []
+    axes = named or list(range(given.dim()))
     moved = given.movedim(axes, list(range(len(axes)))).reshape(-1, values.numel())
     count = len(moved) if "mean" in node.op else 1
     added = _added(moved / count if divides_terms else moved, dtype)
