@@ -96,6 +96,7 @@ INDEPENDENT = {
     "swiglu": lambda gate, up: functional.silu(gate) * up,
     "gelu": lambda x: functional.gelu(x, approximate="tanh"),
     "rope": rotate,
+    "rope_half": rotate,
     "matmul": lambda a, b: torch.einsum("mk,kn->mn", a, b),
     "attention": lambda q, k, v, causal: functional.scaled_dot_product_attention(q, k, v, is_causal=causal),
     "argmax": lambda logits: logits.argmax(-1),
