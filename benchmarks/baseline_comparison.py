@@ -62,4 +62,5 @@ def figures_of(
         "baselines_s": {name: round(seconds, 2) for name, seconds in baseline.spent_s.items()},
         "floor_us": least,
         "floor_share": least / baseline.pacer_us,
+        "copy_us": baseline.copy_us,
     }

@@ -156,7 +156,7 @@ def _verdict(kernel: Kernel, outcome: Outcome, reason: str, stage: str | None) -
 
 def _shape(item: ShapeResult) -> Row:
     """Times of a shape, and how they compare with the seed's."""
-    names = ("shape", "mid_us", "low_us", "high_us", "pacer_us", "baselines_us", "pairs")
+    names = ("shape", "mid_us", "low_us", "high_us", "pacer_us", "baselines_us", "copy_us", "pairs")
     return {**{name: getattr(item, name) for name in names}, "over_pacer": over_pacer(item)}
 
 

@@ -94,7 +94,7 @@ def summary(rows: Sequence[Row]) -> Row:
 def table(rows: Sequence[Row]) -> str:
     """Rows as Markdown; times in microseconds."""
     heads = ["operator, bfloat16", "searched", "evaluations", "found", *(name for name in COLUMNS), "one call"]
-    heads += ["over the best", "best baseline", "over the strongest", "of the floor"]
+    heads += ["over the best", "best baseline", "over the strongest", "of the floor", "a copy"]
     text = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
     for row in rows:
         cells = [row["row"], f"{row['search_s']:.0f} s" if "search_s" in row else "", row.get("evaluations", "")]
@@ -105,7 +105,7 @@ def table(rows: Sequence[Row]) -> str:
             cells.append(f"{row['over_strongest']:.3f} ({row['strongest']} {_us(row['strongest_us'])})")
         else:
             cells += [_why(row), "", ""]
-        cells.append(f"{100 * row['floor_share']:.0f} %" if row.get("floor_share") else "")
+        cells += [f"{100 * row['floor_share']:.0f} %" if row.get("floor_share") else "", _us(row.get("copy_us"))]
         text.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(text) + "\n"
 

@@ -13,7 +13,7 @@ from workers.protocol import (
     ExecutorFailure,
     ExecutorForesight,
     ExecutorReady,
-    Job,
+    ExecutorTask,
     WireModel,
 )
 from workers.safe_python import safe_environment
@@ -97,7 +97,7 @@ class ExecutorClient:
             f"the executor did not get ready: {answer.error if isinstance(answer, ExecutorFailure) else answer.kind}"
         )
 
-    def send(self, job: Job) -> None:
+    def send(self, job: ExecutorTask) -> None:
         """Queue a job for it; `poll` sends it and returns the answer."""
         self._say(job)
 

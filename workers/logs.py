@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import structlog
 
-from workers.protocol import Job
+from workers.protocol import ExecutorTask, ProfileJob
 
 LEVELS = ("debug", "info", "warning", "error")
 JSON, LEVEL = "REEF_LOG_JSON", "REEF_LOG_LEVEL"
@@ -47,6 +47,8 @@ def renderers(as_json: bool) -> list[structlog.types.Processor]:
     return [structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)]
 
 
-def ids_of(job: Job) -> dict[str, str | None]:
-    """Return the ids that identify a job in every log."""
+def ids_of(job: ExecutorTask) -> dict[str, str | None]:
+    """Return the ids that identify a job in every log; a profile belongs to no search."""
+    if isinstance(job, ProfileJob):
+        return {"job": job.id, "search": None, "candidate": None}
     return {"job": job.id, "search": job.search, "candidate": job.candidate}

@@ -29,7 +29,16 @@ from workers.executor_client import ExecutorClient, executor_environment
 from workers.joining import ServiceAddress, machine_secret
 from workers.logs import configure, ids_of
 from workers.options import cache_home, card_arguments, parse
-from workers.protocol import Answer, AnyReport, ExecutorFailure, ExecutorReady, TraceJob, bundle_of, patience_s
+from workers.protocol import (
+    Answer,
+    AnyReport,
+    ExecutorFailure,
+    ExecutorReady,
+    ProfileReport,
+    TraceJob,
+    bundle_of,
+    patience_s,
+)
 from workers.queue import DISMISSED, Lease, LeaseClient, RemoteLeaseClient, WorkerStatus, lost_report
 from workers.safe_python import PYTHON
 from workers.sandbox.syscalls import tie_to
@@ -251,7 +260,7 @@ class LeaseLoop:
                 "job cannot be done here", worker=self._lease_client.worker, job=lease.job.id, reason=answer.error
             )
             return lost_report(lease.job, self._lease_client.worker, answer.error)
-        if isinstance(answer, ExecutorReady) or answer.job != lease.job.id:
+        if isinstance(answer, ExecutorReady | ProfileReport) or answer.job != lease.job.id:
             raise ExecutorDied("the executor answered something else than the job")
         return answer
 

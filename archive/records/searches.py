@@ -42,6 +42,7 @@ class MeasuredBaselines:
         high: Its upper bound.
         pacer_us: Time of the pacer beside the baselines, microseconds by shape key.
         times_us: Times of the baselines, microseconds by shape key and name.
+        copy_us: Time of a plain copy of the bytes that a call must move, microseconds by shape key.
         reason: Reason why there are none; empty if there are. The bounds are then 1.0.
     """
 
@@ -50,6 +51,7 @@ class MeasuredBaselines:
     high: float = 1.0
     pacer_us: Mapping[str, float] = field(default_factory=dict)
     times_us: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    copy_us: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
 
 

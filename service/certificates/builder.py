@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from archive.records import BundleRecord, CandidateRecord, EliteRecord, SearchRecord, VariantRecord
-from service.certificates.document import Certificate, CertifiedCell, CertifiedOrigin, sealed
+from service.certificates.document import Certificate, CertifiedCell, CertifiedFloor, CertifiedOrigin, sealed
 from service.evaluation.figure_labels import in_words, provenance, relative_to
+from service.evaluation.floors import memory_floors
 from service.evaluation.speedups import gain, speedup, weights_of
 from workers.protocol import Bundle, Graph, Operator, Outcome, Ratio, Readings, Report, Shape, Trust, label
 from workers.protocol.words import describe
@@ -77,6 +78,7 @@ def certify(evidence: CertificateEvidence, *, with_source: bool = True) -> Certi
         pacer=evidence.pacer,
         baseline_us=dict(evidence.baseline_us),
         verdict=_unsigned(verdict),
+        floors=_floors(verdict),
         earlier=_earlier(evidence),
         examination=_unsigned(evidence.examination) if evidence.examination else None,
         speedup=speedup_of(verdict, evidence.baseline_us, shapes),
@@ -136,6 +138,11 @@ def _origin(evidence: CertificateEvidence) -> CertifiedOrigin:
         emitter=evidence.candidate.emitter,
         variant=evidence.variant.index,
     )
+
+
+def _floors(verdict: Report) -> dict[str, CertifiedFloor]:
+    found = memory_floors(verdict) if verdict.device.measures else {}
+    return {shape: CertifiedFloor(peak_us=floor.peak_us, copy_us=floor.copy_us) for shape, floor in found.items()}
 
 
 def _place(elite: EliteRecord) -> CertifiedCell:

@@ -47,6 +47,13 @@ class CertifiedCell(WireModel):
     placed_at: datetime
 
 
+class CertifiedFloor(WireModel):
+    """Times for moving the bytes of a call at a shape, microseconds; `copy_us` is None if it was not measured."""
+
+    peak_us: float
+    copy_us: float | None
+
+
 class Certificate(WireModel):
     """Evidence for a verdict on one variant on one device.
 
@@ -75,6 +82,8 @@ class Certificate(WireModel):
         baseline_us: Times of the seed kernel in microseconds by shape, if speedups are relative to it.
         verdict: The report that counts, with checks, times, raw samples, controls and versions, without the worker's
             name. It has the secret of its inputs if no other job shared that.
+        floors: Times for moving the bytes of a call, microseconds by shape: at the card's peak, and of a plain copy.
+            Nothing was judged by them. Empty where nothing was measured.
         earlier: Other reports on the same bundle on this device, oldest first.
         examination: Report of its examination as a finalist, without the worker's name; None if it is unexamined.
         speedup: Speedup that the verdict shows.
@@ -109,6 +118,7 @@ class Certificate(WireModel):
     pacer: Bundle | None
     baseline_us: dict[str, float]
     verdict: Report
+    floors: dict[str, CertifiedFloor] = Field(default_factory=dict, exclude_if=lambda floors: not floors)
     earlier: tuple[Report, ...]
     examination: Report | None = None
     speedup: Ratio | None

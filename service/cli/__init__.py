@@ -44,6 +44,7 @@ COMMANDS = {
     "certificate": CommandLocation(
         "service.cli.certificate", "certificate", "Write a certificate: everything a verdict rests on."
     ),
+    "profile": CommandLocation("service.cli.profile", "profile", "Explain the time of a judged kernel."),
     "verify": CommandLocation("service.cli.certificate", "verify", "Repeat a CERTIFICATE on this machine."),
     "best": CommandLocation("service.cli.export", "best", "Show the best elites of a search."),
     "export": CommandLocation(

@@ -14,6 +14,7 @@ from service.cli.new import operator_in_one_step, source_file
 from service.cli.remote_judge import judge_elsewhere
 from service.cli.watch import Admit, operator_of
 from service.errors import InvalidInput
+from service.evaluation.floors import memory_floors
 from service.evaluation.single import Judge, Judgement, VariantJudgement
 from service.fleet.devices import class_served, describe_cards, find_card, local_cards, names_card, read_device
 from service.operators.catalogue import load_operator
@@ -167,11 +168,12 @@ def _gain(speedup: Ratio, report: Report | None, device: Device) -> str:
 
 
 def _times(report: Report) -> list[str]:
-    """List the time at each benchmark shape beside its baselines, microseconds."""
-    lines = []
+    """List the time at each benchmark shape beside its baselines and floors, microseconds."""
+    lines, floors = [], memory_floors(report)
     for shape in report.shapes:
         baselines = ", ".join(f"{name} {time_us:.2f} us" for name, time_us in shape.baselines_us.items())
         if shape.mid_us and shape.low_us and shape.high_us:
             took = f"{shape.mid_us:.2f} us ({shape.low_us:.2f} to {shape.high_us:.2f})"
-            lines.append(f"  {shape.shape}: {took}; {baselines or 'no baseline'}")
+            floor = f"; {floors[shape.shape]}" if shape.shape in floors else ""
+            lines.append(f"  {shape.shape}: {took}; {baselines or 'no baseline'}{floor}")
     return lines

@@ -39,6 +39,7 @@ class ShapeTimes:
         floors: Time floors of the card.
         distance: Kernel's time over the higher floor; None if neither floor is known.
         share: Share of the peak bandwidth, or of the peak rate, that the kernel achieves.
+        over_copy: Kernel's time over that of a plain copy of the bytes it must move; None if none was measured.
         limit: Limit of the kernel in words.
     """
 
@@ -48,6 +49,7 @@ class ShapeTimes:
     floors: TimeFloors
     distance: float | None
     share: float | None
+    over_copy: float | None
     limit: str
 
 
@@ -87,7 +89,8 @@ def _shape(result: ShapeResult, least: TimeFloors, rivals: Sequence[BaselineTime
     others += [(name, "baseline", time) for name, time in sorted(result.baselines_us.items(), key=lambda item: item[1])]
     if result.pacer_us is not None:
         others.append(("pacer", "pacer", result.pacer_us))
-    for name, time in (("memory floor", least.memory_us), ("arithmetic floor", least.arithmetic_us)):
+    floors = {"memory floor": least.memory_us, "copy of the bytes": result.copy_us}
+    for name, time in {**floors, "arithmetic floor": least.arithmetic_us}.items():
         if time is not None:
             others.append((name, "floor", time))
     own = (result.low_us or middle, middle, result.high_us or middle)
@@ -105,6 +108,7 @@ def _shape(result: ShapeResult, least: TimeFloors, rivals: Sequence[BaselineTime
         floors=least,
         distance=distance,
         share=None if distance is None else 1 / distance,
+        over_copy=middle / result.copy_us if result.copy_us and middle else None,
         limit=_limit(least.bound, distance),
     )
 

@@ -10,7 +10,17 @@ from typing import Self, TypeVar
 
 from service.errors import ServiceError, Unavailable
 from workers.executor_client import ExecutorClient, ExecutorDied
-from workers.protocol import Answer, Device, ExecutorFailure, ExecutorReady, Job, Report, TraceReport, patience_s
+from workers.protocol import (
+    Answer,
+    Device,
+    ExecutorFailure,
+    ExecutorReady,
+    ExecutorTask,
+    ProfileReport,
+    Report,
+    TraceReport,
+    patience_s,
+)
 from workers.safe_python import PYTHON
 
 WARM_S = 300.0
@@ -19,7 +29,7 @@ GRACE_S = 30.0
 """Seconds over a job's deadline before the executor is killed: it keeps the deadline itself, and assembles after it."""
 COMMAND = (*PYTHON, "-m", "workers", "bench")
 
-Kind = TypeVar("Kind", TraceReport, Report)
+Kind = TypeVar("Kind", TraceReport, Report, ProfileReport)
 
 
 class LocalExecutor:
@@ -78,7 +88,7 @@ class LocalExecutor:
             self._greeting = answer
         return self._greeting
 
-    async def run(self, job: Job, kind: type[Kind]) -> Kind:
+    async def run(self, job: ExecutorTask, kind: type[Kind]) -> Kind:
         """Have a job done once the executor is warm; the report is of the type `kind`.
 
         Raises:

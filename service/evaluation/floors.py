@@ -1,4 +1,4 @@
-"""Time floors of an operator on a card: required bytes at its peak bandwidth, and operations at its peak rate.
+"""Time floors of an operator on a card: required bytes at its peak bandwidth or copied, operations at its peak rate.
 
 See Williams, Waterman and Patterson 2009.
 """
@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from workers.targets import Target
+from workers.protocol import Report
+from workers.targets import Target, shown_figures
 
 HALVES = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 """Types whose products the matrix units compute at the sheet's rate or faster."""
@@ -58,6 +59,23 @@ class TimeFloors:
         return max(known, default=None)
 
 
+@dataclass(frozen=True)
+class MemoryFloor:
+    """Times for moving the bytes of a call, microseconds.
+
+    Attributes:
+        peak_us: At the card's theoretical peak, which no kernel reaches.
+        copy_us: Of a plain copy in the harness of the baselines; None if it is not measured.
+    """
+
+    peak_us: float
+    copy_us: float | None
+
+    def __str__(self) -> str:
+        peak = f"{self.peak_us:.2f} us at the peak bandwidth"
+        return peak if self.copy_us is None else f"a copy of its bytes takes {self.copy_us:.2f} us, {peak}"
+
+
 def works(
     shapes: Sequence[Mapping[str, Any]], graphs: Sequence[Mapping[str, Any]], dtypes: Sequence[str]
 ) -> list[ShapeWork]:
@@ -85,6 +103,19 @@ def floors(work: ShapeWork, target: Target) -> TimeFloors:
         return TimeFloors(memory, None)
     arithmetic = max((work.matrix_flops or 0.0) / rate(work, target), (work.other_flops or 0.0) / target.fp32_flops)
     return TimeFloors(memory, arithmetic * 1e6)
+
+
+def memory_floors(report: Report) -> dict[str, MemoryFloor]:
+    """Return the floors by memory that a report on a card tells, by shape key.
+
+    The bytes are those of the inputs and outputs, as for a copy; where a kernel may leave some out, it can be faster.
+    """
+    target = shown_figures(report.device.target, report.card)
+    return {
+        result.shape: MemoryFloor(required / target.dram_bytes_per_s * 1e6, result.copy_us)
+        for result in report.shapes
+        if result.readings is not None and (required := result.readings.bytes_required)
+    }
 
 
 def rate(work: ShapeWork, target: Target) -> float:

@@ -97,6 +97,7 @@ def baselines_of(report: Report) -> MeasuredBaselines | None:
         high=found.high,
         pacer_us={shape.shape: shape.pacer_us for shape in report.shapes if shape.pacer_us is not None},
         times_us={shape.shape: shape.baselines_us for shape in report.shapes},
+        copy_us={shape.shape: shape.copy_us for shape in report.shapes if shape.copy_us is not None},
     )
 
 
@@ -114,7 +115,8 @@ def completed(report: Report, search: SearchRecord) -> Report:
         by = pacer_us / shape.pacer_us
         times = {name: getattr(shape, name) for name in ("low_us", "mid_us", "high_us")}
         told = {name: time if time is None else time * by for name, time in times.items()}
-        update = {**told, "pacer_us": pacer_us, "baselines_us": dict(baselines.times_us.get(shape.shape, {}))}
+        beside = {"baselines_us": dict(baselines.times_us.get(shape.shape, {}))}
+        update = {**told, **beside, "pacer_us": pacer_us, "copy_us": baselines.copy_us.get(shape.shape)}
         shapes.append(shape.model_copy(update=update))
     worth = Ratio(low=baselines.low, mid=baselines.mid, high=baselines.high)
     speedup = scaled(report.over_pacer, worth)

@@ -68,9 +68,9 @@ async def test_a_killed_search_resumes_and_counts_nothing_twice(tmp_path: Path) 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["evaluations"] == 8
     store = await Store.open(f"sqlite+aiosqlite:///{tmp_path / 'reef.db'}")
-    candidates = await store.candidates.list(search)
+    candidates, counts = await store.candidates.list(search), await store.candidates.count(search)
     await store.close()
-    assert len(candidates) == 8
+    assert (counts.evaluated, len(candidates)) == (8, 8 + counts.equal_plans)
     assert {item.state for item in candidates} == {CandidateState.JUDGED}
 
 

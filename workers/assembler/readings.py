@@ -144,22 +144,27 @@ _SCHEDULERS = 4
 
 
 def resident_programs(target: Target, num_warps: int, registers: int, shared_bytes: int) -> int:
-    """Return how many programs of a kernel one multiprocessor holds at a time; 0 if not even one fits.
+    """Return how many programs of a kernel one multiprocessor holds at a time; 0 if not even one fits."""
+    return min(residency_limits(target, num_warps, registers, shared_bytes).values())
 
-    The result is the smallest of four limits: threads, programs, registers (allocated per warp, in steps, within one of
-    four schedulers) and shared memory (in steps, with the driver's share). Clusters are ignored.
+
+def residency_limits(target: Target, num_warps: int, registers: int, shared_bytes: int) -> dict[str, int]:
+    """Return how many programs of a kernel one multiprocessor could hold by each resource; the smallest counts.
+
+    Registers are allocated per warp, in steps, within one of four schedulers; shared memory in steps, with the driver's
+    share. Clusters are ignored.
     """
     warps_sm = target.threads_sm // target.warp_size
-    limits = [warps_sm // num_warps, target.blocks_sm]
+    limits = {"threads": warps_sm // num_warps, "programs": target.blocks_sm}
     warp_registers = _round_up(registers * target.warp_size, _REGISTER_GRANULE[target.vendor])
     if warp_registers:
         warps = target.registers_sm // _SCHEDULERS // warp_registers * _SCHEDULERS
-        limits.append(warps // num_warps)
+        limits["registers"] = warps // num_warps
     reserved = SHARED_RESERVED_BYTES if target.vendor == "nvidia" else 0
     shared = _round_up(shared_bytes + reserved, _SHARED_GRANULE_BYTES[target.vendor])
     if shared:
-        limits.append(target.shared_sm_bytes // shared)
-    return min(limits)
+        limits["shared memory"] = target.shared_sm_bytes // shared
+    return limits
 
 
 def occupancy(target: Target, num_warps: int, programs: int) -> float:

@@ -4,7 +4,13 @@ The executor calls `measure_baselines`. Figures missing from its cache come from
 -m workers.baselines`.
 """
 
-from workers.baselines.client import BackgroundBaselines, BaselineProcess, BaselinesFailed, measure_baselines
+from workers.baselines.client import (
+    BackgroundBaselines,
+    BaselineProcess,
+    BaselinesFailed,
+    measure_baselines,
+    measure_copy,
+)
 from workers.baselines.messages import Baseline, BaselineFigure, BaselineReply, BaselineRequest
 
 __all__ = [
@@ -16,4 +22,5 @@ __all__ = [
     "BaselineRequest",
     "BaselinesFailed",
     "measure_baselines",
+    "measure_copy",
 ]

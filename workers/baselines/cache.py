@@ -1,4 +1,4 @@
-"""Baselines on disk: one JSON file per figure, named by the hash of everything that it depends on.
+"""Figures on disk: one JSON file per figure, named by the hash of everything that it depends on.
 
 Files are replaced as a whole, so that processes may share a folder. If two write at once, the later file stays.
 """
@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import IO
+from typing import IO, TypeVar
 
 from pydantic import ValidationError
 
-from workers.baselines.messages import Baseline
+from workers.baselines.messages import CopySize
 from workers.protocol import PROTOCOL_VERSION, Device
 from workers.protocol.base import WireModel
 from workers.protocol.plan import Digest
@@ -25,33 +25,52 @@ LOOK_S = 0.5
 """Seconds between two attempts to get a turn; measuring takes tens of seconds."""
 
 
-class BaselineKey(WireModel):
-    """Everything that a figure depends on."""
+class FigureKey(WireModel):
+    """Everything that any figure depends on."""
 
-    operator: Digest
-    shape: str
     device: Device
-    pacer: Digest
-    """Identity of the pacer's bundle with this shape's plan alone."""
     versions: dict[str, str]
     """Versions of torch, triton, liger, driver and cuda, and the card's name."""
     protocol_version: int = PROTOCOL_VERSION
 
     @property
+    def canonical(self) -> str:
+        """The canonical form: equal for equal keys."""
+        return self.model_copy(update={"versions": dict(sorted(self.versions.items()))}).model_dump_json()
+
+    @property
     def digest(self) -> str:
         """SHA-256 of the canonical form."""
-        body = self.model_copy(update={"versions": dict(sorted(self.versions.items()))})
-        return hashlib.sha256(body.model_dump_json().encode()).hexdigest()
+        return hashlib.sha256(self.canonical.encode()).hexdigest()
+
+
+class BaselineKey(FigureKey):
+    """Everything that the baselines of a shape depend on."""
+
+    operator: Digest
+    shape: str
+    pacer: Digest
+    """Identity of the pacer's bundle with this shape's plan alone."""
+
+
+class CopyKey(FigureKey):
+    """Everything that the time of a copy depends on."""
+
+    size: CopySize
+
+
+Figure = TypeVar("Figure", bound=WireModel)
 
 
 class _Entry(WireModel):
-    key: BaselineKey
+    key: str
     measured_at: float
     """Seconds since the epoch."""
-    baseline: Baseline
+    figure: str
+    """The figure as JSON."""
 
 
-class BaselineCache:
+class FigureCache:
     """A folder of figures.
 
     Args:
@@ -63,22 +82,22 @@ class BaselineCache:
         self._folder = folder
         self._stopped = stopped
 
-    def find(self, key: BaselineKey) -> Baseline | None:
+    def find(self, key: FigureKey, kind: type[Figure]) -> Figure | None:
         """Return the figure of a key; None if it is missing, too old or unreadable."""
         with suppress(OSError, ValidationError):
             entry = _Entry.model_validate_json(self._path(key).read_bytes())
-            if entry.key == key and 0 <= time.time() - entry.measured_at < MAX_AGE_S:
-                return entry.baseline
+            if entry.key == key.canonical and 0 <= time.time() - entry.measured_at < MAX_AGE_S:
+                return kind.model_validate_json(entry.figure)
         return None
 
-    def keep(self, key: BaselineKey, baseline: Baseline) -> None:
+    def keep(self, key: FigureKey, figure: WireModel) -> None:
         """Store a figure, in place of an older one.
 
         Raises:
             OSError: If the folder cannot be written to.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
-        entry = _Entry(key=key, measured_at=time.time(), baseline=baseline)
+        entry = _Entry(key=key.canonical, measured_at=time.time(), figure=figure.model_dump_json())
         with NamedTemporaryFile(dir=self._folder, prefix=".", delete=False) as file:
             try:
                 file.write(entry.model_dump_json().encode())
@@ -89,7 +108,7 @@ class BaselineCache:
                 raise
 
     @contextmanager
-    def turn(self, key: BaselineKey) -> Iterator[None]:
+    def turn(self, key: FigureKey) -> Iterator[None]:
         """Wait until no other process measures the figure of a key, and keep others out until the context ends.
 
         Executors that share a card need the same figures at the same time; whoever comes second finds them here.
@@ -105,7 +124,7 @@ class BaselineCache:
                 time.sleep(LOOK_S)
             yield
 
-    def is_measured(self, key: BaselineKey) -> bool:
+    def is_measured(self, key: FigureKey) -> bool:
         """Return True if some process measures the figure of a key now."""
         try:
             with self._lock(key).open() as file:
@@ -113,10 +132,10 @@ class BaselineCache:
         except FileNotFoundError:
             return False
 
-    def _lock(self, key: BaselineKey) -> Path:
+    def _lock(self, key: FigureKey) -> Path:
         return self._folder / f"{key.digest}.lock"
 
-    def _path(self, key: BaselineKey) -> Path:
+    def _path(self, key: FigureKey) -> Path:
         return self._folder / f"{key.digest}.json"
 
 

@@ -14,8 +14,8 @@ from typing import IO
 from pydantic import ValidationError
 
 from workers.assembler import assemble_kernel
-from workers.baselines.cache import BaselineCache, BaselineKey
-from workers.baselines.messages import Baseline, BaselineReply, BaselineRequest
+from workers.baselines.cache import BaselineKey, CopyKey, FigureCache, FigureKey
+from workers.baselines.messages import Baseline, BaselineReply, BaselineRequest, CopySize, CopyTime
 from workers.errors import Transient
 from workers.line_process import LineProcess
 from workers.protocol import Bundle, Device, Graph, Operator, Plan
@@ -38,6 +38,11 @@ LAST_WORDS_CHARS = 600
 """Characters kept of the last line that a failed process wrote."""
 
 
+Named = str | CopySize
+"""Name of a wanted figure: a shape key of baselines, or the size of a copy."""
+AnyFigure = Baseline | CopyTime
+
+
 class BaselinesFailed(Transient):
     """The process that measures baselines died, or its figures could not be kept."""
 
@@ -48,7 +53,7 @@ def measure_baselines(
     pacer: Bundle,
     device: Device,
     ask: Callable[[BaselineRequest], BaselineReply],
-    cache: BaselineCache | None,
+    cache: FigureCache | None,
     versions: Mapping[str, str],
 ) -> dict[str, Baseline]:
     """Time the baselines of an operator beside a pacer, at every benchmark shape.
@@ -65,55 +70,115 @@ def measure_baselines(
         versions: Versions of torch, triton, driver and cuda, and the card's name, which figures depend on.
 
     Returns:
-        Baselines by shape key.
+        Baselines by shape key, each with the time of a copy of its bytes.
 
     Raises:
         BaselinesFailed: If they could not be measured.
     """
     keys = _keys(operator, pacer, device, versions)
+    sizes = {plan.shape.key: CopySize.of(operator, plan) for plan in pacer.benchmarks}
 
-    def measure(shapes: Collection[str]) -> dict[str, Baseline]:
-        plans = [plan for plan in pacer.benchmarks if plan.shape.key in shapes]
-        asked = ask(request_for(operator, graphs, pacer, plans)) if plans else None
-        return {baseline.shape: baseline for baseline in asked.baselines} if asked else {}
+    def measure(missing: Collection[Named]) -> dict[Named, AnyFigure]:
+        plans = [plan for plan in pacer.benchmarks if plan.shape.key in missing]
+        copies = [size for size in dict.fromkeys(sizes.values()) if size in missing]
+        return _by_name(ask(request_for(operator, graphs, pacer, plans, copies)))
 
+    found = _obtain(keys | _copy_keys(sizes.values(), device, versions), measure, cache)
+    copies = {shape: found.get(size) for shape, size in sizes.items()}
+    return {
+        shape: baseline.model_copy(update={"copy_us": copy.time_us if isinstance(copy, CopyTime) else None})
+        for shape, copy in copies.items()
+        if isinstance(baseline := found.get(shape), Baseline)
+    }
+
+
+def measure_copy(
+    operator: Operator,
+    bundle: Bundle,
+    plan: Plan,
+    device: Device,
+    ask: Callable[[BaselineRequest], BaselineReply],
+    cache: FigureCache | None,
+    versions: Mapping[str, str],
+) -> float | None:
+    """Time a copy of the bytes of a plan's shape alone, as `measure_baselines` does, and under the same key.
+
+    Returns:
+        Microseconds; None if the card's free memory does not suffice.
+
+    Raises:
+        BaselinesFailed: If the process failed.
+    """
+    size = CopySize.of(operator, plan)
+
+    def measure(missing: Collection[Named]) -> dict[Named, AnyFigure]:
+        return _by_name(ask(request_for(operator, (), bundle, (), [size])))
+
+    found = _obtain(_copy_keys([size], device, versions), measure, cache).get(size)
+    return found.time_us if isinstance(found, CopyTime) else None
+
+
+def _obtain(
+    keys: Mapping[Named, FigureKey],
+    measure: Callable[[Collection[Named]], dict[Named, AnyFigure]],
+    cache: FigureCache | None,
+) -> dict[Named, AnyFigure]:
+    """Return figures by name: those of a cache, and the others measured in this process's turn and kept."""
     if cache is None:
         return measure(keys)
     found = _cached(cache, keys)
-    if missing := keys.keys() - found.keys():
+    if missing := [name for name in keys if name not in found]:
         try:
-            with cache.turn(keys[min(missing)]):
+            with cache.turn(keys[missing[0]]):
                 found = _cached(cache, keys)
-                measured = measure(keys.keys() - found.keys())
-                for shape, baseline in measured.items():
-                    cache.keep(keys[shape], baseline)
+                missing = [name for name in keys if name not in found]
+                measured = measure(missing) if missing else {}
+                for name, figure in measured.items():
+                    cache.keep(keys[name], figure)
         except OSError as error:
             raise BaselinesFailed(f"a baseline cannot be stored: {error}") from error
         found |= measured
     return found
 
 
-def _are_due(cache: BaselineCache, keys: Mapping[str, BaselineKey]) -> bool:
+def _are_due(cache: FigureCache, keys: Mapping[Named, FigureKey]) -> bool:
     """Return True if figures are missing, and no process measures them."""
-    missing = keys.keys() - _cached(cache, keys).keys()
-    return bool(missing) and not cache.is_measured(keys[min(missing)])
+    known = _cached(cache, keys)
+    missing = [key for name, key in keys.items() if name not in known]
+    return bool(missing) and not cache.is_measured(missing[0])
 
 
-def _cached(cache: BaselineCache, keys: Mapping[str, BaselineKey]) -> dict[str, Baseline]:
-    return {shape: kept for shape, key in keys.items() if (kept := cache.find(key))}
+def _cached(cache: FigureCache, keys: Mapping[Named, FigureKey]) -> dict[Named, AnyFigure]:
+    found: dict[Named, AnyFigure] = {}
+    for name, key in keys.items():
+        kept = cache.find(key, Baseline) if isinstance(key, BaselineKey) else cache.find(key, CopyTime)
+        if kept is not None:
+            found[name] = kept
+    return found
 
 
-def request_for(operator: Operator, graphs: Sequence[Graph], pacer: Bundle, plans: Sequence[Plan]) -> BaselineRequest:
-    """Build the request for some of a pacer's plans; their kernels are assembled again."""
-    reduced = pacer.restricted(plans)
+def _by_name(reply: BaselineReply) -> dict[Named, AnyFigure]:
+    return {baseline.shape: baseline for baseline in reply.baselines} | {copy.size: copy for copy in reply.copies}
+
+
+def request_for(
+    operator: Operator, graphs: Sequence[Graph], pacer: Bundle, plans: Sequence[Plan], copies: Sequence[CopySize] = ()
+) -> BaselineRequest:
+    """Build the request for some of a pacer's plans, whose kernels are assembled again, and for copies.
+
+    Without plans it is for copies alone; a bundle has at least one plan, which then counts for its target only.
+    """
+    reduced = pacer.restricted(plans or pacer.plans[:1])
     by_shape = {graph.shape.key: graph for graph in graphs}
     return BaselineRequest(
         operator=operator,
         graphs=tuple(by_shape[plan.shape.key] for plan in plans),
         pacer=reduced,
         machine_code={
-            digest: b64encode(assemble_kernel(kernel).code).decode() for digest, kernel in reduced.kernels.items()
+            digest: b64encode(assemble_kernel(kernel).code).decode()
+            for digest, kernel in (reduced.kernels.items() if plans else ())
         },
+        copies=tuple(copies),
     )
 
 
@@ -191,7 +256,7 @@ class BackgroundBaselines:
         """Prepare; figures are kept in `folder`, None keeps them in memory alone."""
         self._closed = Event()
         self._device = device
-        self._cache = None if folder is None else BaselineCache(folder / SUBFOLDER, self._closed.is_set)
+        self._cache = None if folder is None else FigureCache(folder / SUBFOLDER, self._closed.is_set)
         self._process = process
         self._thread = ThreadPoolExecutor(1)
         self._tasks: dict[tuple[str, str], Future[dict[str, Baseline]]] = {}
@@ -241,6 +306,17 @@ class BackgroundBaselines:
                 raise
             return {}
 
+    def copy_us(self, operator: Operator, bundle: Bundle, plan: Plan, versions: Mapping[str, str]) -> float | None:
+        """Return the time of a copy of the bytes of a plan's shape, after earlier requests; see `measure_copy`.
+
+        Raises:
+            BaselinesFailed: If the process failed.
+        """
+        ask = self._process.ask
+        return self._thread.submit(
+            measure_copy, operator, bundle, plan, self._device, ask, self._cache, versions
+        ).result()
+
     def close(self) -> None:
         """End the process. Idempotent."""
         self._closed.set()
@@ -259,8 +335,8 @@ def liger_version() -> str:
         return "absent"
 
 
-def _keys(operator: Operator, pacer: Bundle, device: Device, versions: Mapping[str, str]) -> dict[str, BaselineKey]:
-    """Return the cache keys of all wanted figures, by shape key."""
+def _keys(operator: Operator, pacer: Bundle, device: Device, versions: Mapping[str, str]) -> dict[Named, FigureKey]:
+    """Return the cache keys of the baselines of a pacer, by shape key."""
     return {
         plan.shape.key: BaselineKey(
             operator=operator.digest,
@@ -273,6 +349,11 @@ def _keys(operator: Operator, pacer: Bundle, device: Device, versions: Mapping[s
     }
 
 
+def _copy_keys(sizes: Collection[CopySize], device: Device, versions: Mapping[str, str]) -> dict[Named, FigureKey]:
+    """Return the cache keys of copies, by size."""
+    return {size: CopyKey(size=size, device=device, versions=dict(versions)) for size in sizes}
+
+
 def _read(answer: bytes, request: BaselineRequest) -> BaselineReply:
     try:
         reply = BaselineReply.model_validate_json(answer)
@@ -280,4 +361,6 @@ def _read(answer: bytes, request: BaselineRequest) -> BaselineReply:
         raise BaselinesFailed(f"the baselines process sent an invalid reply: {error}") from error
     if [baseline.shape for baseline in reply.baselines] != [graph.shape.key for graph in request.graphs]:
         raise BaselinesFailed("the baselines process replied for other shapes than requested")
+    if not {copy.size for copy in reply.copies} <= {*request.copies}:
+        raise BaselinesFailed("the baselines process replied for other copies than requested")
     return reply

@@ -54,9 +54,14 @@ def count_sets(operator: Operator, bundle: Bundle, plan: Plan, l2_bytes: int, fr
         l2_bytes: Size of the card's L2 cache.
         free_bytes: Free bytes of the card's memory.
     """
-    wanted = ceil(max(CACHES * l2_bytes, SETS_BYTES) / max(1, operator.input_bytes(plan.shape.dims)))
-    fitting = free_bytes // MEMORY_SHARE // slot_bytes(bundle, plan, SMALL_ZONE_BYTES)
-    return min(max(FEWEST, min(MOST, wanted)), fitting)
+    input_bytes = operator.input_bytes(plan.shape.dims)
+    return sets_of(input_bytes, slot_bytes(bundle, plan, SMALL_ZONE_BYTES), l2_bytes, free_bytes)
+
+
+def sets_of(input_bytes: int, set_bytes: int, l2_bytes: int, free_bytes: int) -> int:
+    """Return the number of sets of a size with a part that is read; zero if not even one fits."""
+    wanted = ceil(max(CACHES * l2_bytes, SETS_BYTES) / max(1, input_bytes))
+    return min(max(FEWEST, min(MOST, wanted)), free_bytes // MEMORY_SHARE // set_bytes)
 
 
 def lay_out(operator: Operator, bundle: Bundle, plan: Plan, count: int, look: Look) -> list[InputSet]:

@@ -4,28 +4,51 @@ from typing import Annotated
 
 from pydantic import Field
 
-from workers.protocol import Bundle, Graph, Operator
+from workers.protocol import DTYPE_BYTES, Bundle, Graph, Operator, Plan
 from workers.protocol.base import WireModel
 
 PACER = "pacer"
 """Name of the contender that all others are relative to."""
 
+Bytes = Annotated[int, Field(ge=0, le=2**48)]
 Microseconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
+class CopySize(WireModel):
+    """Size of a plain copy: the bytes that a call has to read, and those that it has to write."""
+
+    read_bytes: Bytes
+    written_bytes: Bytes
+
+    @classmethod
+    def of(cls, operator: Operator, plan: Plan) -> "CopySize":
+        """Return the size at a plan's shape: all inputs read once, all outputs written once."""
+        written = sum(view.elements * DTYPE_BYTES[view.dtype] for view in plan.outputs)
+        return cls(read_bytes=operator.input_bytes(plan.shape.dims), written_bytes=written)
+
+
+class CopyTime(WireModel):
+    """Time of our own copy kernel with a size, timed as baselines are."""
+
+    size: CopySize
+    time_us: Microseconds
+    """Median over rounds, per call, of the fastest block size."""
+
+
 class BaselineRequest(WireModel):
-    """Request to the process: time the baselines beside the pacer.
+    """Request to the process: time the baselines beside the pacer, and copies.
 
     Everything here is data: the reference arrives as graphs, the pacer as plans with the machine code of its kernels.
     """
 
     operator: Operator
     graphs: tuple[Graph, ...]
-    """One graph per plan of the pacer, of the same shape."""
+    """One graph per plan of the pacer, of the same shape; none if only copies are asked for."""
     pacer: Bundle
     """Bundle of the pacer, with its plans of benchmark shapes only."""
     machine_code: dict[str, str]
     """Machine code of every kernel by its digest, base64."""
+    copies: tuple[CopySize, ...] = ()
 
 
 class BaselineFigure(WireModel):
@@ -59,6 +82,8 @@ class Baseline(WireModel):
     spent_s: dict[str, float] = {}
     """Seconds until each contender was ready, by name; of the timing (`contest`); and of all waiting for turns
     (`waited`)."""
+    copy_us: Microseconds | None = None
+    """Time of a plain copy of the same bytes, from `CopyTime`; None if it is not measured."""
 
     @property
     def baselines_us(self) -> dict[str, float]:
@@ -75,5 +100,7 @@ class BaselineReply(WireModel):
 
     baselines: tuple[Baseline, ...]
     """One baseline per plan of the request, in its order."""
+    copies: tuple[CopyTime, ...] = ()
+    """Copies of the request that fit the card's free memory, in its order."""
     versions: dict[str, str]
     """Versions of torch, triton, liger, driver and cuda as the process saw them, and the card's name."""

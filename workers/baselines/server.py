@@ -4,7 +4,7 @@ import gc
 import time
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cache, partial
 from importlib.metadata import version
 from typing import Any
@@ -14,14 +14,15 @@ import torch
 from workers import driver
 from workers.baselines.client import liger_version
 from workers.baselines.contenders import contenders_of
+from workers.baselines.copies import CopyTimer
 from workers.baselines.figures import summarise
 from workers.baselines.head_to_head import HeadToHead, Interlude
 from workers.baselines.inductor import exclusive_tuning
 from workers.baselines.input_sets import InputSet, count_sets, lay_out
-from workers.baselines.messages import PACER, Baseline, BaselineReply, BaselineRequest
+from workers.baselines.messages import PACER, Baseline, BaselineReply, BaselineRequest, CopySize, CopyTime
 from workers.baselines.module import Function
 from workers.baselines.preparation import FAILURES, ContenderPreparation, explain
-from workers.device_kernels import DeviceKernels, SupportKernel, compile_support
+from workers.device_kernels import DeviceKernels, SupportKernel, compile_copies, compile_support
 from workers.gpu_lock import GpuLock
 from workers.memory_layout import SMALL_ZONE_BYTES, slot_bytes
 from workers.protocol import Graph, Plan, Precision
@@ -47,25 +48,36 @@ def answer(request: BaselineRequest, card: int) -> BaselineReply:
             opened = driver.open_card(card)
             torch.cuda.set_device(card)
             support, kernels = _support(request.pacer.target), LoadedKernels(request.pacer, code)
-        for graph, plan in zip(request.graphs, request.pacer.plans, strict=True):
+        for graph, plan in zip(request.graphs, request.pacer.plans, strict=bool(request.graphs)):
             with gpu_lock.shared():
                 with closing(_Comparison(request, graph, plan, kernels, support, gpu_lock)) as comparison:
                     baselines.append(comparison.baseline())
                 torch.compiler.reset()
                 gc.collect()
                 torch.cuda.empty_cache()
-    return BaselineReply(baselines=tuple(baselines), versions=_versions(opened))
+        copies = _copies(request.copies, CopyTimer(support, opened, gpu_lock))
+    return BaselineReply(baselines=tuple(baselines), copies=copies, versions=_versions(opened))
 
 
 @cache
 def _compiled(target: str) -> dict[str, SupportKernel]:
-    return compile_support(target)
+    return compile_support(target) | compile_copies(target)
 
 
 @cache
 def _support(target: str) -> DeviceKernels:
     """Return our kernels on the card; they stay loaded for later requests."""
     return DeviceKernels(_compiled(target))
+
+
+def _copies(sizes: Sequence[CopySize], timer: CopyTimer) -> tuple[CopyTime, ...]:
+    """Time copies. One that fails, as without memory for it, is left out: nothing is judged by it."""
+    timed = []
+    for size in sizes:
+        with suppress(*FAILURES):
+            timed.append(timer.time(size))
+        torch.cuda.empty_cache()
+    return tuple(timed)
 
 
 def demand_precision(precision: Precision) -> None:

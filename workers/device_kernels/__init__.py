@@ -8,7 +8,14 @@ enqueueing    `DeviceKernels`: the kernels loaded in a process that has opened a
 They never look at a candidate.
 """
 
-from workers.device_kernels.compilation import SUPPORT, Spread, SupportKernel, compile_support
+from workers.device_kernels.compilation import (
+    COPY_BLOCKS,
+    SUPPORT,
+    Spread,
+    SupportKernel,
+    compile_copies,
+    compile_support,
+)
 from workers.device_kernels.contents import (
     ContentJob,
     ContentKind,
@@ -19,9 +26,11 @@ from workers.device_kernels.contents import (
     timed_content,
     zone_seed,
 )
-from workers.device_kernels.enqueueing import MAX_DELAYS, ClockReading, DeviceKernels, float_bits
+from workers.device_kernels.enqueueing import COPY_ALIGNMENT, MAX_DELAYS, ClockReading, DeviceKernels, float_bits
 
 __all__ = [
+    "COPY_ALIGNMENT",
+    "COPY_BLOCKS",
     "MAX_DELAYS",
     "SUPPORT",
     "ClockReading",
@@ -33,6 +42,7 @@ __all__ = [
     "SupportKernel",
     "assign_content",
     "checksum_key",
+    "compile_copies",
     "compile_support",
     "float_bits",
     "stream_seed",

@@ -28,6 +28,9 @@ SUM_BLOCK = 2048
 """Words of 64 bits per program of `sum_up`."""
 FLUSH_BLOCK = 4096
 """Words of four bytes per program of `flush`."""
+COPY_BLOCKS = (1024, 2048, 4096)
+"""Words of four bytes per program of the copies: 32, 64 or 128 bytes per thread. The fastest depends on card and size.
+"""
 
 FLOATS = {
     "float16": tl.float16,
@@ -101,6 +104,24 @@ def compile_support(target: str, spread: Spread = map) -> dict[str, SupportKerne
     capability = sheet_of(target).capability
     names = [name for name in SUPPORT if capability >= _NEWER.get(name, (0, 0))]
     return dict(zip(names, spread(partial(_compile_one, target), names), strict=True))
+
+
+def compile_copies(target: str) -> dict[str, SupportKernel]:
+    """Compile the copy kernel with each block size for a target. Judging does not need them.
+
+    Raises:
+        ToolMissing: If the target is not one of NVIDIA's.
+    """
+    sheet, even = sheet_of(target), ("read", "written")
+    return {
+        copy_name(block): compile_kernel(sheet, kernels.copy, "*i32 i64 *i32 i64", {"block": block}, even=even)
+        for block in COPY_BLOCKS
+    }
+
+
+def copy_name(block: int) -> str:
+    """Return the name of the copy kernel with a block size."""
+    return f"copy_{block}"
 
 
 def _compile_one(target: str, name: str) -> SupportKernel:

@@ -16,6 +16,7 @@ from workers.device_kernels.compilation import (
     WORDS_BLOCK,
     ZONE_BLOCK,
     SupportKernel,
+    copy_name,
 )
 from workers.device_kernels.contents import ContentJob, ContentKind, ContentSpec
 from workers.errors import ToolMissing
@@ -24,6 +25,9 @@ ROWS = 1024
 """Maximum number of rows of a table: the driver copies up to 64 KiB from host memory at once, so that the host need not
 wait."""
 ROW_WORDS = 3
+VECTOR_WORDS = 16
+COPY_ALIGNMENT = 4 * VECTOR_WORDS
+"""Divisor of the bytes that a copy reads and writes, so that its threads use whole vectors."""
 VALUES = 8
 """Values per counter of the content kernels."""
 CACHES = 2
@@ -131,6 +135,17 @@ class DeviceKernels:
     def flush(self, stream: int) -> None:
         """Enqueue reading so much memory that nothing else stays in the L2 cache."""
         self.launch(stream, "flush", (self._flush_blocks, 1, 1), [self._flushed])
+
+    def copy(self, stream: int, block: int, source: tuple[int, int], target: tuple[int, int]) -> None:
+        """Enqueue reading one (address, bytes) range and writing another, as much as both have from the first.
+
+        Sizes are rounded up to `COPY_ALIGNMENT` bytes. Only where `compile_copies` added the kernels.
+        """
+        (start, read), (end, written) = (
+            (address, -(-size // COPY_ALIGNMENT) * VECTOR_WORDS) for address, size in (source, target)
+        )
+        blocks = -(-max(read, written) // block)
+        self.launch(stream, copy_name(block), (blocks, 1, 1), [start, read, end, written])
 
     def delay(self, stream: int, microseconds: float, number: int = 0) -> None:
         """Enqueue a delay; its clock readings are kept under a number below `MAX_DELAYS`."""

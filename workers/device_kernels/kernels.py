@@ -23,6 +23,8 @@ OUTLYING = tl.constexpr(16.0)
 FARTHEST = tl.constexpr(112.0)
 """Bound on the magnitude of values: the root of twice the logarithm of 2^32 is 6.7, and outliers are 16 times as
 large."""
+UNLIKELY = tl.constexpr(0x2545F491)
+"""A word that random data holds once in four billion."""
 VECTOR = tl.constexpr(16)
 """Elements that are stored together."""
 
@@ -279,6 +281,21 @@ def flush(buffer: tl.tensor, block: tl.constexpr) -> None:
     total = tl.sum(tl.load(words), axis=0)
     if total != 0:
         tl.store(buffer, total)
+
+
+@_jit
+def copy(source: tl.tensor, read: tl.tensor, target: tl.tensor, written: tl.tensor, block: tl.constexpr) -> None:
+    """Read `read` words of four bytes and write `written` words, a block of each per program.
+
+    Words that have no place to go are compared with a rare value, so that the compiler cannot leave them unread.
+    """
+    lane = tl.arange(0, block)
+    place = tl.program_id(0).to(tl.int64) * block + lane
+    words = tl.load(source + place, mask=place < read, other=0)
+    if tl.program_id(0).to(tl.int64) * block < written:
+        tl.store(target + place, words, mask=place < written)
+    else:
+        tl.store(target + lane % VECTOR, words, mask=words == UNLIKELY)
 
 
 @_jit

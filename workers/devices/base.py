@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from workers.checks import CHECKS, Check
+from workers.devices.profiling import UNMEASURED, read_plan, report_on
 from workers.errors import ToolMissing
 from workers.protocol import (
     FIRST_CARD,
@@ -20,11 +21,14 @@ from workers.protocol import (
     FinalJob,
     MeasureJob,
     Outcome,
+    ProfileJob,
+    ProfileReport,
     Provenance,
     Report,
     TrustGrounds,
     label,
 )
+from workers.targets import TARGETS
 
 
 class DeviceBench(ABC):
@@ -107,6 +111,15 @@ class DeviceBench(ABC):
         Raises:
             Transient: If the machine failed and another try may succeed.
         """
+
+    def profile(self, job: ProfileJob) -> ProfileReport:
+        """Explain the time of a judged plan, as far as this device can: here, by its machine code alone.
+
+        Raises:
+            BadMessage: If the plan breaks a rule, as no judged plan does.
+            Transient: If the machine failed and another try may succeed.
+        """
+        return report_on(job, read_plan(job, TARGETS[job.bundle.target]), self.versions(), UNMEASURED)
 
     @abstractmethod
     def close(self) -> None:

@@ -20,9 +20,11 @@ from workers.devices.controls import ControlBatches
 from workers.devices.ending import JudgementEnded
 from workers.devices.examination import Examination
 from workers.devices.measurement import Measurement, MeasurementContext
+from workers.devices.profiling import CardProfile, read_plan
 from workers.devices.trial import CheckDepth
 from workers.driver_tool import maximum_clocks
 from workers.errors import BadMessage, ToolMissing
+from workers.profiler import find_nsight
 from workers.protocol import (
     FIRST_CARD,
     Bundle,
@@ -33,13 +35,16 @@ from workers.protocol import (
     Graph,
     MeasureJob,
     Operator,
+    Plan,
+    ProfileJob,
+    ProfileReport,
     Provenance,
     Report,
     TrustGrounds,
     label,
 )
 from workers.sanitizer import find_sanitizer
-from workers.targets import TARGETS
+from workers.targets import TARGETS, shown_figures
 
 PAIRS = 16
 """Pairs per shape for a variant: half a per cent at a per-pair deviation of 1 % (evaluation protocol 3.3)."""
@@ -145,6 +150,13 @@ class CudaDevice(DeviceBench):
         found |= {"checks": examination.results(), "stages_s": examination.stages_s, "grounds": grounds}
         return report.model_copy(update=found)
 
+    def profile(self, job: ProfileJob) -> ProfileReport:
+        """Time the plan and its launches, time a copy of its bytes, and count where the vendor's profiler may."""
+        figures = shown_figures(self._target, self._sheet)
+        read = read_plan(job, figures, self._assemblers.start(job.bundle))
+        profile = CardProfile(job, read, self._processes, self.seat.card, find_nsight(), self._copy_us)
+        return profile.run(self.versions()).model_copy(update={"card": self._sheet})
+
     def foresee(self, bundle: Bundle) -> None:
         """Start assembling its kernels."""
         self._assemblers.start(bundle)
@@ -197,6 +209,9 @@ class CudaDevice(DeviceBench):
             raise BadMessage(f"{self.device.name} runs {self._target}; job {job.id} is for {bundle.target}")
         grounds = TrustGrounds(jail=sandbox.probe(), replayed=True, measured=True, agreed=False)
         return self._blank(job, grounds).model_copy(update={"card": self._sheet})
+
+    def _copy_us(self, operator: Operator, bundle: Bundle, plan: Plan) -> float | None:
+        return self._beside.copy_us(operator, bundle, plan, self.versions())
 
     def _baselines(
         self, operator: Operator, graphs: tuple[Graph, ...], pacer: Bundle, wait: bool

@@ -207,6 +207,7 @@ def _shape(timing: PairedTimes, baseline: Baseline | None, readings: Readings) -
         readings=readings,
         pacer_us=pacer_us,
         baselines_us={} if baseline is None else baseline.baselines_us,
+        copy_us=None if baseline is None else baseline.copy_us,
         mid_us=pacer_us * mid,
         low_us=pacer_us * low,
         high_us=pacer_us * high,

@@ -23,13 +23,13 @@ from workers.options import read_seat
 from workers.protocol import (
     FIRST_CARD,
     MESSAGE,
-    AnyReport,
     Bundle,
     Device,
     ExecutorFailure,
     ExecutorForesight,
     ExecutorReady,
-    Job,
+    ExecutorResult,
+    ExecutorTask,
     WireModel,
 )
 
@@ -47,7 +47,7 @@ class OpenedExecutor:
     """
 
     ready: ExecutorReady
-    work: Callable[[Job], AnyReport]
+    work: Callable[[ExecutorTask], ExecutorResult]
     foresee: Callable[[Bundle], None]
 
 
@@ -89,7 +89,7 @@ def serve(executor: OpenedExecutor, lines: Iterable[bytes], say: Callable[[WireM
             say(_failure(error))
 
 
-def _read(line: bytes) -> Job | ExecutorForesight:
+def _read(line: bytes) -> ExecutorTask | ExecutorForesight:
     try:
         return MESSAGE.validate_json(line)
     except ValidationError as error:

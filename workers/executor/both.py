@@ -8,7 +8,7 @@ import argparse
 from contextlib import ExitStack
 
 from workers.executor import OpenedExecutor, measure, trace
-from workers.protocol import AnyReport, ExecutorReady, Job, TraceJob
+from workers.protocol import ExecutorReady, ExecutorResult, ExecutorTask, TraceJob
 
 
 def open_executor(options: argparse.Namespace, resources: ExitStack) -> OpenedExecutor:
@@ -19,7 +19,7 @@ def open_executor(options: argparse.Namespace, resources: ExitStack) -> OpenedEx
     """
     tracer, measurer = trace.open_executor(options, resources), measure.open_executor(options, resources)
 
-    def work(job: Job) -> AnyReport:
+    def work(job: ExecutorTask) -> ExecutorResult:
         return (tracer if isinstance(job, TraceJob) else measurer).work(job)
 
     ready = ExecutorReady(jail=tracer.ready.jail, versions={**tracer.ready.versions, **measurer.ready.versions})

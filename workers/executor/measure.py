@@ -9,7 +9,15 @@ from workers import sandbox
 from workers.devices import open_device
 from workers.errors import BadMessage
 from workers.executor import OpenedExecutor
-from workers.protocol import AnyReport, ExecutorReady, FinalJob, Job, MeasureJob, TraceJob
+from workers.protocol import (
+    ExecutorReady,
+    ExecutorResult,
+    ExecutorTask,
+    FinalJob,
+    MeasureJob,
+    ProfileJob,
+    TraceJob,
+)
 
 
 def open_executor(options: argparse.Namespace, resources: ExitStack) -> OpenedExecutor:
@@ -22,7 +30,7 @@ def open_executor(options: argparse.Namespace, resources: ExitStack) -> OpenedEx
     device = open_device(options.device, options.worker, options.card, options.data)
     resources.callback(device.close)
 
-    def work(job: Job) -> AnyReport:
+    def work(job: ExecutorTask) -> ExecutorResult:
         if isinstance(job, TraceJob):
             raise BadMessage("this executor measures; it cannot trace")
         match job:
@@ -30,6 +38,8 @@ def open_executor(options: argparse.Namespace, resources: ExitStack) -> OpenedEx
                 return device.measure(job)
             case FinalJob():
                 return device.examine(job)
+            case ProfileJob():
+                return device.profile(job)
         return device.confirm(job)
 
     return OpenedExecutor(ExecutorReady(jail=sandbox.probe(), versions=device.versions()), work, device.foresee)

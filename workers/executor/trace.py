@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from workers import sandbox, trace_job
 from workers.errors import BadMessage
 from workers.executor import OpenedExecutor
-from workers.protocol import Bundle, ExecutorReady, Job, TraceJob, TraceReport
+from workers.protocol import Bundle, ExecutorReady, ExecutorTask, ProfileJob, TraceJob, TraceReport
 from workers.recordings import Recordings
 
 TRACED_WITH = ("torch", "triton")
@@ -22,9 +22,10 @@ def open_executor(options: argparse.Namespace, _: ExitStack) -> OpenedExecutor:
     recorded = options.device if options.device is not None and options.device.kind == "recorded" else None
     recordings = None if recorded is None else Recordings(recorded, options.data)
 
-    def work(job: Job) -> TraceReport:
+    def work(job: ExecutorTask) -> TraceReport:
         if not isinstance(job, TraceJob) or job.device != recorded:
-            raise BadMessage(f"this executor traces; it cannot {job.kind} on {job.device}")
+            where = "" if isinstance(job, ProfileJob) else f" on {job.device}"
+            raise BadMessage(f"this executor traces; it cannot {job.kind}{where}")
         if recordings is None or job.source is None:
             return trace_job.trace(job, options.worker)
         return recordings.trace(job, job.source, options.worker)

@@ -5,7 +5,16 @@ order.
 """
 
 from workers.protocol.base import PROTOCOL_VERSION, WireModel, check_protocol, printable
-from workers.protocol.bench import ANSWER, MESSAGE, Answer, ExecutorFailure, ExecutorForesight, ExecutorReady
+from workers.protocol.bench import (
+    ANSWER,
+    MESSAGE,
+    Answer,
+    ExecutorFailure,
+    ExecutorForesight,
+    ExecutorReady,
+    ExecutorResult,
+    ExecutorTask,
+)
 from workers.protocol.card import LEAST_CAPABILITY, CardSheet
 from workers.protocol.device import FIRST_CARD, CardShare, Device, device_of_card
 from workers.protocol.graph import DtypeRef, Graph, InputRef, Node, NodeRef, Reference
@@ -52,6 +61,7 @@ from workers.protocol.plan import (
     TensorMap,
     View,
 )
+from workers.protocol.profile import HotInstruction, KernelProfile, ProfileJob, ProfileReport
 from workers.protocol.report import (
     REASON_CHARS,
     REPORT,
@@ -102,14 +112,18 @@ __all__ = [
     "ExecutorFailure",
     "ExecutorForesight",
     "ExecutorReady",
+    "ExecutorResult",
+    "ExecutorTask",
     "Fill",
     "FinalJob",
     "Graph",
     "HostDescriptor",
+    "HotInstruction",
     "Input",
     "InputRef",
     "Job",
     "Kernel",
+    "KernelProfile",
     "Launch",
     "LaunchReadings",
     "MeasureJob",
@@ -125,6 +139,8 @@ __all__ = [
     "Pointer",
     "Policy",
     "Precision",
+    "ProfileJob",
+    "ProfileReport",
     "Provenance",
     "Ratio",
     "Readings",

@@ -3,13 +3,14 @@
 It receives jobs and hints at later jobs. It sends a greeting, reports, and failures of its machine.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
 from workers.protocol.base import WireModel
 from workers.protocol.job import Job
 from workers.protocol.plan import Bundle
+from workers.protocol.profile import ProfileJob, ProfileReport
 from workers.protocol.report import Report, TraceReport
 
 
@@ -41,10 +42,13 @@ class ExecutorForesight(WireModel):
     bundle: Bundle
 
 
-Message = Annotated[Job | ExecutorForesight, Field(discriminator="kind")]
-MESSAGE: TypeAdapter[Job | ExecutorForesight] = TypeAdapter(Message, config=WireModel.model_config)
+ExecutorTask: TypeAlias = Job | ProfileJob
+"""Work for an executor: jobs of the queue, and profiles."""
+Message = Annotated[ExecutorTask | ExecutorForesight, Field(discriminator="kind")]
+MESSAGE: TypeAdapter[ExecutorTask | ExecutorForesight] = TypeAdapter(Message, config=WireModel.model_config)
 
-Answer = Annotated[ExecutorReady | ExecutorFailure | TraceReport | Report, Field(discriminator="kind")]
-ANSWER: TypeAdapter[ExecutorReady | ExecutorFailure | TraceReport | Report] = TypeAdapter(
+ExecutorResult: TypeAlias = TraceReport | Report | ProfileReport
+Answer = Annotated[ExecutorReady | ExecutorFailure | ExecutorResult, Field(discriminator="kind")]
+ANSWER: TypeAdapter[ExecutorReady | ExecutorFailure | ExecutorResult] = TypeAdapter(
     Answer, config=WireModel.model_config
 )

@@ -1,6 +1,6 @@
 """Jobs: one request to a worker each. Payloads are JSON."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, Protocol, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
@@ -50,6 +50,9 @@ class TraceJob(WireModel):
     deadline_s: float = 20.0
     """Seconds of processor time for the trace with all compilation. The wall-clock limit is `BUSY` times as long, and
     as long again for assembling. Most candidates need one second."""
+    lines: bool = False
+    """True to compile with the candidate's line numbers in the assembly text, for a profile. The kernels are then other
+    ones than those that are judged, with the same instructions."""
     references: bool = False
     """True to export the operator's reference for the same shapes too, without repeating mutation testing. A finalist's
     random shapes need that, because they are new."""
@@ -143,7 +146,15 @@ class FinalJob(WireModel):
         return self.finalist
 
 
-def patience_s(job: "Job") -> float:
+class LimitedWork(Protocol):
+    """Work that an executor ends by itself after a time."""
+
+    @property
+    def deadline_s(self) -> float:
+        """Seconds of that time."""
+
+
+def patience_s(job: LimitedWork) -> float:
     """Return the wall-clock seconds after which an executor has failed; it keeps the deadline itself."""
     if not isinstance(job, TraceJob):
         return 2 * job.deadline_s

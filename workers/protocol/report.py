@@ -201,6 +201,9 @@ class ShapeResult(WireModel):
     pacer_us: float | None = None
     baselines_us: dict[str, float] = {}
     """Times of baselines by name, such as `eager` or `max_autotune`; the best baseline has the least time."""
+    copy_us: float | None = None
+    """Time in which our own kernel reads and writes as many bytes as a call must, beside the baselines; nothing is
+    judged by it. None before the baselines are measured."""
     mid_us: float | None = None
     low_us: float | None = None
     high_us: float | None = None

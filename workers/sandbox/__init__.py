@@ -15,13 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from workers.errors import SandboxFailed
 from workers.sandbox.base import CommandResult, SandboxEnding, SandboxLimits, SandboxResult
-from workers.sandbox.command import SandboxCommand
+from workers.sandbox.command import OUTPUT, SandboxCommand
 from workers.sandbox.forkserver import ForkRequest, fork_server
 from workers.sandbox.isolation import IsolationLayerMissing
 from workers.sandbox.supervisor import execute
 from workers.sandbox.survey import strongest_isolation
 
-__all__ = ["CommandResult", "SandboxEnding", "SandboxLimits", "SandboxResult", "probe", "run", "run_command"]
+__all__ = ["OUTPUT", "CommandResult", "SandboxEnding", "SandboxLimits", "SandboxResult", "probe", "run", "run_command"]
 
 
 def run(function: Callable[[bytes], bytes], request: bytes, limits: SandboxLimits) -> SandboxResult:

@@ -14,6 +14,8 @@ from workers.sandbox.syscalls import fix_addresses
 
 _TOOLS = ".tools"
 # Directory with a link to the program under its own name, because some programs read it.
+OUTPUT = ".stdout"
+"""File with all of a program's standard output, for programs that can write their result nowhere else."""
 _STREAM_BYTES = 64 * 1024
 # Length at which standard output and standard error are cut.
 
@@ -45,7 +47,7 @@ class SandboxCommand:
         program.symlink_to(path)
         with suppress(OSError):
             fix_addresses()
-        with Path(".stdout").open("w+b") as stdout, Path(".stderr").open("w+b") as stderr:
+        with Path(OUTPUT).open("w+b") as stdout, Path(".stderr").open("w+b") as stderr:
             done = subprocess.run(
                 [f"./{program}", *arguments],
                 stdin=subprocess.DEVNULL,

@@ -10,6 +10,6 @@ An ordinary judgement keeps all buffers in one arena, whose red zones show write
 reads of uninitialised memory and races in shared memory show only here. They take seconds, so only finalists pass here.
 """
 
-from workers.sanitizer.tool import TOOLS, Sanitizer, find_sanitizer
+from workers.sanitizer.tool import TOOLS, Sanitizer, find_sanitizer, tool_homes
 
-__all__ = ["TOOLS", "Sanitizer", "find_sanitizer"]
+__all__ = ["TOOLS", "Sanitizer", "find_sanitizer", "tool_homes"]

@@ -123,13 +123,13 @@ def find_sanitizer(path: str | None = None, homes: Iterable[str] | None = None) 
         path: Search path; the process's own if None.
         homes: Folders of toolkits; the usual ones if None.
     """
-    places = [f"{home}/{part}" for home in (_homes() if homes is None else homes) for part in ("bin", _NAME)]
+    places = [f"{home}/{part}" for home in (tool_homes() if homes is None else homes) for part in ("bin", _NAME)]
     found = shutil.which(_NAME, path=path) or shutil.which(_NAME, path=os.pathsep.join(places))
     version = None if found is None else _version(found)
     return None if found is None or version is None else Sanitizer(found, version)
 
 
-def _homes() -> list[str]:
+def tool_homes() -> list[str]:
     """Return folders of toolkits: those in the environment, then those that NVIDIA's packages use."""
     named = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     return [*named, "/usr/local/cuda", *sorted(map(str, Path("/usr/local").glob("cuda-*")), reverse=True)]

@@ -34,7 +34,7 @@ def trace(request: bytes, allowed_imports: Sequence[str] = ALLOWED_IMPORTS) -> b
     started = time.perf_counter()
     warnings.simplefilter("ignore")
     job = TraceJob.model_validate_json(request)
-    compiler = Compiler(TARGETS[job.target])
+    compiler = Compiler(TARGETS[job.target], lines=job.lines)
     reply = None
     with CandidateEdge() as edge:
         reply = CandidateExecution(job, compiler, allowed_imports).run()

@@ -65,10 +65,15 @@ class Compiled:
 
 
 class Compiler:
-    """Compiler for one target; `spent_s` is the wall time that it took so far."""
+    """Compiler for one target; `spent_s` is the wall time that it took so far.
 
-    def __init__(self, target: Target) -> None:
+    With `lines`, assembly text names the candidate's lines. Such a kernel has another digest: moving it within its file
+    would make it another kernel.
+    """
+
+    def __init__(self, target: Target, *, lines: bool = False) -> None:
         self._target = target
+        self._lines = lines
         self.spent_s = 0.0
 
     def install(self) -> None:
@@ -86,7 +91,7 @@ class Compiler:
         """
         started = time.perf_counter()
         try:
-            text, metadata = _lower(source, target, options)
+            text, metadata = _lower(source, target, options, lines=self._lines)
             kernel, maps = self._kernel(text, metadata), _maps(metadata)
         finally:
             self.spent_s += time.perf_counter() - started
@@ -145,10 +150,10 @@ def _maps(metadata: Metadata) -> tuple[TensorMap, ...]:
     )
 
 
-def _lower(source: ASTSource, target: GPUTarget, options: Mapping[str, object]) -> tuple[str, Metadata]:
+def _lower(source: ASTSource, target: GPUTarget, options: Mapping[str, object], *, lines: bool) -> tuple[str, Metadata]:
     """Run Triton's stages up to the assembly text."""
     with triton.knobs.compilation.scope(), _diagnostics() as printed:
-        triton.knobs.compilation.disable_line_info = True
+        triton.knobs.compilation.disable_line_info = not lines
         try:
             backend = make_backend(target)
             parsed = backend.parse_options(dict(options))

@@ -45,7 +45,7 @@ async def test_every_elite_is_there_with_what_it_rests_on(store: Store) -> None:
     assert sorted(elite["files"]) == sorted(name for name in file.namelist() if name.startswith(folder))
     assert file.read(f"{folder}/candidate.py").decode() == records.SEED
     assert any(isinstance(node, ast.FunctionDef) for node in ast.parse(file.read(f"{folder}/kernel.py")).body)
-    assert Bundle.model_validate_json(file.read(f"{folder}/bundle.json")) == records.bundle()
+    assert Bundle.model_validate_json(file.read(f"{folder}/bundle.json")) == records.bundle_from(records.SEED)
     assert json.loads(file.read(f"{folder}/configuration.json")) == {}
     assert file.read(f"{folder}/plans.txt").decode().count("double_kernel") == len(records.SHAPES)
 
@@ -73,7 +73,10 @@ async def test_a_search_without_elites_has_a_manifest(store: Store) -> None:
 
 async def test_an_elites_certificate_is_beside_it(store: Store) -> None:
     report = records.report(
-        {"N=1024": 10.0}, search=records.SEARCH_ID, candidate=records.CANDIDATE_ID, bundle=records.bundle().identity
+        {"N=1024": 10.0},
+        search=records.SEARCH_ID,
+        candidate=records.CANDIDATE_ID,
+        bundle=records.bundle_from(records.SEED).identity,
     )
     new = NewReport(
         job=report.job,

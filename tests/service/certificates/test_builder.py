@@ -3,6 +3,8 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from service.certificates.builder import SHARED_SECRET, certify, graph_digests, speedup_of, title_of, trust_of, words_of
 from tests.service import records
 from tests.service.certificates.evidence import (
@@ -111,3 +113,13 @@ def test_the_letter_follows_from_the_grounds_and_says_why_it_is_no_better() -> N
 def test_words_need_no_readings() -> None:
     words = words_of(records.bundle(), {})
     assert list(words) == [shape.key for shape in records.SHAPES] and all(words.values())
+
+
+def test_floors_are_there_where_something_was_measured() -> None:
+    assert '"floors"' not in certify(evidence(verdict())).text()
+    readings = records.readings().model_copy(update={"bytes_required": 48_000_000})
+    shapes = tuple(each.model_copy(update={"readings": readings, "copy_us": 12.0}) for each in measured().shapes)
+    written = certify(evidence(measured(shapes=shapes)))
+    assert set(written.floors) == {shape.shape for shape in shapes}
+    for floor in written.floors.values():
+        assert (floor.peak_us, floor.copy_us) == (pytest.approx(10.0), 12.0)

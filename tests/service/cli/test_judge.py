@@ -105,6 +105,16 @@ def test_a_speedup_says_over_what_and_whether_it_was_measured(device: str, gain:
     assert in_words(judgement) == [f"  variant 0 {{'BLOCK': 64}}: {gain}", *times, f"on {device}; time 0.50 s"]
 
 
+def test_times_stand_beside_a_copy_of_the_same_bytes() -> None:
+    readings = records.readings().model_copy(update={"bytes_required": 4_800_000})
+    times = {"low_us": 3.9, "mid_us": 4.0, "high_us": 4.1}
+    shape = ShapeResult(shape="N=1024", baselines_us={"eager": 9.0}, readings=readings, copy_us=1.25, **times)
+    report = records.report({}, device=Device.parse("h200"), shapes=(shape,), trust=Trust.B)
+    variant = VariantJudgement(0, {}, Outcome.CORRECT, "", None, speedup=Ratio(low=2, mid=2, high=2), report=report)
+    told = in_words(Judgement(report.device, Outcome.CORRECT, "", None, (variant,), {}))
+    assert told[1].endswith("eager 9.00 us; a copy of its bytes takes 1.25 us, 1.00 us at the peak bandwidth")
+
+
 def test_a_file_that_is_no_text_is_refused(seed: Path) -> None:
     seed.write_bytes(b"\xff\xfe\x00")
     result = CliRunner().invoke(app, ["judge", "gelu", str(seed)])

@@ -28,6 +28,7 @@ BASELINES = MeasuredBaselines(
     high=0.55,
     pacer_us={"N=1024": 22.0, "N=4096": 44.0},
     times_us={"N=1024": {"eager": 11.0}, "N=4096": {"eager": 22.0, "compile": 23.0}},
+    copy_us={"N=1024": 9.0},
 )
 
 
@@ -114,6 +115,7 @@ def test_a_report_that_came_before_the_baselines_is_completed() -> None:
     assert told.speedup == scaled(TWICE, BASELINES) == Ratio(low=1.9 * 0.45, mid=1.0, high=2.1 * 0.55)
     assert [shape.baselines_us for shape in told.shapes] == [{"eager": 11.0}, {"eager": 22.0, "compile": 23.0}]
     assert [(shape.pacer_us, shape.mid_us) for shape in told.shapes] == [(22.0, pytest.approx(11.0)), (44.0, 22.0)]
+    assert [shape.copy_us for shape in told.shapes] == [9.0, None]
     assert weights_of(records.SHAPES) == WEIGHTS
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.workers.assembler.kernels import compiled
 from tests.workers.assembler.plans import RMSNORM, bundle_of, rmsnorm_plan
 from workers.assembler import CLASSES, assemble
-from workers.assembler.readings import occupancy, resident_programs
+from workers.assembler.readings import occupancy, residency_limits, resident_programs
 from workers.protocol import Bundle, Plan, Readings, Shape
 from workers.targets import TARGETS
 
@@ -113,6 +113,8 @@ def test_the_smallest_limit_counts(
     num_warps: int, registers: int, shared_bytes: int, expected: int, limit: str
 ) -> None:
     assert resident_programs(SM_90, num_warps, registers, shared_bytes) == expected, limit
+    limits = residency_limits(SM_90, num_warps, registers, shared_bytes)
+    assert limit.split(":")[0] in {name for name, each in limits.items() if each == expected}
 
 
 def test_other_sheets_have_other_limits() -> None:

@@ -45,7 +45,14 @@ def reply(request: dict, order: str) -> dict:
         {"shape": shape, "pacer_us": 20.0, "pacer_half_width": 0.01, "figures": figures, "pairs": 40}
         for shape in shapes
     ]
-    return {"baselines": baselines, "versions": {"torch": "2.11"}}
+    copies = [
+        {"size": size, "time_us": (size["read_bytes"] + size["written_bytes"]) / 16}
+        for size in request["copies"]
+        if order != "full"
+    ]
+    if order == "astray":
+        copies = [{"size": {"read_bytes": 1, "written_bytes": 1}, "time_us": 1.0}]
+    return {"baselines": baselines, "copies": copies, "versions": {"torch": "2.11"}}
 
 
 if __name__ == "__main__":

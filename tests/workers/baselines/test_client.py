@@ -13,8 +13,15 @@ from tests.workers.assembler.modules import kernel_of, module
 from tests.workers.assembler.plans import RMSNORM, bundle_of, rmsnorm_plan
 from tests.workers.baselines.catalogue import graph_of
 from workers.assembler import assemble_kernel
-from workers.baselines import BackgroundBaselines, BaselineProcess, BaselinesFailed, client, measure_baselines
-from workers.baselines.cache import BaselineCache
+from workers.baselines import (
+    BackgroundBaselines,
+    BaselineProcess,
+    BaselinesFailed,
+    client,
+    measure_baselines,
+    measure_copy,
+)
+from workers.baselines.cache import FigureCache
 from workers.baselines.client import request_for
 from workers.errors import Transient
 from workers.protocol import Bundle, Device, Shape, ShapeRole
@@ -81,7 +88,7 @@ def process(tmp_path, monkeypatch):
 
 
 def measure(process: BaselineProcess, bundle: Bundle, folder: Path | None, **versions: str):
-    cache = None if folder is None else BaselineCache(folder / "baselines")
+    cache = None if folder is None else FigureCache(folder / "baselines")
     return measure_baselines(OPERATOR, GRAPHS, bundle, H200, process.ask, cache, VERSIONS | versions)
 
 
@@ -132,6 +139,7 @@ def test_another_driver_measures_again(process, tmp_path):
         ("die", "status 3: CUDA error: no kernel image"),
         ("babble", "invalid reply"),
         ("elsewhere", "other shapes"),
+        ("astray", "other copies"),
     ],
 )
 def test_a_process_that_fails_is_transient_and_leaves_nothing(process, tmp_path, order, reason):
@@ -156,6 +164,32 @@ def test_a_figure_that_cannot_be_stored_is_transient(process, tmp_path):
     (tmp_path / "baselines").touch()
     with pytest.raises(BaselinesFailed, match="cannot be stored"):
         measure(process, pacer(LARGE), tmp_path)
+
+
+def test_each_baseline_has_the_time_of_a_copy_of_its_bytes(process):
+    found = measure(process, pacer(LARGE, SMALL), None)
+    # Bytes of x, of the weight and of the output, all bfloat16, over 16.
+    assert [found[shape].copy_us for shape in ("M=4,N=8", "M=2,N=8")] == [(64 + 16 + 64) / 16, (32 + 16 + 32) / 16]
+
+
+def test_a_copy_is_measured_once_per_size_and_card(process, tmp_path):
+    measure(process, pacer(LARGE), tmp_path)
+    plan, asked, cache = pacer(LARGE).plans[0], process.asked, FigureCache(tmp_path / "baselines")
+
+    def copy_us(device: Device, **versions: str) -> float | None:
+        return measure_copy(OPERATOR, pacer(LARGE), plan, device, process.ask, cache, VERSIONS | versions)
+
+    assert (copy_us(H200), process.asked) == (9.0, asked)
+    assert (copy_us(Device.parse("h100")), process.asked) == (9.0, asked + 1)
+    assert (copy_us(H200, driver="580.2"), process.asked) == (9.0, asked + 2)
+
+
+def test_a_copy_that_does_not_fit_costs_no_baseline(process, tmp_path):
+    process("full")
+    found = measure(process, pacer(LARGE), tmp_path)["M=4,N=8"]
+    assert (found.pacer_us, found.copy_us) == (20.0, None)
+    process("answer")
+    assert measure(process, pacer(LARGE), tmp_path)["M=4,N=8"].copy_us == 9.0
 
 
 def test_a_request_carries_machine_code_and_the_graphs_of_its_plans():

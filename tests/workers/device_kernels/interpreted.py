@@ -97,5 +97,15 @@ def zones() -> dict[str, torch.Tensor]:
     return {"zones": memory, "zones_moved": shifted, **counts, "another_seed": other}
 
 
+def copies() -> dict[str, torch.Tensor]:
+    """Targets after copies of so many words read and written."""
+    found = {}
+    for read, written in ((96, 96), (512, 32), (32, 512), (512, 0)):
+        source, target = torch.arange(1, 513, dtype=torch.int32), torch.full((512,), -1, dtype=torch.int32)
+        kernels.copy[(-(-max(read, written) // 64),)](source, read, target, written, 64)
+        found[f"copied_{read}_{written}"] = target
+    return found
+
+
 if __name__ == "__main__":
-    torch.save(floats() | integers() | ranges() | unpoisoned() | zones(), sys.argv[1])
+    torch.save(floats() | integers() | ranges() | unpoisoned() | zones() | copies(), sys.argv[1])

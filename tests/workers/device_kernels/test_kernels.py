@@ -129,3 +129,11 @@ def test_changed_bytes_are_counted(found, name: str, count: int) -> None:
 
 def test_zones_of_another_seed_differ(found) -> None:
     assert 690 < int(found["another_seed"]) <= 701
+
+
+@pytest.mark.parametrize(("read", "written"), [(96, 96), (512, 32), (32, 512), (512, 0)])
+def test_a_copy_writes_what_it_read_and_not_a_word_more(found, read: int, written: int) -> None:
+    target, both = found[f"copied_{read}_{written}"], min(read, written)
+    assert target[:both].tolist() == list(range(1, both + 1))
+    assert not target[both:written].any()
+    assert (target[written:] == -1).all()

@@ -5,6 +5,7 @@ from functools import cache
 from tests.traces import trace_once
 from workers.protocol import (
     BenchmarkShape,
+    Bundle,
     Device,
     Graph,
     MeasureJob,
@@ -192,3 +193,24 @@ def job_for(source: str, operator: str = "softmax", variant: int = 0, target: st
         device=Device.parse(f"model:{target}"),
         **{"source": source, **more},
     )
+
+
+def job_of_lines(source: str) -> tuple[Bundle, Bundle]:
+    """A softmax's bundle at its benchmark shape, and that of the same source traced with line numbers."""
+    shape = Shape(dims={"M": 2048, "N": 1024}, role=ShapeRole.BENCHMARK)
+    found = []
+    for lines in (False, True):
+        job = TraceJob(
+            id="t",
+            search="s",
+            candidate="c",
+            source=source,
+            operator=SOFTMAX,
+            shapes=(shape,),
+            target="sm_90",
+            lines=lines,
+        )
+        bundle = trace_once(job).variants[0].bundle
+        assert bundle is not None
+        found.append(bundle)
+    return found[0], found[1]

@@ -126,7 +126,7 @@ REFERENCES = {
     "doubled": ("def f(x):\n    return (x.float() * 2).to(x.dtype)", HALF, ("bfloat16",)),
     "copy": ("def f(x):\n    return x.clone()", HALF, ("bfloat16",)),
     "zeros": ("def f(x):\n    return torch.zeros_like(x)", MATRIX, ("float32",)),
-    "negligible": ("def f(x):\n    return x * 1e-44", MATRIX, ("float32",)),
+    "negligible": ("def f(x):\n    return x * 1e-46", MATRIX, ("float32",)),
     "undefined": ("def f(x):\n    return x * float('nan')", MATRIX, ("float32",)),
     "constant": ("def f(x):\n    return torch.full_like(x, 3.0)", MATRIX, ("float32",)),
     **{name: recurrent(name) for name in LAYERS},

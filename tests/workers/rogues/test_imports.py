@@ -53,6 +53,10 @@ ATTACKS = {
     "triton.language": ("tl.load(x)", (C.TRACE_CRASHED, "")),
     "triton.runtime": ("triton.runtime.driver.active.utils.load_binary('x', b'', 0, 0)", (C.TRACE_CRASHED, "")),
     "triton.testing": ("triton.testing.do_bench(lambda: None)", (C.FORBIDDEN_OP, "nothing runs while tracing")),
+    "triton.tools.tensor_descriptor": (
+        "triton.tools.tensor_descriptor.TensorDescriptor(x, [1 << 40, 64], [64, 1], [1, 64])", HARMLESS,
+    ),
+    "triton.experimental.gluon": ("triton.experimental.gluon.jit(print)(x)", (None, "")),
     "__future__": ("__future__.annotations = None", HARMLESS),
 }  # fmt: skip
 """Attacks by the module that makes them possible; None for an outcome says: any but a verdict."""

@@ -67,6 +67,17 @@ def assemble_ptx(kernel: Kernel, target: Target, rules: Mapping[str, Rule] = RUL
     )
 
 
+def assemble_text(text: str, capability: int, *flags: str) -> bytes:
+    """Assemble canonical text with more flags, for people to look at; empty if ptxas refuses it.
+
+    Raises:
+        ToolMissing: If the installed Triton has no ptxas for the target.
+        SandboxFailed: If the sandbox cannot be set up.
+    """
+    result = run_command([*_command(capability), *flags], {_SOURCE: text.encode()}, [_RESULT], LIMITS)
+    return result.files.get(_RESULT, b"") if result.status == 0 else b""
+
+
 def _check_calls(spills: Mapping[str, int]) -> None:
     """Check spills, by function, against the rule that return addresses stay in registers.
 

@@ -17,6 +17,6 @@ def scale_kernel(x_ptr, w_ptr, y_ptr, n_cols, BLOCK: tl.constexpr):
 
 def scale(x, w):
     y = torch.empty_like(x)
-    for row in range(100):
+    for row in range(5000):
         scale_kernel[(1,)](x, w, y, 8, BLOCK=8)
     return y
