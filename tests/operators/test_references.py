@@ -126,7 +126,7 @@ def arguments(operator, dtype=None):
     """Inputs and scalars at a small shape, float inputs in `dtype`; the angles of a rotation are given twice."""
     tensors = list(draw(operator, small(operator), "normal", 11))[: len(operator.inputs)]
     for index, item in enumerate(operator.inputs):
-        if item.name in ("cos", "sin"):
+        if item.name in ("cos", "sin") and item.shape[-1] != "R":
             tensors[index] = torch.cat((tensors[index][:, :8],) * 2, dim=-1)
     if dtype:
         tensors = [tensor.to(dtype) if tensor.is_floating_point() else tensor for tensor in tensors]
