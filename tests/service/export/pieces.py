@@ -149,7 +149,7 @@ GLUON_SHAPES = SampledShapes(
         Shape(dims={"M": 96, "N": 264, "K": 72}),
         Shape(dims={"M": 128, "N": 512, "K": 256}),
     ),
-    frozenset({"M=128,N=512,K=256"}),
+    frozenset({"K=256,M=128,N=512"}),
 )
 
 

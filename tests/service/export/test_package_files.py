@@ -304,7 +304,7 @@ def in_gluon() -> PackageParts:
     """A package of a kernel in Gluon, with verdicts as a card gives them."""
     module = gluon_module()
     verdicts = tuple(JudgedFunction(function, (), (), evidence.measured()) for function in module.functions)
-    elite = VerifiedModule(module, verdicts, {"M=128,N=512,K=256": 9.0})
+    elite = VerifiedModule(module, verdicts, {"K=256,M=128,N=512": 9.0})
     timed = (TimedShape({"M": 128, "N": 512, "K": 256}, {"elite_0": 9.0}),)
     values = {"name": "matmul_kernels", "modules": {"elite_0": elite}, "timed": timed, "training": None}
     return parts(**values, refusals=())

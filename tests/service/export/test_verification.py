@@ -159,7 +159,7 @@ async def test_gluon_is_exported_with_formulas_and_judged_on_cards_alone(in_gluo
             wrong = replace(module, text=module.text.replace(before, after))
             assert "differs from the judged one" in await verifier.retrace(wrong, GLUON_SHAPES), before
         found = await verifier.verified(elite, GLUON_SHAPES)
-    said = "'specialised_kernel' is written in Gluon, which is not interpreted: judge it on a card"
+    said = "is written in Gluon, which is not interpreted: judge it on a card"
     assert all(said in remark for remark in found.remarks) and len(found.remarks) >= 2
     kept = {step.function for each in found.verdicts for step in each.function.plan.launches}
     assert kept == {"plain_kernel"}, "the kernel in Triton, where rows are odd"
