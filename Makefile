@@ -40,10 +40,16 @@ test-all: $(STAMP) ## Also the long suites
 	$(BIN)/python -m pytest -n $(PROCESSES) tests/browser
 
 # A hundred packages that must not mix with ours.
-peers: $(VENV)/peers/.installed ## Install programs of other makers that the long suites use
+peers: $(VENV)/peers/.installed $(VENV)/openenv/.installed ## Install programs of other makers that the long suites use
 $(VENV)/peers/.installed: tests/journeys/peers.txt | $(STAMP)
 	$(BIN)/python -m venv $(VENV)/peers
 	$(VENV)/peers/bin/python -m pip install --quiet --disable-pip-version-check -r tests/journeys/peers.txt
+	touch $@
+
+# OpenEnv pins an `mcp` that is older than ours, and conflicts with the programs above.
+$(VENV)/openenv/.installed: pyproject.toml | $(STAMP)
+	$(BIN)/python -m venv $(VENV)/openenv
+	$(VENV)/openenv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[openenv]'
 	touch $@
 
 # Needs no .venv and no network: torch with CUDA on the host, and what docs/how-to/check-a-gpu-host.md has carried there in $(WHEELS).

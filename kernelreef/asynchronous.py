@@ -276,7 +276,7 @@ class AsyncReef:
         return await self.wire.act(models.CandidateSummary, "POST", at("/searches/{}/candidates", search), body)
 
     async def check_kernel(self, search: str, source: str) -> models.SourceCheck:
-        """Trace and compile a source at the shapes of a running search, without an evaluation."""
+        """Trace and compile a source for a running search, and predict its times, without an evaluation."""
         return await self.wire.act(models.SourceCheck, "POST", at("/searches/{}/checks", search), {"source": source})
 
     async def bundle(self, candidate: str, variant: int = 0) -> Document:

@@ -322,16 +322,32 @@ class Variant(Resource):
     plans: tuple[PlanDescription, ...]
 
 
+class PredictedTime(Resource):
+    """Predicted time of a variant at a benchmark shape, microseconds; None with the reason, if it is unknown.
+
+    It is what a `model` device of the target predicts; nothing was measured. No kernel can be faster than the floors:
+    the required bytes at the peak bandwidth of the target's data sheet, and the operations at its peak rate.
+    """
+
+    variant: int
+    shape: str
+    predicted_us: float | None
+    reason: str
+    memory_floor_us: float | None
+    arithmetic_floor_us: float | None
+
+
 class SourceCheck(Resource):
     """Result of a quick check: the variants that a source compiles to, or the reason why it cannot be judged.
 
-    The outcome `correct` means traced and compiled, not right: nothing was run, timed or predicted.
+    The outcome `correct` means traced and compiled, not right: no result was looked at, and no time was measured.
     """
 
     outcome: str
     reason: str
     line: int | None
     variants: tuple[Variant, ...]
+    predicted: tuple[PredictedTime, ...] = ()
     stages_s: Mapping[str, float]
 
 
@@ -342,6 +358,22 @@ class Candidate(CandidateSummary):
     stages_s: Mapping[str, float]
     variants: tuple[Variant, ...]
     reports: tuple[Mapping[str, JsonValue], ...]
+
+
+class Reward(Resource):
+    """Reward of a step from the candidate `over` (None: the search's first seed) to another one, for training.
+
+    `gain` is the time of `over` divided by the candidate's; None unless both are correct. `reward` is from -1 to 1;
+    None if the outcome says nothing about the candidate.
+    """
+
+    candidate: str
+    over: str | None
+    device: str
+    provenance: Provenance
+    outcome: str
+    gain: Speedup | None
+    reward: float | None
 
 
 class OperatorSummary(Resource):

@@ -172,7 +172,7 @@ class Reef:
         return self._call(self._reef.submit_kernel, search, source, note=note, parents=parents)
 
     def check_kernel(self, search: str, source: str) -> models.SourceCheck:
-        """Trace and compile a source at the shapes of a running search, without an evaluation."""
+        """Trace and compile a source for a running search, and predict its times, without an evaluation."""
         return self._call(self._reef.check_kernel, search, source)
 
     def bundle(self, candidate: str, variant: int = 0) -> Document:

@@ -11,7 +11,9 @@ from math import ceil, prod
 
 import torch
 
+from workers.ordered_inputs import draw_ordered
 from workers.protocol import DTYPE_BYTES, Distribution, Input, Operator, Shape
+from workers.protocol.distribution import ORDERED
 from workers.protocol.extent import size_of
 
 HEAVY_DECADES = 3.0
@@ -54,7 +56,7 @@ def draw(
         device: Device on whose current stream values are drawn; the CPU if None.
 
     Returns:
-        Contiguous tensors on the device, in the operator's order.
+        Contiguous tensors on the device, in the operator's order; an absent input is one without elements.
 
     Raises:
         ValueError: If there is no draw of that name.
@@ -75,10 +77,14 @@ def draw(
 
 
 def draw_tiles(operator: Operator, shape: Shape, size_bytes: int, seed: bytes | int) -> tuple[torch.Tensor, ...]:
-    """Draw `size_bytes` bytes of every input from `normal`. Returns one-dimensional tensors in the operator's order."""
+    """Draw `size_bytes` bytes of every input from `normal`, of ordered inputs all, which no tile stands for.
+
+    Returns tensors in the operator's order.
+    """
     tiles = []
     for item in operator.given:
-        size = (size_bytes // DTYPE_BYTES[item.dtype],)
+        whole = item.distribution in ORDERED
+        size = operator.input_shape(item, shape.dims) if whole else (size_bytes // DTYPE_BYTES[item.dtype],)
         generator = _generator(seed, None, shape.key, "tile", item.name)
         tiles.append(_draw_input(item, size, shape.dims, "normal", generator))
     return tuple(tiles)
@@ -97,6 +103,12 @@ def _is_even(item: Input) -> bool:
 def _draw_input(
     item: Input, size: tuple[int, ...], dims: dict[str, int], name: str, generator: torch.Generator, turn: int = 0
 ) -> torch.Tensor:
+    if 0 in size:
+        return torch.empty(size, dtype=getattr(torch, item.dtype), device=generator.device)
+    if item.distribution in ORDERED:
+        return draw_ordered(item.distribution, size, *_integer_bounds(item, dims), name, generator).to(
+            getattr(torch, item.dtype)
+        )
     if _is_even(item):
         return _draw_even(item, size, dims, name, _upper(size, name, turn, generator.device), generator)
     dtype: torch.dtype = getattr(torch, item.dtype)
@@ -148,7 +160,7 @@ def _integer_bounds(item: Input, dims: dict[str, int]) -> tuple[int, int]:
     """Return the minimum, and the maximum plus one."""
     low = int(item.low or 0)
     high = size_of(item.high, dims) if isinstance(item.high, str) else int(item.high or 0)
-    return low, max(high, low + 1)
+    return low, high if item.distribution in ORDERED else max(high, low + 1)
 
 
 def _upper(size: tuple[int, ...], name: str, turn: int, device: torch.device) -> torch.Tensor | None:
@@ -267,7 +279,7 @@ def _blank(operator: Operator, tensors: list[torch.Tensor], generator: torch.Gen
     place = torch.rand((), generator=generator, dtype=torch.float64, device=generator.device).item()
     for item, tensor in zip(operator.given, tensors, strict=True):
         low, high = _bounds(item)
-        rows = tensor.numel() // (tensor.shape[-1] if tensor.ndim else 1)
+        rows = tensor.numel() // max(1, tensor.shape[-1] if tensor.ndim else 1)
         if rows > 1 and item.distribution is None and not _is_even(item) and low <= 0 <= high:
             tensor.view(rows, -1)[int(place * rows)].zero_()
 
@@ -284,7 +296,8 @@ def _plant(operator: Operator, tensors: list[torch.Tensor], count: int, generato
     If gradients are judged, all are NaN. At infinity, a gradient times a slope of zero is NaN in one correct formula
     and zero in another.
     """
-    candidates = [tensor for item, tensor in zip(operator.given, tensors, strict=True) if takes_specials(item)]
+    pairs = zip(operator.given, tensors, strict=True)
+    candidates = [tensor for item, tensor in pairs if takes_specials(item) and tensor.numel()]
     if candidates:
         device = generator.device
         chosen = candidates[int(torch.randint(0, len(candidates), (), generator=generator, device=device))].view(-1)

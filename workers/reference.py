@@ -28,6 +28,7 @@ special_entr logit logaddexp logaddexp2 sinc asinh acosh atanh signbit isposinf 
 hardshrink softshrink threshold glu _prelu_kernel rad2deg deg2rad
 """
 _REDUCTIONS = """
+_embedding_bag _embedding_bag_forward_only
 sum mean prod amax amin max min argmax argmin any all var std var_mean logsumexp cumsum cumprod norm linalg_vector_norm
 sort topk _softmax _safe_softmax _log_softmax native_layer_norm native_group_norm native_batch_norm _fused_rms_norm
 nll_loss_forward nll_loss2d_forward mse_loss smooth_l1_loss huber_loss soft_margin_loss binary_cross_entropy

@@ -11,7 +11,9 @@ from kernelreef.models import FinalistResult
 from service.evaluation.figure_labels import best_baselines, provenance, relative_to
 from service.evaluation.finalists import finalists
 from service.evaluation.reports import reports_on
+from service.operators.example_inputs import ORDERED_VALUES, example_inputs
 from workers.protocol import Device, Operator, Report, Shape, ShapeRole
+from workers.protocol.distribution import ORDERED
 
 _TEMPLATES = Environment(
     loader=PackageLoader("service.analysis"), undefined=StrictUndefined, autoescape=False
@@ -74,7 +76,8 @@ def kernel_file(
         admitted=search.admitted,
         source=candidate.source.rstrip("\n") + "\n",
         reference=repr(operator.reference),
-        inputs=repr(_inputs(operator, dims)),
+        inputs=repr(example_inputs(operator, dims)),
+        ordered=ORDERED_VALUES if any(item.distribution in ORDERED for item in operator.inputs) else "",
         backward=operator.backward_entry if operator.backward else "",
         wanted=repr(operator.differentiated),
         taken=len(operator.inputs),
@@ -95,16 +98,3 @@ def _tried_at(search: SearchRecord, operator: Operator) -> dict[str, int]:
     shapes = [Shape.model_validate(shape) for shape in search.shapes]
     small = [shape for shape in shapes if shape.role is ShapeRole.BOUNDARY] or shapes
     return max(small, key=lambda shape: operator.input_bytes(shape.dims)).dims
-
-
-def _inputs(operator: Operator, dims: dict[str, int]) -> list[tuple[tuple[int, ...], str, float | None, float | None]]:
-    """Return shape, dtype and bounds of each input."""
-    return [
-        (
-            operator.input_shape(item, dims),
-            item.dtype,
-            item.low,
-            dims[item.high] if isinstance(item.high, str) else item.high,
-        )
-        for item in operator.given
-    ]

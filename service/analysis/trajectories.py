@@ -1,12 +1,13 @@
 """Trajectories: the steps of a search as records for training. docs/reference/trajectories.md describes the schema."""
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from math import log
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from archive.records import Exchange, SearchRecord
+from archive.records import CandidateRecord, Exchange, SearchRecord
 from archive.store import Store
 from kernelreef.models import Provenance
 from service.analysis.lineage import DeviceResult, JudgedCandidate, Lineage, LineageStep
@@ -113,6 +114,15 @@ class Trajectory(_TrajectoryPart):
     reward: float | None = None
 
 
+@dataclass(frozen=True)
+class StepReward:
+    """Reward of a step to a candidate: its outcome on the device, and the gain that the reward follows from."""
+
+    outcome: str
+    gain: Ratio | None
+    reward: float | None
+
+
 async def trajectories(
     store: Store, search: SearchRecord, which: Which = "all", *, rewards: bool = False
 ) -> AsyncIterator[Trajectory]:
@@ -140,13 +150,37 @@ def reward(record: Trajectory) -> float | None:
     A correct kernel earns the natural logarithm of the gain's lower bound, over the parent or else over the seed,
     within `GAIN_BOUNDS`. A kernel that ran and was wrong earns `WRONG`; one that never ran earns `UNUSABLE`.
     """
-    if record.outcome in NO_VERDICT:
+    return reward_of(record.outcome, record.gain_over_parent or record.gain_over_seed)
+
+
+def reward_of(outcome: str, gain: TrajectoryGain | Ratio | None) -> float | None:
+    """Return the reward of an outcome with a gain; `reward` says how large."""
+    if outcome in NO_VERDICT:
         return None
-    if record.outcome != Outcome.CORRECT:
-        return WRONG if record.outcome in RAN else UNUSABLE
-    found = record.gain_over_parent or record.gain_over_seed
+    if outcome != Outcome.CORRECT:
+        return WRONG if outcome in RAN else UNUSABLE
     least, most = GAIN_BOUNDS
-    return None if found is None else max(least, min(most, log(found.low)))
+    return None if gain is None else max(least, min(most, log(gain.low)))
+
+
+async def reward_over(
+    store: Store, search: SearchRecord, candidate: CandidateRecord, over: str | None, device: str
+) -> StepReward:
+    """Return the reward of a step from one candidate of a search to another, whatever its parents are.
+
+    Args:
+        store: Archive with the search.
+        search: The search.
+        candidate: An evaluated candidate.
+        over: Id of the candidate that the step starts from; None for the search's first seed.
+        device: Device of the search.
+    """
+    lineage = await Lineage.open(store, search)
+    judged = await lineage.judged({candidate.id, *([over] if over else [])})
+    child = judged[candidate.id]
+    gain = lineage.over(child, judged[over], device) if over else lineage.over_seed(child, device)
+    verdict = _verdict(child, child.standings.get(device))
+    return StepReward(verdict["outcome"], gain, reward_of(verdict["outcome"], gain))
 
 
 def _records(lineage: Lineage, operator: Operator, step: LineageStep) -> Iterator[Trajectory]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -10,8 +11,14 @@ from archive.descriptors import DESCRIPTORS
 from archive.grid import Grid
 from kernelreef import models
 from service.evaluation.figure_labels import outdated, provenance, relative_to
-from workers.protocol import Bundle, MutationReport, Operator, Readings, TraceReport
+from service.evaluation.floors import HALVES, floors, works
+from service.evaluation.jobs import target_of
+from workers.protocol import Bundle, MutationReport, Operator, Readings, Shape, ShapeRole, TraceReport
 from workers.protocol.words import describe_plan
+from workers.targets import shown_figures
+
+UNPREDICTED = "too large to be sampled, or the worker does not predict"
+"""Reason for a missing prediction if the worker gives none."""
 
 
 class MutationResult(models.Resource):
@@ -139,8 +146,8 @@ def variant_of(variant: records.VariantRecord, stored: records.BundleRecord | No
     return models.Variant(**vars(variant), plans=tuple(_plans(stored)) if stored else ())
 
 
-def source_check_of(report: TraceReport) -> models.SourceCheck:
-    """Build the result of a quick check from a worker's report."""
+def source_check_of(report: TraceReport, search: records.SearchRecord) -> models.SourceCheck:
+    """Build the result of a quick check for a search from a worker's report."""
     variants = []
     for traced in report.variants:
         described = () if traced.bundle is None else tuple(_described(traced.bundle, traced.readings))
@@ -160,8 +167,34 @@ def source_check_of(report: TraceReport) -> models.SourceCheck:
         reason=report.reason,
         line=report.line,
         variants=tuple(variants),
+        predicted=tuple(_predicted(report, search)),
         stages_s=report.stages_s,
     )
+
+
+def _predicted(report: TraceReport, search: records.SearchRecord) -> Iterator[models.PredictedTime]:
+    """Yield the predicted time and the floors of each variant at each benchmark shape."""
+    target = shown_figures(target_of(search), None)
+    todo = {
+        Shape.model_validate(shape).key: work
+        for shape, work in zip(search.shapes, works(search.shapes, search.graphs, HALVES), strict=True)
+    }
+    for variant in report.variants:
+        plans = () if variant.bundle is None else variant.bundle.plans
+        for plan, read in zip(plans, variant.readings, strict=False):
+            key = plan.shape.key
+            if plan.shape.role is not ShapeRole.BENCHMARK or key not in todo:
+                continue
+            least = floors(replace(todo[key], required_bytes=read.bytes_required), target)
+            time_us = variant.predicted_us.get(key)
+            yield models.PredictedTime(
+                variant=variant.index,
+                shape=key,
+                predicted_us=time_us,
+                reason=variant.unpredicted or ("" if time_us else UNPREDICTED),
+                memory_floor_us=least.memory_us,
+                arithmetic_floor_us=least.arithmetic_us,
+            )
 
 
 def _described(bundle: Bundle, readings: Sequence[Readings]) -> Iterator[models.PlanDescription]:

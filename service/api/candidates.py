@@ -87,9 +87,12 @@ async def submit(
 
 @router.post("/searches/{id}/checks", dependencies=[needs(Scope.PROPOSE)])
 async def check(body: SourceRequest, search: Named, running: Running) -> models.SourceCheck:
-    """Trace and compile a source at the shapes of a running search. It is not evaluated, and nothing is stored."""
+    """Trace and compile a source at the shapes of a running search, and predict its times. Nothing is stored.
+
+    It is not evaluated: no result is looked at, and no time is measured.
+    """
     operator = await find_operator(running.store, running.operators(), search.operator)
-    return builders.source_check_of(await running.intake.check(search, operator, body.source))
+    return builders.source_check_of(await running.intake.check(search, operator, body.source), search)
 
 
 @router.get("/candidates/{id}", name=SHOW, dependencies=[needs(Scope.READ)])

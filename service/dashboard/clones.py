@@ -36,6 +36,7 @@ async def request_of(running: Coordinator, search: SearchRecord) -> SearchReques
                 "name": search.name,
                 "tags": search.tags,
                 "notes": search.notes,
+                "admit": search.admit,
             }
         )
     except ValidationError as error:

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Awaitable, Callable, Mapping
 
-from fastapi import Response
+from fastapi import Request, Response
 from pydantic import ValidationError
 
 from archive.records import SearchRecord
 from kernelreef.validation import invalid
-from service.api.dependencies import Caller, Id, Named, Running, WholeId, needs
+from service.api.dependencies import Caller, Id, Named, RequireScope, Running, WholeId, needs
 from service.coordinator import Coordinator
 from service.dashboard.clones import request_of
 from service.dashboard.routing import Sent, SubmittedForm, pages, see_other
@@ -92,9 +92,13 @@ async def forget(search: Named, hint: WholeId, running: Running) -> Response:
 
 
 @router.post("/searches/{id}/again", dependencies=[needs(Scope.SUBMIT)])
-async def again(search: Named, running: Running, caller: Caller) -> Response:
-    """Start an equal search."""
-    return _back((await running.submit(await request_of(running, search), owner=caller.token or "")).id)
+async def again(search: Named, running: Running, caller: Caller, sent: Sent, request: Request) -> Response:
+    """Start an equal search; to admit an operator that mutation testing fails needs scope `admin`."""
+    equal = await request_of(running, search)
+    if sent.text("admit") or equal.admit:
+        await RequireScope(Scope.ADMIN)(request, caller)
+        equal = equal.model_copy(update={"admit": True})
+    return _back((await running.submit(equal, owner=caller.token or "")).id)
 
 
 @router.post("/searches/{id}/labels", dependencies=[needs(Scope.STEER)])

@@ -28,6 +28,7 @@ from service.dashboard.charts import draw_charts, spacing_for
 from service.dashboard.maps import ArchiveMap, MapView, Tile, draw, load_cells, mark_provisional
 from service.dashboard.rendering import Fragment, HtmlPage
 from service.evaluation.activity import elapsed_s
+from service.evaluation.admissions import NOT_ADMITTED
 from service.evaluation.feasibility import count_impossible
 from service.evaluation.figure_labels import in_words, provenance, relative_to, stamp_of
 from service.evaluation.finalists import examination
@@ -95,6 +96,7 @@ class SearchStatus(Fragment):
 class SearchControls(Fragment):
     """Actions that the search's present state allows. `ended` is True if it can be deleted, `failed` if it failed.
 
+    `refused` is True if mutation testing failed its operator, and whoever may can go on all the same.
     `more` is the number of evaluations to extend a done search to; None if it is not done.
     """
 
@@ -105,6 +107,7 @@ class SearchControls(Fragment):
     actions: tuple[tuple[str, str], ...]
     ended: bool
     failed: bool
+    refused: bool
     more: int | None
 
 
@@ -282,17 +285,17 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     drawn = draw(search, view, places, now, pins=[pin for pin in pins if pin.device == view.device])
     said, leader = provenance(view.device), next(iter(best), None)
     found_out = await examination(running.store, leader.candidate, leader.variant, view.device) if leader else None
-    finalist = stamp_of(found_out)
     return (
-        _status(search, view, counts, (leader, finalist), progress, (missing_workers, activity)),
+        _status(search, view, counts, (leader, stamp_of(found_out)), progress, (missing_workers, activity)),
         SearchControls(
             search=search.id,
             actions=actions_in(search.state),
             ended=search.state in ENDED,
             failed=search.state is SearchState.FAILED,
+            refused=search.reason.startswith(NOT_ADMITTED),
             more=2 * search.evaluations if search.state is SearchState.DONE else None,
         ),
-        UseIt(search, view.device, said, leader, finalist, search.state in ENDED),
+        UseIt(search, view.device, said, leader, stamp_of(found_out), search.state in ENDED),
         MapPart(
             search=search.id,
             view=view,

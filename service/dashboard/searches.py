@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from archive.errors import ArchiveError
 from archive.grid import Grid
 from archive.records import BudgetRecord, Milestone, ProgressRecord, SearchCounts, SearchRecord, SearchState
-from service.api.dependencies import Caller, Named, Running, needs
+from service.api.dependencies import Caller, Named, RequireScope, Running, needs
 from service.api.paging import ID
 from service.coordinator import Coordinator
 from service.dashboard.charts import ProgressLine, progress_line, spacing_for
@@ -193,11 +193,13 @@ async def overview(running: Running, frame: Framed, before: Before = None, origi
 
 
 @router.post("/searches", dependencies=[needs(Scope.SUBMIT)])
-async def start(running: Running, frame: Framed, sent: Sent, caller: Caller) -> Response:
-    """Start a search and redirect to it, or show the form again with its errors.
+async def start(running: Running, frame: Framed, sent: Sent, caller: Caller, request: Request) -> Response:
+    """Start a search and redirect to it, or show the form again with its errors. To admit an operator needs `admin`.
 
     A pasted problem takes a minute to import, so its page shows the steps first.
     """
+    if sent.text("admit"):
+        await RequireScope(Scope.ADMIN)(request, caller)
     if has_problem(sent):
         return await _start_from_problem(running, frame, sent, caller)
     try:

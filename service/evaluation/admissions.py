@@ -9,6 +9,9 @@ from service.evaluation.verdicts import Verdicts
 from workers.protocol import Operator, Outcome, TraceReport
 from workers.queue import Dispatcher
 
+NOT_ADMITTED = "the operator is not admitted"
+"""Start of the reason of a search that mutation testing ended."""
+
 
 async def is_admitted(store: Store, search: SearchRecord) -> bool:
     """Return True if the checks of a search's operator passed since its submission, or it goes on without that.
@@ -65,7 +68,7 @@ class Admissions:
         elif not report.graphs:
             await self._verdicts.fail(search, f"the reference does not export: {report.reason}")
         elif failure and not search.admit:
-            await self._verdicts.fail(search, f"the operator is not admitted: {failure}")
+            await self._verdicts.fail(search, f"{NOT_ADMITTED}: {failure}")
         elif not search.graphs:
             await self._store.searches.set_graphs(search.id, [graph.plain() for graph in report.graphs])
             await self._verdicts.unit_of_work.commit()  # Traces that came with this report are read from the archive.

@@ -19,6 +19,7 @@ from workers.protocol import (
     Operator,
     Report,
     Shape,
+    ShapeRole,
     TraceJob,
 )
 
@@ -217,9 +218,10 @@ def _trace_job(search: SearchRecord, operator: Operator, id: str, candidate: Can
 
 
 def check_job(search: SearchRecord, operator: Operator, id: str, source: str) -> TraceJob:
-    """Turn a source that is no candidate into bundles."""
+    """Turn a source that is no candidate into bundles, with predicted times."""
     job = _trace_job(search, operator, f"{id}:{CHECK}")
-    return job.model_copy(update={"candidate": id, "source": source, "seed": search.seed})
+    graphs = tuple(graph for graph in _graphs(search) if graph.shape.role is ShapeRole.BENCHMARK)
+    return job.model_copy(update={"candidate": id, "source": source, "seed": search.seed, "graphs": graphs})
 
 
 def retrace_job(search: SearchRecord, operator: Operator, candidate: CandidateRecord) -> TraceJob:

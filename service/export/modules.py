@@ -91,6 +91,8 @@ def write_module(certificate: Certificate, functions: Sequence[ExportedFunction]
     operator = certificate.operator
     if any(item.mutable for item in operator.inputs):
         raise InvalidInput("an operator that changes its inputs cannot be exported", "SEARCH")
+    if operator.presences:
+        raise InvalidInput("an operator with optional inputs cannot be exported", "SEARCH")
     if certificate.source is None:
         raise NotExtractable("its source is not available")
     names = names_of(operator)
@@ -170,7 +172,8 @@ def _id(text: str) -> str:
 def _choice(functions: Sequence[ExportedFunction], operator: Operator, names: TensorNames) -> str:
     """Write the function that returns the functions for some sizes; None where no guards hold."""
     lines = [f"def {CHOOSE}({', '.join(names.sizes.values())}):"]
-    limits = " and ".join(f"{low} <= {names.sizes[name]} <= {high}" for name, (low, high) in operator.ranges.items())
+    bounds = ((names.sizes[name], max(1, low), high) for name, (low, high) in operator.ranges.items())
+    limits = " and ".join(f"{low} <= {name} <= {high}" for name, low, high in bounds)
     lines += [f"    if not ({limits}):", "        return None"] if limits else []
     for at, function in enumerate(functions):
         pair = f"(plan_{at}, plan_{at}_gradients)" if operator.backward else f"(plan_{at}, None)"

@@ -15,7 +15,9 @@ from service.evaluation.figure_labels import in_words, stamp_of
 from service.export.decision_tree import PYTORCH, Leaf, TimedShape, Tree, choose, loss_of
 from service.export.modules import ExportedModule, names_of
 from service.export.verification import VerifiedModule
+from service.operators.example_inputs import ORDERED_VALUES, example_inputs
 from workers.protocol import Device, Operator, Shape, ShapeResult
+from workers.protocol.distribution import ORDERED
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """Pattern of package names that Python, pip and PyTorch accept."""
@@ -286,17 +288,9 @@ def _examples(parts: PackageParts) -> dict[str, Any]:
     searched = {shape.key for shape in (Shape(dims=each.dims) for each in operator.shapes)}
     return {
         "examples": {
-            key: [
-                (
-                    operator.input_shape(item, shape.dims),
-                    item.dtype,
-                    item.low,
-                    shape.dims[item.high] if isinstance(item.high, str) else item.high,
-                )
-                for item in operator.inputs
-            ]
-            for key, shape in judged.items()
+            key: example_inputs(operator, shape.dims)[: len(operator.inputs)] for key, shape in judged.items()
         },
+        "ordered": ORDERED_VALUES if any(item.distribution in ORDERED for item in operator.inputs) else "",
         "dimensions": (
             tuple(item.shape for item in operator.inputs),
             tuple(item.high if isinstance(item.high, str) else None for item in operator.inputs),

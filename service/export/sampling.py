@@ -60,7 +60,8 @@ def sample(
     spread = {shape.key for shape in (*wanted, *drawn[:SPREAD])}
     every: dict[str, Shape] = {}
     for shape in (*judged, *wanted, *drawn, *small):
-        every.setdefault(shape.key, shape)
+        if not operator.is_empty(shape.dims):  # PyTorch serves empty tensors, which launch nothing.
+            every.setdefault(shape.key, shape)
     return SampledShapes(tuple(every.values()), frozenset(spread))
 
 
@@ -79,7 +80,7 @@ def _checked(operator: Operator, dims: Mapping[str, int]) -> dict[str, int]:
 def _drawn(operator: Operator, rng: random.Random) -> dict[str, int]:
     dims = dict(rng.choice(operator.shapes).dims)
     for name, (low, high) in operator.ranges.items():
-        size = int(exp(rng.uniform(log(low), log(high + 1))))
+        size = int(exp(rng.uniform(log(max(1, low)), log(high + 1))))
         if rng.random() >= ODD and size >= ALIGNED:
             size -= size % ALIGNED
         dims[name] = max(low, min(high, size))

@@ -183,6 +183,7 @@ class ExportVerifier:
             plan
             for plan in certificate.bundle.plans
             if not any(function.admits(plan.shape.dims) for function in chosen)
+            and not certificate.operator.is_empty(plan.shape.dims)
         ]
         return [*chosen, *exact_functions(unserved)], remarks
 

@@ -91,7 +91,7 @@ def _sizes(operator: Operator, call: object, where: str) -> dict[str, int]:
     if unknown or lacking:
         fault = f"gives no size for '{lacking[0]}'" if lacking else f"has a size for '{unknown[0]}'"
         raise InvalidInput(f"{where} {fault}; the dimensions are {known}", "shapes")
-    wrong = [name for name, size in dims.items() if type(size) is not int or size < 1]
+    wrong = [name for name, size in dims.items() if type(size) is not int or size < int(name not in operator.presences)]
     if wrong:
         raise InvalidInput(f"{where}: the size of {wrong[0]} is no whole number above 0", "shapes")
     return {**fixed, **dims}
@@ -104,6 +104,9 @@ def _dims_of(operator: Operator, shapes: object, where: str) -> dict[str, int]:
     if not isinstance(shapes, list) or len(shapes) > len(operator.inputs):
         raise InvalidInput(f"{where}: 'shapes' is a list of {len(operator.inputs)} shapes, or one by input", "shapes")
     dims: dict[str, int] = {}
+    dims |= {
+        item.name: int(shape is not None) for item, shape in zip(operator.inputs, shapes, strict=False) if item.optional
+    }
     given = [pair for pair in zip(operator.inputs, shapes, strict=False) if pair[1] is not None]
     # Axes of one dimension come first: a product or sum is known by its other parts.
     for item, shape in given:

@@ -9,7 +9,7 @@ import random
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
-from itertools import permutations
+from itertools import permutations, product
 
 from workers.protocol import FAR, Input, Operator, Shape, ShapeRole
 from workers.protocol.extent import names_in
@@ -43,6 +43,8 @@ FEWEST_ROWS = 17
 ROOMY_AXES = 4
 """Number of axes from which all but an input's last two count equal parts, such as heads."""
 
+MOST_COMBINED = 3
+"""Maximum number of optional inputs whose every combination is judged."""
 ATTEMPTS = 64
 """Number of draws of a held-out shape before the last one is cut to size."""
 
@@ -66,13 +68,14 @@ def boundary_shapes(operator: Operator) -> tuple[Shape, ...]:
     """Return a few shapes at which kernels break, small enough for the interpreter, cheapest first.
 
     They are: the smallest; many odd short rows; exact tiles; one more than exact tiles; long rows; two of everything;
-    and a small version of the last for each other combination of fixed sizes in benchmark shapes. Dimensions that only
+    and a small version of the last for each other combination of fixed sizes in benchmark shapes, and of absent inputs.
+    Of each dimension that may be 0 there is a shape without elements. Dimensions that only
     scalars have, such as a window, are smaller than those of inputs there, and larger once. An operator without ranges
-    has none. If the smallest shape is too large for the interpreter, it is the only one.
+    has only those with absent inputs. If the smallest shape is too large for the interpreter, it is the only one.
     """
     names = [name for name in operator.extents if name in operator.ranges]
     if not names:
-        return ()
+        return _shapes(operator, _fixed_sizes(operator)[1:] if operator.presences else [])
     aside = [name for name in operator.ranges if name not in operator.extents]
     patterns = (
         _pattern(names, first=1, between=1, last=1) | dict.fromkeys(aside, 1),
@@ -86,7 +89,15 @@ def boundary_shapes(operator: Operator) -> tuple[Shape, ...]:
     usable = [dims for dims in points if _interpretable(operator, dims)] or points[:1]
     doubled = [_doubled(operator, TWO_TILES, first), *(_doubled(operator, TWO_TILES // 2, each) for each in others)]
     usable += [dims for dims in doubled if _is_roomy(operator, dims)]
-    shapes = (Shape(dims=dims, role=ShapeRole.BOUNDARY) for dims in sorted(usable, key=operator.input_bytes))
+    empty = _pattern(names, first=2, between=3, last=5) | dict.fromkeys(aside, 1)
+    zeros = [name for name in operator.ranges if operator.ranges[name][0] == 0]
+    usable += [_clamped(operator, {**empty, name: 0}, first) for name in zeros]
+    return _shapes(operator, usable)
+
+
+def _shapes(operator: Operator, points: Sequence[Dims]) -> tuple[Shape, ...]:
+    """Return different boundary shapes, the fewest bytes first."""
+    shapes = (Shape(dims=dims, role=ShapeRole.BOUNDARY) for dims in sorted(points, key=operator.input_bytes))
     return tuple({shape.key: shape for shape in shapes}.values())
 
 
@@ -97,7 +108,7 @@ def end_shapes(operator: Operator) -> tuple[Shape, ...]:
     shapes a held-out shape would decide by chance about a block that does not fit the target.
     """
     known = [shape.dims for shape in boundary_shapes(operator)]
-    least = {name: low for name, (low, _) in operator.ranges.items()}
+    least = {name: max(1, low) for name, (low, _) in operator.ranges.items()}
     rows = (item.shape[-1] for item in operator.given if item.shape)
     ends = dict.fromkeys(name for extent in (*rows, *operator.given[0].shape[:1]) for name in names_in(extent))
     found = []
@@ -159,7 +170,7 @@ def far_shape(operator: Operator) -> Shape | None:
     All dimensions are minimal except those of one input. These grow to the ends of their ranges one after the other,
     the last one no further than needed. Among all inputs and orders, the shape with the fewest input bytes wins.
     """
-    least = {name: low for name, (low, _) in operator.ranges.items()}
+    least = {name: max(1, low) for name, (low, _) in operator.ranges.items()}
     points = [
         dims
         for fixed in _fixed_sizes(operator)
@@ -237,13 +248,28 @@ def _drawn(operator: Operator, rng: random.Random, fits: Fits, known: Container[
 
 
 def _log_uniform(rng: random.Random, low: int, high: int) -> int:
-    return min(high, int(math.exp(rng.uniform(math.log(low), math.log(high + 1)))))
+    """Draw a size; the logarithm of one more than it is even, if it may be 0."""
+    added = int(low == 0)
+    return min(high, int(math.exp(rng.uniform(math.log(low + added), math.log(high + 1 + added)))) - added)
 
 
 def _fixed_sizes(operator: Operator) -> list[Dims]:
-    """Return the distinct combinations of sizes of dimensions without a range, in the order of benchmark shapes."""
+    """Return the distinct combinations of sizes of dimensions without a range, in the order of benchmark shapes.
+
+    Those that only name other absent inputs follow: each of few, of many inputs all, and each of them alone.
+    """
     fixed = [name for name in operator.dimensions if name not in operator.ranges]
-    return list({tuple(item.dims[name] for name in fixed): item.dims for item in operator.shapes}.values())
+    named = [item.dims for item in operator.shapes]
+    named += [{**named[0], **given} for given in _presences(operator.presences)]
+    return list({tuple(dims[name] for name in fixed): dims for dims in named}.values())
+
+
+def _presences(names: Sequence[str]) -> list[Dims]:
+    if len(names) <= MOST_COMBINED:
+        return [dict(zip(names, given, strict=True)) for given in product((1, 0), repeat=len(names))]
+    all_given, none_given = dict.fromkeys(names, 1), dict.fromkeys(names, 0)
+    apart = [{**most, name: given} for most, given in ((all_given, 0), (none_given, 1)) for name in names]
+    return [all_given, none_given, *apart]
 
 
 def _clamped(operator: Operator, sizes: Dims, fixed: Dims) -> Dims:

@@ -25,12 +25,14 @@ RIGHT = {
     "inputs.name": "the argument's name in letters, digits and '_', such as 'x'",
     "inputs.shape": "a list of dimension names, sizes, and products and sums of them, such as ['M', 64] or ['64*K']",
     "inputs.dtype": "a dtype by torch's name, such as 'bfloat16'",
-    "inputs.distribution": "how values are drawn: 'normal', 'uniform' or 'integer'",
+    "inputs.distribution": "how values are drawn: 'normal', 'uniform' or 'integer'; of ordered integers 'sorted', "
+    "'offsets', 'ends', 'counts' or 'unique'",
     "inputs.low": "the smallest value drawn, a number",
     "inputs.high": "the end of the values drawn: a number, or an extent such as 'N' or '2*N'",
     "inputs.layouts": "['contiguous']",
     "inputs.constant": "true or false",
     "inputs.mutable": "true or false",
+    "inputs.optional": "true if the argument may be None",
     "inputs.gradient": "false to leave its gradient out when backward is true",
     "outputs": "at least one table, each with name and dtype",
     "outputs.name": "the result's name in letters, digits and '_', such as 'y'",
@@ -42,7 +44,7 @@ RIGHT = {
     "scalars.value": "a number, true or false, or for an int an extent such as 'N'",
     "shapes": "at least one table with a size of 1 or more for every dimension, such as {M = 4096, N = 4096}",
     "shapes.weight": "the shape's weight in the objective, a number above 0",
-    "ranges": "[smallest, largest] for a dimension, both whole numbers of 1 or more",
+    "ranges": "[smallest, largest] for a dimension, both whole numbers of 0 or more",
     "precision": "a table with accumulate and allow_tf32",
     "precision.accumulate": "'float32' or 'float64'",
     "precision.allow_tf32": "true or false",
@@ -65,7 +67,8 @@ def parse_operator(document: Mapping[str, Any]) -> Operator:
     Raises:
         InvalidInput: If it is invalid; names the field and a valid value.
     """
-    body = {**document, "shapes": _with_dims(document["shapes"])} if "shapes" in document else document
+    given = {name: 1 for name in _optional(document.get("inputs"))}
+    body = {**document, "shapes": _with_dims(document["shapes"], given)} if "shapes" in document else document
     try:
         operator = Operator.model_validate_json(json.dumps(body, allow_nan=False), strict=True)
     except ValidationError as error:
@@ -79,16 +82,29 @@ def parse_operator(document: Mapping[str, Any]) -> Operator:
     return operator
 
 
-def _with_dims(shapes: object) -> object:
-    """Convert benchmark shapes to the protocol's form; specs write sizes directly into the table."""
+def _optional(inputs: object) -> list[str]:
+    """Return the names of optional inputs of a document that may be malformed."""
+    items = inputs if isinstance(inputs, list | tuple) else ()
+    found = (item.get("name") for item in items if isinstance(item, Mapping) and item.get("optional") is True)
+    return [name for name in found if isinstance(name, str)]
+
+
+def _with_dims(shapes: object, given: Mapping[str, int]) -> object:
+    """Convert benchmark shapes to the protocol's form, and add the optional inputs that they do not name as given.
+
+    Specs write sizes directly into the table.
+    """
     if not isinstance(shapes, list | tuple):
         return shapes
-    return [_shape(item) if isinstance(item, Mapping) and "dims" not in item else item for item in shapes]
+    return [_shape(item, given) if isinstance(item, Mapping) else item for item in shapes]
 
 
-def _shape(sizes: Mapping[str, Any]) -> dict[str, Any]:
+def _shape(sizes: Mapping[str, Any], given: Mapping[str, int]) -> Mapping[str, Any]:
+    if "dims" in sizes:
+        dims = sizes["dims"]
+        return {**sizes, "dims": {**given, **dims}} if given and isinstance(dims, Mapping) else sizes
     weight = {"weight": sizes["weight"]} if "weight" in sizes else {}
-    return {"dims": {name: size for name, size in sizes.items() if name != "weight"}, **weight}
+    return {"dims": {**given, **{name: size for name, size in sizes.items() if name != "weight"}}, **weight}
 
 
 def _explain(error: ErrorDetails) -> InvalidInput:

@@ -24,8 +24,9 @@ Signature: TypeAlias = tuple[str, tuple[str, ...]]
 
 
 def signature_of(operator: Operator) -> Signature:
-    """Return the signature of an operator, which is the same with and without gradients."""
-    return operator.entry, (*(item.name for item in operator.inputs), *(item.name for item in operator.scalars))
+    """Return the signature of an operator, which is the same with and without gradients; `?` marks optional inputs."""
+    inputs = (f"{item.name}?" if item.optional else item.name for item in operator.inputs)
+    return operator.entry, (*inputs, *(item.name for item in operator.scalars))
 
 
 def native_of(operator: Operator, dims: Mapping[str, int]) -> tuple[str, Function] | None:

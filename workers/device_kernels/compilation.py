@@ -14,6 +14,7 @@ from triton.runtime.jit import JITFunction
 
 from workers.device_kernels import kernels
 from workers.errors import ToolMissing
+from workers.protocol.distribution import ORDERED_DTYPES
 from workers.targets import TARGETS, Target
 
 CONTENT_BLOCK = 256
@@ -78,6 +79,9 @@ def _recipes() -> Iterator[_Recipe]:
     for name, dtype in INTEGERS.items():
         constants = {"dtype": dtype, "block": CONTENT_BLOCK}
         yield _Recipe(f"fill_{name}", kernels.fill_integers, "*i64 i64 i64 i64", constants)
+    for name in ORDERED_DTYPES:
+        constants = {"dtype": INTEGERS[name], "block": CONTENT_BLOCK}
+        yield _Recipe(f"place_{name}", kernels.place_integers, "*i64 i64 i64 i64 i64", constants)
     yield _Recipe("poison", kernels.poison, "*i64", {"block": BYTES_BLOCK}, num_warps=8)
     yield _Recipe("count_unpoisoned", kernels.count_unpoisoned, "*i64 *i64", {"block": WORDS_BLOCK}, num_warps=8)
     yield _Recipe("sum_up", kernels.sum_up, "*i64 i64", {"block": SUM_BLOCK})
@@ -89,7 +93,7 @@ def _recipes() -> Iterator[_Recipe]:
 
 _RECIPES = tuple(_recipes())
 SUPPORT: tuple[str, ...] = tuple(recipe.name for recipe in _RECIPES)
-"""Names of the kernels: `fill_` and a dtype for contents, the function names in `kernels` for the others."""
+"""Names of the kernels: `fill_` or `place_` and a dtype for contents, function names in `kernels` for the others."""
 
 Spread: TypeAlias = Callable[[Callable[[str], SupportKernel], Sequence[str]], Iterable[SupportKernel]]
 """Compiles each name by a function that can be pickled, in order: `map`, or that of a pool of processes."""

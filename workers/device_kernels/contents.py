@@ -14,6 +14,7 @@ import torch
 
 from workers.inputs import HEADROOM
 from workers.protocol import DTYPE_BYTES, Distribution, Input, Operator, Shape
+from workers.protocol.distribution import ORDERED
 from workers.protocol.extent import size_of
 
 MAX_INTEGERS = 2**32 - 1
@@ -29,6 +30,8 @@ class ContentKind(StrEnum):
     """Uniform over [low, high]."""
     INTEGERS = "integers"
     """Uniform over low, low + 1, ..., high - 1; booleans are 0 and 1."""
+    ORDERED = "ordered"
+    """Integers of an ordered distribution, from low to below high; of segments up to high, inclusive."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class ContentSpec:
         kind: Distribution of values.
         low: Lower end.
         high: Upper end; one beyond the last for integers.
+        order: Distribution of ordered content.
+        columns: Elements of a row, along which content is ordered.
     """
 
     dtype: str
@@ -48,6 +53,8 @@ class ContentSpec:
     kind: ContentKind
     low: float
     high: float
+    order: Distribution | None = None
+    columns: int = 1
 
     @property
     def bytes(self) -> int:
@@ -72,7 +79,7 @@ class ContentJob:
 
 def timed_content(operator: Operator, shape: Shape) -> tuple[ContentSpec, ...]:
     """Return the content of each input of an operator, in order."""
-    return tuple(_spec(item, prod(operator.input_shape(item, shape.dims)), shape) for item in operator.given)
+    return tuple(_spec(item, operator.input_shape(item, shape.dims), shape) for item in operator.given)
 
 
 def stream_seed(seed: str, input_index: int, stream: int) -> int:
@@ -103,13 +110,16 @@ def assign_content(
     ]
 
 
-def _spec(item: Input, elements: int, shape: Shape) -> ContentSpec:
+def _spec(item: Input, size: tuple[int, ...], shape: Shape) -> ContentSpec:
+    elements = prod(size)
     if item.dtype == "bool":
         return ContentSpec(item.dtype, elements, ContentKind.INTEGERS, 0, 2)
     dtype: torch.dtype = getattr(torch, item.dtype)
     if not dtype.is_floating_point:
         low = int(item.low or 0)
         high = size_of(item.high, shape.dims) if isinstance(item.high, str) else int(item.high or 0)
+        if item.distribution in ORDERED:
+            return ContentSpec(item.dtype, elements, ContentKind.ORDERED, low, high, item.distribution, size[-1])
         return ContentSpec(item.dtype, elements, ContentKind.INTEGERS, low, min(max(high, low + 1), low + MAX_INTEGERS))
     limit = torch.finfo(dtype).max / HEADROOM
     low_given = float("-inf") if item.low is None else item.low

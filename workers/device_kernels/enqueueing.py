@@ -20,6 +20,7 @@ from workers.device_kernels.compilation import (
 )
 from workers.device_kernels.contents import ContentJob, ContentKind, ContentSpec
 from workers.errors import ToolMissing
+from workers.protocol import Distribution
 
 ROWS = 1024
 """Maximum number of rows of a table: the driver copies up to 64 KiB from host memory at once, so that the host need not
@@ -36,6 +37,8 @@ MAX_DELAYS = 256
 """Maximum number of delays whose readings are kept apart."""
 _HELD_WORDS = 4
 """Words of a delay's row; the last one is unused, so that rows begin at multiples of 16 bytes."""
+_ORDERS = (Distribution.SORTED, Distribution.UNIQUE, Distribution.OFFSETS, Distribution.ENDS, Distribution.COUNTS)
+# Numbers of ordered distributions, as `place_integers` knows them.
 _DEFAULT_STREAM = 0
 _WARP = 32
 _WORD_BYTES = 8
@@ -90,7 +93,9 @@ class DeviceKernels:
         for job in jobs:
             rows.setdefault(job.spec, []).append((job.pointer, job.seed64))
         for spec, each in rows.items():
-            name = f"fill_{spec.dtype}"
+            if not spec.elements:
+                continue
+            name = f"{'place' if spec.kind is ContentKind.ORDERED else 'fill'}_{spec.dtype}"
             if name not in self._functions:
                 raise ToolMissing(f"this card has no {spec.dtype}")
             blocks = -(-spec.elements // (VALUES * CONTENT_BLOCK))
@@ -194,6 +199,9 @@ class DeviceKernels:
 
 def _content_arguments(spec: ContentSpec) -> list[int]:
     """Return the arguments of a content kernel after its table, as bits."""
+    if spec.kind is ContentKind.ORDERED:
+        among = int(spec.high) - int(spec.low)
+        return [spec.elements, 8 * spec.columns + _ORDERS.index(spec.order), int(spec.low), among]
     if spec.dtype in INTEGERS:
         return [spec.elements, int(spec.low), int(spec.high) - int(spec.low)]
     return [spec.elements, int(spec.kind is ContentKind.NORMAL), float_bits(spec.low), float_bits(spec.high)]

@@ -27,6 +27,8 @@ UNLIKELY = tl.constexpr(0x2545F491)
 """A word that random data holds once in four billion."""
 VECTOR = tl.constexpr(16)
 """Elements that are stored together."""
+SWAPS = tl.constexpr(32)
+"""Turns of a random order: after each, half of all numbers are elsewhere (Hoang et al. 2012)."""
 
 
 @_jit
@@ -188,6 +190,79 @@ def fill_integers(
     row = table + 2 * tl.program_id(1)
     target = tl.multiple_of(tl.load(row).to(tl.pointer_type(dtype)), 16)
     put(target, elements, make_integers(tl.load(row + 1), low, span, dtype, block), 8 * block)
+
+
+@_jit
+def spread_out(seed: tl.tensor, row: tl.tensor, number: tl.tensor, count: tl.tensor, among: tl.tensor) -> tl.tensor:
+    """Draw one number from each of `count` equal parts of the numbers below `among`; half are at an end of their part.
+
+    So numbers never fall along a row, and some are equal.
+    """
+    first, behind = number * among // count, (number + 1) * among // count
+    word = mix(row * 4294967296 + number, number + 1, seed | 1).to(tl.uint64, bitcast=True)
+    share = (word >> 32).to(tl.int64)
+    inside = (share * (behind - first + 1)) >> 32
+    end = word & 3
+    found = first + tl.where(end == 0, 0, tl.where(end == 1, behind - first, inside))
+    return tl.minimum(found, among - 1)
+
+
+@_jit
+def boundary(seed: tl.tensor, row: tl.tensor, number: tl.tensor, segments: tl.tensor, total: tl.tensor) -> tl.tensor:
+    """Return boundaries of segments that divide `total` elements: the first is 0, none falls, the last is `total`."""
+    inner = tl.minimum(tl.maximum(number - 1, 0), tl.maximum(segments - 2, 0))
+    found = spread_out(seed, row, inner, tl.maximum(segments - 1, 1), total + 1)
+    return tl.where(number <= 0, 0, tl.where(number >= segments, total, found))
+
+
+@_jit
+def permuted(seed: tl.tensor, row: tl.tensor, number: tl.tensor, count: tl.tensor) -> tl.tensor:
+    """Return the place of each number below `count` in a random order (swap or not, Hoang et al. 2012)."""
+    place = number
+    for turn in range(SWAPS):
+        key = mix(row, row * 0 + turn + 1, seed | 1)
+        pivot = (key.to(tl.uint64, bitcast=True) >> 1).to(tl.int64) % count
+        other = (pivot + count - place) % count
+        coin = mix(key ^ tl.maximum(place, other), -1 - row, seed | 1)
+        place = tl.where((coin & 1) == 1, other, place)
+    return place
+
+
+@_jit
+def place_integers(
+    table: tl.tensor,
+    elements: tl.tensor,
+    form: tl.tensor,
+    low: tl.tensor,
+    among: tl.tensor,
+    dtype: tl.constexpr,
+    block: tl.constexpr,
+) -> None:
+    """Write ordered integers. Rows of the table are (address, seed).
+
+    `form` is eight times the elements of an input's row, plus a kind: 0 for sorted numbers and 1 for different ones,
+    `low` plus numbers below `among`; 2 for offsets, 3 for ends and 4 for counts of segments of `among` elements.
+    """
+    columns, kind = form // 8, form % 8
+    job = table + 2 * tl.program_id(1)
+    target = tl.multiple_of(tl.load(job).to(tl.pointer_type(dtype)), 16)
+    seed = tl.load(job + 1)
+    element = tl.program_id(0).to(tl.int64) * (8 * block) + tl.arange(0, 8 * block)
+    row, number = element // columns, element % columns
+    if kind == 0:
+        found = low + spread_out(seed, row, number, columns, among)
+    elif kind == 1:
+        place = permuted(seed, row, number, columns)
+        first, behind = place * among // columns, (place + 1) * among // columns
+        share = (mix(row * 4294967296 + place, -1 - place, seed | 1).to(tl.uint64, bitcast=True) >> 32).to(tl.int64)
+        found = low + first + ((share * (behind - first)) >> 32)
+    elif kind == 2:
+        found = boundary(seed, row, number, columns - 1, among)
+    else:
+        found = boundary(seed, row, number + 1, columns, among)
+        if kind == 4:
+            found -= boundary(seed, row, number, columns, among)
+    put(target, elements, found.to(dtype), 8 * block)
 
 
 @_jit

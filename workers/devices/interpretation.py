@@ -121,7 +121,7 @@ def _explain(result: sandbox.SandboxResult, limit_s: float) -> str:
 
 
 def _to_bytes(tensor: torch.Tensor) -> bytes:
-    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
 
 
 def _read(

@@ -21,6 +21,7 @@ from workers.devices.base import DeviceBench
 from workers.devices.ending import JudgementEnded, timed
 from workers.devices.finalist_checks import FAR_INDICES, FINAL_CHECKS, RANDOM_SHAPES, random_plans, skipped
 from workers.devices.interpretation import InterpretationUnusable, InterpretedResult, interpret
+from workers.devices.prediction import sampled_plans
 from workers.devices.selection import TOTAL_BYTES, SelectedRun, contract_bytes, cost, select_cases, within
 from workers.devices.traffic import ExecutedTraffic, extrapolated, floor_of, predicted_us, raised, sampled
 from workers.errors import BadMessage, ToolMissing
@@ -53,8 +54,6 @@ LIMIT_S = 30.0
 """Maximum seconds of processor time of the interpreter; honest kernels need under two."""
 NO_CARD = "predicted devices have no card to run a sanitizer on"
 """Reason why finalists are not sanitised here."""
-SAMPLED_BYTES = 2 * 2**30
-"""Maximum bytes of a plan's buffers for sampling its traffic; untouched memory costs address space only."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +190,7 @@ def _judge(job: MeasureJob, seed: bytes, check_results: CheckResults, stages_s: 
         raise JudgementEnded(Stage.CHECK, Outcome.NOT_INTERPRETABLE, reason)
     if len(cases) == 1:
         cases = [*cases, *cases]  # One of two plans has its buffers close together.
-    plans = [plan for plan in job.bundle.benchmarks if sum(b.bytes for b in plan.buffers) <= SAMPLED_BYTES]
+    plans = sampled_plans(job.bundle)
     reply = _execute(job, cases, plans, seed, check_results, stages_s)
     sampled = {plan.shape.key: traffic for plan, traffic in zip(plans, reply.sampled, strict=True) if traffic}
     last = cases[-1]

@@ -9,6 +9,7 @@ import warnings
 
 from workers.inductor_seeds.candidate import write
 from workers.inductor_seeds.lowering import lower
+from workers.inductor_seeds.optional import joined, variants_of
 from workers.protocol import MAX_SOURCE_BYTES, Outcome, TraceJob
 from workers.targets import TARGETS
 from workers.tracer.execution import CandidateEdge
@@ -28,7 +29,10 @@ def draft(request: bytes) -> bytes:
     job = TraceJob.model_validate_json(request)
     source = ""
     with CandidateEdge() as edge:
-        source = write(job.operator, lower(job.operator, TARGETS[job.target]))
+        variants = list(variants_of(job.operator)) if job.operator.presences else []
+        written = [each.operator for each in variants] or [job.operator]
+        sources = [write(operator, lower(operator, TARGETS[job.target])) for operator in written]
+        source = joined(job.operator, variants, sources) if variants else sources[0]
         if len(source) > MAX_SOURCE_BYTES:
             raise TraceRefused(
                 Outcome.FORBIDDEN_OP,

@@ -82,9 +82,34 @@ def _three(sizes: Sequence[int]) -> list[int]:
     return [*sizes] * 3 if len(sizes) == 1 else [*sizes]
 
 
+def _searched(
+    sequence: torch.Tensor,
+    values: torch.Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Count the elements before each value: Inductor's binary search is a function of its runtime."""
+    if sequence.dim() != 1 or sorter is not None:
+        return _as_it_is()
+    wide = values.unsqueeze(-1)
+    before = sequence <= wide if right or side == "right" else sequence < wide
+    return before.sum(-1).to(torch.int32 if out_int32 else torch.int64)
+
+
+def _bucketed(
+    values: torch.Tensor, boundaries: torch.Tensor, *, out_int32: bool = False, right: bool = False
+) -> torch.Tensor:
+    return _searched(boundaries, values, out_int32=out_int32, right=right)
+
+
 DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = {
     torch.ops.aten.convolution.default: _convolve,
     torch.ops.aten.avg_pool3d.default: _averaged,
+    torch.ops.aten.searchsorted.Tensor: _searched,
+    torch.ops.aten.bucketize.Tensor: _bucketed,
 }
 """Replacements of torch's operations in a trace, by their overloads."""
 

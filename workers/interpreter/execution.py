@@ -267,7 +267,8 @@ def _results(plan: Plan, memory: DeviceMemory, draws: int) -> list[bytes]:
     results = []
     for draw in range(draws):
         for view in plan.outputs:
-            results.append(memory.tensor(draw, view).contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+            values = memory.tensor(draw, view).contiguous().reshape(-1)
+            results.append(values.view(torch.uint8).numpy().tobytes() if view.elements else b"")
         inputs = sorted((b for b in plan.buffers if b.input is not None), key=lambda buffer: buffer.input or 0)
         results += [memory.bytes_of(draw, buffer.id).tobytes() for buffer in inputs]
     return results

@@ -141,6 +141,8 @@ class DeviceMemory:
 
     def tensor(self, draw: int, view: View) -> torch.Tensor:
         """Return one draw's strided tensor in a buffer; it shares the memory."""
+        if not view.elements:
+            return torch.empty(view.shape, dtype=getattr(torch, view.dtype))
         start = int(self._starts[view.buffer]) + view.offset_bytes
         size = DTYPE_BYTES[view.dtype]
         usable = (self._space.shape[1] - start) // size * size

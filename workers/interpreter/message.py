@@ -24,7 +24,8 @@ _LENGTH = struct.Struct("<Q")
 class InterpretRequest(WireModel):
     """Request to execute plans. Its parts are the inputs: for each plan, for each draw, each input of the operator.
 
-    They are followed, for each sampled plan, by a tile of `TILE_BYTES` for each input, which the input repeats.
+    They are followed, for each sampled plan, by a tile of `TILE_BYTES` for each input, which the input repeats, or by
+    all of an input whose order matters.
 
     Attributes:
         source: The candidate.

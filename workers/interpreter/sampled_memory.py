@@ -23,17 +23,20 @@ class SampledMemory(DeviceMemory):
     So no candidate can predict two places with equal content.
     """
 
-    def __init__(self, sizes: Sequence[int], tiles: Mapping[int, Array], turns: np.random.Generator) -> None:
+    def __init__(self, sizes: Sequence[int], inputs: Mapping[int, Array], turns: np.random.Generator) -> None:
         """Make buffers of one draw.
 
         Args:
             sizes: Bytes of each buffer.
-            tiles: Tiles of `TILE_BYTES` that buffers of inputs repeat from the start.
+            inputs: Content of buffers: all of it, or a tile of `TILE_BYTES` that they repeat from the start.
             turns: Draws the rotations.
         """
+        tiles = {buffer: content for buffer, content in inputs.items() if len(content) != sizes[buffer]}
         super().__init__(1, sizes, [""] * len(sizes), tiles)
+        for buffer in inputs.keys() - tiles.keys():
+            self.bytes_of(0, buffer)[:] = inputs[buffer]
         self._turns = turns.integers(0, TILE_BYTES // WIDEST, len(self._turns)) * WIDEST
-        self._given = frozenset(tiles)
+        self._given = frozenset(inputs)
         self._last: dict[int, Array] = {}
         self._written = set[int]()
 

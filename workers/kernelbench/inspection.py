@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 import torch
 from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
@@ -15,8 +16,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from workers.kernelbench.extents import Place, SizeNumber, find_dimensions, find_ranges, varied
 from workers.kernelbench.loading import LoadedProblem, ProblemUnfit, load, spelled
 from workers.kernelbench.naming import size_numbers, unpacked_names
+from workers.kernelbench.orders import ObservedOrder, order_of
 from workers.kernelbench.values import Undrawable, drawn
-from workers.protocol import DTYPE_BYTES, Input, Output, Scalar
+from workers.protocol import DTYPE_BYTES, Distribution, Input, Output, Scalar
+from workers.protocol.distribution import ORDERED
+from workers.protocol.extent import names_in
 from workers.protocol.kernelbench import ProblemInspection, ProblemQuestion
 from workers.tracer.constants import ConstantReplay
 from workers.tracer.recurrent import WholeLayers
@@ -91,8 +95,9 @@ def _inspected(question: ProblemQuestion) -> ProblemInspection:
     shapes = [{name: row[places[0][0]][places[0][1]] for name, places in named.items()} for row in rows]
     largest = {name: max(shape[name] for shape in shapes) for name in named}
     ranges = find_ranges(named, largest, running.works) if found else {}
+    orders = _orders(problem)
     try:
-        inputs = tuple(_inputs(problem, named, shapes[0], published=question.published))
+        inputs = tuple(_inputs(problem, named, shapes[0], orders, published=question.published))
     except Undrawable as error:
         raise ProblemUnfit(str(error)) from None
     return ProblemInspection(
@@ -106,8 +111,8 @@ def _inspected(question: ProblemQuestion) -> ProblemInspection:
         keywords=dict(problem.keywords),
         parameters={tensor.name: tensor.parameter for tensor in problem.tensors if tensor.parameter is not None},
         shapes=tuple({json.dumps(shape): shape for shape in shapes}.values()),
-        ranges=ranges,
-        notes=tuple(_notes(problem)),
+        ranges=_possible(inputs, largest, ranges),
+        notes=(*_notes(problem), *_notes_on_orders(inputs, orders)),
     )
 
 
@@ -234,19 +239,89 @@ def _named(
     return named
 
 
+def _orders(problem: LoadedProblem) -> dict[str, ObservedOrder]:
+    """Return the orders of integer arguments whose values are known, by name; only those that all examples have."""
+    found: dict[str, ObservedOrder] = {}
+    for tensor in problem.tensors:
+        orders = []
+        for number, values in enumerate(tensor.values):
+            others = (other.sizes[number] for other in problem.tensors if other is not tensor)
+            orders.append(order_of(values, {size for sizes in others for size in sizes}))
+        first = orders[0] if orders else None
+        if first is not None and not (first.distribution is None and tensor.origin.bounded):
+            alike = all(other is not None and other.distribution is first.distribution for other in orders)
+            found[tensor.name] = first if alike else replace(first, distribution=None)
+    return found
+
+
+def _possible(
+    inputs: Sequence[Input], largest: Mapping[str, int], ranges: Mapping[str, tuple[int, int]]
+) -> dict[str, tuple[int, int]]:
+    """Return ranges at which the values of ordered inputs exist: with a segment, and room for different indices."""
+    found = dict(ranges)
+    for item in inputs:
+        for name in names_in(item.shape[-1]) if item.distribution in ORDERED else ():
+            low, high = found.get(name, (largest[name], largest[name]))
+            if item.distribution is Distribution.OFFSETS and name in found:
+                found[name] = (max(2, low), high)
+            if item.distribution is Distribution.UNIQUE and isinstance(item.high, str) and item.high != name:
+                among = found.get(item.high)
+                found |= {item.high: (max(among[0], high), among[1])} if among else {}
+            if item.distribution is Distribution.UNIQUE and item.high == high and name in found and low < high:
+                found[name] = (low, high)
+    return {name: (low, high) for name, (low, high) in found.items() if low < high}
+
+
+ORDER_WORDS = {
+    Distribution.SORTED: "is sorted in the examples",
+    Distribution.OFFSETS: "holds offsets of segments, from 0 to {high}, in the examples",
+    Distribution.ENDS: "holds ends of segments, up to {high}, in the examples",
+    Distribution.COUNTS: "holds lengths of segments, {high} in all, in the examples",
+    Distribution.UNIQUE: "holds different indices below {high} in the examples",
+}
+"""Descriptions of orders that were recognised."""
+
+
+def _notes_on_orders(inputs: Sequence[Input], orders: Mapping[str, ObservedOrder]) -> Iterator[str]:
+    for item in inputs:
+        if item.name not in orders:
+            continue
+        if item.distribution in ORDERED and item.distribution is not None:
+            said = ORDER_WORDS[item.distribution].format(high=item.high)
+            yield f"'{item.name}' {said}, and kernels may rely on it: its distribution is '{item.distribution}'."
+        else:
+            yield f"Values of '{item.name}' are from {item.low or 0:g} to below {item.high}, as in the examples."
+
+
 def _inputs(
-    problem: LoadedProblem, named: Mapping[str, tuple[Place, ...]], dims: Mapping[str, int], *, published: bool
+    problem: LoadedProblem,
+    named: Mapping[str, tuple[Place, ...]],
+    dims: Mapping[str, int],
+    orders: Mapping[str, ObservedOrder],
+    *,
+    published: bool,
 ) -> Iterator[Input]:
     name_of = {place: name for name, places in named.items() for place in places}
     for index, tensor in enumerate(problem.tensors):
         parameter = tensor.parameter is not None
-        fields = drawn(tensor.name, tensor.made.dtype, tensor.origin, parameter=parameter, published=published)
+        if tensor.name in orders:
+            fields = _ordered_fields(orders[tensor.name])
+        else:
+            fields = drawn(tensor.name, tensor.made.dtype, tensor.origin, parameter=parameter, published=published)
         if not tensor.made.dtype.is_floating_point and "high" in fields:
             fields["high"] = next((name for name, size in dims.items() if size == fields["high"]), fields["high"])
         shape = [name_of.get((index, axis), size) for axis, size in enumerate(tensor.sizes[0])]
         dtype = _dtype(f"'{tensor.name}'", tensor.made)
         body = {"name": tensor.name, "shape": shape, "dtype": dtype, "constant": parameter, **fields}
+        body |= {"optional": True} if tensor.optional else {}
         yield Input.model_validate_json(json.dumps(body))
+
+
+def _ordered_fields(order: ObservedOrder) -> dict[str, object]:
+    """Return the fields of an input with an order, or of one whose bounds only its values tell."""
+    low = {"low": float(order.low)} if order.low else {}
+    kind = {"distribution": order.distribution.value} if order.distribution else {}
+    return {**kind, **low, "high": float(order.high)}
 
 
 def _dtype(subject: str, tensor: object) -> str:
@@ -260,6 +335,9 @@ def _dtype(subject: str, tensor: object) -> str:
 
 def _notes(problem: LoadedProblem) -> Iterator[str]:
     yield from problem.notes
+    for tensor in problem.tensors:
+        if tensor.optional:
+            yield f"'{tensor.name}' is None in an example: kernels are judged with and without it."
     for tensor in problem.tensors:
         if tensor.origin.kind == "unknown" and tensor.made.dtype.is_floating_point:
             yield f"The origin of '{tensor.name}' is unknown; its values are drawn freely."

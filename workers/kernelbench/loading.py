@@ -16,6 +16,7 @@ import torch
 from workers.kernelbench.extents import SizeNumber
 from workers.kernelbench.hints import hinted
 from workers.kernelbench.values import ValueOrigin, ValueOrigins
+from workers.protocol.distribution import ORDERED_DTYPES
 from workers.protocol.kernelbench import EXAMPLES, MODULE, RESULTS, Form, ProblemQuestion, preparation
 from workers.protocol.operator import MAX_INPUTS
 from workers.tracer.constants import Recorder
@@ -23,6 +24,8 @@ from workers.tracer.reference import FILENAME, RAISED
 
 LONGEST_NAME = 60
 """Maximum characters of an argument's name, with room for suffixes that make it unique."""
+MOST_MADE = 2**28
+"""Maximum elements of all example arguments that are made with data, to look at integers: 1 GiB of float32."""
 NEEDED = ("Model", "get_inputs", "get_init_inputs")
 """Names that a problem of KernelBench defines."""
 
@@ -41,6 +44,8 @@ class ProblemTensor:
         origin: Origin of its values.
         parameter: Its name in the module; None for an argument of the call.
         sizes: Its shape in each example.
+        values: Its values in each example, if they are integers and could be made; otherwise empty.
+        optional: True if it is None in some example; these examples tell no sizes.
     """
 
     name: str
@@ -48,6 +53,8 @@ class ProblemTensor:
     origin: ValueOrigin
     parameter: str | None
     sizes: tuple[tuple[int, ...], ...]
+    values: tuple[torch.Tensor, ...] = ()
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,10 +160,24 @@ class _Loading:
             ProblemUnfit: If it cannot become an operator.
         """
         examples, notes = self._examples()
-        arguments, keywords = self._named(examples[0])
-        rows = [dict(zip(arguments, self._named(each)[0].values(), strict=True)) for each in examples]
+        given = [self._named(each)[0] for each in examples]
+        optional = _optional(given)
+        whole = [number for number, row in enumerate(given) if all(row[name] is not None for name in optional)]
+        if not whole:
+            raise ProblemUnfit(f"no example gives all of the optional arguments {', '.join(sorted(optional))}")
+        arguments, keywords = self._named(examples[whole[0]])
+        rows = [given[number] for number in whole]
+        made = self._made(given, whole)
         tensors = [
-            ProblemTensor(name, value, self._origins.of(value), None, tuple(_shape(row[name]) for row in rows))
+            ProblemTensor(
+                name,
+                value,
+                self._origins.of(value),
+                None,
+                tuple(_shape(row[name]) for row in rows),
+                tuple(row[name] for row in made if name in row),
+                optional=name in optional,
+            )
             for name, value in arguments.items()
             if isinstance(value, torch.Tensor)
         ]
@@ -203,6 +224,32 @@ class _Loading:
         except RAISED:  # It may read values, which tensors without data do not have.
             with self._recorder, self._origins, torch.no_grad():
                 return _examples_of(maker()), ()
+
+    def _made(self, given: Sequence[Mapping[str, object]], whole: Sequence[int]) -> list[dict[str, torch.Tensor]]:
+        """Return the integer arguments of whole examples with data; none if the examples would be too large.
+
+        Functions that make other arguments each time, or fail with data, give none.
+
+        Args:
+            given: Arguments of all examples.
+            whole: Numbers of those without an absent argument.
+        """
+        rows = [given[number] for number in whole]
+        tensors = [value for row in rows for value in row.values() if isinstance(value, torch.Tensor)]
+        if self._hinted or not any(map(_integers_in, rows)):
+            return []
+        if not any(value.is_meta for value in tensors):
+            return [_integers_in(row) for row in rows]
+        if sum(value.numel() for value in tensors) > MOST_MADE:
+            return []
+        try:
+            with torch.no_grad():
+                examples = _examples_of(self._namespace["get_inputs" if self._form == "problem" else EXAMPLES]())
+            made = [self._named(examples[number])[0] for number in whole]
+            alike = [_shapes_of(row) for row in made] == [_shapes_of(row) for row in rows]
+        except RAISED:
+            return []
+        return [_integers_in(row) for row in made] if alike else []
 
     @property
     def _signature(self) -> inspect.Signature:
@@ -308,6 +355,26 @@ def _examples_of(made: object) -> list[Any]:
             raise ProblemUnfit("its examples differ in their number of arguments")
         return rows
     return [rows]
+
+
+def _integers_in(row: Mapping[str, object]) -> dict[str, torch.Tensor]:
+    """Return the tensors whose integers may have an order, by name."""
+    tensors = {name: value for name, value in row.items() if isinstance(value, torch.Tensor)}
+    return {name: value for name, value in tensors.items() if str(value.dtype).removeprefix("torch.") in ORDERED_DTYPES}
+
+
+def _optional(rows: Sequence[Mapping[str, object]]) -> set[str]:
+    """Return the names of arguments that are a tensor in one example and None in another."""
+
+    def is_optional(name: str) -> bool:
+        values = [row[name] for row in rows]
+        return any(value is None for value in values) and any(isinstance(value, torch.Tensor) for value in values)
+
+    return {name for name in rows[0] if is_optional(name)}
+
+
+def _shapes_of(row: Mapping[str, object]) -> list[object]:
+    return [tuple(value.shape) if isinstance(value, torch.Tensor) else None for value in row.values()]
 
 
 def _shape(value: object) -> tuple[int, ...]:

@@ -15,6 +15,8 @@ from torch.utils._pytree import tree_leaves
 from workers.kernelbench.loading import signature_of, spelled
 from workers.tracer.reference import without_fast_paths
 
+MOST_LITERAL = 1024
+"""Maximum number of integers that a file repeats one by one."""
 Example = Sequence[object] | Mapping[str, object]
 """Arguments of one call: in order, or by keyword."""
 
@@ -112,12 +114,14 @@ def _file(
 
 
 def _argument(tensor: torch.Tensor) -> str:
-    """Return an expression that makes a tensor like an argument: numbers of the same dtype and range."""
+    """Return an expression that makes a tensor like an argument: the same few integers, or numbers of its range."""
     sizes = tuple(tensor.shape)
     if tensor.dtype == torch.bool:
         return f"torch.rand({sizes}) > 0.5"
     if tensor.is_floating_point():
         return f"torch.randn({sizes}).to({tensor.dtype})"
+    if tensor.numel() <= MOST_LITERAL and tensor.dim():  # Their order may be a part of the contract.
+        return f"torch.tensor({tensor.tolist()}, dtype={tensor.dtype})"
     low, high = (int(tensor.min()), int(tensor.max())) if tensor.numel() else (0, 0)
     return f"torch.randint({low}, {high + 1}, {sizes}, dtype={tensor.dtype})"
 

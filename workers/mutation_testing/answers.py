@@ -119,6 +119,8 @@ def _instead_of(case: MutationCase, number: int) -> Iterator[tuple[str, torch.Te
     yield "ones", torch.ones_like(right)
     yield "uninitialised memory", _uninitialised(right)
     for item, tensor in zip(case.operator.given, case.inputs, strict=True):
+        if not tensor.numel():
+            continue
         yield f"copy of '{item.name}'", _copied(tensor, right)
     if right.dim() and right.shape[0] > 1:
         yield "first row for all", right[:1].expand_as(right).contiguous()

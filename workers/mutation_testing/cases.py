@@ -83,10 +83,15 @@ def telling_graphs(operator: Operator, graphs: Sequence[Graph]) -> list[Graph]:
     Held-out shapes are excluded, so that every search over an operator gets the same verdict. If no graph is small, the
     result is the smallest graph.
     """
-    fixed = [graph for graph in graphs if graph.shape.role is not ShapeRole.HELD_OUT]
+    fixed = [graph for graph in graphs if graph.shape.role is not ShapeRole.HELD_OUT and _has_results(graph)]
     fixed.sort(key=lambda graph: _elements(operator, graph))
     small = [graph for graph in fixed if is_small(operator, graph)][:MOST_SHAPES]
     return [*small[1:], *small[:1]] or fixed[:1]
+
+
+def _has_results(graph: Graph) -> bool:
+    """Return True if a result has elements; without any, all answers are right."""
+    return any(map(math.prod, graph.output_shapes))
 
 
 def is_small(operator: Operator, graph: Graph) -> bool:

@@ -17,6 +17,7 @@ from workers.protocol.bench import (
 )
 from workers.protocol.card import LEAST_CAPABILITY, CardSheet
 from workers.protocol.device import FIRST_CARD, CardShare, Device, device_of_card
+from workers.protocol.distribution import Distribution
 from workers.protocol.graph import DtypeRef, Graph, InputRef, Node, NodeRef, Reference
 from workers.protocol.job import (
     JOB,
@@ -35,7 +36,6 @@ from workers.protocol.operator import (
     FAR,
     MAX_SOURCE_BYTES,
     BenchmarkShape,
-    Distribution,
     Input,
     Operator,
     Output,

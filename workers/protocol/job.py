@@ -19,6 +19,10 @@ BUSY = 4.0
 """Wall-clock limit of a trace in units of its processor time limit: cores have other work as well."""
 
 
+PREDICT_S = 20.0
+"""Seconds of processor time to predict the times of all variants of a source; most need one second each."""
+
+
 class TraceJob(WireModel):
     """Turn a candidate into bundles, one per variant. Without `source` and `bundle`, export the operator's reference.
 
@@ -56,6 +60,8 @@ class TraceJob(WireModel):
     references: bool = False
     """True to export the operator's reference for the same shapes too, without repeating mutation testing. A finalist's
     random shapes need that, because they are new."""
+    graphs: tuple[Graph, ...] = ()
+    """Reference graphs at benchmark shapes, for times of a source that is not judged. Empty: no times."""
     protocol_version: Ours = PROTOCOL_VERSION
 
 
@@ -158,7 +164,8 @@ def patience_s(job: LimitedWork) -> float:
     """Return the wall-clock seconds after which an executor has failed; it keeps the deadline itself."""
     if not isinstance(job, TraceJob):
         return 2 * job.deadline_s
-    return (BUSY * (2 if job.references else 1) + 1) * job.deadline_s
+    predicting_s = BUSY * PREDICT_S if job.graphs else 0.0
+    return (BUSY * (2 if job.references else 1) + 1) * job.deadline_s + predicting_s
 
 
 def bundle_of(job: MeasureJob | ConfirmJob | FinalJob) -> Bundle:

@@ -4,6 +4,7 @@ A file is a problem of KernelBench, or has a function or module of any name with
 """
 
 import ast
+import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -40,6 +41,15 @@ for _part in {MODULE}.modules():
 """
 Form = Literal["problem", "function", "module", "class"]
 """Kind of a file's computation: a KernelBench problem, a function, a module, or a class or function that makes one."""
+
+
+MAKING = re.compile(rf'with torch\.device\("(cpu|meta)"\):\n    {MODULE} = \w+\((\*get_init_inputs\(\))?\)\n')
+"""Pattern of the code that makes a module from a class or function: its device, and settings if it takes any."""
+
+
+def takes_module(reference: str) -> bool:
+    """Return True if a class `ModelNew` answers an operator with this reference, which was made from a module."""
+    return MAKING.search(reference.partition(f"\n{MARK}")[2]) is not None
 
 
 def preparation(form: Form, target: str, *, real: bool = False) -> str:

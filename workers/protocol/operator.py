@@ -6,14 +6,15 @@ This is the validated form of an operator spec, with sources inline. Files are r
 import hashlib
 import keyword
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from math import prod
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from workers.protocol.base import WireModel
+from workers.protocol.distribution import ORDERED, Bounds, Distribution, impossible, misfit
 from workers.protocol.extent import Extent, ExtentFormula, names_in, size_of
 
 MAX_INPUTS = 704
@@ -64,25 +65,20 @@ NARROW_DTYPE = re.compile(r"\bu?int8|\bfloat[84]_")
 """A dtype of 8 bits or fewer, as a reference may name one."""
 SourceText = Annotated[str, Field(min_length=1, max_length=MAX_SOURCE_BYTES)]
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=64)]
-Size = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Size = Annotated[int, Field(ge=0, le=2**31 - 1)]
+"""Size of a dimension; 0 makes tensors empty, or an optional input absent."""
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-
-
-class Distribution(StrEnum):
-    """The distribution of an input's values; `workers.inputs` draws them."""
-
-    NORMAL = "normal"
-    UNIFORM = "uniform"
-    INTEGER = "integer"
+Present = TypeVar("Present")
+"""Kind of tensor that a call takes."""
 
 
 class Input(WireModel):
     """One tensor argument. `shape` names dimensions or gives sizes; `low` and `high` bound uniform and integer draws.
 
-    For the integer distribution `high` may be an extent, whose size is then the exclusive upper end. A `mutable`
-    input may be written to: its content afterwards is the output of its name, or else must be as before, unless an
-    output lies in its memory. `gradient` is True if an operator with `backward` returns its gradient; integers have
-    none.
+    For integers `high` may be an extent, whose size is then the exclusive upper end, or the inclusive one of segments.
+    A `mutable` input may be written to: its content afterwards is the output of its name, or else must be as before,
+    unless an output lies in its memory. `gradient` is True if an operator with `backward` returns its gradient;
+    integers have none. An `optional` input is None where the dimension of its name is 0.
     """
 
     name: Identifier
@@ -95,6 +91,15 @@ class Input(WireModel):
     constant: bool = False
     mutable: bool = False
     gradient: bool = True
+    optional: bool = Field(default=False, exclude_if=lambda optional: not optional)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.distribution in ORDERED:
+            fault = misfit(self.distribution, self.dtype, self.shape, self.low, self.high)
+            if fault is not None:
+                raise ValueError(fault)
+        return self
 
     @model_validator(mode="after")
     def _drawable(self) -> Self:
@@ -106,6 +111,19 @@ class Input(WireModel):
         if isinstance(self.low, float) and isinstance(self.high, float) and self.low >= self.high:
             raise ValueError(f"'low' ({self.low:g}) must be less than 'high' ({self.high:g})")
         return self
+
+
+def without_values(item: Input, bounds: Bounds) -> str | None:
+    """Return the reason why an integer input has no values at some sizes within bounds; None if it always has."""
+    if not isinstance(item.high, str | float) or is_float(item.dtype):
+        return None
+    high = item.high if isinstance(item.high, str) else int(item.high)
+    if item.distribution in ORDERED:
+        return impossible(item.distribution, item.shape[-1], int(item.low or 0), high, bounds)
+    dims = {name: ends[1] for name, ends in bounds.items()} | {name: bounds[name][0] for name in names_in(high)}
+    if dims and size_of(high, dims) == 0 and isinstance(high, str) and all(size_of(each, dims) for each in item.shape):
+        return f"there is no index below {high} where that is 0: let its range start at 1"
+    return None
 
 
 class Output(WireModel):
@@ -246,6 +264,34 @@ class Operator(WireModel):
         return self
 
     @model_validator(mode="after")
+    def _presence_holds(self) -> Self:
+        for index, item in enumerate(self.inputs):
+            if item.optional and (self.backward or item.mutable):
+                raise ValueError(f"inputs[{index}].optional: an absent input has no gradient and no content afterwards")
+            if item.optional and (item.name in self.extents or item.name in self.ranges):
+                raise ValueError(f"inputs[{index}].optional: '{item.name}' is 0 or 1 in shapes, and no dimension")
+        if all(item.optional for item in self.inputs):
+            raise ValueError("inputs: at least one must not be optional")
+        for index, shape in enumerate(self.shapes):
+            for name in self.presences:
+                if shape.dims[name] > 1:
+                    raise ValueError(f"shapes[{index}].{name}: 1 if the optional input is given, 0 if it is None")
+            for item in self.inputs:
+                if 0 in self.input_shape(item, shape.dims) and self.is_present(item, shape.dims):
+                    raise ValueError(f"shapes[{index}]: input '{item.name}' is empty; only shapes with work are timed")
+        return self
+
+    @model_validator(mode="after")
+    def _integers_hold(self) -> Self:
+        for shape in self.shapes:
+            bounds = {name: self.ranges.get(name, (size, size)) for name, size in shape.dims.items()}
+            for index, item in enumerate(self.inputs):
+                fault = without_values(item, bounds)
+                if fault is not None:
+                    raise ValueError(f"inputs[{index}]: {fault}")
+        return self
+
+    @model_validator(mode="after")
     def _contents_hold(self) -> Self:
         inputs = {item.name: item for item in self.inputs}
         named = [output.name for output in self.outputs if output.name in inputs]
@@ -343,19 +389,39 @@ class Operator(WireModel):
         return tuple(dict.fromkeys(named))
 
     @property
+    def presences(self) -> tuple[str, ...]:
+        """Names of the optional inputs: dimensions of size 1 where an input is given, and 0 where it is None."""
+        return tuple(item.name for item in self.inputs if item.optional)
+
+    @property
     def dimensions(self) -> tuple[str, ...]:
-        """Names of all dimensions: those of inputs, then those that only scalars have."""
+        """Names of all dimensions: those of inputs, those that only scalars have, then optional inputs."""
         named = (name for scalar in self.scalars for name in names_in(scalar.value))
-        return tuple(dict.fromkeys((*self.extents, *named)))
+        return tuple(dict.fromkeys((*self.extents, *named, *self.presences)))
 
     def scalar_values(self, dims: Mapping[str, int]) -> list[bool | int | float]:
         """Return the arguments after the inputs, at some dimensions."""
         values = (scalar.value for scalar in self.scalars)
         return [size_of(value, dims) if isinstance(value, str) else value for value in values]
 
-    def input_shape(self, item: Input, dims: dict[str, int]) -> tuple[int, ...]:
-        """Return the sizes of an input at some dimensions."""
+    def is_present(self, item: Input, dims: Mapping[str, int]) -> bool:
+        """Return True if an input is given at some dimensions; False if its argument is None."""
+        return not item.optional or dims[item.name] != 0
+
+    def arguments(self, tensors: Sequence[Present], dims: Mapping[str, int]) -> list[Present | None]:
+        """Return the arguments of a call from tensors for `inputs`, or all of `given`: None for each absent input."""
+        pairs = zip(self.given, tensors, strict=False)
+        return [tensor if self.is_present(item, dims) else None for item, tensor in pairs]
+
+    def input_shape(self, item: Input, dims: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the sizes of an input at some dimensions; those of an absent input are 0."""
+        if not self.is_present(item, dims):
+            return (0,) * max(1, len(item.shape))
         return tuple(size_of(extent, dims) for extent in item.shape)
+
+    def is_empty(self, dims: Mapping[str, int]) -> bool:
+        """Return True if an input that is given has no elements, at some dimensions."""
+        return any(0 in self.input_shape(item, dims) for item in self.given if self.is_present(item, dims))
 
     def is_far(self, dims: dict[str, int]) -> bool:
         """Return True if an input has more elements than a signed 32-bit index can address, at some dimensions."""

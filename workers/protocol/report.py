@@ -108,6 +108,10 @@ class TracedVariant(WireModel):
     line: Line | None = None
     bundle: Bundle | None = None
     readings: tuple[Readings, ...] = ()
+    predicted_us: dict[str, Annotated[float, Field(ge=0.0)]] = {}
+    """Predicted times by benchmark shape, if the job asked for them; the variant was not judged."""
+    unpredicted: Reason = ""
+    """Reason why times are missing."""
 
 
 class MutationEntry(WireModel):

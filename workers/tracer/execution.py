@@ -200,7 +200,7 @@ class CandidateExecution:
         recorder, returned = self._call(shape, compiles=True)
         outputs = self._checked(returned, self._job.operator.results, recorder)
         plan = recorder.plan(shape, outputs)
-        if not plan.launches:
+        if not plan.launches and not self._job.operator.is_empty(shape.dims):
             raise TraceRefused(Outcome.PLAN_REJECTED, "launches no kernel", line=self._entry_line)
         return plan
 
@@ -210,7 +210,8 @@ class CandidateExecution:
         self._prepare(shape.dims)
         given = [make_input(item, operator.input_shape(item, shape.dims)) for item in operator.given]
         recorder = PlanRecorder(operator.policy, given)
-        return recorder, self._results(recorder, given, operator.scalar_values(shape.dims), compiles)
+        arguments = operator.arguments(given, shape.dims)
+        return recorder, self._results(recorder, arguments, operator.scalar_values(shape.dims), compiles)
 
     def _prepare(self, sizes: Mapping[str, object]) -> None:
         """Make a candidate's module for a shape."""
@@ -220,7 +221,7 @@ class CandidateExecution:
                 getattr(self._module, PREPARE)(sizes)
 
     def _results(
-        self, recorder: PlanRecorder, given: Sequence[torch.Tensor], scalars: Sequence[object], compiles: bool
+        self, recorder: PlanRecorder, given: Sequence[torch.Tensor | None], scalars: Sequence[object], compiles: bool
     ) -> Sequence[Any]:
         """Call the entry, then the backward entry if there is one. Returns all results."""
         operator = self._job.operator
@@ -237,7 +238,7 @@ class CandidateExecution:
             refusal = crash(error)
             raise TraceRefused(refusal.outcome, refusal.reason, line=refusal.line or self._entry_line) from error
 
-    def _outputs(self, result: object, inputs: Sequence[torch.Tensor]) -> Sequence[Any]:
+    def _outputs(self, result: object, inputs: Sequence[torch.Tensor | None]) -> Sequence[Any]:
         """Return the outputs of a call; contents of inputs need not be returned."""
         operator = self._job.operator
         own = [output for number, output in enumerate(operator.outputs) if number not in operator.in_place]

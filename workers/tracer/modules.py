@@ -9,13 +9,12 @@ import re
 import textwrap
 
 from workers.protocol import Operator, Outcome, Stage
-from workers.protocol.kernelbench import MARK, MODULE, NEW
+from workers.protocol.kernelbench import MAKING, MARK, MODULE, NEW
 from workers.tracer.needed import needed_part
 from workers.tracer.refusal import TraceRefused
 
 PREPARE = "_prepare"
 """Name of the function that makes the module for a shape: its settings are sizes, such as `in_features`."""
-_MAKING = re.compile(rf'with torch\.device\("(cpu|meta)"\):\n    {MODULE} = \w+\((\*get_init_inputs\(\))?\)\n')
 _CALL = re.compile(r"functional_call\(\w+, (\{.*?\}), ", re.DOTALL)
 _ADAPTER = """
 
@@ -57,7 +56,7 @@ def with_entry(source: str, operator: Operator) -> str:
     if NEW not in names or operator.entry in names:
         return source
     problem, _, added = operator.reference.partition(f"\n{MARK}")
-    making, call = _MAKING.search(added), _CALL.search(added)
+    making, call = MAKING.search(added), _CALL.search(added)
     if making is None or call is None or operator.backward:
         reason = f"defines no function '{operator.entry}'; a module {NEW} answers operators made from a module's class"
         raise TraceRefused(Outcome.SYNTAX_ERROR, reason, Stage.PARSE)

@@ -163,7 +163,7 @@ def _export_shape(entry: Entry, operator: Operator, shape: Shape) -> Graph:
         ]
 
         def called(*tensors: torch.Tensor) -> tuple[object, ...]:
-            return _results(entry(*tensors, *scalars), operator, tensors)
+            return _results(entry(*operator.arguments(tensors, shape.dims), *scalars), operator, tensors)
 
         def guarded(*tensors: torch.Tensor) -> tuple[object, ...]:
             with OperationGuard(_fixed(operator, tensors)):

@@ -11,6 +11,11 @@ MOST_CHARS = 60_000
 """Maximum length of one answer: more would displace an agent's own work in its context."""
 MOST_PLANS, MOST_WORDS = 8, 300
 """Maximum number of plans, and of launches, that an answer shows, and characters of each launch."""
+PREDICTED = (
+    "predicted for the data sheet of the compile target, not measured: compare it with other predicted times only. "
+    "Right or wrong results were not looked at. No kernel is faster than the larger floor."
+)
+"""Meaning of predicted times, for agents."""
 READINGS = (
     "registers",
     "spill_bytes",
@@ -103,6 +108,12 @@ def of_variant(variant: models.Variant) -> dict[str, object]:
         launches = [line[:MOST_WORDS] for line in plan.words if "launch " in line]
         plans[plan.shape] = {"launches": launches[:MOST_PLANS], "readings": known}
     return {**found, "benchmark_plans": plans}
+
+
+def of_prediction(found: models.PredictedTime) -> dict[str, object]:
+    """Summarise a predicted time, or why there is none, with its floors."""
+    document = found.model_dump(mode="json")
+    return {name: value for name, value in document.items() if value not in ("", None)}
 
 
 def of_report(report: Mapping[str, JsonValue]) -> dict[str, object]:

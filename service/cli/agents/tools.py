@@ -117,7 +117,7 @@ class AgentTools:
         return summaries.with_sources(summaries.of_kernel(found), {"source": found.source})
 
     async def check_kernel(self, source: Source, search: SearchName = "") -> str:
-        """Trace and compile a kernel without an evaluation: errors and readings. It runs nothing and stores nothing."""
+        """Trace and compile a kernel without an evaluation: errors, readings, predicted times. It stores nothing."""
         found = await self._reef.check_kernel(self._named(search), source)
         return summaries.in_json(
             {
@@ -126,6 +126,8 @@ class AgentTools:
                 "reason": found.reason,
                 "line": found.line,
                 "variants": [summaries.of_variant(each) for each in found.variants],
+                "predicted": [summaries.of_prediction(each) for each in found.predicted],
+                **({"predicted_means": summaries.PREDICTED} if found.predicted else {}),
             }
         )
 

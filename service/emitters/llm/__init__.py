@@ -17,6 +17,7 @@ from service.emitters.llm.strategies import AGENTIC, EXPLORE, Approach, approach
 from service.emitters.llm.templates import fan_out
 from service.llm.base import SamePromptOpen
 from service.operators.sources import digest
+from workers.protocol.kernelbench import takes_module
 
 __all__ = ["Llm"]
 
@@ -56,7 +57,8 @@ class Llm(Emitter):
         parent = found.parents[0].source if found.parents else None
         said = answer.completion
         try:
-            answered = read_answer(said.text, entry, parent, truncated=said.truncated)
+            as_module = takes_module(str(context.operator["reference"]))
+            answered = read_answer(said.text, entry, parent, truncated=said.truncated, as_module=as_module)
             return _proposal(answered, found, turn, llm.most, change_of(said.text))
         except UnusableAnswer as error:
             return NoProposal((turn,), error.fault.value, error.sentence)

@@ -18,6 +18,7 @@ from service.emitters.llm.rendering import clean
 from service.emitters.llm.templates import ParameterTemplate, json_object, read_template
 from service.emitters.llm.thoughts import CUT_IN_THOUGHT, without_thoughts
 from service.operators.sources import parse
+from workers.protocol.kernelbench import NEW
 
 ANSWER_CHARS = 200_000
 """Maximum length of an answer, in characters: three times the longest candidate."""
@@ -50,7 +51,9 @@ class ParsedAnswer:
     template: ParameterTemplate | None = None
 
 
-def read_answer(text: str, entry: str, parent: str | None = None, *, truncated: bool = False) -> ParsedAnswer:
+def read_answer(
+    text: str, entry: str, parent: str | None = None, *, truncated: bool = False, as_module: bool = False
+) -> ParsedAnswer:
     """Find the candidate in an answer.
 
     Args:
@@ -58,22 +61,24 @@ def read_answer(text: str, entry: str, parent: str | None = None, *, truncated: 
         entry: The function that a candidate must define.
         parent: Source that edits refer to; None if there is none.
         truncated: True if the answer was cut off.
+        as_module: True if a class `ModelNew` will do instead, as in candidates from files.
 
     Raises:
         UnusableAnswer: If there is not exactly one candidate.
     """
+    names = {entry, NEW} if as_module else {entry}
     text, given = _unwrapped(said(text, truncated=truncated))
     given = given or (edits.read_edits(text) if edits.has_edits(text) else [])
     if given:
-        return _edited(given, entry, parent, truncated)
+        return _edited(given, names, parent, truncated)
     blocks = _blocks(text)
     if any(not block.closed for block in blocks):
         raise UnusableAnswer(AnswerFault.TRUNCATED, "a code block has no end")
     if blocks:
-        return ParsedAnswer(_checked(_from_blocks(blocks, entry), entry), read_template(blocks))
+        return ParsedAnswer(_checked(_from_blocks(blocks, names), names), read_template(blocks))
     if truncated:
         raise UnusableAnswer(AnswerFault.TRUNCATED, "the answer was cut before its first code block ended")
-    return ParsedAnswer(_checked(_bare(text), entry))
+    return ParsedAnswer(_checked(_bare(text), names))
 
 
 def said(text: str, *, truncated: bool = False) -> str:
@@ -126,30 +131,32 @@ def _blocks(text: str) -> list[FencedBlock]:
     return fences(text) or ([] if _is_code(text) else fences(text, DEEPEST))
 
 
-def _edited(found: list[edits.SearchReplaceBlock], entry: str, parent: str | None, truncated: bool) -> ParsedAnswer:
+def _edited(
+    found: list[edits.SearchReplaceBlock], names: set[str], parent: str | None, truncated: bool
+) -> ParsedAnswer:
     if truncated:
         raise UnusableAnswer(AnswerFault.TRUNCATED, "the answer was cut; edits may be missing")
     if parent is None:
         raise UnusableAnswer(
             AnswerFault.EDIT_NOT_FOUND, "there is no parent that edits could refer to; write the whole file"
         )
-    return ParsedAnswer(_checked(edits.apply(found, parent), entry))
+    return ParsedAnswer(_checked(edits.apply(found, parent), names))
 
 
-def _from_blocks(blocks: list[FencedBlock], entry: str) -> str:
+def _from_blocks(blocks: list[FencedBlock], names: set[str]) -> str:
     python = [block for block in blocks if _is_code(block.text)]
-    whole = [block for block in python if _defines(block.text, entry)]
+    whole = [block for block in python if _defines(block.text, names)]
     if len(whole) > 1:
         if "final" not in whole[-1].above.lower():
             raise UnusableAnswer(
-                AnswerFault.SEVERAL_CANDIDATES, f"{len(whole)} code blocks define '{entry}', none is called final"
+                AnswerFault.SEVERAL_CANDIDATES, f"{len(whole)} code blocks define {_named(names)}, none is called final"
             )
         return whole[-1].text
     if whole:
         alone = not _missing(whole[0].text)
         return whole[0].text if alone else "\n\n".join(block.text for block in python)
     if python:
-        raise UnusableAnswer(AnswerFault.WRONG_ENTRY, f"no code block defines a function '{entry}'")
+        raise UnusableAnswer(AnswerFault.WRONG_ENTRY, f"no code block defines {_named(names)}")
     raise UnusableAnswer(AnswerFault.NOT_PYTHON, _why_not_python(blocks))
 
 
@@ -162,7 +169,7 @@ def _bare(text: str) -> str:
     raise UnusableAnswer(AnswerFault.NO_CODE, "the answer has no code block")
 
 
-def _checked(source: str, entry: str) -> str:
+def _checked(source: str, names: set[str]) -> str:
     """Check that a source can be a candidate, and return it.
 
     Raises:
@@ -176,11 +183,12 @@ def _checked(source: str, entry: str) -> str:
         source.encode("utf-8")
     except (SyntaxError, UnicodeEncodeError) as error:
         raise UnusableAnswer(AnswerFault.NOT_PYTHON, f"Python cannot read the candidate: {_message(error)}") from error
-    definitions = sum(isinstance(item, ast.FunctionDef) and item.name == entry for item in module.body)
-    if definitions > 1:
-        raise UnusableAnswer(AnswerFault.SEVERAL_CANDIDATES, f"the file defines '{entry}' {definitions} times")
-    if entry not in _bound(module):
-        raise UnusableAnswer(AnswerFault.WRONG_ENTRY, f"the candidate defines no function '{entry}'")
+    defined = [item.name for item in module.body if isinstance(item, ast.FunctionDef | ast.ClassDef)]
+    twice = next((name for name in defined if name in names and defined.count(name) > 1), None)
+    if twice is not None:
+        raise UnusableAnswer(AnswerFault.SEVERAL_CANDIDATES, f"the file defines '{twice}' {defined.count(twice)} times")
+    if not _entries(module, names):
+        raise UnusableAnswer(AnswerFault.WRONG_ENTRY, f"the candidate does not define {_named(names)}")
     return source
 
 
@@ -195,8 +203,18 @@ def _is_code(text: str) -> bool:
     return any(isinstance(item, ast.FunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom) for item in module.body)
 
 
-def _defines(text: str, entry: str) -> bool:
-    return entry in _bound(parse(text))
+def _defines(text: str, names: set[str]) -> bool:
+    return bool(_entries(parse(text), names))
+
+
+def _entries(module: ast.Module, names: set[str]) -> set[str]:
+    """Return the names of entries that a module binds: functions and assignments, and the class `ModelNew`."""
+    classes = {item.name for item in module.body if isinstance(item, ast.ClassDef)}
+    return (names & _bound(module)) | (names & classes & {NEW})
+
+
+def _named(names: set[str]) -> str:
+    return " or ".join(f"a class '{name}'" if name == NEW else f"a function '{name}'" for name in sorted(names))
 
 
 def _bound(module: ast.Module) -> set[str]:

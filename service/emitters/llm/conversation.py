@@ -12,6 +12,7 @@ from service.emitters.llm.fences import fences
 from service.emitters.llm.prompts import ToolFeedback, ask
 from service.emitters.llm.strategies import AGENTIC, Approach
 from service.emitters.llm.templates import json_object
+from workers.protocol.kernelbench import takes_module
 
 STEPS = 6
 """Maximum number of answers in one conversation: two look-ups, three attempts and a last one. Each is a paid call."""
@@ -93,7 +94,8 @@ async def _serve(
     if call["call"] == "propose" and state.judged is not None and not _has_candidate(text):
         state.turns[-1] = ConversationTurn(state.turns[-1].exchange, state.judged.candidate)
         return NoProposal(tuple(state.turns))
-    answered = read_answer(text, entry, state.subject.source, truncated=truncated)
+    as_module = takes_module(str(context.operator["reference"]))
+    answered = read_answer(text, entry, state.subject.source, truncated=truncated, as_module=as_module)
     parents = (state.subject.candidate,) if state.subject.candidate else ()
     if call["call"] == "propose":
         last = state.turns[-1].exchange

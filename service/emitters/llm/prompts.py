@@ -12,7 +12,7 @@ from service.emitters.llm.strategies import AGENTIC, EXPLORE, Approach
 from service.emitters.rules import RULES
 from service.evaluation.figure_labels import provenance, relative_to
 from service.llm.base import LlmAnswer, LlmPrompt, Purpose
-from workers.protocol import CardSheet, Input, Operator, Output, Scalar
+from workers.protocol import CardSheet, Distribution, Input, Operator, Output, Scalar
 from workers.targets import TARGETS, shown_figures
 
 OPERATOR, DEVICE, API, KERNELS, BEST = "Operator", "Device", "Triton", "Kernels", "Best so far"
@@ -31,6 +31,15 @@ TIMES_RANK, TURN_RANK, BEST_SOURCE_RANK = 12, 50, 300
 """Ranks of a kernel's times, of the earlier turns of a conversation, and of the best kernel's source."""
 WITH_MOVES = ("improve", "explore", "agentic")
 """Strategies that work on one kernel, whose prompts name the rewriting rules that match it."""
+ORDERS = {
+    Distribution.SORTED: "each row sorted, from {low} to below {high}",
+    Distribution.OFFSETS: "offsets of segments in each row: the first is 0, none falls, the last is {high}; some are "
+    "empty",
+    Distribution.ENDS: "ends of segments in each row: none falls, the last is {high}; some segments are empty",
+    Distribution.COUNTS: "lengths of segments in each row, 0 or more, whose sum is {high}",
+    Distribution.UNIQUE: "different values in each row, from {low} to below {high}",
+}
+"""Descriptions of ordered values."""
 MOST_MOVES = 12
 """Maximum number of rules in a prompt."""
 
@@ -151,7 +160,7 @@ def _backward(operator: Operator) -> Mapping[str, Any] | None:
 
 def _operator(operator: Operator) -> Mapping[str, Any]:
     inputs = [
-        {"name": item.name, "shape": item.shape, "dtype": item.dtype, "bounds": _bounds(item.low, item.high)}
+        {"name": item.name, "shape": item.shape, "dtype": item.dtype, "bounds": _bounds(item)}
         for item in operator.given
     ]
     shapes = [
@@ -181,9 +190,13 @@ def _notes(operator: Operator) -> list[str]:
     return said
 
 
-def _bounds(low: object, high: object) -> str:
-    """Describe the values that an input may have, if the spec bounds them."""
-    return "" if high is None else f"values from {0 if low is None else low} to below {high}"
+def _bounds(item: Input) -> str:
+    """Describe the values that an input may have, if the spec bounds them, and if it may be absent."""
+    exact = "int" in item.dtype
+    low, high = (int(end) if exact and isinstance(end, float) else end for end in (item.low or 0, item.high))
+    order = ORDERS.get(item.distribution or Distribution.NORMAL, "values from {low} to below {high}")
+    said = ["" if high is None else order.format(low=low, high=high), "or None" if item.optional else ""]
+    return ", ".join(filter(None, said))
 
 
 def _kernels(writer: PromptWriter, found: Approach, figures: Mapping[str, str]) -> None:

@@ -10,7 +10,7 @@ from uuid6 import uuid7
 
 from archive.records import LlmReply, MeasuredBaselines, NewExchange, SearchRecord
 from archive.store import Store
-from service.analysis.trajectories import RAN, Trajectory, reward, trajectories
+from service.analysis.trajectories import RAN, Trajectory, reward, reward_over, trajectories
 from tests.archives import opened
 from tests.service.lineages import SEED, Made, measured, stored
 from workers.protocol import PROTOCOL_VERSION, Outcome
@@ -144,3 +144,14 @@ async def _asked(store: Store, search: SearchRecord, ordinal: int) -> None:
         )
     )
     await store.exchanges.answer(exchange.id, LlmReply("done", "a person", 3, 7, None))
+
+
+async def test_the_reward_of_a_step_over_its_parent_is_that_of_the_trajectory(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        search = await stored(store, MADE)
+        told = [record async for record in trajectories(store, search, rewards=True)]
+        for record in told[1:]:
+            candidate = await store.candidates.get(record.candidate)
+            found = await reward_over(store, search, candidate, record.parents[0].candidate, record.device)
+            assert (found.outcome, found.reward) == (record.outcome, record.reward)
+            assert found == await reward_over(store, search, candidate, None, record.device), "the seed is the parent"

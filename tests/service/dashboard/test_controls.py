@@ -2,7 +2,10 @@ import httpx
 import pytest
 
 from archive.records import SearchState
+from service.evaluation.admissions import NOT_ADMITTED
 from service.requests import SearchRequest
+from service.security.scopes import Scope
+from tests.service.api.guarding import bearer, guarded
 from tests.service.dashboard.conftest import Filled, Hostile, Service
 from tests.service.dashboard.reading import read
 
@@ -96,3 +99,34 @@ async def test_a_done_search_goes_on_with_more_evaluations(pages: httpx.AsyncCli
     assert found.evaluations == 14 and found.state is not SearchState.DONE
     await pages.post(f"{path}/stop")
     assert (await pages.post(f"{path}/extend", data={"evaluations": "20"})).status_code == 409
+
+
+async def test_a_search_that_mutation_testing_ended_goes_on_if_an_admin_says_so(
+    pages: httpx.AsyncClient, service: Service
+) -> None:
+    store = service.coordinator.store
+    search = await service.coordinator.submit(SearchRequest(operator="rmsnorm", evaluations=7))
+    path = f"/searches/{search.id}"
+    for reason, is_offered in (("the reference does not export: no", False), (f"{NOT_ADMITTED}: zeros pass", True)):
+        await store.searches.set_state(search.id, SearchState.FAILED, reason=reason)
+        boxes = [box for box in read(await pages.get(path)).all("input") if box.get("name") == "admit"]
+        assert bool(boxes) is is_offered
+    again = await pages.post(f"{path}/again", data={"admit": "yes"})
+    twin = await store.searches.get(again.headers["location"].rpartition("/")[2])
+    assert twin.admit and not search.admit
+    assert (await store.searches.get((await pages.post(f"{path}/again")).headers["location"][10:])).admit is False
+    form = read(await pages.get(f"/?origin={twin.id}"))
+    assert [box for box in form.all("input") if box.get("name") == "admit" and "checked" in box]
+
+
+async def test_only_an_admin_may_admit_on_pages(service: Service) -> None:
+    search = await service.coordinator.submit(SearchRequest(operator="rmsnorm", evaluations=7))
+    scopes = {Scope.READ, Scope.SUBMIT}
+    headers = {"Accept": "text/html", **await bearer(service.coordinator.store, scopes)}
+    form = {"operator": "rmsnorm", "evaluations": "7", "seed": "0", "devices": "model:sm_90", "emitters": "tune"}
+    async with guarded(service.coordinator) as client:
+        for path in ("/searches", f"/searches/{search.id}/again"):
+            assert (await client.post(path, data=form, headers=headers)).status_code == 303
+            refused = await client.post(path, data={**form, "admit": "yes"}, headers=headers)
+            assert refused.status_code == 403 and "needs the scope &#39;admin&#39;" in refused.text
+        assert 'name="admit"' not in (await client.get("/", headers=headers)).text

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from archive.records import SearchRecord, SearchState
+from service.api.builders import source_check_of
 from service.errors import RateLimited
 from service.evaluation.source_checks import MOST_AT_ONCE
 from tests.service import records
 from tests.service.asked import SEED, Asked
+from workers.targets import TARGETS
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +52,12 @@ async def test_a_check_says_what_a_source_becomes_and_stores_nothing(asked: Aske
     before = await asked.bench.store.candidates.count(search.id)
     (report,) = await checked(asked, search, f"{SEED}\nOTHER = 1\n")
     assert report.outcome == "correct" and report.variants and report.variants[0].readings
+    shown = source_check_of(report, search)
+    assert [each.shape for each in shown.predicted] == ["N=1024", "N=4096"]
+    sheet = TARGETS["sm_90"]
+    for each, read in zip(shown.predicted, report.variants[0].readings[1:], strict=True):
+        assert each.memory_floor_us == pytest.approx(read.bytes_required / sheet.dram_bytes_per_s * 1e6)
+        assert each.predicted_us is None and each.reason, "these workers do not predict"
     after = await asked.bench.store.candidates.count(search.id)
     assert replace(after, running_ms=before.running_ms, starting_ms=before.starting_ms) == before
     assert len(await asked.bench.store.candidates.list(search.id)) == 1

@@ -297,3 +297,42 @@ def test_the_ends_of_ranges_are_shapes_of_every_candidate() -> None:
     for operator in load_catalogue().values():
         shapes = end_shapes(operator)
         assert len(shapes) <= 5 and {shape.key for shape in shapes} <= {shape.key for shape in all_shapes(operator, 1)}
+
+
+def test_each_dimension_that_may_be_zero_is_zero_once():
+    item = operator({"M": [0, 8192], "N": [0, 512]})
+    empty = [shape.dims for shape in boundary_shapes(item) if 0 in shape.dims.values()]
+    assert empty == [{"M": 0, "N": 5}, {"M": 2, "N": 0}]
+    assert all(0 not in shape.dims.values() for shape in end_shapes(item))
+    drawn = random_shapes(operator({"M": [0, 3]}), 1, 9, set(), small=True)
+    assert sorted(shape.dims["M"] for shape in drawn) == [0, 1, 2, 3]
+
+
+def optional(count, ranges, shapes=({"M": 64, "N": 512},)):
+    names = [f"bias{number}" for number in range(count)]
+    inputs = [{"name": "x", "shape": ["M", "N"], "dtype": "float32"}]
+    inputs += [{"name": name, "shape": ["N"], "dtype": "float32", "optional": True} for name in names]
+    reference = f"def f(x, {', '.join(names)}):\n    return x\n"
+    outputs = [{"name": "y", "dtype": "float32"}]
+    body = {"name": "f", "entry": "f", "reference": reference, "inputs": inputs, "outputs": outputs}
+    return parse_operator({**body, "shapes": list(shapes), "ranges": ranges})
+
+
+@pytest.mark.parametrize("ranges", [{"M": [0, 8192]}, {}])
+def test_every_combination_of_few_optional_inputs_is_judged(ranges):
+    item = optional(2, ranges)
+    assert item.shapes[0].dims == {"M": 64, "N": 512, "bias0": 1, "bias1": 1}
+    given = {(shape.dims["bias0"], shape.dims["bias1"]) for shape in all_shapes(item, 1)}
+    assert given == {(0, 0), (0, 1), (1, 0), (1, 1)}
+
+
+def test_of_many_optional_inputs_each_is_judged_alone():
+    names = [f"bias{number}" for number in range(5)]
+    found = {tuple(shape.dims[name] for name in names) for shape in boundary_shapes(optional(5, {"M": [1, 64]}))}
+    assert {sum(each) for each in found} == {0, 1, 4, 5} and len(found) == 12
+
+
+def test_a_shape_may_be_timed_without_an_optional_input():
+    item = optional(1, {"M": [1, 64]}, [{"M": 64, "N": 512, "bias0": 0}])
+    assert item.shapes[0].dims["bias0"] == 0
+    assert {shape.dims["bias0"] for shape in boundary_shapes(item)} == {0, 1}

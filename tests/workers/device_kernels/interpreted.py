@@ -56,6 +56,34 @@ def integers() -> dict[str, torch.Tensor]:
     return found
 
 
+PLACED = {
+    "sorted": (0, 5, 3, 40),
+    "sorted_dense": (0, 100, 0, 7),
+    "unique": (1, 9, 3, 31),
+    "permutation": (1, 9, 0, 9),
+    "one_permutation": (1, COUNT, 0, COUNT),
+    "offsets": (2, 9, 0, 50),
+    "offsets_of_few": (2, 9, 0, 3),
+    "offsets_of_none": (2, 9, 0, 0),
+    "one_segment": (2, 2, 0, 50),
+    "ends": (3, 9, 0, 50),
+    "counts": (4, 9, 0, 50),
+}
+"""Kind, columns, smallest value and number of values of ordered contents."""
+
+
+def placed() -> dict[str, torch.Tensor]:
+    found = {}
+    for name, arguments in PLACED.items():
+        found[name], found[f"{name} again"] = blank(torch.int64), blank(torch.int64)
+        kind, columns, low, among = arguments
+        for target, seed in ((found[name], SEEDS[1]), (found[f"{name} again"], SEEDS[0])):
+            rows = table([(target.data_ptr(), seed)])
+            programs = -(-COUNT // (8 * BLOCK))
+            kernels.place_integers[(programs, 1)](rows, COUNT, 8 * columns + kind, low, among, tl.int64, BLOCK)
+    return found
+
+
 def ranges() -> dict[str, torch.Tensor]:
     memory = blank(torch.uint8, 1024)
     base = memory.data_ptr()
@@ -108,4 +136,4 @@ def copies() -> dict[str, torch.Tensor]:
 
 
 if __name__ == "__main__":
-    torch.save(floats() | integers() | ranges() | unpoisoned() | zones() | copies(), sys.argv[1])
+    torch.save(floats() | integers() | placed() | ranges() | unpoisoned() | zones() | copies(), sys.argv[1])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.workers.device_kernels.interpreted import COUNT, ROOM
+from tests.workers.device_kernels.interpreted import COUNT, PLACED, ROOM
 
 SCRIPT = Path(__file__).with_name("interpreted.py")
 
@@ -129,6 +129,55 @@ def test_changed_bytes_are_counted(found, name: str, count: int) -> None:
 
 def test_zones_of_another_seed_differ(found) -> None:
     assert 690 < int(found["another_seed"]) <= 701
+
+
+def rows_of(found, name: str) -> torch.Tensor:
+    columns = PLACED[name.removesuffix(" again")][1]
+    return found[name][: COUNT // columns * columns].reshape(-1, columns)
+
+
+@pytest.mark.parametrize("name", ["offsets", "offsets_of_few", "offsets_of_none", "one_segment"])
+def test_offsets_begin_at_zero_never_fall_and_end_at_the_size(found, name: str) -> None:
+    offsets = rows_of(found, name)
+    assert (offsets[:, 0] == 0).all() and (offsets[:, -1] == PLACED[name][3]).all()
+    assert (offsets.diff(dim=1) >= 0).all()
+
+
+def test_segments_are_unequal_and_some_are_empty(found) -> None:
+    counts = rows_of(found, "counts")
+    assert (counts.sum(dim=1) == 50).all() and (counts >= 0).all()
+    assert 0.02 < float((counts == 0).double().mean()) < 0.2 and int(counts.max()) > 10
+    ends = rows_of(found, "ends")
+    assert (ends[:, -1] == 50).all() and (ends.diff(dim=1) >= 0).all() and len(ends.unique(dim=0)) > len(ends) // 2
+
+
+@pytest.mark.parametrize("name", ["sorted", "sorted_dense"])
+def test_sorted_numbers_never_fall_and_reach_both_ends(found, name: str) -> None:
+    values, (_, _, low, among) = rows_of(found, name), PLACED[name]
+    assert (
+        (values.diff(dim=1) >= 0).all()
+        and int(values.min()) == low
+        and low + among - 4 < int(values.max()) < low + among
+    )
+
+
+@pytest.mark.parametrize("name", ["unique", "permutation", "one_permutation"])
+def test_different_numbers_differ_within_their_bounds(found, name: str) -> None:
+    values, (_, _, low, among) = rows_of(found, name), PLACED[name]
+    ordered = values.sort(dim=1).values
+    assert (ordered.diff(dim=1) > 0).all() and int(values.min()) == low and int(values.max()) == low + among - 1
+    assert not torch.equal(values, ordered) and not torch.equal(values, rows_of(found, f"{name} again"))
+
+
+def test_every_number_of_a_permutation_is_everywhere_equally_often(found) -> None:
+    values = rows_of(found, "permutation")
+    shares = torch.stack([(values == number).double().mean(dim=0) for number in range(9)])
+    assert float((shares - 1 / 9).abs().max()) < 5 * sqrt(8 / 81 / len(values))
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_nothing_is_written_behind_ordered_numbers(found, name: str) -> None:
+    assert not found[name][COUNT:].any()
 
 
 @pytest.mark.parametrize(("read", "written"), [(96, 96), (512, 32), (32, 512), (512, 0)])

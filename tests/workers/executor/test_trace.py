@@ -92,3 +92,16 @@ def test_the_shell_of_who_starts_a_bench_changes_nothing_about_a_trace(tracer: P
     assert swayed.end() == 0
     bundles = [[variant.bundle for variant in each.variants] for each in said if isinstance(each, TraceReport)]
     assert bundles[0] == bundles[1] and bundles[0][0] is not None
+
+
+def test_a_trace_bench_predicts_what_is_only_checked(tracer: Process) -> None:
+    job = trace_job("job-1").model_copy(update={"source": DOUBLE})
+    reference = tracer.ask(line(job.model_copy(update={"source": None, "candidate": None})))
+    assert isinstance(reference, TraceReport)
+    plain, checked = (tracer.ask(line(each)) for each in (job, job.model_copy(update={"graphs": reference.graphs})))
+    assert isinstance(plain, TraceReport) and isinstance(checked, TraceReport)
+    assert not plain.variants[0].predicted_us
+    assert list(checked.variants[0].predicted_us) == [SHAPE.key] and not checked.variants[0].unpredicted
+    assert checked.variants[0].bundle == plain.variants[0].bundle
+    broken = tracer.ask(line(trace_job("job-2").model_copy(update={"graphs": reference.graphs})))
+    assert isinstance(broken, TraceReport) and not any(each.predicted_us for each in broken.variants)

@@ -96,3 +96,23 @@ def test_other_averages_over_three_axes_stay(how: tuple) -> None:
     pool = torch.ops.aten.avg_pool3d.default
     kept = make_fx(lambda each: pool(each, *how), decomposition_table=dict(DECOMPOSITIONS))(torch.randn(1, 9, 9, 9))
     assert any("avg_pool3d" in str(node.target) for node in kept.graph.nodes)
+
+
+@pytest.mark.parametrize("how", [{}, {"right": True}, {"side": "right", "out_int32": True}])
+def test_a_binary_search_counts_the_elements_before_a_value(how: dict) -> None:
+    sequence, values = torch.tensor([0, 3, 3, 8]), torch.arange(-1, 10).reshape(1, -1)
+    search = torch.ops.aten.searchsorted.Tensor
+    traced = make_fx(lambda *each: search(*each, **how), decomposition_table=dict(DECOMPOSITIONS))(sequence, values)
+    assert not any("searchsorted" in str(node.target) for node in traced.graph.nodes)
+    found, right = traced(sequence, values), search(sequence, values, **how)
+    assert torch.equal(found, right) and found.dtype == right.dtype
+    bucketize = torch.ops.aten.bucketize.Tensor
+    made = make_fx(lambda *each: bucketize(*each, right=True), decomposition_table=dict(DECOMPOSITIONS))
+    assert torch.equal(made(values, sequence)(values, sequence), bucketize(values, sequence, right=True))
+
+
+def test_a_search_in_several_sequences_stays() -> None:
+    search = torch.ops.aten.searchsorted.Tensor
+    given = torch.tensor([[0, 3], [1, 2]]), torch.tensor([[1], [1]])
+    kept = make_fx(search, decomposition_table=dict(DECOMPOSITIONS))(*given)
+    assert any("searchsorted" in str(node.target) for node in kept.graph.nodes)

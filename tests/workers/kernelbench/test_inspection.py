@@ -143,7 +143,7 @@ def example_inputs():
         (forward("return x + self.table", init="self.table = torch.rand(64)"), "random values"),
         (forward("return x", inputs="'text'"), "none of its inputs has a dimension"),
         (forward("return x", inputs="torch.rand(4, 4), 'text'"), "raised"),
-        (forward("return x", inputs="torch.randint(0, 9, (16,)).cumsum(0)"), "holds integers"),
+        (forward("return x", inputs="torch.randint(0, 9, (16,)).cumsum(0).to(torch.int16)"), "holds integers"),
         (forward("return x", init="[setattr(self, f'w{i}', nn.Parameter(torch.ones(2))) for i in range(710)]"), "711"),
         ("import torch\n", "defines no function and no module"),
         ("class Model:\n    pass\ndef get_inputs():\n    return []\n", "defines no 'get_init_inputs'"),

@@ -13,7 +13,7 @@ from workers.protocol.kernelbench import MODULE, RESULTS, ProblemInspection, Pro
     [
         {"arguments": ["x); import os; ("]},
         {"parameters": {"weight": "conv'weight"}},
-        {"shapes": [{"M": 0}]},
+        {"shapes": [{"M": -1}]},
         {"target": "f("},
         {"keywords": {0: "x="}},
         {"form": "script"},

@@ -76,7 +76,7 @@ SPOILED = {
         {"op": "copy", "source": {**VIEW, "buffer": 0, "shape": [16, 8], "strides": [8, 1]}, "target": VIEW},
         "a copy goes",
     ),
-    "a shape of no size": (("shape", "dims", "M"), 0, "greater than or equal"),
+    "a shape of no size": (("shape", "dims", "M"), -1, "greater than or equal"),
 }
 
 

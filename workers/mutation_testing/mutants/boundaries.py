@@ -1,6 +1,6 @@
 """Mutations of a graph's inputs and outputs: elements not read, not written, moved, or made harmless."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
@@ -11,7 +11,9 @@ from workers.float8 import is_float8
 from workers.inputs import takes_specials
 from workers.mutation_testing.builder import GraphBuilder, TensorForm, TypedGraph, name_of, named, rewrite
 from workers.mutation_testing.mutants.reductions import TILE
-from workers.protocol import Graph, Input, InputRef, Node, NodeRef, Output
+from workers.protocol import Distribution, Graph, Input, InputRef, Node, NodeRef, Output
+from workers.protocol.distribution import PARTITIONS, segments_in
+from workers.protocol.extent import size_of
 from workers.protocol.graph import Value
 
 SCALE = 1.001
@@ -34,10 +36,18 @@ class BoundaryMutation:
 
 
 def input_mutants(sketch: TypedGraph, position: int, item: Input) -> Iterator[tuple[str, Callable[[], Graph | None]]]:
-    """Yield graphs that read one input wrongly, by name."""
+    """Yield graphs that read one input wrongly, by name; none of an empty or absent input."""
     form = sketch.forms[InputRef(input=position)]
+    if 0 in form.shape:
+        return
     harmless = _harmless(form) if takes_specials(item) else ()
-    for boundary in (*_ignored(form), *_moved(form), *harmless, *_at_ends(form, 0.0)):
+    for boundary in (
+        *_ignored(form),
+        *_taken_for_plain(form, item, sketch.graph.shape.dims),
+        *_moved(form),
+        *harmless,
+        *_at_ends(form, 0.0),
+    ):
         yield f"input '{item.name}': {boundary.name}", partial(_with_input, sketch, position, boundary.spoil)
 
 
@@ -59,6 +69,33 @@ def _ignored(form: TensorForm) -> Iterator[BoundaryMutation]:
     yield BoundaryMutation("ignored, zeros instead", lambda draft, value: draft.call("zeros_like.default", value))
     if form.is_float:
         yield BoundaryMutation("ignored, ones instead", lambda draft, value: draft.call("ones_like.default", value))
+
+
+def _taken_for_plain(form: TensorForm, item: Input, dims: Mapping[str, int]) -> Iterator[BoundaryMutation]:
+    """Yield the values that kernels guess instead of reading ordered ones."""
+    if item.distribution not in PARTITIONS | {Distribution.UNIQUE}:
+        return
+    high = size_of(item.high, dims) if isinstance(item.high, str) else int(item.high or 0)
+    count, low = form.shape[-1], int(item.low or 0)
+    if item.distribution is Distribution.UNIQUE:
+        yield BoundaryMutation(
+            "ignored, in order instead", partial(_counted, form=form, start=low, total=count, parts=count)
+        )
+    elif item.distribution is Distribution.COUNTS:
+        equal = partial(_counted, form=form, start=high // count, total=0, parts=1)
+        yield BoundaryMutation("ignored, equal segments instead", equal)
+    else:
+        segments = segments_in(item.distribution, count)
+        start = high // segments if item.distribution is Distribution.ENDS else 0
+        equal = partial(_counted, form=form, start=start, total=high, parts=segments)
+        yield BoundaryMutation("ignored, equal segments instead", equal)
+
+
+def _counted(draft: GraphBuilder, _: Value, form: TensorForm, start: int, total: int, parts: int) -> NodeRef:
+    """Append `start + number * total // parts` along the last axis."""
+    numbers = draft.call("mul.Tensor", draft.call("arange.default", form.shape[-1]), total)
+    values = draft.call("add.Tensor", draft.call("floor_divide.default", numbers, parts), start)
+    return draft.call("expand.default", draft.cast(values, form.dtype), form.shape)
 
 
 def _moved(form: TensorForm) -> Iterator[BoundaryMutation]:

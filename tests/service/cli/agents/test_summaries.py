@@ -23,6 +23,21 @@ def test_a_report_keeps_its_provenance_and_loses_its_bulk() -> None:
     assert "huge" not in summaries.in_json(said)
 
 
+def test_a_prediction_shows_its_floors_or_why_there_is_none() -> None:
+    floors = {"memory_floor_us": 4.0, "arithmetic_floor_us": None}
+    known = models.PredictedTime(variant=0, shape="N=1024", predicted_us=5.0, reason="", **floors)
+    assert summaries.of_prediction(known) == {
+        "variant": 0,
+        "shape": "N=1024",
+        "predicted_us": 5.0,
+        "memory_floor_us": 4.0,
+    }
+    unknown = models.PredictedTime(variant=1, shape="N=1024", predicted_us=None, reason="too large", **floors)
+    said = summaries.of_prediction(unknown)
+    assert said["reason"] == "too large" and "predicted_us" not in said
+    assert "not measured" in summaries.PREDICTED
+
+
 def test_odd_reports_never_raise() -> None:
     for odd in ({}, {"shapes": 7, "checks": None, "device": []}, {"shapes": [1, "x", {}], "device": "h100"}):
         assert isinstance(summaries.of_report(odd), dict)

@@ -233,3 +233,25 @@ def test_hostile_repetition_takes_no_time(unit):
 )
 def test_the_line_on_what_was_changed(text, line):
     assert change_of(text) == line
+
+
+CLASS = "class ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
+MODULE = f"{HEAD}\n\n{KERNEL}\n\n{CLASS}"
+
+
+@pytest.mark.parametrize(
+    "text", [python(MODULE), f"First a try:\n{python(KERNEL)}\nAll of it:\n{python(MODULE)}", MODULE]
+)
+def test_a_module_answers_where_modules_do(text):
+    assert read_answer(text, "scale", as_module=True).source.split() == MODULE.split()
+    with pytest.raises(UnusableAnswer, match="a function 'scale'") as raised:
+        read_answer(text, "scale")
+    assert raised.value.fault is AnswerFault.WRONG_ENTRY
+
+
+def test_two_modules_or_a_module_beside_the_function_are_several():
+    for twice in (f"{MODULE}\n\nclass ModelNew:\n    pass\n",):
+        with pytest.raises(UnusableAnswer, match="defines 'ModelNew' 2 times"):
+            read_answer(python(twice), "scale", as_module=True)
+    with pytest.raises(UnusableAnswer, match="2 code blocks define a class 'ModelNew' or a function 'scale'"):
+        read_answer(python(MODULE) + python(FILE), "scale", as_module=True)

@@ -1,0 +1,80 @@
+"""Orders are proposed for arguments that have one, and for no others."""
+
+import pytest
+import torch
+
+from tests.workers.kernelbench.test_inspection import look
+from workers.kernelbench.orders import ObservedOrder, order_of
+from workers.protocol import Distribution
+
+SCATTERED = [3, 900, 17, 250, 4, 88, 600, 31, 777, 12, 345, 501, 66, 999, 128, 7, 42, 813, 290, 56]
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([0, 3, 3, 10, 64], ObservedOrder(Distribution.OFFSETS, 0, 64)),
+        ([0, 64], ObservedOrder(Distribution.OFFSETS, 0, 64)),
+        ([[0, 5, 64], [0, 0, 64]], ObservedOrder(Distribution.OFFSETS, 0, 64)),
+        ([3, 10, 10, 64], ObservedOrder(Distribution.ENDS, 0, 64)),
+        ([30, 4, 0, 30], ObservedOrder(Distribution.COUNTS, 0, 64)),
+        ([2, 0, 1, 3], ObservedOrder(Distribution.UNIQUE, 0, 4)),
+        ([0, 0, 1, 1, 1, 3, 5, 9], ObservedOrder(Distribution.SORTED, 0, 10)),
+        ([0, 3, 10, 63], ObservedOrder(None, 0, 64)),
+        ([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], ObservedOrder(None, 0, 10)),
+        ([7, 7, 7, 7, 7, 7, 7, 7], ObservedOrder(None, 0, 8)),
+        ([5, 900, 30], ObservedOrder(None, 0, 901)),
+        ([-4, 2, 2], ObservedOrder(None, -4, 3)),
+        (SCATTERED, ObservedOrder(None, 0, 1000)),
+        ([*SCATTERED, *range(1000, 1100)][::-1], ObservedOrder(Distribution.UNIQUE, 0, 1100)),
+    ],
+)
+def test_an_order_is_recognised_by_its_values(values: list[int], found: ObservedOrder) -> None:
+    assert order_of(torch.tensor(values), {64, 16}) == found
+
+
+@pytest.mark.parametrize(
+    "tensor", [torch.tensor(3), torch.zeros(0, dtype=torch.int64), torch.zeros(4), torch.tensor([True])]
+)
+def test_other_tensors_have_none(tensor: torch.Tensor) -> None:
+    assert order_of(tensor, {64}) is None
+
+
+FILE = """
+import torch
+
+def bags(table, offsets, places, bias):
+    at = torch.arange(places.shape[0], device=table.device)
+    segment = torch.searchsorted(offsets, at, right=True) - 1
+    y = torch.zeros((offsets.shape[0] - 1, table.shape[1]), device=table.device)
+    y = y.index_add(0, segment, table[places])
+    return y if bias is None else y + bias
+
+def example_inputs():
+    offsets = torch.cat([torch.zeros(1), torch.full((20,), 32.0).cumsum(0)]).int()
+    return [
+        [torch.randn(640, 96), offsets, torch.randperm(640), torch.randn(96)],
+        [torch.randn(640, 96), offsets, torch.randperm(640), None],
+    ]
+"""
+
+
+def test_a_file_with_segments_a_permutation_and_none_becomes_a_spec_that_says_so() -> None:
+    found = look(FILE, target="bags")
+    assert found.reason == ""
+    table, offsets, places, bias = found.inputs
+    assert (offsets.distribution, offsets.high) == (Distribution.OFFSETS, table.shape[0])
+    assert (places.distribution, places.high) == (Distribution.UNIQUE, table.shape[0])
+    assert bias.optional and not places.optional
+    assert found.ranges[str(offsets.shape[0])][0] == 2
+    said = " ".join(found.notes)
+    assert "'offsets' holds offsets of segments" in said and "'places' holds different indices" in said
+    assert "'bias' is None in an example" in said
+
+
+def test_integers_of_unknown_making_have_the_bounds_of_the_examples() -> None:
+    examples = "[torch.randn(64, 32), torch.tensor([[5, 2, 2], [60, 5, 5]])]"
+    text = f"import torch\ndef f(x, i):\n    return x[i]\ndef example_inputs():\n    return {examples}\n"
+    found = look(text, target="f")
+    assert (found.inputs[1].distribution, found.inputs[1].high) == (None, 61.0)
+    assert any("Values of 'i' are from 0 to below 61" in note for note in found.notes)

@@ -1,0 +1,74 @@
+"""Seeds of operators with optional inputs: a function for each combination of given ones, and one that chooses.
+
+Each combination is an operator of its own, without the inputs that are absent.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from workers.protocol import Operator, Outcome
+from workers.tracer.refusal import TraceRefused
+
+MOST_OPTIONAL = 3
+"""Maximum number of optional inputs: eight combinations, of some seconds each."""
+
+
+@dataclass(frozen=True)
+class PresentVariant:
+    """An operator with some optional inputs left out.
+
+    Attributes:
+        operator: The operator, whose remaining inputs are always given.
+        absent: Names of the inputs that are left out.
+    """
+
+    operator: Operator
+    absent: tuple[str, ...]
+
+
+def variants_of(operator: Operator) -> Iterator[PresentVariant]:
+    """Yield an operator for each combination of optional inputs, the most given first.
+
+    Raises:
+        TraceRefused: If there are too many.
+    """
+    if len(operator.presences) > MOST_OPTIONAL:
+        reason = f"the operator has {len(operator.presences)} optional inputs; seeds are written for {MOST_OPTIONAL}"
+        raise TraceRefused(Outcome.FORBIDDEN_OP, reason)
+    for given in product((True, False), repeat=len(operator.presences)):
+        absent = tuple(name for name, is_given in zip(operator.presences, given, strict=True) if not is_given)
+        yield PresentVariant(_without(operator, absent), absent)
+
+
+def _without(operator: Operator, absent: Sequence[str]) -> Operator:
+    entry = f"{operator.entry}_{'without_' + '_'.join(absent) if absent else 'with_all'}"
+    kept = [item for item in operator.inputs if item.name not in absent]
+    taken = [*(item.name for item in kept), *(item.name for item in operator.scalars)]
+    passed = ["None" if item.name in absent else item.name for item in operator.inputs]
+    passed += [item.name for item in operator.scalars]
+    call = f"def {entry}({', '.join(taken)}):\n    return {operator.entry}({', '.join(passed)})\n"
+    others = [[name for name in shape.dims if name not in operator.presences] for shape in operator.shapes]
+    sizes = [{name: shape.dims[name] for name in names} for shape, names in zip(operator.shapes, others, strict=True)]
+    body = operator.model_dump()
+    body |= {
+        "entry": entry,
+        "reference": f"{operator.reference.rstrip()}\n\n\n{call}",
+        "inputs": [{**item.model_dump(), "optional": False} for item in kept],
+        "seeds": (),
+        "baselines": None,
+        "shapes": [{"dims": dims} for dims in sizes],
+    }
+    return Operator.model_validate(body)
+
+
+def joined(operator: Operator, variants: Sequence[PresentVariant], sources: Sequence[str]) -> str:
+    """Join the sources of all variants, and add the operator's entry, which calls the one for its arguments."""
+    names = [*(item.name for item in operator.inputs), *(item.name for item in operator.scalars)]
+    lines = [f"def {operator.entry}({', '.join(names)}):"]
+    for variant in sorted(variants, key=lambda each: -len(each.absent)):
+        taken = [name for name in names if name not in variant.absent]
+        call = f"return {variant.operator.entry}({', '.join(taken)})"
+        absent = " and ".join(f"{name} is None" for name in variant.absent)
+        lines += [f"    if {absent}:", f"        {call}"] if absent else [f"    {call}"]
+    return "\n\n\n".join([*(source.strip() for source in sources), "\n".join(lines)]) + "\n"

@@ -1,0 +1,81 @@
+"""Orders of integer arguments, recognised from the values of examples.
+
+Runs inside the sandbox. An order that is found is a proposal: it lets kernels rely on more than the dtype says.
+"""
+
+from collections.abc import Container
+from dataclasses import dataclass
+
+import torch
+
+from workers.protocol import Distribution
+from workers.protocol.distribution import ORDERED_DTYPES
+
+FEWEST_SORTED = 8
+"""Minimum elements of a row that are called sorted: random ones are in order once in 8! draws."""
+CHANCE = 0.01
+"""Probability that random integers differ by chance, below which different ones are called unique."""
+
+
+@dataclass(frozen=True)
+class ObservedOrder:
+    """The order of an integer argument in an example.
+
+    Attributes:
+        distribution: The order; None for integers in any order.
+        low: Smallest value, of sorted and other integers; 0 otherwise.
+        high: End of the values as `Input.high` has it.
+    """
+
+    distribution: Distribution | None
+    low: int
+    high: int
+
+
+def order_of(tensor: torch.Tensor, extents: Container[int]) -> ObservedOrder | None:
+    """Return the order of an argument along its last axis; None for other dtypes, and without values.
+
+    Args:
+        tensor: The argument, with data.
+        extents: Sizes that segments may add up to: those of the other arguments.
+    """
+    if str(tensor.dtype).removeprefix("torch.") not in ORDERED_DTYPES or not tensor.dim() or not tensor.numel():
+        return None
+    rows = tensor.long().reshape(-1, tensor.shape[-1])
+    low, high = int(rows.min()), int(rows.max())
+    found = _segments(rows, low, high, extents) or _sorted(rows, low, high) or _different(rows, low, high)
+    return found or ObservedOrder(None, min(low, 0), high + 1)
+
+
+def _segments(rows: torch.Tensor, low: int, high: int, extents: Container[int]) -> ObservedOrder | None:
+    if low < 0 or rows.shape[1] < 2:
+        return None
+    falls = bool((rows.diff(dim=1) < 0).any())
+    whole = high if not falls else int(rows[0].sum())
+    ends = rows[:, -1] if not falls else rows.sum(dim=1)
+    if whole < 2 or whole not in extents or bool((ends != whole).any()):
+        return None
+    if falls:
+        return ObservedOrder(Distribution.COUNTS, 0, whole)
+    starts = bool((rows[:, 0] == 0).all()) and rows.shape[1] > 2
+    return ObservedOrder(Distribution.OFFSETS if starts or rows.shape[1] == 2 else Distribution.ENDS, 0, whole)
+
+
+def _sorted(rows: torch.Tensor, low: int, high: int) -> ObservedOrder | None:
+    """Recognise sorted integers; those that count up, such as positions, are no order to rely on."""
+    steps = rows.diff(dim=1)
+    if rows.shape[1] < FEWEST_SORTED or bool((steps < 0).any()) or low == high or bool((steps == 1).all()):
+        return None
+    return ObservedOrder(Distribution.SORTED, min(low, 0), high + 1)
+
+
+def _different(rows: torch.Tensor, low: int, high: int) -> ObservedOrder | None:
+    """Recognise permutations, and other integers that would hardly differ by chance."""
+    count, among = rows.shape[1], high + 1
+    ordered = rows.sort(dim=1).values
+    if low < 0 or count < 2 or bool((ordered.diff(dim=1) == 0).any()) or bool((rows == ordered).all()):
+        return None
+    is_permutation = low == 0 and among == count
+    pairs = len(rows) * count * (count - 1) / 2
+    by_chance = float(torch.exp(torch.tensor(-pairs / max(1, among - low))))
+    return ObservedOrder(Distribution.UNIQUE, 0, among) if is_permutation or by_chance < CHANCE else None
