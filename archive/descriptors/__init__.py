@@ -7,7 +7,9 @@ reformat moves a kernel. `base` has the contract.
 from collections.abc import Mapping
 from typing import Any
 
+from archive.descriptors.accumulators import Accumulators
 from archive.descriptors.base import Descriptor
+from archive.descriptors.cluster_size import ClusterSize
 from archive.descriptors.launches import LaunchCount
 from archive.descriptors.load_width_bytes import LoadWidthBytes
 from archive.descriptors.memory_path import MemoryPath
@@ -18,6 +20,7 @@ from archive.descriptors.programs_per_sm import ProgramsPerSm
 from archive.descriptors.registers import Registers
 from archive.descriptors.shared_bytes import SharedBytes
 from archive.descriptors.tensor_core import TensorCore
+from archive.descriptors.warp_roles import WarpRoles
 
 __all__ = ["DEFAULT_AXES", "DESCRIPTORS", "Descriptor", "coordinates"]
 
@@ -34,6 +37,9 @@ DESCRIPTORS: dict[str, Descriptor] = {
         TensorCore(),
         LaunchCount(),
         Persistent(),
+        WarpRoles(),
+        ClusterSize(),
+        Accumulators(),
     )
 }
 """Every descriptor, by name."""

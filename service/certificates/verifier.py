@@ -31,12 +31,14 @@ from service.certificates.comparison import (
 )
 from service.certificates.document import Certificate, LoadedCertificate
 from service.evaluation.executor_client import COMMAND, LocalExecutor
+from service.evaluation.figure_labels import outdated
 from workers.protocol import (
     MEASURED_DEADLINE_S,
     Bundle,
     Device,
     Graph,
     MeasureJob,
+    Readings,
     Report,
     TraceJob,
     TraceReport,
@@ -99,7 +101,7 @@ class Verifier:
             return [refused, VerificationStep("machine code", StepOutcome.NOT_TRIED, "the plans are refused")]
         then, now = certificate.bundle.cubins, variant.bundle.cubins
         readings = dict(zip((plan.shape.key for plan in variant.bundle.plans), variant.readings, strict=True))
-        equal = then == now and certificate.readings == readings
+        equal = then == now and _as_read_then(certificate, readings) == certificate.readings
         figures = tuple(ComparedFigure(name[:12], then.get(name, "none")[:12], code[:12]) for name, code in now.items())
         plans = f"{len(certificate.bundle.plans)} plans and {len(now)} kernels keep every rule"
         code = self._compared("machine code", equal, report, certificate, figures)
@@ -206,6 +208,14 @@ class Verifier:
                 told = {"bundle": variant.bundle, "source": source, "variant": variant.index}
                 seeds.append(await executor.run(job.model_copy(update=told), Report))
         return predicted(certificate, seeds)
+
+
+def _as_read_then(certificate: Certificate, readings: Mapping[str, Readings]) -> dict[str, Readings]:
+    """Return readings without those that the certificate's own protocol, if it is older, did not have."""
+    if not outdated(certificate.verdict.protocol_version) or readings.keys() != certificate.readings.keys():
+        return dict(readings)
+    known = {key: each.model_dump(include=certificate.readings[key].model_fields_set) for key, each in readings.items()}
+    return {key: Readings.model_validate(each) for key, each in known.items()}
 
 
 def _trace_job(certificate: Certificate) -> TraceJob:

@@ -14,7 +14,7 @@ from service.emitters.rules.kernels import RewritableKernel, assigned_once, kern
 from service.emitters.rules.loops import sweep
 from service.emitters.rules.patterns import calls, flat, is_call, text
 from service.emitters.rules.tiles import tie_tiles
-from service.operators.sources import LaunchSite, decorators, jit_functions, launches, walk
+from service.operators.sources import GLUON_JIT, LaunchSite, decorators, jit_functions, launches, walk
 
 Ladder = tuple[int, ...]
 
@@ -42,6 +42,10 @@ COUNTS, RESIDENT, UNROLL, PER_WARP = powers(1, 64), powers(1, 32), powers(1, 8),
 CAPS = powers(256, 65536)
 FIRST_CAPS = (2048, 4096)
 """First caps to try on a row's tile that has none."""
+
+GLUON_LADDERS = {"BLOCK": powers(16, 256), "SLOTS": powers(2, 8), "REGISTERS": (152, 168, 184, 200, 216, 232, 240)}
+"""Legal values of a Gluon kernel's constants by words in their names: extents of tiles, places of a ring, and registers
+of a thread of a warp group, of which `setmaxnreg` takes multiples of 8."""
 
 COUNTED = ("ROWS", "RUN", "GROUP")
 """Words in the names of constexpr parameters that are counts and not extents."""
@@ -83,9 +87,10 @@ def parameters(module: ast.Module, target: str) -> list[TunableParameter]:
     understood = {id(kernel.function): kernel for kernel in kernels(module)}
     found = [item for launch in launches(module) for item in _of_launch(launch, understood, target)]
     found += [item for function in jit_functions(module).values() for item in _of_loops(function)]
-    found += [
-        item for host in {id(item.host): item.host for item in launches(module)}.values() for item in _of_host(host)
-    ]
+    in_gluon = launches(module, GLUON_JIT)
+    found += [item for launch in in_gluon for item in _of_gluon(launch)]
+    hosts = {id(item.host): item.host for item in (*launches(module), *in_gluon)}
+    found += [item for host in hosts.values() for item in _of_host(host)]
     return _with_unique_names(found)
 
 
@@ -100,6 +105,15 @@ def _of_launch(launch: LaunchSite, understood: dict[int, RewritableKernel], targ
     for tile in sorted(kernel.constexprs) if kernel else ():
         if kernel and _is_free(kernel, launch, tile):
             yield from _tile(kernel, launch, tile)
+
+
+def _of_gluon(launch: LaunchSite) -> Iterator[TunableParameter]:
+    """Yield the numbers of a launch in Gluon whose names say their meaning; its layouts fix the number of warps."""
+    for name, keyword in launch.keywords.items():
+        for word, ladder in GLUON_LADDERS.items():
+            if word in name.upper():
+                label = f"{launch.kernel.name}.{name}"
+                yield from _literals(label, _settled(launch.host, keyword.value), ladder)
 
 
 def _option(launch: LaunchSite, name: str, ladder: Ladder) -> Iterator[TunableParameter]:

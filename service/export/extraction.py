@@ -9,13 +9,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from service.export.vocabulary import ATTRIBUTES, BUILTINS, HOST, MODULES, UNSPOKEN, WORDS
+from service.export.vocabulary import ATTRIBUTES, BUILTINS, GLUON, HOST, LAYOUT_MAKERS, MODULES, UNSPOKEN, WORDS
 from service.operators.sources import parse, without_texts
 
-RESERVED = {"torch": "torch", "triton": "triton", "tl": "triton.language"}
+ALWAYS = {"torch": "torch", "triton": "triton", "tl": "triton.language"}
+"""Names of the modules that every host code imports."""
+RESERVED = {**ALWAYS, "gluon": GLUON}
 """Module names that host code uses; a candidate may not use them for anything else."""
-JIT = ("triton.jit", "triton.runtime.jit.jit")
-"""Decorators that make a device function."""
+JIT = {"triton.jit": "triton", "triton.runtime.jit.jit": "triton", f"{GLUON}.jit": "gluon"}
+"""Decorators that make a device function, with the module whose `jit` each is."""
 SPECIALISED = "do_not_specialize"
 """Argument of the decorator with the parameters that Triton compiles no kernel of their own for."""
 OPTIONS = frozenset({SPECIALISED, "do_not_specialize_on_alignment", "noinline"})
@@ -32,7 +34,12 @@ _EXPRESSIONS = (
 )
 _MARKS = (ast.operator, ast.unaryop, ast.cmpop, ast.boolop, ast.expr_context)
 _NODES = (*_STATEMENTS, *_EXPRESSIONS, *_MARKS)
-_CONSTANT_NODES = (ast.UnaryOp, ast.BinOp, ast.Tuple, *_MARKS)
+_CONSTANT_NODES = (ast.UnaryOp, ast.BinOp, ast.Tuple, ast.List, *_MARKS)
+_CONSTEXPR = ("triton.language.constexpr", f"{GLUON}.language.constexpr")
+_MAKERS = frozenset(f"{GLUON}.{maker}" for maker in LAYOUT_MAKERS.values()) | {
+    f"{GLUON}.language.NVMMASharedLayout.get_default_for"
+}
+# Functions that make the layouts of constants.
 _PLAIN = (bool, int, float, str, type(None))
 
 
@@ -98,7 +105,7 @@ class _Extraction:
         functions = {name: self._functions[name] for name in sorted(self._functions, key=order.__getitem__)}
         return ExtractedFunctions(
             imports=tuple(
-                sorted({_import(alias, self._modules[alias]) for alias in self._used | set(RESERVED)}, key=_place)
+                sorted({_import(alias, self._modules[alias]) for alias in self._used | set(ALWAYS)}, key=_place)
             ),
             constants=tuple(_text(node) for name, node in self._assigned.items() if name in self._constants),
             functions={name: _text(node) for name, node in functions.items()},
@@ -125,14 +132,14 @@ class _Extraction:
     def _alias(self, name: str, meaning: str) -> None:
         if RESERVED.get(name, meaning) != meaning:
             raise NotExtractable(f"it imports {meaning} as '{name}', the name of {RESERVED[name]} in host code")
-        if meaning in MODULES or meaning in WORDS:
+        if meaning in MODULES or meaning in WORDS or meaning in JIT:
             self._modules[_plain(name)] = meaning
 
     def _function(self, name: str) -> ast.FunctionDef:
         """Copy a function with all names checked, without decorators and annotations that Triton ignores."""
         found = self._defined.get(name)
         if found is None or name in self._modules or name in UNSPOKEN:
-            raise NotExtractable(f"it launches '{name}', which is not a @triton.jit function of its module")
+            raise NotExtractable(f"it launches '{name}', which is not a jit function of its module")
         given, taken = found.args, found.args.args
         if given.vararg or given.kwarg or given.kwonlyargs or given.posonlyargs:
             raise NotExtractable(f"'{name}' has parameters that are not plain")
@@ -151,19 +158,21 @@ class _Extraction:
         )
 
     def _decorator(self, function: ast.FunctionDef) -> ast.expr:
-        """Return `@triton.jit` with its relevant options; the plan already contains the effect of other decorators."""
+        """Return the `jit` with its relevant options; the plan already contains the effect of other decorators."""
         for node in function.decorator_list:
             call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
-            if self._meaning(call.func) in JIT:
+            module = JIT.get(self._meaning(call.func))
+            if module is not None:
+                self._used.add(module)
                 said = [_option(each) for each in call.keywords if each.arg in OPTIONS]
-                plain = ast.Attribute(ast.Name("triton", ast.Load()), "jit", ast.Load())
+                plain = ast.Attribute(ast.Name(module, ast.Load()), "jit", ast.Load())
                 return ast.Call(plain, [], said) if said else plain
-        raise NotExtractable(f"'{function.name}' is not decorated with @triton.jit")
+        raise NotExtractable(f"'{function.name}' is not decorated with @triton.jit or @gluon.jit")
 
     def _annotation(self, node: ast.expr | None) -> ast.expr | None:
         """Return an annotation if it is a word of Triton's; others are for people."""
         meaning = "" if node is None else self._meaning(node)
-        if node is None or meaning not in WORDS or not meaning.startswith("triton.language."):
+        if node is None or meaning not in WORDS or not meaning.startswith(("triton.language.", f"{GLUON}.language.")):
             return None
         self._use(node)
         return node
@@ -230,16 +239,15 @@ class _Extraction:
         )
 
     def _constant(self, node: ast.expr) -> ast.expr:
-        """Check an expression that is evaluated when the package is imported: numbers and arithmetic only."""
-        meaning = self._meaning(node)
-        if meaning in WORDS:
-            self._use(node)
-        elif isinstance(node, ast.Constant):
+        """Check an expression that is evaluated at import: words, numbers, arithmetic and layouts only."""
+        if self._is_word(node):
+            return node
+        if isinstance(node, ast.Constant):
             _literal(node)
         elif isinstance(node, ast.Name) and node.id in self._assigned:
             self._keep(node.id)
-        elif isinstance(node, ast.Call) and not node.keywords and self._computes(node.func):
-            for each in node.args:
+        elif isinstance(node, ast.Call) and (self._makes(node) if node.keywords else self._computes(node.func)):
+            for each in (*node.args, *(keyword.value for keyword in node.keywords)):
                 self._constant(each)
         elif isinstance(node, _CONSTANT_NODES):
             for child in ast.iter_child_nodes(node):
@@ -249,9 +257,34 @@ class _Extraction:
             raise NotExtractable(f"a constant is computed by a {type(node).__name__}{_at(node)}, which is not exported")
         return node
 
+    def _is_word(self, node: ast.expr) -> bool:
+        """Return True for a word, and for a choice such as `getattr(tma, "async_load", None) or tma.load`.
+
+        Releases of Triton name some words of Gluon differently.
+        """
+        match node:
+            case ast.BoolOp(op=ast.Or(), values=values):
+                return all([self._is_word(each) for each in values])
+            case ast.Call(
+                func=ast.Name(id="getattr"),
+                args=[owner, ast.Constant(value=str(name)), ast.Constant(value=None)],
+                keywords=[],
+            ) if not self._binds("getattr"):
+                meaning, node = f"{self._meaning(owner)}.{name}", owner
+            case _:
+                meaning = self._meaning(node)
+        if meaning not in WORDS:
+            return False
+        self._use(node)
+        return True
+
+    def _makes(self, node: ast.Call) -> bool:
+        """Return True if a call makes a layout, with arguments that are named one by one."""
+        return self._computes(node.func) and self._meaning(node.func) in _MAKERS and all(e.arg for e in node.keywords)
+
     def _computes(self, node: ast.expr) -> bool:
         meaning = self._meaning(node)
-        if meaning in HOST or meaning == "triton.language.constexpr":
+        if meaning in HOST or meaning in _CONSTEXPR or meaning in _MAKERS:
             self._use(node)
             return True
         return isinstance(node, ast.Name) and node.id in ("float", "int", "bool") and not self._binds(node.id)

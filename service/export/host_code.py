@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from service.export.extraction import ExtractedFunctions, NotExtractable
 from service.export.formulas import all_same, expression, listed, number, product, quotient, require_divided
+from service.export.layouts import layout
 from service.export.variants import ExportedFunction, buffers_in, places_in
 from service.export.vocabulary import DTYPES
 from workers.protocol import DTYPE_BYTES, Operator
@@ -13,8 +14,8 @@ from workers.protocol.formula import Term, combine, same
 from workers.protocol.symbolic import SymbolicDescriptor, SymbolicLaunch, SymbolicStep, SymbolicView
 from workers.protocol.tags import untagged
 
-DESCRIPTOR = "TensorDescriptor"
-"""Name of Triton's class of descriptors in host code."""
+DESCRIPTOR, GLUON_DESCRIPTOR = "TensorDescriptor", "GluonDescriptor"
+"""Names of the classes of descriptors in host code, Triton's and Gluon's."""
 WIDTH = 110
 """Maximum length of a call's line before each argument gets its own line."""
 INDENT = "    "
@@ -82,13 +83,26 @@ class HostCodeWriter:
     """Writer of the host functions of one symbolic plan, for one choice of what Triton may assume."""
 
     def __init__(
-        self, function: ExportedFunction, operator: Operator, names: TensorNames, code: ExtractedFunctions
+        self,
+        function: ExportedFunction,
+        operator: Operator,
+        names: TensorNames,
+        code: ExtractedFunctions,
+        layouts: dict[str, str],
     ) -> None:
-        """Prepare the writer of a plan with its tensors' names and its device functions.
+        """Prepare the writer of a plan.
+
+        Args:
+            function: The plan.
+            operator: Its operator.
+            names: Names of its tensors.
+            code: Its device functions.
+            layouts: Names of Gluon's layouts by their expressions; the writer adds those that it uses.
 
         Raises:
             NotExtractable: If its results share memory.
         """
+        self._layouts = layouts
         self._function_of, self._plan, self._code = function, function.plan, code
         self._names = names
         plan = function.plan
@@ -214,13 +228,18 @@ class HostCodeWriter:
         return _call(f"{launched}[{grid}]", [*arguments, *options])
 
     def _descriptor(self, value: SymbolicDescriptor, tensors: Mapping[int, HostTensor]) -> str:
-        if value.layout is not None:
-            raise NotExtractable("a launch passes a descriptor with a layout of Gluon")
         place = tensors[value.buffer].part(value.offset_bytes, value.end_bytes, value.dtype)
         shape, strides = (listed(part, self._names.sizes) for part in (value.shape, value.strides))
         padding = ', padding="nan"' if value.nan_fill else ""
         rounding = ", round_f32_to_tf32=True" if value.tf32 else ""
-        return f"{DESCRIPTOR}({place}, {shape}, {strides}, {list(value.block)}{padding}{rounding})"
+        given = f"{place}, {shape}, {strides}, {list(value.block)}"
+        if value.layout is None:
+            return f"{DESCRIPTOR}({given}{padding}{rounding})"
+        return f"{GLUON_DESCRIPTOR}({given}, {self._layout(value.layout)}{padding}{rounding})"
+
+    def _layout(self, text: str) -> str:
+        """Return the name of a layout, which is made once per module: making one takes as long as a launch."""
+        return self._layouts.setdefault(layout(text), f"layout_{len(self._layouts)}")
 
     def _constant(self, value: bool | int | float | str | None) -> str:
         """Write a compile-time value; plans hold values other than numbers as text with a tag for the kind."""
@@ -233,6 +252,8 @@ class HostCodeWriter:
             return f"torch.{name}"
         if tag == "function" and name in self._code.functions:
             return name
+        if tag == "layout":
+            return self._layout(name)
         if tag != "text":
             raise NotExtractable(f"a launch passes an unknown {tag}")
         if not name.isascii():

@@ -14,17 +14,25 @@ from service.certificates.document import Certificate
 from service.errors import InvalidInput
 from service.export.extraction import RESERVED, ExtractedFunctions, NotExtractable, lift, unspecialised
 from service.export.formulas import expression
-from service.export.host_code import DESCRIPTOR, HostCodeWriter, TensorNames
+from service.export.host_code import DESCRIPTOR, GLUON_DESCRIPTOR, HostCodeWriter, TensorNames
 from service.export.variants import ExportedFunction, functions_in, variant_name
 from workers.protocol import Operator
 from workers.protocol.extent import names_in, terms_of_extent
 
 CHOOSE, SIZES = "choose", "sizes_of"
 """Names of a module's functions that choose a plan's function by sizes, and that find the sizes of tensors."""
-_HOST = re.compile(rf"plan_\d+(_gradients)?|b\d+|{DESCRIPTOR}|float|int|min|max|tuple|math|choose|sizes_of")
+_HOST = re.compile(
+    rf"plan_\d+(_gradients)?|b\d+|layout_\d+|{DESCRIPTOR}|{GLUON_DESCRIPTOR}"
+    "|float|int|min|max|tuple|math|choose|sizes_of"
+)
 _AROUND = re.compile(
     r"_.*|TARGET|TRITON|DTYPES|SCALARS|RANGES|warnings|why_not|operation|examples|reference|selection|(elite|training)_\d+"
 )
+_DESCRIPTORS = {
+    False: f"from triton.tools.tensor_descriptor import {DESCRIPTOR}",
+    True: f"from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as {GLUON_DESCRIPTOR}",
+}
+# `_DESCRIPTORS`: import of a class of descriptors; True for Gluon's.
 # `_HOST`: names that host code uses besides module names. `_AROUND`: names of the package's operation.
 
 
@@ -90,21 +98,23 @@ def write_module(certificate: Certificate, functions: Sequence[ExportedFunction]
     names = names_of(operator)
     code = lift(certificate.source, sorted(set().union(*(functions_in(each.plan) for each in functions))))
     _require_apart(code, operator, names)
-    described = any(
-        argument.kind == "descriptor"
+    described = {
+        _DESCRIPTORS[argument.layout is not None]
         for each in functions
         for step in each.plan.launches
         for argument in step.arguments
-    )
-    made = {f"from triton.tools.tensor_descriptor import {DESCRIPTOR}"} if described else set()
-    imports = sorted({*code.imports, "import math", *made}, key=lambda line: (line.startswith("from"), line))
+        if argument.kind == "descriptor"
+    }
+    imports = sorted({*code.imports, "import math", *described}, key=lambda line: (line.startswith("from"), line))
     opening = f"{_header(certificate)}\n\n" + "\n".join(imports)
-    parts = [opening, "\n".join(code.constants), *_device_functions(code, functions)]
+    host, layouts = list[str](), dict[str, str]()
     for at, function in enumerate(functions):
-        host = HostCodeWriter(function, operator, names, code)
-        parts.append(host.forward(f"plan_{at}"))
+        writer = HostCodeWriter(function, operator, names, code, layouts)
+        host.append(writer.forward(f"plan_{at}"))
         if operator.backward:
-            parts.append(host.backward(f"plan_{at}_gradients"))
+            host.append(writer.backward(f"plan_{at}_gradients"))
+    made = [f"{name} = {said}" for said, name in layouts.items()]
+    parts = [opening, "\n".join((*code.constants, *made)), *_device_functions(code, functions), *host]
     parts += [_choice(functions, operator, names), *_entries(operator, names)]
     text = "\n\n\n".join(part for part in parts if part) + "\n"
     return ExportedModule(text, certificate, tuple(functions))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from service.export.extraction import NotExtractable
-from workers.protocol import Bundle, Operator, Plan, SymbolicPlan
+from workers.protocol import Operator, Plan, SymbolicPlan
 from workers.protocol.formula import Formula, FormulaInvalid, Term, combine, evaluate, sizes_of
 from workers.protocol.symbolic import (
     SymbolicDescriptor,
@@ -149,23 +149,18 @@ def choose_functions(plans: Sequence[SymbolicPlan], shapes: Iterable[Mapping[str
     return [chosen[key] for key in order]
 
 
-def exact_functions(bundle: Bundle, plans: Iterable[Plan]) -> list[ExportedFunction]:
+def exact_functions(plans: Iterable[Plan]) -> list[ExportedFunction]:
     """Return functions that each serve one shape, as its plan was traced."""
-    return [ExportedFunction(_exact(bundle, plan), frozenset(), own=True) for plan in plans]
+    return [ExportedFunction(_exact(plan), frozenset(), own=True) for plan in plans]
 
 
-def _exact(bundle: Bundle, plan: Plan) -> SymbolicPlan:
+def _exact(plan: Plan) -> SymbolicPlan:
     body = plan.model_dump(exclude={"shape"})
     for step in body["steps"]:
         if step["op"] == "launch":
-            kernel = bundle.kernels[step.pop("kernel")]
-            if kernel.num_warps & (kernel.num_warps - 1):
-                raise NotExtractable("its warps are specialised, and its plan does not say how many were requested")
-            step["options"] = {"num_warps": kernel.num_warps, "num_stages": kernel.num_stages}
-            step["options"] |= {"num_ctas": kernel.num_ctas} if kernel.num_ctas > 1 else {}
+            step.pop("kernel")
             for argument in step["arguments"]:
                 argument.pop("map", None)
-            step["options"] |= {"maxnreg": kernel.max_registers} if kernel.max_registers else {}
     guards = [Formula("==", (name, size)) for name, size in plan.shape.dims.items()]
     try:
         return SymbolicPlan.model_validate({**body, "cases": [guards]})

@@ -185,7 +185,7 @@ class ExportVerifier:
             if not any(function.admits(plan.shape.dims) for function in chosen)
             and not certificate.operator.is_empty(plan.shape.dims)
         ]
-        return [*chosen, *exact_functions(certificate.bundle, unserved)], remarks
+        return [*chosen, *exact_functions(unserved)], remarks
 
     async def _traced(
         self,

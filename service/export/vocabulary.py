@@ -53,17 +53,69 @@ LIBDEVICE = _words("""
 """)
 """Names of `triton.language.extra.libdevice`."""
 
+GLUON = "triton.experimental.gluon"
+"""Gluon's module."""
+
+GLUON_LANGUAGE = _words("""
+    add allocate_shared_memory arange associative_scan assume atomic_add atomic_and atomic_cas atomic_max atomic_min
+    atomic_or atomic_xchg atomic_xor bank_conflicts barrier bfloat16 block_type broadcast cast cdiv ceil constexpr
+    convert_layout cos div_rn dot_fma erf exp exp2 expand_dims fdiv float16 float32 float64 float8e4b15 float8e4b8
+    float8e4nv float8e5 float8e5b16 floor fma fp4_to_fp full full_like gather histogram inline_asm_elementwise int1
+    int16 int32 int64 int8 join load log log2 map_elementwise max max_constancy max_contiguous maximum min minimum mul
+    multiple_of num_ctas num_programs num_warps permute pointer_type program_id ravel reduce reduce_or reshape rsqrt
+    set_auto_layout sin split sqrt sqrt_rn static_assert static_range store sub sum thread_barrier to_linear_layout
+    to_tensor uint16 uint32 uint64 uint8 umulhi void warp_specialize where xor_sum zeros zeros_like
+""")
+"""Names of `triton.experimental.gluon.language`, without modules and functions that print on the host. A release of
+Triton has one of `barrier` and `thread_barrier`."""
+
+LAYOUTS = _words("""
+    AutoLayout BlockedLayout CoalescedLayout DistributedLinearLayout DotOperandLayout NVMMADistributedLayout
+    NVMMASharedLayout PaddedSharedLayout SharedLinearLayout SliceLayout SwizzledSharedLayout
+""")
+"""Layouts of `triton.experimental.gluon.language`: values made of numbers and other layouts."""
+
+GLUON_NVIDIA = {
+    "ampere": _words("mma_v2"),
+    "ampere.async_copy": _words("async_copy_global_to_shared commit_group mbarrier_arrive wait_group"),
+    "ampere.mbarrier": _words("MBarrierLayout allocate_mbarrier arrive init invalidate wait"),
+    "hopper": _words("""
+        fence_async_shared mma_v2 warpgroup_mma warpgroup_mma_accumulator warpgroup_mma_init warpgroup_mma_wait
+    """),
+    "hopper.async_copy": _words("async_copy_global_to_shared commit_group mbarrier_arrive wait_group"),
+    "hopper.cluster": _words("arrive wait"),
+    "hopper.mbarrier": _words("""
+        MBarrierLayout allocate_mbarrier arrive expect fence_init_release_cluster init invalidate sync_cluster_init wait
+    """),
+    "hopper.tma": _words("""
+        async_copy_global_to_shared async_copy_shared_to_global async_load async_store make_tensor_descriptor store_wait
+    """),
+    "blackwell": _words("""
+        TensorMemoryLayout allocate_tensor_memory fence_async_shared get_tmem_reg_layout mma_v2 tcgen05_commit
+        tcgen05_copy tcgen05_mma tcgen05_mma_barrier_count tcgen05_mma_scaled
+    """),
+    "blackwell.mbarrier": _words("""
+        MBarrierLayout allocate_mbarrier arrive expect fence_init_release_cluster init invalidate sync_cluster_init wait
+    """),
+    "blackwell.tma": _words("""
+        async_copy_global_to_shared async_copy_shared_to_global async_gather async_load async_scatter async_store
+        make_tensor_descriptor store_wait
+    """),
+}
+"""Names of the modules of `triton.experimental.gluon.language.nvidia`, of Triton 3.6 to 3.9."""
+
 ATTRIBUTES = _words("""
     T abs advance argmax argmin associative_scan atomic_add atomic_and atomic_cas atomic_max atomic_min
     atomic_or atomic_xchg atomic_xor block_shape block_type broadcast_to cast cdiv ceil cos cumprod cumsum dtype
-    element_ty erf exp exp2 expand_dims flip floor gather histogram int_bitwidth is_bf16 is_block is_bool
-    is_const is_dtype is_floating is_fp16 is_fp32 is_fp64 is_fp8 is_fp8e4b15 is_fp8e4b8 is_fp8e4nv is_fp8e5
-    is_fp8e5b16 is_int is_int1 is_int16 is_int32 is_int64 is_int8 is_int_signed is_int_unsigned is_ptr
-    is_standard_floating is_uint16 is_uint32 is_uint64 is_uint8 is_void load log log2 logical_and logical_or max
-    min nbytes numel permute primitive_bitwidth ravel reduce reduce_or reshape rsqrt scalar scatter shape
-    sigmoid sin softmax sort split sqrt sqrt_rn store sum to trans type value view xor_sum
+    element_ty erf exp exp2 expand_dims flip floor gather get_default_for histogram index int_bitwidth is_bf16
+    is_block is_bool is_const is_dtype is_floating is_fp16 is_fp32 is_fp64 is_fp8 is_fp8e4b15 is_fp8e4b8
+    is_fp8e4nv is_fp8e5 is_fp8e5b16 is_int is_int1 is_int16 is_int32 is_int64 is_int8 is_int_signed
+    is_int_unsigned is_ptr is_standard_floating is_uint16 is_uint32 is_uint64 is_uint8 is_void layout load log
+    log2 logical_and logical_or max min nbytes nbytes_per_cta numel permute primitive_bitwidth ravel reduce
+    reduce_or reshape rsqrt scalar scatter shape sigmoid sin slice softmax sort split sqrt sqrt_rn store sum to
+    trans type value view xor_sum
 """)
-"""Attributes of tensors, tensor descriptors, dtypes and constants inside a kernel."""
+"""Attributes of tensors, shared memory, tensor descriptors, dtypes, layouts and constants inside a kernel."""
 
 HOST = frozenset(f"math.{name}" for name in ("e", "pi", "inf", "nan", "log", "log2", "sqrt", "exp", "pow"))
 """Names of Python's `math` with which constants are computed."""
@@ -74,8 +126,19 @@ UNSPOKEN = frozenset({"getattr", "hasattr", "isinstance", "list", "print"})
 """Further builtins of Triton. Not even a variable may have such a name: where Triton does not find the variable, it
 finds the builtin."""
 
+LAYOUT_MAKERS = {name: f"language.{name}" for name in LAYOUTS} | {
+    "TensorMemoryLayout": "language.nvidia.blackwell.TensorMemoryLayout"
+}
+"""Constructors of layouts by their names in a plan, as attributes of Gluon's module."""
+
 _LIBDEVICE = ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice")
-MODULES = frozenset({"math", "torch", "triton", "triton.language", "triton.language.math", *_LIBDEVICE})
+_NVIDIA = f"{GLUON}.language.nvidia"
+MODULES = frozenset(
+    {
+        *("math", "torch", "triton", "triton.language", "triton.language.math", *_LIBDEVICE),
+        *(GLUON, f"{GLUON}.language", _NVIDIA, *(f"{_NVIDIA}.{module}" for module in GLUON_NVIDIA)),
+    }
+)
 """Modules that an extracted function may name."""
 
 WORDS = frozenset(
@@ -85,6 +148,8 @@ WORDS = frozenset(
         *(f"{module}.{name}" for module in _LIBDEVICE for name in LIBDEVICE),
         *("triton.language.PropagateNan.ALL", "triton.language.PropagateNan.NONE"),
         *("triton.cdiv", "triton.next_power_of_2"),
+        *(f"{GLUON}.language.{name}" for name in GLUON_LANGUAGE | LAYOUTS),
+        *(f"{_NVIDIA}.{module}.{name}" for module, names in GLUON_NVIDIA.items() for name in names),
         *HOST,
     }
 )

@@ -3,7 +3,7 @@
 import ast
 import hashlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -117,12 +117,14 @@ def decorators(function: ast.FunctionDef) -> list[str]:
     return [dotted(item.func if isinstance(item, ast.Call) else item) for item in function.decorator_list]
 
 
-def jit_functions(module: ast.Module) -> dict[str, ast.FunctionDef]:
-    """Return the module's device functions by name."""
+TRITON_JIT, GLUON_JIT = frozenset({"triton.jit", "jit"}), frozenset({"gluon.jit"})
+"""Decorators of device functions in Triton and in Gluon, whose words and layouts differ."""
+
+
+def jit_functions(module: ast.Module, jit: Set[str] = TRITON_JIT) -> dict[str, ast.FunctionDef]:
+    """Return the module's device functions by name, those with some decorators."""
     return {
-        item.name: item
-        for item in module.body
-        if isinstance(item, ast.FunctionDef) and {"triton.jit", "jit"} & set(decorators(item))
+        item.name: item for item in module.body if isinstance(item, ast.FunctionDef) and jit & set(decorators(item))
     }
 
 
@@ -146,9 +148,9 @@ class LaunchSite:
         return {item.arg: item for item in self.call.keywords if item.arg}
 
 
-def launches(module: ast.Module) -> list[LaunchSite]:
-    """Return the launches of the module's own kernels, in text order."""
-    kernels = jit_functions(module)
+def launches(module: ast.Module, jit: Set[str] = TRITON_JIT) -> list[LaunchSite]:
+    """Return the launches of the module's own kernels with some decorators, in text order."""
+    kernels = jit_functions(module, jit)
     return [
         LaunchSite(node, kernels[name], host)
         for host in _functions(module)

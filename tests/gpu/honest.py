@@ -90,7 +90,8 @@ def authored_kernels() -> dict[str, Honest]:
 def _seeds() -> Iterator[Honest]:
     for name, operator in operators().items():
         for number, seed in enumerate(operator.seeds):
-            yield Honest(f"{name}/seed/{number}" if number else f"{name}/seed", name, seed)
+            kind = f"/gluon_{number}" if "@gluon.jit" in seed else f"/{number}" if number else ""
+            yield Honest(f"{name}/seed{kind}", name, seed)
 
 
 def _by_hand() -> Iterator[Honest]:

@@ -9,7 +9,7 @@ from tests.traces import trace_once
 from workers.devices import ModelDevice
 from workers.protocol import Device, MeasureJob, Outcome, Report
 
-GLUON = "/hand/gluon"
+GLUON = "/gluon"
 """In the names of honest kernels in Gluon, which a `model` device cannot judge."""
 
 

@@ -96,6 +96,7 @@ INDEPENDENT = {
     "swiglu": lambda gate, up: functional.silu(gate) * up,
     "gelu": lambda x: functional.gelu(x, approximate="tanh"),
     "rope": rotate,
+    "rope_half": rotate,
     "matmul": lambda a, b: torch.einsum("mk,kn->mn", a, b),
     "attention": lambda q, k, v, causal: functional.scaled_dot_product_attention(q, k, v, is_causal=causal),
     "argmax": lambda logits: logits.argmax(-1),
@@ -125,7 +126,7 @@ def arguments(operator, dtype=None):
     """Inputs and scalars at a small shape, float inputs in `dtype`; the angles of a rotation are given twice."""
     tensors = list(draw(operator, small(operator), "normal", 11))[: len(operator.inputs)]
     for index, item in enumerate(operator.inputs):
-        if item.name in ("cos", "sin"):
+        if item.name in ("cos", "sin") and item.shape[-1] != "R":
             tensors[index] = torch.cat((tensors[index][:, :8],) * 2, dim=-1)
     if dtype:
         tensors = [tensor.to(dtype) if tensor.is_floating_point() else tensor for tensor in tensors]

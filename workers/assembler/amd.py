@@ -209,6 +209,7 @@ def _mix(reading: _Reading) -> InstructionMix:
         load_width_bytes=max(widths, default=0),
         memory_path="async" if any("_lds_" in name for name in reading.instructions) else "plain",
         tensor_core="mma" if counts["matrix"] else "none",
+        accumulators="registers" if products else "none",
         loops=bool(reading.flow.jumps_back),
         turn=LoopIteration(
             instructions=dict(Counter(map(_classify, looped))),

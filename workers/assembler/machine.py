@@ -33,6 +33,8 @@ ACCESSES = ("load_global", "store_global")
 
 MemoryPath = Literal["plain", "async", "bulk"]
 TensorCore = Literal["none", "mma", "wgmma"]
+WarpRoles = Literal["same", "specialised"]
+Accumulators = Literal["none", "registers", "tensor_memory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,9 @@ class InstructionMix:
         tensor_core: `mma` for the synchronous matrix instructions, `wgmma` for those of a whole warp group (and their
             successors).
         loops: True if any jump goes back.
+        warp_roles: `specialised` if groups of warps set their own numbers of registers, as Triton has them do where
+            some load and others compute.
+        accumulators: Place of the sums of matrix instructions.
         turn: One iteration of its innermost loops.
         open_barriers: Barriers in shared memory that are initialised in more places than they are invalidated in. Other
             data that is stored there later is lost when the kernel is interrupted.
@@ -93,6 +98,8 @@ class InstructionMix:
     loops: bool
     turn: LoopIteration = STRAIGHT
     open_barriers: int = 0
+    warp_roles: WarpRoles = "same"
+    accumulators: Accumulators = "none"
     sums: frozenset[str] = frozenset()
     factors: frozenset[str] = frozenset()
 

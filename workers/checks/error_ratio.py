@@ -16,6 +16,7 @@ from workers.checks.tolerance import (
     leeway,
     leeway_of_single_elements,
     rms,
+    widen_by_order,
     widen_by_sensitivity,
 )
 from workers.protocol import Outcome, Shape
@@ -93,6 +94,9 @@ def _examine_output(evidence: CheckEvidence, number: int) -> CheckFinding:
     # By chance the first nudges hardly move a few of many values.
     if weighed.measure > 1 and (weighed.few or _is_coarse(errors, bounds)):
         bounds, weighed = _weigh_widened(errors, bounds, reference.full_sensitivity[number], reference, number)
+    if weighed.measure > 1 and _is_coarse(errors, bounds):
+        bounds = widen_by_order(bounds, reference.sequential_loss[number])
+        weighed = _weigh(errors, bounds)
     if weighed.measure <= 1:
         return CheckFinding(weighed.measure)
     outcome = Outcome.PRECISION if _is_coarse(errors, bounds) else Outcome.WRONG_RESULT

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 
 import torch
 
+from workers.checks.summation import sequential_results
 from workers.commands import TIMED
 from workers.float8 import readable
 from workers.protocol import Graph, Operator
@@ -117,6 +118,15 @@ class Expectation:
         if self._draw != TIMED:
             return tuple(value.new_zeros((), dtype=torch.float64).expand_as(value) for value in self.expected)
         return self._movements(range(NUDGES), coarse=True)
+
+    @cached_property
+    def sequential_loss(self) -> Tensors:
+        """Movement of `expected` if sums to few results are added one after another; zero without such sums."""
+        loss = tuple(torch.zeros_like(value, dtype=torch.float64) for value in self.expected)
+        accumulator = getattr(torch, self._operator.precision.accumulate)
+        for moved in sequential_results(self._graph, self._inputs, accumulator):
+            loss = tuple(map(_further, loss, moved, self.expected))
+        return loss
 
     @cached_property
     def undecided(self) -> Tensors:

@@ -194,6 +194,16 @@ def widen_by_sensitivity(bounds: ErrorBounds, sensitivity: torch.Tensor) -> Erro
     )
 
 
+def widen_by_order(bounds: ErrorBounds, sequential_loss: torch.Tensor) -> ErrorBounds:
+    """Return bounds that also allow the loss of sums that are added one after another, as that of the reference."""
+    moved = moves_in_rows(sequential_loss, len(bounds.worst))
+    return ErrorBounds(
+        torch.maximum(bounds.rms, SINGLE.native_rms * rms(moved)),
+        torch.maximum(bounds.worst, SINGLE.native_worst * _most(moved)),
+        bounds.own,
+    )
+
+
 def leeway(bounds: ErrorBounds, coarse_sensitivity: torch.Tensor) -> Leeway:
     """Return the leeway of few elements and rows: the movement of the result if inputs are rounded once more."""
     moved = moves_in_rows(coarse_sensitivity, len(bounds.worst))

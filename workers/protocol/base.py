@@ -17,7 +17,8 @@ reference and its mutation testing are two jobs, mutable inputs are judged, muta
 right answers, a seed kernel as the baseline, symbolic plans, tensor descriptors of host code, kernels in Gluon,
 tuples as arguments, borders of quantised results, remarks, 704 inputs, recurrent layers as one operation, sizes that
 are products and sums of dimensions, times of copies, traces with line information, ordered integers, sizes of 0,
-absent inputs, predicted times of checked sources, plans that name their compiler and ptxas.
+absent inputs, predicted times of checked sources, plans that name their compiler and ptxas, options of launches,
+roles of warps, clusters and places of sums among readings, sums to few results that are added one after another.
 """
 
 NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from workers.protocol.base import Constant, WireModel
-from workers.protocol.operator import DTYPE_BYTES, MAX_INPUTS, DtypeName, Shape, ShapeRole
+from workers.protocol.operator import DTYPE_BYTES, MAX_INPUTS, DtypeName, Identifier, Shape, ShapeRole
 from workers.protocol.toolchain import Toolchain
 
 MAX_STEPS = 4096
@@ -271,6 +271,10 @@ Parameter = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[0-9]{1,3})
 """A parameter of a jit function, such as `x`, or a part of one that takes a tuple, such as `pointers.0`."""
 
 
+LaunchOptions = Annotated[dict[Identifier, int | None], Field(max_length=8)]
+"""Options of a launch, such as `num_warps`, as they were given. Specialised warps come on top of `num_warps`."""
+
+
 def spread(name: str, value: object) -> Iterator[tuple[str, object]]:
     """Yield a parameter's value; of a tuple each part, by its own name."""
     if not isinstance(value, tuple):
@@ -306,8 +310,9 @@ class Launch(WireModel):
     """Start a kernel.
 
     `arguments` are the kernel's arguments, in order, without Triton's two scratch pointers. `function`, `constants` and
-    `parameters` describe the launched jit function; they explain the plan and drive the interpreter, but are not part
-    of its identity. Tuples are spread: each part has a name of its own.
+    `parameters` describe the launched jit function, and `options` are the launch options that were given. They explain
+    the plan and drive the interpreter and exports, but are not part of its identity. Tuples are spread: each part has a
+    name of its own.
     """
 
     op: Literal["launch"] = "launch"
@@ -317,6 +322,7 @@ class Launch(WireModel):
     function: Annotated[str, Field(max_length=256)]
     parameters: tuple[Parameter, ...] = ()
     constants: dict[Parameter, Constant] = {}
+    options: LaunchOptions = {}
     line: int | None = None
 
     @property
@@ -338,7 +344,7 @@ def _buffers_of(step: Fill | Copy | Launch) -> set[int]:
 _EXPLAINING: dict[str, Any] = {
     "shape": True,
     "steps": {
-        "__all__": dict.fromkeys(("function", "parameters", "constants", "line"), True)
+        "__all__": dict.fromkeys(("function", "parameters", "constants", "options", "line"), True)
         | {"arguments": {"__all__": {"layout"}}}
     },
 }

@@ -60,7 +60,8 @@ class LaunchReadings(WireModel):
 class Readings(WireModel):
     """Raw facts of one plan, compiled or measured. None where a fact is unknown. DESIGN's list, with units.
 
-    Over several launches registers, shared memory and load width are those of the launch with the most programs;
+    Over several launches registers, shared memory, load width, roles of warps, clusters and the place of sums are those
+    of the launch with the most programs;
     `launches`, `programs`, spills and `instructions` are sums.
     """
 
@@ -77,6 +78,12 @@ class Readings(WireModel):
     """Widest global load a thread issues, in bytes."""
     memory_path: Literal["plain", "async", "bulk"] | None = None
     tensor_core: Literal["none", "mma", "wgmma"] | None = None
+    warp_roles: Literal["same", "specialised"] | None = None
+    """`specialised` if some warps of a program load and others compute."""
+    cluster_size: Count | None = None
+    """Thread blocks of a program; more than one share memory as a cluster."""
+    accumulators: Literal["none", "registers", "tensor_memory"] | None = None
+    """Place of the sums of matrix instructions."""
     bytes_required: Count | None = None
     """Inputs read once plus outputs written once, bytes."""
     bytes_moved: Count | None = None

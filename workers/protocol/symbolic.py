@@ -25,6 +25,7 @@ from workers.protocol.plan import (
     Fill,
     HostDescriptor,
     Launch,
+    LaunchOptions,
     Number,
     NumberType,
     Plan,
@@ -150,7 +151,7 @@ class SymbolicLaunch(WireModel):
     function: Annotated[str, Field(max_length=256)]
     parameters: tuple[Identifier, ...] = Field(max_length=MAX_ARGUMENTS)
     constants: Annotated[dict[Identifier, Constant], Field(max_length=MAX_ARGUMENTS)] = {}
-    options: Annotated[dict[Identifier, int | None], Field(max_length=8)] = {}
+    options: LaunchOptions = {}
     line: int | None = None
 
     @model_validator(mode="after")
@@ -307,6 +308,7 @@ def _step(step: Allocate | SymbolicFill | SymbolicCopy | SymbolicLaunch, value: 
                 function=step.function,
                 parameters=step.parameters,
                 constants=step.constants,
+                options=step.options,
                 line=step.line,
             )
     return step

@@ -21,6 +21,7 @@ from workers.protocol.tags import escaped, tagged
 from workers.tracer.compiler import Compiled
 from workers.tracer.recorder import PlanRecorder
 from workers.tracer.refusal import TraceRefused, describe, running_line
+from workers.tracer.sizes import plain
 from workers.tracer.symbolic_recorder import DESCRIPTORS, SymbolicRecorder
 
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
@@ -104,7 +105,8 @@ class LaunchInterceptor:
                 Outcome.UNSUPPORTED_LAUNCH, "launches a kernel while the module loads: launch in the entry"
             )
         _require_plain(function, warmup, kwargs)
-        options = {name: kwargs.pop(name) for name in OPTIONS if name in kwargs and name not in function.arg_names}
+        given = [name for name in OPTIONS if name in kwargs and name not in function.arg_names]
+        options = {name: _option(name, plain(kwargs.pop(name))) for name in given}
         bound = function.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         sizes = _grid_sizes(grid, bound.arguments)
@@ -118,7 +120,7 @@ class LaunchInterceptor:
         if session.compiles:
             compiled = self._compile(function, programs, {**values, **options})
             session.kernels[compiled.digest] = compiled.kernel
-            session.recorder.add(self._step(function, compiled, programs, values))
+            session.recorder.add(self._step(function, compiled, programs, values, options))
 
     def _compile(self, function: JITFunction, grid: Grid, arguments: Mapping[str, object]) -> Compiled:
         """Let Triton specialise and compile, unless it did so before for equal arguments."""
@@ -128,7 +130,14 @@ class LaunchInterceptor:
             reason = f"Triton refuses the options of the launch: {describe(error)}"
             raise TraceRefused(Outcome.COMPILE_ERROR, reason, Stage.COMPILE) from error
 
-    def _step(self, function: JITFunction, compiled: Compiled, grid: Grid, values: Mapping[str, object]) -> Launch:
+    def _step(
+        self,
+        function: JITFunction,
+        compiled: Compiled,
+        grid: Grid,
+        values: Mapping[str, object],
+        options: Mapping[str, int | None],
+    ) -> Launch:
         recorder = self.session.recorder if self.session else None
         assert recorder is not None
         constants: dict[str, bool | int | float | str | None] = {}
@@ -146,6 +155,7 @@ class LaunchInterceptor:
             function=self.name_of(function),
             parameters=tuple(arguments),
             constants=constants,
+            options=options,
             line=running_line(),
         )
 
@@ -195,6 +205,12 @@ def _require_plain(function: JITFunction, warmup: bool, kwargs: Mapping[str, obj
             f"passes '{unknown[0]}', which is neither a parameter of {function.__name__} nor a supported launch "
             f"option: {', '.join(OPTIONS)}",
         )
+
+
+def _option(name: str, value: object) -> int | None:
+    if value is not None and not isinstance(value, SupportsIndex):
+        raise TraceRefused(Outcome.UNSUPPORTED_LAUNCH, f"passes {name}={value!r:.40}: it must be a whole number")
+    return None if value is None else operator.index(value)
 
 
 def _grid_sizes(grid: object, arguments: Mapping[str, object]) -> list[object]:

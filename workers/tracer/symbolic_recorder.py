@@ -101,7 +101,7 @@ class SymbolicRecorder(PlanRecorder):  # type: ignore[no-untyped-call]
         function: JITFunction,
         grid: Sequence[object],
         arguments: Mapping[str, object],
-        options: Mapping[str, object],
+        options: Mapping[str, int | None],
         names: LaunchNames,
     ) -> None:
         """Append a launch, unless its grid is empty at these sizes."""
@@ -125,7 +125,7 @@ class SymbolicRecorder(PlanRecorder):  # type: ignore[no-untyped-call]
             function=names.name_of(function),
             parameters=tuple(given),
             constants=constants,
-            options={name: plain(value) for name, value in options.items()},
+            options=options,
             line=running_line(),
         )
         self.add(step)

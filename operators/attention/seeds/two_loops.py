@@ -1,4 +1,4 @@
-"""Powers of two, the causal mask only on the diagonal, and the longest rows first.
+"""Powers of two, the causal mask only on the diagonal, and the longest rows of all heads first.
 
 Keys before the diagonal are read in a loop of their own. The scale goes into the exponent, where a product and a
 difference are one instruction.
@@ -22,8 +22,8 @@ def attention_kernel(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    head = tl.program_id(1).to(tl.int64) * n_positions * d
-    block = tl.num_programs(0) - 1 - tl.program_id(0)
+    head = tl.program_id(0).to(tl.int64) * n_positions * d
+    block = tl.num_programs(1) - 1 - tl.program_id(1)
     rows = block * BLOCK_M + tl.arange(0, BLOCK_M)
     dims = tl.arange(0, d)
     q = tl.load(q_ptr + head + rows[:, None] * d + dims[None, :], mask=rows[:, None] < n_positions, other=0.0)
@@ -63,7 +63,7 @@ def attention_kernel(
 def attention(q, k, v, causal):
     batch, heads, n_positions, head_dim = q.shape
     y = torch.empty_like(q)
-    grid = (triton.cdiv(n_positions, 128), batch * heads)
+    grid = (batch * heads, triton.cdiv(n_positions, 128))
     scale = head_dim**-0.5 * 1.4426950408889634
     attention_kernel[grid](
         q, k, v, y, n_positions, scale, causal=causal, d=head_dim, BLOCK_M=128, BLOCK_N=64, num_warps=8, num_stages=3

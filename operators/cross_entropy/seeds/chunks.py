@@ -1,4 +1,4 @@
-"""Chunks of a row by programs of their own, with powers of two, and their sums merged row by row."""
+"""Chunks of a row by programs of their own, with powers of two; then the sums of 32 rows merged by one program."""
 
 import torch
 import triton
@@ -7,27 +7,43 @@ import triton.language as tl
 
 @triton.jit
 def chunk_kernel(logits_ptr, peaks_ptr, sums_ptr, n_cols, BLOCK: tl.constexpr):
-    row, chunk = tl.program_id(0), tl.program_id(1)
+    chunk, row = tl.program_id(0), tl.program_id(1)
     cols = chunk * BLOCK + tl.arange(0, BLOCK)
     place = logits_ptr + row.to(tl.int64) * n_cols + cols
-    x = tl.load(place, mask=cols < n_cols, other=-float("inf")).to(tl.float32)
+    x = tl.load(place, mask=cols < n_cols, other=-float("inf"), eviction_policy="evict_first").to(tl.float32)
+    x *= 1.4426950408889634
     peak = tl.max(x, axis=0)
     shift = tl.where(peak == -float("inf"), 0.0, peak)
-    tl.store(peaks_ptr + row * tl.num_programs(1) + chunk, peak)
-    tl.store(sums_ptr + row * tl.num_programs(1) + chunk, tl.sum(tl.exp2((x - shift) * 1.4426950408889634), axis=0))
+    tl.store(peaks_ptr + row * tl.num_programs(0) + chunk, peak)
+    tl.store(sums_ptr + row * tl.num_programs(0) + chunk, tl.sum(tl.exp2(x - shift), axis=0))
 
 
 @triton.jit
-def row_kernel(logits_ptr, target_ptr, peaks_ptr, sums_ptr, losses_ptr, n_cols, chunks, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
+def rows_kernel(
+    logits_ptr,
+    target_ptr,
+    peaks_ptr,
+    sums_ptr,
+    losses_ptr,
+    n_rows,
+    n_cols,
+    chunks,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     chunk = tl.arange(0, BLOCK)
-    peaks = tl.load(peaks_ptr + row * chunks + chunk, mask=chunk < chunks, other=-float("inf"))
-    sums = tl.load(sums_ptr + row * chunks + chunk, mask=chunk < chunks, other=0.0)
-    peak = tl.max(peaks, axis=0)
-    total = tl.sum(tl.where(sums == 0.0, 0.0, sums * tl.exp2((peaks - peak) * 1.4426950408889634)), axis=0)
-    label = tl.load(target_ptr + row)
-    chosen = tl.load(logits_ptr + row.to(tl.int64) * n_cols + label).to(tl.float32)
-    tl.store(losses_ptr + row, tl.log(total) + (peak - chosen))
+    inside = rows < n_rows
+    mask = inside[:, None] & (chunk[None, :] < chunks)
+    place = rows[:, None] * chunks + chunk[None, :]
+    peaks = tl.load(peaks_ptr + place, mask=mask, other=-float("inf"))
+    sums = tl.load(sums_ptr + place, mask=mask, other=0.0)
+    peak = tl.max(peaks, axis=1)
+    shift = tl.where(peak == -float("inf"), 0.0, peak)
+    total = tl.sum(sums * tl.exp2(peaks - shift[:, None]), axis=1)
+    label = tl.load(target_ptr + rows, mask=inside, other=0)
+    chosen = tl.load(logits_ptr + rows.to(tl.int64) * n_cols + label, mask=inside, other=0.0).to(tl.float32)
+    tl.store(losses_ptr + rows, tl.log(total) + (peak * 0.6931471805599453 - chosen), mask=inside)
 
 
 @triton.jit
@@ -46,9 +62,10 @@ def cross_entropy(logits, target):
     sums = torch.empty((n_rows, chunks), dtype=torch.float32, device=logits.device)
     losses = torch.empty((n_rows,), dtype=torch.float32, device=logits.device)
     mean = torch.empty((), dtype=torch.float32, device=logits.device)
-    chunk_kernel[(n_rows, chunks)](logits, peaks, sums, n_cols, BLOCK=8192, num_warps=8)
-    row_kernel[(n_rows,)](
-        logits, target, peaks, sums, losses, n_cols, chunks, BLOCK=triton.next_power_of_2(chunks), num_warps=1
+    block = triton.next_power_of_2(chunks)
+    chunk_kernel[(chunks, n_rows)](logits, peaks, sums, n_cols, BLOCK=8192, num_warps=8)
+    rows_kernel[(triton.cdiv(n_rows, 32),)](
+        logits, target, peaks, sums, losses, n_rows, n_cols, chunks, ROWS=32, BLOCK=block, num_warps=8
     )
-    mean_kernel[(1,)](losses, mean, n_rows, BLOCK=1024, num_warps=4)
+    mean_kernel[(1,)](losses, mean, n_rows, BLOCK=4096, num_warps=8)
     return mean

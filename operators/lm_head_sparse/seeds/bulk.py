@@ -40,9 +40,10 @@ def bulk_kernel(
             logits = tl.dot(x_tiles.load([first, start]), weight_tiles.load([entry, start]).T, logits)
         tokens = first + tl.arange(0, BLOCK_T)
         counts = tl.load(mask_ptr + text * n_tokens + tokens, mask=tokens < n_tokens, other=0) != 0
-        logits = tl.where(counts[:, None], logits, -float("inf"))
+        # Not after the maximum: -Inf + Inf would be NaN where no token counts, and Inf hide a NaN of another token.
+        logits = tl.where(counts[:, None], logits + bias[None, :], -float("inf"))
         peak = larger(peak, tl.reduce(logits, 0, larger))
-    y = tl.log(1.0 + tl.maximum(peak + bias, 0.0, propagate_nan=tl.PropagateNan.ALL))
+    y = tl.log(1.0 + tl.maximum(peak, 0.0, propagate_nan=tl.PropagateNan.ALL))
     tl.store(y_ptr + text * V + entries, y, mask=entries < V)
 
 

@@ -32,6 +32,8 @@ READINGS = {
     "load_width_bytes": "widest load {} bytes",
     "memory_path": "memory path {}",
     "tensor_core": "matrix instructions {}",
+    "warp_roles": "roles of warps {}",
+    "cluster_size": "thread blocks of a cluster {}",
     "bytes_required": "bytes required {}",
     "bytes_moved": "bytes moved {}",
     "persistent": "persistent {}",

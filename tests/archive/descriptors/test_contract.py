@@ -28,6 +28,9 @@ readings = st.fixed_dictionaries(
         "memory_path": st.sampled_from(["plain", "async", "bulk"]),
         "tensor_core": st.sampled_from(["none", "mma", "wgmma"]),
         "persistent": st.booleans(),
+        "warp_roles": st.sampled_from(["same", "specialised"]),
+        "cluster_size": st.sampled_from([1, 2, 4, 8, 16]),
+        "accumulators": st.sampled_from(["none", "registers", "tensor_memory"]),
     }
 )
 

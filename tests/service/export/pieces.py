@@ -2,11 +2,15 @@
 
 import asyncio
 from functools import cache
+from pathlib import Path
 
 from service.certificates.document import Certificate, sealed
 from service.evaluation.executor_client import LocalExecutor
+from service.export.modules import ExportedModule, write_module
 from service.export.sampling import SampledShapes, sample
+from service.export.variants import choose_functions
 from service.export.verification import ExportVerifier, VerifiedModule
+from service.operators.catalogue import load_catalogue
 from tests.service.certificates import evidence
 from workers.protocol import Bundle, Device, Operator, Shape, ShapeResult, ShapeRole, TraceJob, TraceReport
 
@@ -134,3 +138,37 @@ def verified() -> VerifiedModule:
             return await verifier.verified(elite, sampled())
 
     return asyncio.run(run())
+
+
+GLUON = (Path(__file__).parents[2] / "gpu/kernels/matmul_gluon_specialised.py").read_text()
+"""Host descriptors, warps of two roles and words of several releases; a kernel in Triton where rows are odd."""
+GLUON_OPERATOR = load_catalogue()["matmul"]
+GLUON_SHAPES = SampledShapes(
+    (
+        Shape(dims={"M": 33, "N": 20, "K": 17}, role=ShapeRole.BOUNDARY),
+        Shape(dims={"M": 96, "N": 264, "K": 72}),
+        Shape(dims={"M": 128, "N": 512, "K": 256}),
+    ),
+    frozenset({"K=256,M=128,N=512"}),
+)
+
+
+@cache
+def gluon_module() -> ExportedModule:
+    """The module of a kernel in Gluon, from real traces; no device without a card can judge it."""
+
+    async def traced_for(bench: LocalExecutor, **symbolic: object) -> TraceReport:
+        told = {"operator": GLUON_OPERATOR, "shapes": GLUON_SHAPES.all, "target": "sm_90", "source": GLUON}
+        return await bench.run(TraceJob(id="t", search="t", **told, **symbolic), TraceReport)  # type: ignore[arg-type]
+
+    async def run() -> tuple[TraceReport, TraceReport]:
+        async with LocalExecutor("trace") as bench:
+            return await traced_for(bench), await traced_for(bench, symbolic={})
+
+    plain, symbolic = asyncio.run(run())
+    bundle = plain.variants[0].bundle
+    assert bundle is not None, plain.reason
+    elite = certificate(GLUON, bundle)
+    told = {"operator": GLUON_OPERATOR, "operator_digest": GLUON_OPERATOR.digest, "shapes": GLUON_SHAPES.all}
+    elite = sealed(elite.model_copy(update=told))
+    return write_module(elite, choose_functions(symbolic.symbolic, [shape.dims for shape in GLUON_SHAPES.all]))

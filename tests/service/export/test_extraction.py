@@ -7,7 +7,7 @@ import pytest
 
 from service.export.extraction import NotExtractable, lift
 from service.operators.catalogue import load_catalogue
-from service.operators.sources import jit_functions, parse
+from service.operators.sources import GLUON_JIT, jit_functions, parse
 from tests.service.export.pieces import SOURCE
 from workers.inductor_seeds.runtime import COMBINE
 
@@ -57,11 +57,11 @@ def honest() -> list[str]:
 
 
 def test_honest_kernels_are_lifted() -> None:
-    sources = [source for source in honest() if jit_functions(parse(source))]
-    assert len(sources) > 20
+    named = {source: [*jit_functions(parse(source)), *jit_functions(parse(source), GLUON_JIT)] for source in honest()}
+    assert sum(bool(names) for names in named.values()) > 20
+    assert sum("@gluon.jit" in source for source in named) > 10
     refused = []
-    for source in sources:
-        names = list(jit_functions(parse(source)))
+    for source, names in named.items():
         try:
             assert set(lift(source, names).functions) == set(names)
         except NotExtractable as refusal:
@@ -97,6 +97,46 @@ HOSTILE = {
     "bytes": "y = b'1'",
     "a name that looks like another": "x\u0660 = 1\ny = x\u0660",
 }
+
+
+GLUON = "from triton.experimental import gluon\nimport triton.experimental.gluon.language as gl\n"
+GLUON += "from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma\n"
+
+
+def test_gluon_is_lifted_with_its_layouts_and_the_words_of_several_releases() -> None:
+    before = GLUON + 'load_tile = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared\n'
+    before += "LAYOUT: gl.constexpr = gl.BlockedLayout([1], [32], warps_per_cta=[4], order=[0])\n"
+    before += "WIDE = gl.constexpr(gl.SliceLayout(0, LAYOUT))\n"
+    body = "load_tile(x, [0], x, x)\ngl.store(x + gl.arange(0, N, WIDE), 1)\nmbarrier.wait(x, 0)"
+    code = lift(kernel(body, before=before, head="@gluon.jit(noinline=True)"), ["k"])
+    assert code.functions["k"].startswith("@gluon.jit(noinline=True)\n")
+    assert "from triton.experimental import gluon" in code.imports and len(code.constants) == 3
+    assert "gluon" not in " ".join(lift(kernel("pass"), ["k"]).imports), "Triton alone needs no Gluon"
+
+
+@pytest.mark.parametrize(
+    "constant",
+    [
+        'getattr(tma, "ir", None)',
+        'getattr(tma, "store_wait", print("x"))',
+        'getattr(gl, "nvidia", None) or tma.store_wait',
+        'tma.store_wait or print("x")',
+        'getattr(tma, NAME, None) or tma.store_wait',
+        'gl.BlockedLayout(*[1])',
+        'gl.BlockedLayout(**{"order": [0]})',
+        'gl.BlockedLayout(order=[print("x")])',
+        'gl.zeros(shape=[1])',
+        "[i for i in [0]]",
+    ],
+)  # fmt: skip
+def test_a_constant_of_gluon_is_a_word_or_a_layout(constant: str) -> None:
+    with pytest.raises(NotExtractable):
+        lift(
+            kernel("gl.static_assert(BAD)", before=f"{GLUON}NAME = 'ir'\nBAD = {constant}\n", head="@gluon.jit"), ["k"]
+        )
+    own = f"{GLUON}def getattr(*given):\n    return given\n\nBAD = getattr(tma, 'store_wait', None)\n"
+    with pytest.raises(NotExtractable):
+        lift(kernel("gl.static_assert(BAD)", before=own, head="@gluon.jit"), ["k"])
 
 
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE.keys())

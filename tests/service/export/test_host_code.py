@@ -14,11 +14,11 @@ NAMES = TensorNames(inputs=("x",), upstream=("grad_y",), outputs=("y",), scalars
 
 
 def host(function: ExportedFunction) -> HostCodeWriter:
-    return HostCodeWriter(function, OPERATOR, NAMES, lift(SOURCE, functions_in(function.plan)))
+    return HostCodeWriter(function, OPERATOR, NAMES, lift(SOURCE, functions_in(function.plan)), {})
 
 
 def exact(at: int = 0) -> ExportedFunction:
-    return exact_functions(traced(), traced().plans)[at]
+    return exact_functions(traced().plans)[at]
 
 
 def with_plan(plan: SymbolicPlan, **changes: object) -> ExportedFunction:
@@ -33,7 +33,7 @@ def changed(plan: SymbolicPlan, at: int, **fields: object) -> ExportedFunction:
 
 LAUNCH = (
     "        x,\n        b3[8 : {end}],\n        b2,\n        {size},\n        by=2.0,\n        FUNCTION=_scale,\n"
-    "        BLOCK=256,\n        num_warps=2,\n        num_stages=3,\n"
+    "        BLOCK=256,\n        num_warps=2,\n        num_stages=3,\n        num_ctas=1,\n"
 )
 
 

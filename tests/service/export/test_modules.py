@@ -21,7 +21,7 @@ def operator(**changes: object) -> Operator:
 
 def exact(told: Certificate | None = None) -> ExportedModule:
     told = told or certificate()
-    return write_module(told, exact_functions(told.bundle, told.bundle.plans))
+    return write_module(told, exact_functions(told.bundle.plans))
 
 
 def test_a_module_holds_kernels_host_code_and_the_choice_between_them() -> None:

@@ -15,7 +15,9 @@ from service.certificates.document import digest_of
 from service.errors import InvalidInput
 from service.export.decision_tree import PYTORCH, Leaf, Question, TimedShape, Tree
 from service.export.package_files import WITHOUT_SOURCE, Gradients, PackageParts, plain, render, serving_at
-from tests.service.export.pieces import certificate, verified
+from service.export.verification import JudgedFunction, VerifiedModule
+from tests.service.certificates import evidence
+from tests.service.export.pieces import certificate, gluon_module, verified
 from workers.protocol import Device, Readings, Report, SymbolicPlan
 
 HOSTILE = '"""\n| [x](http://x) <script> `'
@@ -232,6 +234,21 @@ assert torch.equal(torch.compile(operator, backend="aot_eager", fullgraph=True)(
 """
 
 
+IN_GLUON = """
+import torch
+from matmul_kernels import elite_0, matmul, operation, register_with_vllm, override
+from matmul_kernels.reference import matmul as reference
+
+a, b = torch.randn(33, 24).bfloat16(), torch.randn(24, 40).bfloat16()
+operation._warned.add(f"matmul_kernels: {operation.why_not((a, b), ())}; PyTorch computes instead")
+assert torch.equal(matmul(a, b), reference(a, b))  # by PyTorch: this machine has no card
+assert torch.equal(torch.compile(matmul, backend="aot_eager", fullgraph=True)(a, b), reference(a, b))
+assert elite_0.layout_0.swizzle_byte_width == 128 and elite_0.specialised_kernel.is_gluon()
+assert elite_0.choose(96, 264, 72) and elite_0.choose(33, 17, 20)
+assert "tensors on cpu" in operation.why_not((a, b), ())
+"""
+
+
 ASKED = """
 import torch
 from double_kernels import operation
@@ -283,6 +300,16 @@ for folder in sys.argv[1:]:
 """Torch is imported once for all packages."""
 
 
+def in_gluon() -> PackageParts:
+    """A package of a kernel in Gluon, with verdicts as a card gives them."""
+    module = gluon_module()
+    verdicts = tuple(JudgedFunction(function, (), (), evidence.measured()) for function in module.functions)
+    elite = VerifiedModule(module, verdicts, {"K=256,M=128,N=512": 9.0})
+    timed = (TimedShape({"M": 128, "N": 512, "K": 256}, {"elite_0": 9.0}),)
+    values = {"name": "matmul_kernels", "modules": {"elite_0": elite}, "timed": timed, "training": None}
+    return parts(**values, refusals=())
+
+
 def laid_out(script: str, packed: PackageParts, folder: Path) -> Path:
     """A folder with a package, and a script that is to have nothing else."""
     for path, text in {**render(packed), "script.py": script}.items():
@@ -306,6 +333,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of all scripts that have run, each in a folder and a process of its own."""
     base = tmp_path_factory.mktemp("alone")
     folders = [laid_out(ALONE, parts(refusals=()), base / "through"), laid_out(VLLM, parts(refusals=()), base / "vllm")]
+    folders.append(laid_out(IN_GLUON, in_gluon(), base / "gluon"))
     for name, (serving, training) in CUTS.items():
         gradients = Gradients(("elite_0",), above(training), parts().timed)
         packed = parts(tree=above(serving), training=gradients, refusals=())
@@ -324,6 +352,10 @@ def printed(folder: Path) -> str:
 
 def test_gradients_pass_through_the_operator_compiled_or_not(ran: Path) -> None:
     assert printed(ran / "through") == ""
+
+
+def test_kernels_in_gluon_are_packaged_and_imported(ran: Path) -> None:
+    assert printed(ran / "gluon") == ""
 
 
 def test_it_registers_with_vllm_as_its_own_operators_do(ran: Path) -> None:

@@ -7,9 +7,20 @@ import pytest
 
 from service.certificates.document import Certificate
 from service.export.extraction import NotExtractable
-from service.export.modules import ExportedModule
+from service.export.modules import ExportedModule, write_module
+from service.export.variants import exact_functions
 from service.export.verification import ExportVerifier, VerifiedModule, specialises_fully
-from tests.service.export.pieces import KEYS, OPERATOR, SOURCE, bundle_of, certificate, sampled, verified
+from tests.service.export.pieces import (
+    GLUON_SHAPES,
+    KEYS,
+    OPERATOR,
+    SOURCE,
+    bundle_of,
+    certificate,
+    gluon_module,
+    sampled,
+    verified,
+)
 from workers.protocol import Device, Outcome
 
 MODEL = Device.parse("model:sm_90")
@@ -125,6 +136,34 @@ def test_descriptors_of_host_code_are_written_with_formulas() -> None:
     assert verdict.report.outcome is Outcome.CORRECT and len(set(verdict.kernels)) == 1
     assert "TensorDescriptor(x, (N,), (1,), [64])" in found.module.text
     assert all(found.module.function_for({"N": n}) == 0 for n in (1, 77, 4096))
+
+
+@pytest.fixture(scope="module")
+def in_gluon() -> ExportedModule:
+    return gluon_module()
+
+
+async def test_gluon_is_exported_with_formulas_and_judged_on_cards_alone(in_gluon: ExportedModule) -> None:
+    module, elite = in_gluon, in_gluon.certificate
+    assert all(module.function_for(shape.dims) is not None for shape in GLUON_SHAPES.all)
+    one_shape = write_module(elite, exact_functions(elite.bundle.plans))
+    assert "num_warps=4" in one_shape.text, "not 8, the warps of both roles"
+    async with ExportVerifier(MODEL) as verifier:
+        for honest in (module, one_shape):
+            assert await verifier.retrace(honest, GLUON_SHAPES) == ""
+        for before, after in (
+            ("swizzle_byte_width=128", "swizzle_byte_width=64"),
+            ("GluonDescriptor(a, (M, K), (K, 1)", "GluonDescriptor(a, (M, K - 1), (K, 1)"),
+        ):
+            assert before in module.text
+            wrong = replace(module, text=module.text.replace(before, after))
+            assert "differs from the judged one" in await verifier.retrace(wrong, GLUON_SHAPES), before
+        found = await verifier.verified(elite, GLUON_SHAPES)
+    said = "is written in Gluon, which is not interpreted: judge it on a card"
+    assert all(said in remark for remark in found.remarks) and len(found.remarks) >= 2
+    kept = {step.function for each in found.verdicts for step in each.function.plan.launches}
+    assert kept == {"plain_kernel"}, "the kernel in Triton, where rows are odd"
+    assert found.module.function_for(GLUON_SHAPES.all[-1].dims) is None, "PyTorch computes what nothing judged"
 
 
 def test_host_code_without_formulas_keeps_its_judged_shapes() -> None:

@@ -3,10 +3,13 @@
 from pkgutil import resolve_name
 from types import ModuleType
 
+import triton.experimental.gluon.language as gl
 import triton.language as tl
 from triton.compiler.code_generator import CodeGenerator
 
 from service.export.vocabulary import ATTRIBUTES, BUILTINS, DTYPES, MODULES, UNSPOKEN, WORDS
+
+CHIPS = ("hopper", "blackwell")
 
 
 def test_every_word_is_there_and_none_is_a_module() -> None:
@@ -16,7 +19,10 @@ def test_every_word_is_there_and_none_is_a_module() -> None:
             assert not isinstance(resolve_name(word), ModuleType), word
         except AttributeError:
             elsewhere.add(word)
-    assert elsewhere == {"triton.language.extra.cuda.libdevice.fast_tanhf"}, "AMD's libdevice has one more function"
+    elsewhere.remove("triton.language.extra.cuda.libdevice.fast_tanhf")  # AMD's libdevice has one more function.
+    gluon = "triton.experimental.gluon.language"
+    renamed = {"thread_barrier", *(f"nvidia.{chip}.tma.async_{word}" for chip in CHIPS for word in ("load", "store"))}
+    assert elsewhere <= {f"{gluon}.{name}" for name in renamed}, "words of other releases"
     assert all(isinstance(resolve_name(module), ModuleType) for module in MODULES)
 
 
@@ -25,6 +31,9 @@ def test_no_attribute_leads_out_of_the_language() -> None:
     assert not {"handle", "mro", "fn", "src", "cache_key"} & ATTRIBUTES
     offered = {name for name in dir(tl.tensor) if not name.startswith("_")}
     assert offered - ATTRIBUTES == {"item"}, "a new method of tensors: look where it leads, then list it"
+    shared = {name for name in dir(gl.shared_memory_descriptor) if not name.startswith("_")}
+    assert shared - ATTRIBUTES == {"rank"}, "a new method of shared memory: look where it leads, then list it"
+    assert not {"mangle", "format_tensor_view", "hash"} & ATTRIBUTES, "methods of layouts that run Python"
 
 
 def test_every_builtin_of_triton_is_either_allowed_or_unspoken() -> None:

@@ -34,6 +34,7 @@ SIGNATURES = {
     "rational_activation": ("x", "numerator", "denominator"),
     "rmsnorm": ("x", "weight"),
     "rope": ("q", "cos", "sin"),
+    "rope_half": ("q", "cos", "sin"),
     "sigmoid_attention": ("q", "k", "v", "causal"),
     "simplicial_attention": ("q", "k1", "v1", "k2", "v2", "window1", "window2"),
     "sliding_window_attention": ("q", "k", "v", "window"),

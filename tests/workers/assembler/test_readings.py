@@ -40,6 +40,7 @@ def test_readings_of_a_plan_with_one_launch() -> None:
     assert read.bytes_required == 2 * 4096 * 4096 * 2 + 4096 * 2
     assert read.bytes_moved is None
     assert (read.load_width_bytes, read.memory_path, read.tensor_core) == (16, "plain", "none")
+    assert (read.warp_roles, read.cluster_size, read.accumulators) == ("same", 1, "none")
     assert (read.spill_bytes, read.shared_bytes) == (0, kernel.shared_bytes)
     assert read.registers is not None
     assert read.occupancy in {blocks * 4 / 64 for blocks in range(1, 17)}

@@ -28,6 +28,7 @@ EXPECTED = {
     "rmsnorm": {*ALWAYS, "native", "liger"},
     "rmsnorm_backward": {*ALWAYS, "native"},
     "rope": ALWAYS,
+    "rope_half": ALWAYS,
     "sigmoid_attention": ALWAYS,
     "sliding_window_attention": {*ALWAYS, "sdpa"},
     "softmax": {*ALWAYS, "native", "liger"},

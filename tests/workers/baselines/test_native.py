@@ -9,7 +9,7 @@ from workers.baselines.module import spread, to_module
 from workers.baselines.native import ATTENTIONS, NATIVE, SDPA, native_of
 
 WITHOUT = {"matmul", "rope", *PLAIN, "quantize_fp8", "lm_head_sparse", "w4a16_matmul", "ternary_matmul", "qk_norm_rope"}
-WITHOUT |= {"sigmoid_attention", "paged_decode"}
+WITHOUT |= {"sigmoid_attention", "paged_decode", "rope_half"}
 """Operators whose reference is one call already, or that PyTorch has no call for."""
 
 

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from itertools import chain
 
 from workers.assembler.loops import LoopFlow
-from workers.assembler.machine import ACCESSES, CLASSES, InstructionMix, LoopIteration, MemoryPath, TensorCore
+from workers.assembler.machine import (
+    ACCESSES,
+    CLASSES,
+    Accumulators,
+    InstructionMix,
+    LoopIteration,
+    MemoryPath,
+    TensorCore,
+)
 from workers.assembler.ptx.instructions import access_bytes, classify
 from workers.assembler.ptx.syntax import PtxFunction, PtxInstruction, PtxLabel, Statement
 
@@ -40,6 +48,8 @@ def read_mix(functions: Sequence[PtxFunction]) -> InstructionMix:
             program_bytes=sum(_awaited_bytes(item) for item in looped),
         ),
         open_barriers=_open_barriers(instructions),
+        warp_roles="specialised" if any(item.head == "setmaxnreg" for item in instructions) else "same",
+        accumulators=_accumulators(products),
         sums=frozenset(chain.from_iterable(_sums(item) for item in products)),
         factors=frozenset(chain.from_iterable(_factors(item) for item in products)),
     )
@@ -84,6 +94,11 @@ def _tensor_core(instructions: Sequence[PtxInstruction]) -> TensorCore:
     if heads & {"wgmma", "tcgen05"}:
         return "wgmma"
     return "mma" if heads else "none"
+
+
+def _accumulators(products: Sequence[PtxInstruction]) -> Accumulators:
+    heads = {item.head for item in products} - set(_BYTEWISE)
+    return "tensor_memory" if "tcgen05" in heads else "registers" if heads else "none"
 
 
 def _multiplies(item: PtxInstruction) -> bool:

@@ -27,6 +27,16 @@ def test_real_kernels_are_told_apart(name: str, width: int, path: str, unit: str
     assert (found.load_width_bytes, found.memory_path, found.tensor_core, found.loops) == (width, path, unit, loops)
 
 
+def test_roles_of_warps_and_the_place_of_sums_are_told_apart() -> None:
+    specialised = mix("setmaxnreg.inc.sync.aligned.u32 240; wgmma.fence.sync.aligned;")
+    assert (specialised.warp_roles, specialised.accumulators) == ("specialised", "none"), "a fence adds nothing"
+    real = read_mix(parse(compiled("matmul").assembly).functions)
+    assert (real.warp_roles, real.accumulators) == ("same", "registers")
+    product = "tcgen05.mma.cta_group::1.kind::f16 [%r1], %rd1, %rd2, %r2, %p1;"
+    assert mix(product).accumulators == "tensor_memory"
+    assert mix("dp4a.u32.u32 %r1, %r2, %r3, %r4;").accumulators == "none"
+
+
 def test_counts_have_every_class() -> None:
     found = mix("ld.global.b32 %r1, [%rd1]; add.f32 %r2, %r1, %r1; st.global.b32 [%rd1], %r2;").instructions
     assert tuple(found) == CLASSES
