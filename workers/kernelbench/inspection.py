@@ -113,6 +113,7 @@ def _inspected(question: ProblemQuestion) -> ProblemInspection:
         shapes=tuple({json.dumps(shape): shape for shape in shapes}.values()),
         ranges=_possible(inputs, largest, ranges),
         notes=(*_notes(problem), *_notes_on_orders(inputs, orders)),
+        default_tf32=running.default_tf32 and any(item.dtype == "float32" for item in inputs),
     )
 
 
@@ -143,6 +144,7 @@ class _Running:
     def __init__(self, problem: LoadedProblem) -> None:
         self._problem = problem
         self._operations, self._left = 1, MOST_OPERATIONS
+        self.default_tf32 = False
 
     def outputs(self) -> tuple[Output, ...]:
         """Return the outputs of `forward` at the published size.
@@ -191,7 +193,7 @@ class _Running:
                 state = {tensor.parameter: made[tensor.name] for tensor in problem.tensors if tensor.parameter}
                 result = torch.func.functional_call(problem.module, state, positional, keywords)
         if guard is not None:
-            self._operations = guard.calls
+            self._operations, self.default_tf32 = guard.calls, guard.default_tf32
         return problem.flatten(result)
 
 

@@ -17,7 +17,7 @@ reference and its mutation testing are two jobs, mutable inputs are judged, muta
 right answers, a seed kernel as the baseline, symbolic plans, tensor descriptors of host code, kernels in Gluon,
 tuples as arguments, borders of quantised results, remarks, 704 inputs, recurrent layers as one operation, sizes that
 are products and sums of dimensions, times of copies, traces with line information, ordered integers, sizes of 0,
-absent inputs, predicted times of checked sources.
+absent inputs, predicted times of checked sources, large results of TF32 among small ones.
 """
 
 NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
