@@ -157,7 +157,9 @@ class _Running:
         if not results:
             raise ProblemUnfit("its results have no tensor")
         dtypes = [_dtype("its result", result) for result in results]
+        taken = {tensor.name for tensor in self._problem.tensors} | set(self._problem.arguments)
         names = ["y"] if len(dtypes) == 1 else [f"y{index}" for index in range(len(dtypes))]
+        names = [f"{name}_out" if name in taken else name for name in names]  # An input's name means its own content.
         return tuple(Output.model_validate({"name": n, "dtype": d}) for n, d in zip(names, dtypes, strict=True))
 
     def works(self, sizes: Mapping[Place, int]) -> bool:

@@ -191,3 +191,9 @@ def test_tf32_is_allowed_only_where_defaults_of_pytorch_use_it(
 ) -> None:
     found = look(forward(line, inputs, init))
     assert found.reason == "" and found.default_tf32 is expected
+
+
+def test_a_result_has_no_name_of_an_input() -> None:
+    text = forward("return x + 1").replace("forward(self, x)", "forward(self, y)").replace("x + 1", "y + 1")
+    found = look(text)
+    assert found.reason == "" and [item.name for item in (*found.inputs, *found.outputs)] == ["y", "y_out"]
