@@ -57,6 +57,14 @@ def figures_of(
         "over_best_half_width": None if best is None else best.half_width,
         "moved_bytes": moved,
         "flops": entry.flops,
+        "ratios": {
+            name: {
+                "low": figure.over_pacer * (1 - figure.half_width),
+                "mid": figure.over_pacer,
+                "high": figure.over_pacer * (1 + figure.half_width),
+            }
+            for name, figure in baseline.figures.items()
+        },
         "pairs": baseline.pairs,
         "skipped": baseline.skipped,
         "baselines_s": {name: round(seconds, 2) for name, seconds in baseline.spent_s.items()},

@@ -2,7 +2,6 @@
 
 python -m benchmarks.kernelbench PATH --levels 1,2                  # everything that needs no card
 python -m benchmarks.kernelbench PATH --stages import,export        # less of it
-python -m benchmarks.kernelbench PATH --choose                      # draws those that `kernelbench_search` is about
 
 PATH is the folder with `level1` and `level2` of a checkout of KernelBench. A run goes on where an earlier one
 ended: what the result, or the file beside it of a run that was interrupted, says already is not found out again.
@@ -18,7 +17,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import kernelbench_search
 from benchmarks.record import RESULTS, write
 from service.cli.import_ import problem_files
 from service.cli.new import read_problem
@@ -221,16 +219,12 @@ def main() -> None:
     parser.add_argument("--levels", default="1,2")
     parser.add_argument("--stages", default=",".join(STAGES))
     parser.add_argument("--commit", default="", help="that of the checkout, to be noted")
-    parser.add_argument("--choose", action="store_true", help="draw the problems to search for, before looking")
     parser.add_argument(
         "--only", default="", help="a regular expression: look at these problems alone, and keep the rows of others"
     )
     parser.add_argument("--out", type=Path, default=RESULTS / "kernelbench_import.json")
     options = parser.parse_args()
     problems = [file for level in options.levels.split(",") for file in problem_files(options.path / f"level{level}")]
-    if options.choose:
-        kernelbench_search.CHOSEN.write_text("".join(f"{key}\n" for key in kernelbench_search.draw(problems)))
-        return
     trace_job.warm()
     only = re.compile(options.only)
     tried = [path for path in problems if only.search(key_of(path))]

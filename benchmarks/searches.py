@@ -31,14 +31,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from archive.records import SearchRecord, SearchState
+from archive.records import CandidateRecord, SearchRecord, SearchState
 from benchmarks.baseline_comparison import REASON_CHARS, Compare, compared, figures_of
 from benchmarks.comparison_report import NOT_REACHED, conclude, lines_of
 from benchmarks.figures import FigureRows, LineLog, Row, device_of, share_of
@@ -158,8 +158,7 @@ class CardQueue:
                 if upcoming is not None:
                     with suppress(ServiceError):  # It is said when its turn comes.
                         ahead = await self._waiting(upcoming)
-                ready: Row = {"ready_s": round(time.monotonic() - started, 1), "ready_spent": spent_since(before)}
-                row, best = await self._row(entry, search, seconds, ready)
+                row, best = await self._row(entry, search, seconds, self.readiness(started, before))
             except ServiceError as error:
                 self._note(entry, {"state": "failed", "reason": str(error)[:REASON_CHARS]})
                 continue
@@ -167,19 +166,26 @@ class CardQueue:
                 self._note(entry, {**row, **await compared(self._compare, entry, search.graphs, best)})
             self._around_s.append(time.monotonic() - started - row["search_s"])
 
+    @staticmethod
+    def readiness(started: float, before: Mapping[str, float]) -> Row:
+        """Return what it took until the seeds were judged."""
+        return {"ready_s": round(time.monotonic() - started, 1), "ready_spent": spent_since(before)}
+
     async def _waiting(self, entry: SuiteEntry) -> SearchRecord:
         """A search that exports its reference, and then waits for its turn."""
+        return await self._coordinator.pause((await self._coordinator.submit(self._request(entry))).id)
+
+    def _request(self, entry: SuiteEntry) -> SearchRequest:
         terms = self._terms
         # What is compared in the end need not be made ready before the first kernel is judged.
         alone = {} if self._compare is None else {"baselines": []}
-        request = SearchRequest(
+        return SearchRequest(
             operator={**entry.contract(), **alone},
             devices=(terms.device.name,),
             evaluations=terms.evaluations,
             seed=terms.seed,
             emitters=terms.emitters,
         )
-        return await self._coordinator.pause((await self._coordinator.submit(request)).id)
 
     async def _ready(self, search: SearchRecord) -> SearchRecord:
         """Let a search go on until its seeds are judged; it is stopped if that takes too long."""
@@ -241,10 +247,17 @@ class CardQueue:
             "archive_mid": best.mid,
             "archive_high": best.high,
             "emitter": candidate.emitter,
+            "root_emitter": await self._root_emitter(candidate),
             "source": candidate.source,
             "configuration": bundle.configuration,
         }
         return row | told, bundle
+
+    async def _root_emitter(self, candidate: CandidateRecord) -> str:
+        """Return the emitter of the first candidate of a line, by first parents."""
+        while candidate.parents:
+            candidate = await self._coordinator.store.candidates.get(candidate.parents[0])
+        return candidate.emitter
 
 
 def spent() -> dict[str, float]:
@@ -292,6 +305,11 @@ async def search_all(
     compare: Compare | None = None,
 ) -> None:
     """Search for rows on one card; what was found is compared if there is something that compares."""
+    await search_queue(options, lambda coordinator: CardQueue(coordinator, terms, note, compare).run(entries))
+
+
+async def search_queue(options: argparse.Namespace, run: Callable[[Coordinator], Awaitable[None]]) -> None:
+    """Run searches on a coordinator of their own, whose log is kept in the output folder."""
     with tempfile.TemporaryDirectory() as folder:
         workers = options.workers or max(1, usable_cores() - 2)
         settings = Settings(
@@ -300,7 +318,7 @@ async def search_all(
         configure(settings)
         coordinator = await Coordinator.open(settings)
         try:
-            await CardQueue(coordinator, terms, note, compare).run(entries)
+            await run(coordinator)
         finally:
             await coordinator.close()
             log = Path(folder) / "workers.log"

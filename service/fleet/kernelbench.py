@@ -30,6 +30,10 @@ FAREWELL_S = 5.0
 HERE = "import"
 """Placeholder for the job's and the search's id in jobs of an import."""
 
+TF32_NOTE = (
+    "PyTorch's defaults compute its convolutions or recurrent layers with TF32, so kernel and baselines may use it."
+)
+"""Note on an operator with `precision.allow_tf32`."""
 OWN_SEED = "write its folder with `reef new`, add a seed of your own, and search with that folder"
 """Remedy if TorchInductor writes no seed."""
 
@@ -49,12 +53,14 @@ class SourceFile:
         name: Name of the operator; that of the function or module if empty.
         target: Name of the function or module; empty for a problem of KernelBench, or the only one.
         vary: Names of the dimensions that vary; None for all that may. Without a range a size is fixed.
+        strict: True to require float32 products also where PyTorch's defaults use TF32.
     """
 
     text: str
     name: str = ""
     target: str = ""
     vary: tuple[str, ...] | None = None
+    strict: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,9 +121,10 @@ class KernelbenchImporter:
             file = replace(file, vary=ask(found))
         found = chosen(found, file)
         operator = operator_of_problem(file.name, file.text, found)
+        notes = (*found.notes, TF32_NOTE) if operator.precision.allow_tf32 else found.notes
         if not seeded:
-            return ImportedOperator(operator, found.notes, "none was requested")
-        return await self.seeded(operator, found.notes, tell)
+            return ImportedOperator(operator, notes, "none was requested")
+        return await self.seeded(operator, notes, tell)
 
     async def seeded(
         self, operator: Operator, notes: tuple[str, ...] = (), tell: Tell = lambda step: None
@@ -253,7 +260,7 @@ def require_seed(imported: ImportedOperator) -> Operator:
 
 
 def chosen(found: ProblemInspection, file: SourceFile) -> ProblemInspection:
-    """Return an inspection with the dimensions that a file lets vary.
+    """Return an inspection with the dimensions that a file lets vary, and the precision that it asks for.
 
     Raises:
         InvalidInput: If a chosen dimension may not vary.
@@ -263,7 +270,7 @@ def chosen(found: ProblemInspection, file: SourceFile) -> ProblemInspection:
             known = ", ".join(found.ranges) or "none"
             raise InvalidInput(f"'{name}' is no size that may vary; those are: {known}", "vary")
     kept = {name: bounds for name, bounds in found.ranges.items() if file.vary is None or name in file.vary}
-    return found.model_copy(update={"ranges": kept})
+    return found.model_copy(update={"ranges": kept, "default_tf32": found.default_tf32 and not file.strict})
 
 
 def narrowed_by(operator: Operator, reason: str) -> Operator:

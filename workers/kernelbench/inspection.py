@@ -113,6 +113,7 @@ def _inspected(question: ProblemQuestion) -> ProblemInspection:
         shapes=tuple({json.dumps(shape): shape for shape in shapes}.values()),
         ranges=_possible(inputs, largest, ranges),
         notes=(*_notes(problem), *_notes_on_orders(inputs, orders)),
+        default_tf32=running.default_tf32 and any(item.dtype == "float32" for item in inputs),
     )
 
 
@@ -143,6 +144,7 @@ class _Running:
     def __init__(self, problem: LoadedProblem) -> None:
         self._problem = problem
         self._operations, self._left = 1, MOST_OPERATIONS
+        self.default_tf32 = False
 
     def outputs(self) -> tuple[Output, ...]:
         """Return the outputs of `forward` at the published size.
@@ -155,7 +157,9 @@ class _Running:
         if not results:
             raise ProblemUnfit("its results have no tensor")
         dtypes = [_dtype("its result", result) for result in results]
+        taken = {tensor.name for tensor in self._problem.tensors} | set(self._problem.arguments)
         names = ["y"] if len(dtypes) == 1 else [f"y{index}" for index in range(len(dtypes))]
+        names = [f"{name}_out" if name in taken else name for name in names]  # An input's name means its own content.
         return tuple(Output.model_validate({"name": n, "dtype": d}) for n, d in zip(names, dtypes, strict=True))
 
     def works(self, sizes: Mapping[Place, int]) -> bool:
@@ -191,7 +195,7 @@ class _Running:
                 state = {tensor.parameter: made[tensor.name] for tensor in problem.tensors if tensor.parameter}
                 result = torch.func.functional_call(problem.module, state, positional, keywords)
         if guard is not None:
-            self._operations = guard.calls
+            self._operations, self.default_tf32 = guard.calls, guard.default_tf32
         return problem.flatten(result)
 
 

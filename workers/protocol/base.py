@@ -18,7 +18,8 @@ right answers, a seed kernel as the baseline, symbolic plans, tensor descriptors
 tuples as arguments, borders of quantised results, remarks, 704 inputs, recurrent layers as one operation, sizes that
 are products and sums of dimensions, times of copies, traces with line information, ordered integers, sizes of 0,
 absent inputs, predicted times of checked sources, plans that name their compiler and ptxas, options of launches,
-roles of warps, clusters and places of sums among readings, sums to few results that are added one after another.
+roles of warps, clusters and places of sums among readings, sums to few results that are added one after another,
+large results of TF32 among small ones.
 """
 
 NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}

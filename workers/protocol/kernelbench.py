@@ -121,6 +121,7 @@ class ProblemInspection(WireModel):
         shapes: Sizes of every named dimension, one row per example.
         ranges: Other sizes that the call accepts, found by trying.
         notes: Notes for readers of the operator, one sentence each.
+        default_tf32: True if PyTorch's defaults compute an operation of it with TF32, as cuDNN's float32 convolutions.
     """
 
     reason: Reason = ""
@@ -137,3 +138,4 @@ class ProblemInspection(WireModel):
     shapes: Annotated[tuple[dict[Identifier, Size], ...], Field(max_length=64)] = ()
     ranges: dict[Identifier, tuple[Size, Size]] = {}
     notes: Annotated[tuple[Annotated[str, Field(max_length=1000)], ...], Field(max_length=64)] = ()
+    default_tf32: bool = False

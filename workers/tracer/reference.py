@@ -199,6 +199,8 @@ class OperationGuard(DispatchMode):
         super().__init__()
         self.calls = 0
         """Number of operations so far."""
+        self.default_tf32 = False
+        """True if an operation ran that PyTorch's defaults compute with TF32: a convolution, or a recurrent layer."""
         self._inputs = {tensor.untyped_storage()._cdata: name for name, tensor in fixed.items()}
 
     def __torch_dispatch__(
@@ -210,6 +212,7 @@ class OperationGuard(DispatchMode):
     ) -> object:
         name, overload = operation._schema.name.partition("::")[2], operation._overloadname
         self.calls += 1
+        self.default_tf32 = self.default_tf32 or operation.namespace == LAYERS or "convolution" in name
         if operation.namespace == "prim":  # questions about a tensor, such as its device: no node
             return operation(*args, **(kwargs or {}))
         if operation.namespace not in ("aten", LAYERS) or not is_allowed(name, overload):

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from service.errors import InvalidInput, Unavailable
-from service.fleet.kernelbench import KernelbenchImporter, SourceFile, chosen, searchable, with_seeds
+from service.fleet.kernelbench import TF32_NOTE, KernelbenchImporter, SourceFile, chosen, searchable, with_seeds
 from tests.workers.kernelbench.problems import forward
 from workers.protocol.kernelbench import ProblemInspection
 
@@ -28,6 +28,17 @@ async def test_a_problem_with_products_has_a_second_seed_on_the_matrix_units() -
     first, second = imported.operator.seeds
     assert "input_precision='ieee'" in first and "tf32x3" not in first
     assert "input_precision='tf32x3'" in second and "ieee" not in second
+
+
+async def test_a_convolution_may_use_tf32_as_its_baseline_does_unless_that_is_refused() -> None:
+    text = forward("return self.inner(x)", "torch.rand(2, 16, 24)", "self.inner = nn.Conv1d(16, 16, 3)")
+    async with KernelbenchImporter(target="sm_90") as importer:
+        usual = await importer.operator(SourceFile(text, "conv"))
+        strict = await importer.operator(SourceFile(text, "conv", strict=True))
+    assert usual.operator.precision.allow_tf32 and TF32_NOTE in usual.notes
+    assert "ieee" not in usual.operator.seeds[0] and len(usual.operator.seeds) == 1
+    assert not strict.operator.precision.allow_tf32 and TF32_NOTE not in strict.notes
+    assert "ieee" in strict.operator.seeds[0] and "tf32x3" in strict.operator.seeds[1]
 
 
 async def test_a_search_needs_a_kernel_to_start_from() -> None:

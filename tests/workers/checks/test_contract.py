@@ -97,8 +97,17 @@ def test_mutable_inputs_may_change_if_their_memory_is_an_output():
 def test_tf32_passes_where_the_operator_allows_it():
     _, kernel, _ = FAULTS["tf32"]
     allowed = operator("matmul", "float32", precision={"allow_tf32": True})
-    for draw in ("normal", "heavy"):
-        assert examine(gather(allowed, draw, 0, kernel))[1].outcome is None
+    for draw in DRAWS:
+        assert examine(gather(allowed, draw, 0, kernel))[1].outcome is None, draw
+
+
+def test_products_of_bfloat16_do_not_pass_as_tf32():
+    def kernel(a, b):
+        return (a.bfloat16().double() @ b.bfloat16().double()).float()
+
+    allowed = operator("matmul", "float32", precision={"allow_tf32": True})
+    found = {examine(gather(allowed, draw, 0, kernel, M=33, N=129, K=65))[1].outcome for draw in DRAWS}
+    assert "precision" in found
 
 
 def test_three_products_of_tf32_are_as_good_as_float32_asks_for():

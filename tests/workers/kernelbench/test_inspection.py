@@ -174,3 +174,26 @@ def test_a_recurrent_model_of_many_positions_is_inspected_in_seconds() -> None:
     layer = "nn.LSTM(64, 64, 4, batch_first=True, bidirectional=True)"
     found = look(forward("return self.layer(x[None])[0]", init=f"self.layer = {layer}", inputs="torch.rand(512, 64)"))
     assert found.reason == "" and len(found.inputs) == 1 + 4 * 2 * 4
+
+
+@pytest.mark.parametrize(
+    "line, init, inputs, expected",
+    [
+        ("return self.inner(x)", "self.inner = nn.Conv2d(3, 4, 3)", "torch.rand(2, 3, 9, 9)", True),
+        ("return self.inner(x)", "self.inner = nn.ConvTranspose1d(3, 4, 3)", "torch.rand(2, 3, 9)", True),
+        ("return self.inner(x)[0]", "self.inner = nn.GRU(8, 8)", "torch.rand(4, 2, 8)", True),
+        ("return self.inner(x)", "self.inner = nn.Conv1d(3, 4, 3).bfloat16()", "torch.rand(2, 3, 9).bfloat16()", False),
+        ("return self.inner(x)", "self.inner = nn.Linear(64, 8)", "torch.rand(32, 64)", False),
+    ],
+)
+def test_tf32_is_allowed_only_where_defaults_of_pytorch_use_it(
+    line: str, init: str, inputs: str, expected: bool
+) -> None:
+    found = look(forward(line, inputs, init))
+    assert found.reason == "" and found.default_tf32 is expected
+
+
+def test_a_result_has_no_name_of_an_input() -> None:
+    text = forward("return x + 1").replace("forward(self, x)", "forward(self, y)").replace("x + 1", "y + 1")
+    found = look(text)
+    assert found.reason == "" and [item.name for item in (*found.inputs, *found.outputs)] == ["y", "y_out"]

@@ -1,0 +1,349 @@
+"""The KernelBench campaign: a queue of problems, searched for on cards, in any number of sittings.
+
+    python -m benchmarks.kernelbench_campaign --folder prepared --out lines --minutes 8 --cards 0,1
+    python -m benchmarks.kernelbench_campaign --folder prepared --out lines --how model --answers kernels
+    python -m benchmarks.kernelbench_campaign --folder prepared --lines lines --conclude results
+
+`kernelbench_prepare` makes `--folder` on any machine. Each card works through the queue by itself: it claims a problem,
+searches for `--seconds`, and then times the best kernel, eager PyTorch, torch.compile and max-autotune as cold CUDA
+graphs interleaved in one process. A row is a line of a file of `--out` as soon as it is known. Rows of former sittings
+are found in all `*.jsonl` of `--known` and `--out`; what has figures is not searched again, and what failed is tried
+`TRIES` times. A problem that would not fit into the time that is left is not begun.
+
+`--how rules` covers all problems of the contract that were prepared, `--how model` those of the lot. Answers of a
+model are files `<contract>/<operator>/*.py` under `--answers`: they become candidates of the search, beside those of
+the rules.
+
+`--conclude` writes `kernelbench_campaign.json` and its plot, the solutions as modules `ModelNew` (which hold the
+problems' texts, and are never committed), and the tables of `docs/results/kernelbench.md`. `--device model:sm_90` tries
+the script out where there is no card: nothing is timed.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+
+from archive.records import SearchRecord, SearchState
+from benchmarks import kernelbench_report
+from benchmarks.baseline_comparison import Compare, compared, figures_of
+from benchmarks.figures import LineLog, Row, device_of, read_lines
+from benchmarks.kernelbench_lot import LOT, read_list
+from benchmarks.kernelbench_prepare import CONTRACTS, DEFAULT, GATE, PREPARED
+from benchmarks.record import versions
+from benchmarks.searches import CardQueue, RowLog, SearchTerms, measured_rates, search_queue, spent
+from benchmarks.suites import CardRates, SuiteEntry
+from service.coordinator import Coordinator
+from service.errors import ServiceError
+from service.operators.catalogue import load_operator
+from service.requests import KernelSubmission, SearchRequest
+from workers.baselines import BaselineProcess
+from workers.floors import floor_flops
+from workers.protocol import Bundle, Device, Graph, MutationReport, Operator
+
+NAME = "kernelbench_campaign"
+RULES, MODEL = "rules", "model"
+WAYS = (RULES, MODEL)
+TRIES = 2
+"""Sittings in which a problem without figures is tried."""
+AROUND_S = 90.0
+"""Seconds that a problem takes besides its search, before one is known: seeds, torch.compile and max-autotune."""
+ANSWERS_S = 60.0
+"""Seconds until the model's kernels have become candidates."""
+TF32_SHARE, STRICT_SHARE = 1 / 2, 1 / 6
+"""Rates of float32 products over those of bfloat16 on matrix units: TF32 has half the rate, and a product that keeps
+float32's precision takes three of TF32."""
+
+
+@dataclass(frozen=True)
+class CampaignEntry(SuiteEntry):
+    """A problem under a contract.
+
+    Attributes:
+        problem: Its file, such as `level1/19_ReLU.py`.
+        column: Its contract, one of `kernelbench_prepare.CONTRACTS`.
+        how: One of `WAYS`.
+        answers: Kernels that a model wrote for it.
+    """
+
+    problem: str = ""
+    column: str = DEFAULT
+    how: str = RULES
+    answers: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Key of a row."""
+        return f"{self.problem} {self.column} {self.how}"
+
+
+class ClaimedEntries:
+    """Entries that several processes share: each is taken by the first that asks.
+
+    Args:
+        entries: All entries.
+        folder: Folder of empty files, one per claim; a new one for each sitting.
+    """
+
+    def __init__(self, entries: Sequence[CampaignEntry], folder: Path) -> None:
+        self._entries, self._folder = iter(entries), folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def claim(self) -> CampaignEntry | None:
+        """Take the next entry that nobody took; None if there is none."""
+        for entry in self._entries:
+            with suppress(FileExistsError):
+                (self._folder / entry.key.replace("/", "_").replace(" ", "_")).touch(exist_ok=False)
+                return entry
+        return None
+
+
+class CampaignQueue(CardQueue):
+    """Problems one after the other on one card; the next one is prepared while one is searched for and compared.
+
+    Args:
+        coordinator: Runs the searches.
+        terms: Settings of the searches.
+        note: Receives rows.
+        compare: Compares what was found; None where nothing is timed.
+        entries: The queue.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        terms: SearchTerms,
+        note: RowLog,
+        compare: Compare | None,
+        entries: ClaimedEntries,
+    ) -> None:
+        super().__init__(coordinator, terms, note, compare)
+        self._entries = entries
+
+    async def run_all(self) -> None:
+        """Search for problems as long as another one fits into the time that is left."""
+        entry, ahead = self._entries.claim(), None
+        while entry is not None and self._fits():
+            upcoming, next_ahead = self._entries.claim(), None
+            started, before = time.monotonic(), spent()
+            try:
+                search, ahead = ahead or await self._waiting(entry), None
+                search = await self._ready(search)
+                if upcoming is not None:
+                    with suppress(ServiceError):  # Its own turn reports it.
+                        next_ahead = await self._waiting(upcoming)
+                told = {**self._head(entry, search), **self.readiness(started, before)}
+                submitting = asyncio.create_task(self._submit(search, entry))
+                row, best = await self._row(entry, search, self._terms.seconds, told)
+                submitting.cancel()
+                if best is not None and self._compare is not None:
+                    self._note(entry, {**row, **await compared(self._compare, entry, search.graphs, best)})
+                self._around_s.append(time.monotonic() - started - row["search_s"])
+            except ServiceError as error:
+                self._note(entry, {**self._head(entry, None), "state": "failed", "reason": str(error)[:500]})
+            entry, ahead = upcoming, next_ahead
+
+    def _fits(self) -> bool:
+        around_s = max(self._around_s[-8:], default=AROUND_S)
+        return self._terms.until - time.monotonic() > self._terms.seconds + around_s
+
+    def _head(self, entry: SuiteEntry, search: SearchRecord | None) -> Row:
+        """Return what a row says of its problem, contract and mutation testing."""
+        assert isinstance(entry, CampaignEntry)
+        told: Row = {"problem": entry.problem, "contract": entry.column, "how": entry.how}
+        return {**told, "answers": len(entry.answers), "admitted": "" if search is None else search.admitted}
+
+    def _request(self, entry: SuiteEntry) -> SearchRequest:
+        """Go on where mutation testing fails the operator, with a mark, and take the kernels of a model."""
+        request = super()._request(entry)
+        assert isinstance(entry, CampaignEntry)
+        emitters = (*request.emitters, "agent") if entry.how == MODEL else request.emitters
+        return request.model_copy(update={"admit": True, "emitters": emitters})
+
+    async def _waiting(self, entry: SuiteEntry) -> SearchRecord:
+        """Submit a search, with the mutation report that was made before the card."""
+        search = await super()._waiting(entry)
+        report = entry.home / GATE if entry.home is not None else None
+        if report is not None and report.exists():
+            gate = MutationReport.model_validate_json(report.read_text())
+            store = self._coordinator.store
+            if gate.verdict == "failed":
+                await store.searches.set_admitted(search.id, gate.reason)
+            await store.operators.keep_mutation_report(search.operator, gate.verdict, gate.model_dump_json())
+        return search
+
+    async def _submit(self, search: SearchRecord, entry: SuiteEntry) -> None:
+        """Make the model's kernels candidates, once the search runs."""
+        assert isinstance(entry, CampaignEntry)
+        until = time.monotonic() + ANSWERS_S
+        while search.state is SearchState.PREPARING and time.monotonic() < until:
+            await asyncio.sleep(1.0)
+            search = await self._coordinator.store.searches.get(search.id)
+        for source in entry.answers:
+            with suppress(ServiceError):  # The search may have ended.
+                await self._coordinator.intake.submit(search, KernelSubmission(source=source))
+
+
+def compare_problem(
+    entry: SuiteEntry,
+    graphs: Sequence[Graph],
+    bundle: Bundle,
+    *,
+    device: Device,
+    rates: CardRates,
+    process: BaselineProcess,
+) -> Row:
+    """Compare a problem's best kernel with its baselines; the floor counts the products that the reference makes."""
+    assert entry.home is not None
+    operator = load_operator(entry.home)
+    graph = next(each for each in graphs if each.shape.dims == dict(entry.dims))
+    counted = replace(entry, flops=needed_flops(operator, graph))
+    rates = CardRates(rates.bytes_per_s, rates.flops_per_s * matrix_share(operator))
+    return figures_of(counted, graphs, bundle, device=device, rates=rates, process=process)
+
+
+def needed_flops(operator: Operator, graph: Graph) -> float:
+    """Return the operations that the floor counts: products that every kernel needs, and direct convolutions."""
+    convolves = any("convolution" in node.op for node in graph.nodes)
+    return floor_flops(operator, graph) or ((graph.matrix_flops or 0.0) if convolves else 0.0)
+
+
+def matrix_share(operator: Operator) -> float:
+    """Return the rate of an operator's products over that of bfloat16."""
+    if all(item.dtype != "float32" for item in operator.inputs):
+        return 1.0
+    return TF32_SHARE if operator.precision.allow_tf32 else STRICT_SHARE
+
+
+def entries_of(options: argparse.Namespace, known: Sequence[Row]) -> list[CampaignEntry]:
+    """List the problems that are left: levels in turn, those with fewer tries first."""
+    drawn = {each.key for each in read_list(options.list)[1] if each.drawn}
+    levels: dict[str, list[CampaignEntry]] = {}
+    for row in read_lines(options.folder / PREPARED):
+        wanted = row["contract"] == options.contract and (options.how == RULES or row["problem"] in drawn)
+        if not wanted or not row["seeds"] or row["reason"]:
+            continue
+        home = options.folder / options.contract / row["operator"]
+        dims = load_operator(home).shapes[0].dims
+        found = answers_of(options.answers, options.contract, row["operator"]) if options.how == MODEL else ()
+        if options.how == MODEL and not found:
+            continue
+        entry = CampaignEntry(row["operator"], dims, 0.0, home, row["problem"], options.contract, options.how, found)
+        levels.setdefault(row["problem"].partition("/")[0], []).append(entry)
+    entries = [entry for turn in zip_longest(*levels.values()) for entry in turn if entry is not None]
+    tries = tries_of(known, timed=options.device is None or options.device.measures)
+    return sorted((each for each in entries if tries.get(each.key, 0) < TRIES), key=lambda each: tries.get(each.key, 0))
+
+
+def answers_of(folder: Path | None, contract: str, operator: str) -> tuple[str, ...]:
+    """Read the kernels that a model wrote for a problem."""
+    files = sorted((folder / contract / operator).glob("*.py")) if folder is not None else []
+    return tuple(file.read_text() for file in files)
+
+
+def tries_of(known: Iterable[Row], *, timed: bool) -> dict[str, int]:
+    """Count the sittings in which each row was tried, `TRIES` where it has its figures."""
+    sittings: dict[str, set[float]] = {}
+    done: dict[str, int] = {}
+    for row in (row for row in known if row["kind"] == "row"):
+        sittings.setdefault(row["row"], set()).add(row["session"])
+        if row.get("reef_us") if timed else row.get("objective"):
+            done[row["row"]] = TRIES
+    return {key: len(each) for key, each in sittings.items()} | done
+
+
+def lines_of(folders: Iterable[Path]) -> Iterator[Row]:
+    """Read the lines of all sittings in folders."""
+    for path in sorted(path for folder in folders for path in folder.glob("*.jsonl")):
+        yield from read_lines(path)
+
+
+def work(options: argparse.Namespace, number: int, cards: Sequence[int]) -> None:
+    """Work through the queue on one card, with an even share of the cores."""
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cores[number :: len(cards)])
+    device = options.device or device_of(cards[number])  # Before the others are hidden.
+    os.environ.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=str(cards[number]))
+    emitters = tuple(options.emitters.split(","))
+    terms = SearchTerms(
+        device, options.evaluations, options.seconds, options.ready_s, options.seed, emitters, options.until
+    )
+    known = list(lines_of({*options.known, options.out}))
+    claims = ClaimedEntries(entries_of(options, known), options.out / "claims" / options.sitting)
+    with (
+        closing(LineLog(options.out / f"{options.sitting}-{cards[number]}.jsonl")) as lines,
+        closing(BaselineProcess(0)) as process,
+    ):
+        compare = None
+        lines.add({"kind": "sitting", "card": cards[number], "device": device.name, "versions": versions()})
+        if device.measures:
+            rates, said = measured_rates(0)
+            lines.add({"kind": "rates", "card": cards[number], **said})
+            compare = partial(compare_problem, device=device, rates=rates, process=process)
+
+        def queue(coordinator: Coordinator) -> CampaignQueue:
+            return CampaignQueue(coordinator, terms, RowLog(lines, device), compare, claims)
+
+        asyncio.run(search_queue(options, lambda coordinator: queue(coordinator).run_all()))
+
+
+def main() -> None:
+    """Search on every card, or conclude."""
+    options = _options()
+    if options.conclude:
+        prepared = read_lines(options.folder / PREPARED)
+        told = kernelbench_report.conclude(list(lines_of([options.lines])), prepared, options)
+        print(json.dumps(told["counts"]))
+        return
+    cards = [int(card) for card in options.cards.split(",")]
+    if options.number is not None:
+        work(options, options.number, cards)
+        return
+    started = [sys.executable, "-m", f"benchmarks.{NAME}", *sys.argv[1:], "--sitting", options.sitting]
+    started += ["--until", str(options.until)]
+    lanes = [subprocess.Popen([*started, "--number", str(number)]) for number in range(len(cards))]
+    ended = [lane.wait() for lane in lanes]
+    sys.exit(max(ended))
+
+
+def _options() -> argparse.Namespace:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--folder", type=Path, required=True, help="operators that were prepared")
+    options.add_argument("--out", type=Path, default=Path("lines"), help="folder for lines of this sitting")
+    options.add_argument("--known", type=Path, nargs="*", default=(), help="folders with lines of former sittings")
+    options.add_argument("--list", type=Path, default=LOT, help="list of problems, with the lot")
+    options.add_argument("--contract", choices=CONTRACTS, default=DEFAULT)
+    options.add_argument("--how", choices=WAYS, default=RULES)
+    options.add_argument("--answers", type=Path, help="folder of kernels that a model wrote")
+    options.add_argument("--cards", default="0", help="numbers of cards, with commas")
+    options.add_argument("--minutes", type=float, default=8.0, help="for this sitting")
+    options.add_argument("--seconds", type=float, default=30.0, help="of each search, once its seeds are judged")
+    options.add_argument("--ready-s", type=float, default=150.0, help="most until its seeds are judged")
+    options.add_argument("--evaluations", type=int, default=3000, help="most of one search")
+    options.add_argument("--workers", type=int, help="that trace; all cores but two if not given")
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--emitters", default="seed,tune,rewrite,cross", help="names with commas")
+    options.add_argument("--device", type=Device.parse, help="instead of the card's, such as model:sm_90")
+    options.add_argument("--conclude", type=Path, help="write results to this folder, and search for nothing")
+    options.add_argument("--lines", type=Path, default=Path("lines"), help="folder of all lines, for --conclude")
+    options.add_argument("--page", type=Path, help="page whose tables are filled, for --conclude")
+    options.add_argument("--solutions", type=Path, help="folder for modules ModelNew, for --conclude")
+    options.add_argument("--sitting", default=f"{int(time.time())}", help=argparse.SUPPRESS)
+    options.add_argument("--until", type=float, help=argparse.SUPPRESS)
+    options.add_argument("--number", type=int, help=argparse.SUPPRESS)
+    chosen = options.parse_args()
+    chosen.until = chosen.until or time.monotonic() + 60 * chosen.minutes
+    return chosen
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""A queue of problems that sittings share: what is claimed, tried again, searched for, and handed in by a model."""
+
+import argparse
+import json
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from benchmarks.figures import LineLog, read_lines
+from benchmarks.kernelbench_campaign import (
+    MODEL,
+    RULES,
+    TRIES,
+    CampaignEntry,
+    CampaignQueue,
+    ClaimedEntries,
+    entries_of,
+    lines_of,
+    matrix_share,
+    needed_flops,
+    tries_of,
+)
+from benchmarks.kernelbench_lot import ListedProblem
+from benchmarks.kernelbench_prepare import GATE, PREPARED, prepare
+from benchmarks.searches import RowLog, SearchTerms
+from service.coordinator import Coordinator
+from service.settings import Settings
+from tests.gpu.contracts import operators
+from tests.workers.checks.cases import graph_of, operator
+from tests.workers.kernelbench.problems import forward
+from workers.protocol import Device, Shape
+
+MODEL_DEVICE = Device.parse("model:sm_90")
+
+
+def entry(name: str) -> CampaignEntry:
+    return CampaignEntry(name, {"M": 1}, problem=f"level1/{name}.py")
+
+
+def row(name: str, session: float, **told: object) -> dict[str, object]:
+    return {"kind": "row", "row": f"level1/{name}.py default rules", "session": session, **told}
+
+
+def test_two_cards_share_a_queue_and_each_entry_is_taken_once(tmp_path: Path) -> None:
+    entries = [entry(name) for name in "abc"]
+    one, other = ClaimedEntries(entries, tmp_path / "claims"), ClaimedEntries(entries, tmp_path / "claims")
+    taken = [one.claim(), other.claim(), one.claim(), other.claim(), one.claim()]
+    assert [each and each.operator for each in taken] == ["a", "b", "c", None, None]
+
+
+def test_what_has_figures_is_done_and_what_failed_is_tried_in_further_sittings() -> None:
+    known = [row("a", 1.0), row("a", 1.0, reef_us=2.0), row("b", 1.0), row("b", 1.0), row("c", 1.0), row("c", 2.0)]
+    tries = tries_of(known, timed=True)
+    assert tries == {
+        "level1/a.py default rules": TRIES,
+        "level1/b.py default rules": 1,
+        "level1/c.py default rules": TRIES,
+    }
+
+
+def test_the_floor_counts_convolutions_at_the_rate_of_their_precision() -> None:
+    spec = operator("matmul", "float32")
+    allowed = operator("matmul", "float32", precision={"allow_tf32": True})
+    assert [matrix_share(each) for each in (operator("matmul"), allowed, spec)] == [1.0, 1 / 2, 1 / 6]
+    product = graph_of(spec, Shape(dims={"M": 4, "K": 8, "N": 2}))
+    assert needed_flops(spec, product) == 2.0 * 4 * 8 * 2
+    conv = operators()["depthwise_conv_large"]
+    dims = {"B": 1, "C": 4, "H": 40, "W": 40, "K": 31}
+    assert needed_flops(conv, graph_of(conv, Shape(dims=dims))) > 2.0 * 4 * 25 * 25 * 31 * 31
+
+
+@pytest.fixture
+def prepared(tmp_path: Path) -> Path:
+    """A folder with one problem that has a seed and one that has none, as `prepare` leaves it."""
+    for name, seeds, reason in (("1_Doubled", 1, ""), ("2_Dropout", 0, "draws random numbers")):
+        line = {"problem": f"level1/{name}.py", "contract": "default", "operator": f"level1_{name.lower()}"}
+        with closing(LineLog(tmp_path / PREPARED)) as lines:
+            lines.add({**line, "seeds": seeds, "reason": reason, "allow_tf32": False})
+    home = tmp_path / "default" / "level1_1_doubled"
+    home.mkdir(parents=True)
+    (home / "reference.py").write_text("def doubled(x):\n    return x * 2\n")
+    spec = 'name = "level1_1_doubled"\nentry = "doubled"\nreference = "reference.py"\nshapes = [{M = 8}]\n'
+    (home / "operator.toml").write_text(
+        f'{spec}[[inputs]]\nname = "x"\nshape = ["M"]\ndtype = "float32"\n[[outputs]]\nname = "y"\ndtype = "float32"\n'
+    )
+    (tmp_path / "list.tsv").write_text("# KernelBench 1234; lot of seed 1\nlevel1/1_Doubled.py\tdrawn\n")
+    return tmp_path
+
+
+def options(folder: Path, how: str) -> argparse.Namespace:
+    return argparse.Namespace(
+        folder=folder, list=folder / "list.tsv", contract="default", how=how, answers=folder / "answers", device=None
+    )
+
+
+def test_the_queue_has_what_a_search_can_start_from(prepared: Path) -> None:
+    assert [each.key for each in entries_of(options(prepared, RULES), [])] == ["level1/1_Doubled.py default rules"]
+    done = [row("1_Doubled", 1.0, reef_us=3.0)]
+    assert entries_of(options(prepared, RULES), done) == []
+
+
+def test_a_model_s_column_has_problems_with_answers_alone(prepared: Path) -> None:
+    assert entries_of(options(prepared, MODEL), []) == []
+    home = prepared / "answers" / "default" / "level1_1_doubled"
+    home.mkdir(parents=True)
+    (home / "1.py").write_text("# a kernel\n")
+    (found,) = entries_of(options(prepared, MODEL), [])
+    assert found.answers == ("# a kernel\n",) and found.key == "level1/1_Doubled.py default model"
+
+
+@pytest.mark.slow(reason="a search with workers of its own; the queue and its rows are tested above without one")
+async def test_problems_are_prepared_once_searched_for_and_carry_their_mutation_report(tmp_path: Path) -> None:
+    root = tmp_path / "problems" / "level1"
+    root.mkdir(parents=True)
+    (root / "1_Doubled.py").write_text(forward("return torch.relu(x) * 2 - x"))
+    (root / "2_Dropout.py").write_text(forward("return torch.dropout(x, 0.5, True)"))
+    listed = [ListedProblem(f"level1/{name}.py", True) for name in ("1_Doubled", "2_Dropout")]
+    for _ in range(2):
+        await prepare(root.parent, listed, ["default"], tmp_path / "folder")
+    rows = read_lines(tmp_path / "folder" / PREPARED)
+    assert [each["seeds"] for each in rows] == [1, 0] and "random numbers" in rows[1]["reason"]
+    gate = tmp_path / "folder" / "default" / "level1_1_doubled" / GATE
+    assert json.loads(gate.read_text())["verdict"] == rows[0]["gate"] == "passed"
+    (tmp_path / "folder" / "list.tsv").write_text("# KernelBench 1234; lot of seed 1\nlevel1/1_Doubled.py\tdrawn\n")
+    answers = tmp_path / "folder" / "answers" / "default" / "level1_1_doubled"
+    answers.mkdir(parents=True)
+    seed = (gate.parent / "seed.py").read_text()
+    (answers / "1.py").write_text(f"{seed}\n# by a model\nSCALE = 2\n")
+    entries = entries_of(options(tmp_path / "folder", MODEL), [])
+    coordinator = await Coordinator.open(Settings(data_dir=tmp_path / "data", local_workers=1))
+    terms = SearchTerms(MODEL_DEVICE, 2, 30.0, 150.0, 0, ("tune",), time.monotonic() + 500.0)
+    try:
+        with closing(LineLog(tmp_path / "lines" / "1-0.jsonl")) as lines:
+            claims = ClaimedEntries(entries, tmp_path / "claims")
+            await CampaignQueue(coordinator, terms, RowLog(lines, MODEL_DEVICE), None, claims).run_all()
+    finally:
+        await coordinator.close()
+    (found,) = lines_of([tmp_path / "lines"])
+    assert found["row"] == "level1/1_Doubled.py default model" and found["seeds"] == ["correct"]
+    assert found["objective"] and found["root_emitter"] in ("seed", "agent") and found["answers"] == 1

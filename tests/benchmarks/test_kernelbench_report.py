@@ -1,0 +1,100 @@
+"""Rows, shares and the page that follow from the lines of a campaign, and modules `ModelNew` that others can run."""
+
+from math import exp, log
+from pathlib import Path
+
+import pytest
+
+from benchmarks.kernelbench_report import (
+    BEGIN,
+    EMPTY,
+    END,
+    filled,
+    geometric_mean,
+    page,
+    parts_of_page,
+    rows_of,
+    shares,
+    sol_share,
+)
+from benchmarks.record import RESULTS
+
+PAGE = Path(__file__).parents[2] / "docs" / "results" / "kernelbench.md"
+WANTED = [(f"level1/{name}.py", "rules") for name in "abcd"]
+
+
+def ratio(mid: float) -> dict[str, float]:
+    return {"low": mid * 0.99, "mid": mid, "high": mid * 1.01}
+
+
+def searched(name: str, mid: float | None, **told: object) -> dict[str, object]:
+    found = {"source": "x", "emitter": "tune", "reef_us": 10.0, "floor_us": 5.0, "objective": 1.0, "over_best": mid}
+    times = {"ratios": {"compile": ratio(mid)}, "compile_us": 10 * mid, "over_best_half_width": 0.01} if mid else {}
+    row = {"kind": "row", "row": f"level1/{name}.py default rules", "problem": f"level1/{name}.py", "session": 1.0}
+    base = {
+        "operator": f"level1_{name}",
+        "contract": "default",
+        "how": "rules",
+        "state": "stopped",
+        "seeds": ["correct"],
+    }
+    return {**row, **base, **(found if mid else {}), **times, "device": "h100", **told}
+
+
+def prepared(name: str, reason: str = "") -> dict[str, object]:
+    return {"problem": f"level1/{name}.py", "contract": "default", "seeds": 1, "reason": reason, "allow_tf32": False}
+
+
+LINES = [
+    {"kind": "sitting", "session": 1.0, "device": "h100", "versions": {"torch": "2.11.0"}},
+    searched("a", 2.0),
+    searched("b", 0.5),
+    searched("c", None, seeds=["wrong_result"], reason="the seed is wrong"),
+]
+PREPARED = [prepared("a"), prepared("b"), prepared("c"), prepared("d", "no kernel to start from: it sorts")]
+
+
+def test_every_listed_problem_has_a_row_that_says_what_came_of_it() -> None:
+    rows = rows_of(LINES, PREPARED, {"level1/b.py": "zeros"}, [*WANTED, ("level1/e.py", "rules")])
+    outcomes = {row["problem"]: row["outcome"] for row in rows}
+    assert list(outcomes.values()) == ["correct", "correct", "wrong_result", "no_seed", "not_reached"]
+    assert rows[0]["device"] == "h100" and rows[0]["versions"] == {"torch": "2.11.0"} and rows[1]["defect"] == "zeros"
+    assert rows[0]["emitter"] == "tune" and rows[0]["sol"] == pytest.approx(10 / 15)
+
+
+def test_shares_count_failures_and_come_with_both_denominators() -> None:
+    found = shares(rows_of(LINES, PREPARED, {"level1/b.py": "zeros"}, [*WANTED, ("level1/e.py", "rules")]))
+    told = {(row["of"], row["baseline"]): row for row in found}
+    assert told["all", "compile"]["problems"] == 4 and told["sound", "compile"]["problems"] == 3
+    assert told["all", "compile"]["fast_1"]["count"] == 1 and told["all", "compile"]["fast_2"]["count"] == 0
+    assert told["all", "compile"]["geometric_mean"]["mid"] == pytest.approx(1.0)
+    assert told["all", "max_autotune"]["timed"] == 0 and told["all", "max_autotune"]["geometric_mean"] is None
+
+
+def test_a_mean_has_an_interval_over_problems() -> None:
+    mean = geometric_mean([ratio(1.0), ratio(2.0), ratio(4.0)])
+    assert mean is not None and mean["mid"] == pytest.approx(exp(log(8) / 3))
+    assert 1.0 <= mean["low"] < mean["mid"] < mean["high"] <= 4.0
+
+
+def test_the_closed_share_is_of_the_gap_between_the_fastest_baseline_and_the_floor() -> None:
+    times = {"eager_us": 30.0, "compile_us": 20.0, "reef_us": 15.0, "floor_us": 10.0}
+    assert sol_share(times) == 0.5 and sol_share(times | {"reef_us": 25.0}) == -0.5
+    assert sol_share(times | {"floor_us": None}) is None and sol_share(times | {"floor_us": 20.0}) is None
+
+
+def test_the_page_shows_what_the_results_say() -> None:
+    rows = rows_of(LINES, PREPARED, {}, WANTED)
+    text = page(rows, shares(rows))
+    assert "| level1/a | default, rules | 10.0 |" in text and "2.000 (1.980 to 2.020)" in text
+    assert "wrong_result: the seed is wrong" in text and "no_seed: no kernel to start from" in text
+    assert page([], []) == EMPTY
+    marks = BEGIN.format("x"), END.format("x")
+    assert filled("old\n".join(marks), {"x": "new\n"}) == "new\n".join(marks)
+    with pytest.raises(ValueError, match="no marks"):
+        filled("a page", {"x": "new"})
+
+
+def test_the_committed_page_is_what_the_committed_results_say() -> None:
+    document = PAGE.read_text()
+    assert filled(document, parts_of_page(RESULTS)) == document
