@@ -3,9 +3,10 @@
 Right answers differ from the reference in the order of sums and in the way products are computed, as kernels do. Each
 is checked as a candidate is, on fresh content; what refuses it was luck. Wrong answers are checked in the same way, so
 that both rates come from one experiment. Every operator adds a row to a file as soon as it is done; a run that was cut
-goes on behind the last one.
+goes on behind the last one. `--publish` writes the rows of a file to `results/margins.json`.
 
 python -m benchmarks.margins FILE [--draws N] [OPERATOR...]
+python -m benchmarks.margins FILE --publish
 """
 
 import argparse
@@ -22,7 +23,7 @@ from typing import Any, TypeAlias
 import torch
 
 from benchmarks.margins_operators import ORDINARY
-from benchmarks.record import machine, versions
+from benchmarks.record import machine, versions, write
 from service.operators.catalogue import load_catalogue
 from service.operators.shapes import all_shapes
 from workers.checks import CHECKS
@@ -383,9 +384,13 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("operators", nargs="*")
     parser.add_argument("--draws", type=int, default=DRAW_COUNT)
+    parser.add_argument("--publish", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
     known = [json.loads(line) for line in options.file.read_text().splitlines()] if options.file.exists() else []
+    if options.publish:
+        print(write("margins", [each for each in known if "operator" in each], kinds=DRAWS))
+        return
     done = {each["operator"] for each in known if "operator" in each}
     with options.file.open("a") as file:
         if not known:

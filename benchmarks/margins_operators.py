@@ -70,6 +70,12 @@ _FORMULAS: dict[str, tuple[str, dict[str, tuple[str | int, ...]], dict[str, int]
         _LINEAR,
         {"M": 140, "N": 140, "K": 140},
     ),
+    "linear_affine_batch_norm_gelu_relu": (
+        "torch.relu(torch.nn.functional.gelu(torch.nn.functional.batch_norm("
+        "torch.nn.functional.linear(x, weight, bias), None, None, gamma, beta, training=True)))",
+        {**_LINEAR, "gamma": ("N",), "beta": ("N",)},
+        {"M": 140, "N": 140, "K": 140},
+    ),
     "linear_batch_norm_relu_of_few": (
         "torch.relu(torch.nn.functional.batch_norm("
         "torch.nn.functional.linear(x, weight, bias), None, None, training=True))",
@@ -99,7 +105,9 @@ def _operator(name: str, dtype: str) -> Operator:
     return Operator(
         name=full,
         entry=full,
-        reference=f"import torch\n\n\ndef {full}({', '.join(inputs)}):\n{wide}    return ({formula}).to(torch.{dtype})\n",
+        reference=(
+            f"import torch\n\n\ndef {full}({', '.join(inputs)}):\n{wide}    return ({formula}).to(torch.{dtype})\n"
+        ),
         inputs=tuple({"name": item, "shape": shape, "dtype": dtype} for item, shape in inputs.items()),
         outputs=({"name": "y", "dtype": dtype},),
         shapes=({"dims": {name: size for name, size in sizes.items() if name in used}},),

@@ -12,9 +12,10 @@ large as the contract allows. It is refused if either holds:
 
 1. |mean(m)| exceeds the limit and `POOLED_DEVIATIONS` standard errors of m. As m is independent from draw to draw,
    mean(m) over its standard error follows Student's t with `POOLED` - 1 degrees of freedom: probability 1e-9.
-2. rms(m) exceeds the limit, `NATIVE_GAINS` times `POOLED_SPREAD` times rms(n), and the movement of a row under nudged
-   inputs, relative to its scale. This refuses errors of changing sign that are larger than rounding. The square of
-   rms(m) over rms(n) follows F with `POOLED` and `POOLED` degrees of freedom, if m spreads as n does: probability 1e-9.
+2. rms(m) exceeds the limit, `NATIVE_GAINS` times `POOLED_SPREAD` times rms(n), and `SPLIT_SHARE` of the movement of a
+   row under nudged inputs, relative to its scale. This refuses errors of changing sign that are larger than rounding.
+   The square of rms(m) over rms(n) follows F with `POOLED` and `POOLED` degrees of freedom, if m spreads as n does:
+   probability 1e-9.
 
 Refusal takes the doubt and the decision, so a case of an honest kernel is refused with a probability under 2e-9: that
 of `DEVIATIONS` standard errors of a single draw with independent rows. Wrong kernels lose nothing by it: a constant
@@ -50,6 +51,9 @@ POOLED_DEVIATIONS = 9.86
 """Quantile of Student's t with 23 degrees of freedom that is exceeded on either side with a probability of 1e-9."""
 POOLED_SPREAD = 4.04
 """Root of the quantile of F with 24 and 24 degrees of freedom that is exceeded with a probability of 1e-9."""
+SPLIT_SHARE = 1 / 4
+"""Share of the movement under nudged inputs that a shared error may have: a factor split into two TF32 parts, the
+second of them cut off, loses up to 8 of the 32 roundoffs by which inputs are nudged."""
 SMALLEST = torch.finfo(torch.float64).eps
 """Limit where no draw has enough rows for one: float64 itself errs by as much."""
 SPREAD = 8.0
@@ -102,7 +106,7 @@ class Bias(Check):
             gain, native, moved, limit = torch.tensor(draws, dtype=torch.float64).T
             mean = float(gain.mean())
             error = POOLED_DEVIATIONS * float(gain.std()) / len(gain) ** 0.5
-            size = max(NATIVE_GAINS * POOLED_SPREAD * _size(native), _size(moved))
+            size = max(NATIVE_GAINS * POOLED_SPREAD * _size(native), SPLIT_SHARE * _size(moved))
             least = max(float(limit.max()), SMALLEST)
             measure = max(abs(mean) / max(least, error), _size(gain) / max(least, size))
             if measure > 1:

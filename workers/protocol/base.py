@@ -14,7 +14,8 @@ of local memory, three clocks, tighter controls, floors by operations, a fixed e
 `model` devices evaluate an expression twice where the compiler does, and more kernels are interpretable. 4: floors by
 the card's own theoretical peaks at its highest clocks. 5: a search's
 reference and its mutation testing are two jobs, mutable inputs are judged, mutation testing goes by the errors of
-right answers, a seed kernel as the baseline, symbolic plans, tensor descriptors of host code, kernels in Gluon.
+right answers, a seed kernel as the baseline, symbolic plans, tensor descriptors of host code, kernels in Gluon, biases
+decided by fresh draws, native answers in TF32 where it is allowed.
 """
 
 NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
