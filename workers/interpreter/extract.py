@@ -73,9 +73,10 @@ def extract_module(source: str, launched: Collection[str] = ()) -> ExtractedModu
     module = ModuleType(MODULE_NAME)
     sys.modules[MODULE_NAME] = module
     taken = ExtractedModule(vars(module))
-    in_gluon: set[str] = set()
+    in_gluon, gluons = set[str](), dict[str, object]()
     for index, statement in enumerate(needed_part(ast.parse(source), launched).body):
-        in_gluon |= _names(statement) if _makes_gluon(statement, taken.namespace) else set()
+        gluons.update(_gluons(statement))
+        in_gluon |= _names(statement) if _makes_gluon(statement, {**taken.namespace, **gluons}) else set()
         bound = _take(statement, f"<statement {index}>", taken)
         for name in _names(statement) - bound:
             taken.namespace.pop(name, None)
@@ -90,6 +91,17 @@ def extract_module(source: str, launched: Collection[str] = ()) -> ExtractedModu
             _require_single(known.setdefault(value.fn.__name__, value), value)
             _require_plain_defaults(value, taken)
     return taken
+
+
+def _gluons(statement: ast.stmt) -> Iterator[tuple[str, object]]:
+    """Yield what an import takes from Gluon, by name; it is known, although it is not extracted."""
+    match statement:
+        case ast.Import(names=names):
+            yield from ((alias.asname, gluon) for alias in names if alias.asname and alias.name == gluon.__name__)
+        case ast.ImportFrom(module="triton.experimental", names=names):
+            yield from ((alias.asname or alias.name, gluon) for alias in names if alias.name == "gluon")
+        case ast.ImportFrom(module=gluon.__name__, names=names):
+            yield from ((alias.asname or alias.name, getattr(gluon, alias.name, None)) for alias in names)
 
 
 def _makes_gluon(statement: ast.stmt, namespace: Mapping[str, object]) -> bool:

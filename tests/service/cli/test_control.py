@@ -20,7 +20,7 @@ def reef(data: Path, *arguments: str) -> Result:
 def told(data: Path, *arguments: str) -> dict[str, Any]:
     result = reef(data, *arguments, "--json")
     assert result.exit_code == 0, result.output
-    return dict(json.loads(result.stdout))
+    return dict(json.loads(result.stdout.splitlines()[-1]))  # Logs go to standard output here.
 
 
 def test_a_search_is_changed_paused_and_stopped_with_nothing_running(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ KEYS = {
     "coordinates",
     "stages_s",
     "variants",
+    "admitted",
 }
 
 

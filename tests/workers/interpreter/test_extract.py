@@ -135,10 +135,17 @@ def test_a_default_is_no_function_that_has_lost_its_name():
 
 
 @pytest.mark.parametrize(
-    "made", ["@gluon.jit\ndef g(x):\n    pass\n", "def f(x):\n    pass\ng = triton.autotune([], [])(gluon.jit(f))\n"]
+    "made",
+    [
+        "from triton.experimental import gluon\n@gluon.jit\ndef g(x):\n    pass\n",
+        "import triton.experimental.gluon as own\n@own.jit\ndef g(x):\n    pass\n",
+        "import triton.experimental.gluon\n@triton.experimental.gluon.jit\ndef g(x):\n    pass\n",
+        "from triton.experimental.gluon import jit as j\n@j\ndef g(x):\n    pass\n",
+        "from triton.experimental import gluon\ndef f(x):\n    pass\ng = triton.autotune([], [])(gluon.jit(f))\n",
+    ],
 )
 def test_a_launched_kernel_in_gluon_is_said_to_be_one(made: str) -> None:
-    source = "import triton\nfrom triton.experimental import gluon\n" + made
+    source = "import triton\n" + made
     extract_module(source, ["other"])
     with pytest.raises(NotInterpretable, match="'g' is written in Gluon, which is not interpreted: judge it on a card"):
         extract_module(source, ["g"])
