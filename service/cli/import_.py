@@ -31,13 +31,16 @@ def kernelbench(
     write: Annotated[Path, typer.Option("--out", help="Parent folder of the operators' folders.")] = Path(),
     seeds: Annotated[bool, typer.Option(help="Have TorchInductor write a seed kernel.")] = True,
     target: Annotated[str, typer.Option(help="Compile target of the seed kernel.")] = "sm_90",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="float32 everywhere; PyTorch's defaults have TF32 in convolutions.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Convert KernelBench problem files to operators, each in its own folder."""
     if target not in TARGETS:
         raise InvalidInput(f"there is no target '{target}'; known: {', '.join(TARGETS)}", "target")
     problems = problem_files(path)
-    rows = asyncio.run(_all(problems, write, target, seeds=seeds))
+    rows = asyncio.run(_all(problems, write, target, seeds=seeds, strict=strict))
     if as_json:
         emit_json(rows)
     if not any(row["operator"] for row in rows):
@@ -67,16 +70,20 @@ def _place(path: Path) -> tuple[int, str]:
     return (int(number) if number.isdecimal() else 0), path.name
 
 
-async def _all(problems: list[Path], folder: Path, target: str, *, seeds: bool) -> list[dict[str, object]]:
+async def _all(
+    problems: list[Path], folder: Path, target: str, *, seeds: bool, strict: bool
+) -> list[dict[str, object]]:
     async with KernelbenchImporter(target=target) as importer:
-        return [await _one(importer, problem, folder, seeds=seeds) for problem in problems]
+        return [await _one(importer, problem, folder, seeds=seeds, strict=strict) for problem in problems]
 
 
-async def _one(importer: KernelbenchImporter, problem: Path, folder: Path, *, seeds: bool) -> dict[str, object]:
+async def _one(
+    importer: KernelbenchImporter, problem: Path, folder: Path, *, seeds: bool, strict: bool
+) -> dict[str, object]:
     """Import one problem; print and return the result."""
     name = name_of_problem(problem.resolve())
     try:
-        file = SourceFile(read_problem(problem), name)
+        file = SourceFile(read_problem(problem), name, strict=strict)
         imported = await importer.operator(file, seeded=seeds)
     except InvalidInput as error:
         err.print(f"{problem.name}: {error.detail}", highlight=False, markup=False)

@@ -49,12 +49,14 @@ class SourceFile:
         name: Name of the operator; that of the function or module if empty.
         target: Name of the function or module; empty for a problem of KernelBench, or the only one.
         vary: Names of the dimensions that vary; None for all that may. Without a range a size is fixed.
+        strict: True if a problem's products must be float32, also where PyTorch's defaults have TF32.
     """
 
     text: str
     name: str = ""
     target: str = ""
     vary: tuple[str, ...] | None = None
+    strict: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ class KernelbenchImporter:
         if ask is not None and file.vary is None and found.ranges and len(found.shapes) == 1:
             file = replace(file, vary=ask(found))
         found = chosen(found, file)
-        operator = operator_of_problem(file.name, file.text, found)
+        operator = operator_of_problem(file.name, file.text, found, strict=file.strict)
         if not seeded:
             return ImportedOperator(operator, found.notes, "none was requested")
         return await self.seeded(operator, found.notes, tell)

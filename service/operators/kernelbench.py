@@ -77,7 +77,9 @@ def name_of_text(text: str) -> str:
     return named if named[:1].isalpha() else f"problem_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-def operator_of_problem(name: str, source: str, found: ProblemInspection, seeds: Sequence[str] = ()) -> Operator:
+def operator_of_problem(
+    name: str, source: str, found: ProblemInspection, seeds: Sequence[str] = (), *, strict: bool = False
+) -> Operator:
     """Build the operator for a file.
 
     Args:
@@ -85,6 +87,7 @@ def operator_of_problem(name: str, source: str, found: ProblemInspection, seeds:
         source: Text of the file.
         found: Result of its inspection.
         seeds: Seed kernels.
+        strict: True if products of a problem must be float32, also where PyTorch's defaults have TF32.
 
     Raises:
         InvalidInput: If it cannot be judged; says why.
@@ -104,6 +107,7 @@ def operator_of_problem(name: str, source: str, found: ProblemInspection, seeds:
             "ranges": {dimension: list(bounds) for dimension, bounds in found.ranges.items()},
             "policy": {"host": "copy"},
             **({"baselines": BASELINES} if found.form == "problem" else {}),
+            **({} if strict or found.form != "problem" else {"precision": {"allow_tf32": "convolutions"}}),
         }
     )
 

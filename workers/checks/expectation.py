@@ -11,7 +11,7 @@ import torch
 from workers.commands import TIMED
 from workers.float8 import readable
 from workers.protocol import Graph, Operator
-from workers.reference import RoundedFloats, evaluate, filters, is_product, origin
+from workers.reference import RoundedFloats, evaluate, filters, is_product, origin, takes_tf32
 
 NUDGE_ROUNDOFFS = 32.0
 """Maximum number of roundoffs by which inputs are nudged to find the sensitivity: the loss of a few operations where
@@ -74,8 +74,14 @@ class Expectation:
 
     @cached_property
     def native(self) -> Tensors:
-        """The reference in the operator's own dtypes."""
-        return evaluate(self._graph, self._inputs, double=False)
+        """The reference in the operator's own dtypes, with factors rounded to TF32 where the contract allows it."""
+        return evaluate(self._graph, self._inputs, double=False, tf32=self._operator.precision.allow_tf32)
+
+    @cached_property
+    def allows_tf32(self) -> bool:
+        """True if TF32 may replace float32 here; with TF32 in convolutions alone, there must be one."""
+        allowed = self._operator.precision.allow_tf32
+        return allowed is True or any(takes_tf32(node, allowed) for node in self._graph.nodes)
 
     @cached_property
     def largest_product(self) -> float:

@@ -9,7 +9,6 @@ import torch
 
 from workers.checks.base import CheckEvidence
 from workers.float8 import beyond_rounding, carrier, is_float8, readable
-from workers.protocol import Operator
 from workers.reference import is_finite
 
 
@@ -167,7 +166,7 @@ class Leeway:
 
 def bounds_without_sensitivity(evidence: CheckEvidence, errors: RowErrors) -> ErrorBounds:
     """Return the bounds by contract: any honest kernel meets them on inputs that are not ill-conditioned."""
-    allowance, unit = _allowance(evidence.operator, errors.dtype)
+    allowance, unit = _allowance(evidence, errors.dtype)
     sums = SUM_ROUNDOFFS * summation_roundoff(evidence)
     scale = rms(errors.value)
     native_rms, native_worst = (_robust(error, scale) for error in (rms(errors.native), _most(errors.native)))
@@ -238,10 +237,10 @@ def rms(rows: torch.Tensor) -> torch.Tensor:
     return norms / sqrt(rows.shape[1])
 
 
-def _allowance(operator: Operator, dtype: torch.dtype) -> tuple[ErrorAllowance, float]:
+def _allowance(evidence: CheckEvidence, dtype: torch.dtype) -> tuple[ErrorAllowance, float]:
     if dtype.itemsize < 4:
         return HALF, _roundoff(dtype)
-    if dtype == torch.float32 and operator.precision.allow_tf32:
+    if dtype == torch.float32 and evidence.reference.allows_tf32:
         return TF32, 1.0
     return SINGLE, _roundoff(dtype)
 
