@@ -222,6 +222,9 @@ class ExamineRuns(WireModel):
     """The secret that the pattern of red zones follows from, hexadecimal."""
     repeats: tuple[tuple[int, int], ...] = ()
     """Pairs of positions of cases with one plan and equal content, which must give equal bits."""
+    decides: str = ""
+    """The check whose doubt these cases decide, one fresh draw each; all other checks leave them out. Empty for cases
+    that every check examines."""
 
 
 class ExamineIdle(WireModel):
@@ -305,6 +308,19 @@ class TimedRound(WireModel):
     """SM clock during the hold before each sample, by the card's cycle counter and timer."""
 
 
+class OpenDoubt(WireModel):
+    """A statistic of a run that one draw cannot decide: further draws of the same plan and kind must."""
+
+    check: str
+    """Name of the check."""
+    plan: int
+    """Position of the plan in the candidate's bundle."""
+    draw: str
+    """Kind of the content."""
+    draws: int
+    """Number of fresh draws that decide it."""
+
+
 class ExaminedRuns(WireModel):
     """From the oracle: `outcome` is None if all checks have passed so far, otherwise the first failure."""
 
@@ -313,6 +329,8 @@ class ExaminedRuns(WireModel):
     reason: str = ""
     checks: tuple[CheckResult, ...] = ()
     """One result per check, over all examinations since the operator was set."""
+    doubts: tuple[OpenDoubt, ...] = ()
+    """Doubts that this examination raised. Each must be decided before the variant counts as correct."""
     pacer: str = ""
     """In a timed round: the fault of a run of the pacer; empty if there is none."""
     secret: str = ""

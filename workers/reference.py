@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from math import frexp
-from typing import Any, TypeAlias, TypeGuard, TypeVar
+from typing import Any, Literal, TypeAlias, TypeGuard, TypeVar
 
 import torch
 from torch._ops import OpOverload
@@ -50,6 +50,10 @@ upsample_trilinear3d upsample_bicubic2d grid_sampler_2d grid_sampler_3d col2im i
 _CAST = "aten._to_copy.default"
 _CONVOLUTION, _TRANSPOSED = "convolution", 6
 """The operation, and which of its arguments says whether it is transposed."""
+_LOST, _HALF_STEP = 0x1FFF, 0x1000
+"""The bits of a float32 that TF32 has not, and half of the first that it has."""
+_ADDING = frozenset(["addmm", "baddbmm"])
+"""Products whose factors follow an addend."""
 _MULTIPLYING = frozenset(["mm", "bmm", "addmm", "baddbmm", "mv", "dot", _CONVOLUTION])
 _SHAPES = """
 view _unsafe_view expand permute transpose t squeeze unsqueeze slice select split split_with_sizes unbind cat stack
@@ -109,7 +113,12 @@ def is_allowed(name: str, overload: str) -> bool:
 
 
 def evaluate(
-    graph: Graph, inputs: Sequence[torch.Tensor], *, double: bool, rounding: Rounding | None = None
+    graph: Graph,
+    inputs: Sequence[torch.Tensor],
+    *,
+    double: bool,
+    rounding: Rounding | None = None,
+    tf32: bool | Literal["convolutions"] = False,
 ) -> tuple[torch.Tensor, ...]:
     """Compute the reference.
 
@@ -121,6 +130,8 @@ def evaluate(
         inputs: The operator's inputs, in order, on one device. They are not changed.
         double: Evaluate in float64 instead of the operator's own dtypes.
         rounding: What becomes of every float tensor that an operation computes; None leaves them as they are.
+        tf32: True if float32 factors of products are rounded to TF32, `convolutions` if only those of
+                convolutions and recurrent layers.
 
     Returns:
         The results, in the operator's order; what is an input that was only moved may share its memory.
@@ -134,7 +145,7 @@ def evaluate(
         values: list[Result] = []
         spent = _spent_after(graph)
         for index, node in enumerate(graph.nodes):
-            result = _call(node, given, values, double, copy=copy)
+            result = _call(node, given, values, double, copy=copy, tf32=takes_tf32(node, tf32))
             values.append(result if rounding is None or _moves(node) else _rounded(result, partial(rounding, index)))
             for used in spent.get(index, ()):
                 values[used] = None
@@ -224,6 +235,28 @@ def is_product(node: Node) -> bool:
     return _base(node) in _MULTIPLYING
 
 
+def takes_tf32(node: Node, allowed: bool | Literal["convolutions"]) -> bool:
+    """Return True if the node multiplies float32 factors that may be rounded to TF32.
+
+    `convolutions` stands for what PyTorch leaves to cuDNN: convolutions and recurrent layers.
+    """
+    name = _base(node)
+    return bool(allowed) and (name == _CONVOLUTION or name in _LAYERS or (allowed is True and is_product(node)))
+
+
+def _to_tf32(value: object) -> object:
+    """Round finite float32 values to the 10 bits of TF32's mantissa, to nearest, ties away from zero.
+
+    Of lists, as the states and weights of a layer, each is rounded.
+    """
+    if isinstance(value, list | tuple):
+        return [_to_tf32(each) for each in value]
+    if not isinstance(value, torch.Tensor) or value.dtype != torch.float32:
+        return value
+    rounded = ((value.contiguous().view(torch.int32) + _HALF_STEP) & ~_LOST).view(torch.float32)
+    return torch.where(value.isfinite(), rounded, value)
+
+
 def _moves(node: Node) -> bool:
     return _base(node) in _MOVING
 
@@ -294,9 +327,15 @@ def call_of(
     return operation, args, kwargs
 
 
-def _call(node: Node, given: Sequence[torch.Tensor], values: Sequence[Result], double: bool, *, copy: bool) -> Result:
+def _call(
+    node: Node, given: Sequence[torch.Tensor], values: Sequence[Result], double: bool, *, copy: bool, tf32: bool
+) -> Result:
     device = given[0].device if given else None
     operation, args, kwargs = call_of(node, lambda value: _resolve(value, given, values, double), device)
+    if tf32:
+        first = 1 if _base(node) in _ADDING else 0
+        last = first + (3 if _base(node) in _LAYERS else 2)
+        args[first:last] = [_to_tf32(value) for value in args[first:last]]
     if node.op == _CAST and not copy and _casts_nothing(args, kwargs):
         return _tensor(args[0])
     if node.op in _PRODUCTS_OF_TWO and not is_finite(*(value for value in args if _is_real(value))):

@@ -102,6 +102,7 @@ def _document(judgement: Judgement) -> dict[str, Any]:
         "reason": judgement.reason,
         "line": judgement.line,
         "admitted": judgement.admitted,
+        "unpaced": judgement.unpaced,
         "device": judgement.device.name,
         "trust": report.trust.value if report and report.trust else None,
         "provenance": report.provenance.value if report else None,
@@ -137,6 +138,8 @@ def _print(judgement: Judgement, source: JoinedFiles) -> None:
     out.print(f"[bold {colour}]{judgement.outcome.value}[/]{where}", highlight=False)
     if judgement.reason:
         out.print(judgement.reason, highlight=False, markup=False)
+    if judgement.unpaced:
+        out.print(judgement.unpaced, highlight=False, markup=False)
     if judgement.admitted:
         said = f"ADMITTED against mutation testing, so the verdict may be wrong: {judgement.admitted}"
         out.print(said, highlight=False, markup=False)

@@ -55,7 +55,8 @@ class VariantJudgement:
 class Judgement:
     """Verdict on a candidate: that of its best variant. `stages_s` are seconds by stage, over all variants.
 
-    `admitted` is the reason for which mutation testing failed the operator, if it was judged all the same.
+    `admitted` is the reason for which mutation testing failed the operator, if it was judged all the same. `unpaced` is
+    the reason why no seed is correct, if none is: then times are relative to nothing.
     """
 
     device: Device
@@ -65,6 +66,7 @@ class Judgement:
     variants: tuple[VariantJudgement, ...]
     stages_s: Mapping[str, float]
     admitted: str = ""
+    unpaced: str = ""
 
     @property
     def best(self) -> VariantJudgement | None:
@@ -102,7 +104,7 @@ class Judge:
         self._card = card
         self._data = data
         self._admit = admit
-        self._admitted = ""
+        self._admitted = self._unpaced = ""
         self._command = command
         self._shapes = all_shapes(operator, secrets.randbits(31))
         self._graphs: tuple[Graph, ...] = ()
@@ -123,7 +125,7 @@ class Judge:
         """Judge one candidate.
 
         Raises:
-            InvalidInput: If the operator cannot be judged: its reference does not export, its seed is not correct.
+            InvalidInput: If the operator cannot be judged: its reference does not export, its checks are weak.
             Unavailable: If an executor failed.
         """
         traced = await self._trace(source)
@@ -133,9 +135,8 @@ class Judge:
         await self._prepare()
         judged = [await self._measure(source, variant, stages_s) for variant in traced.variants]
         lead = min(judged, key=lambda item: item.outcome is not Outcome.CORRECT)
-        return Judgement(
-            self._device, lead.outcome, lead.reason, lead.line, tuple(judged), stages_s, admitted=self._admitted
-        )
+        marks = {"admitted": self._admitted, "unpaced": self._unpaced}
+        return Judgement(self._device, lead.outcome, lead.reason, lead.line, tuple(judged), stages_s, **marks)
 
     def _untraceable(self, traced: TraceReport, stages_s: Mapping[str, float]) -> Judgement:
         variants = tuple(_stopped(variant) for variant in traced.variants)
@@ -143,7 +144,7 @@ class Judge:
         return Judgement(self._device, lead.outcome, lead.reason, lead.line, variants, stages_s)
 
     async def _prepare(self) -> None:
-        """Export the reference and time the seed, once."""
+        """Export the reference and time the first correct seed, once; a refused seed is a verdict on the seed alone."""
         if self._graphs:
             return
         exported = await self._tracer.run(self._trace_job(None), TraceReport)
@@ -154,19 +155,20 @@ class Judge:
                 raise InvalidInput(f"the operator is not admitted: {exported.gate.reason}", "operator")
             self._admitted = exported.gate.reason
         self._graphs = exported.graphs
-        if not self._operator.seeds:
-            return
-        seed = self._operator.seeds[0]
-        traced = await self._trace(seed)
-        bundle = traced.variants[0].bundle if traced.variants else None
-        report = None
-        if bundle is not None:
-            report = await self._measurer.run(self._measure_job(seed, traced.variants[0]), Report)
-        if bundle is None or report is None or report.outcome is not Outcome.CORRECT:
-            failed = report or traced
-            raise InvalidInput(f"the seed kernel is not correct ({failed.outcome}): {failed.reason}", "seeds")
-        self._baseline_us = times_us(report)
-        self._pacer = bundle.reduced() if self._device.measures else None
+        refused = []
+        for seed in self._operator.seeds:
+            traced = await self._trace(seed)
+            bundle = traced.variants[0].bundle if traced.variants else None
+            found: Report | TraceReport = traced
+            if bundle is not None:
+                found = await self._measurer.run(self._measure_job(seed, traced.variants[0]), Report)
+            if bundle is not None and isinstance(found, Report) and found.outcome is Outcome.CORRECT:
+                self._baseline_us = times_us(found)
+                self._pacer = bundle.reduced() if self._device.measures else None
+                return
+            refused.append(f"{found.outcome}: {found.reason}")
+        if refused:
+            self._unpaced = f"no seed kernel is correct, so times are relative to nothing ({'; '.join(refused)})"
 
     def _executor(self, kind: str) -> LocalExecutor:
         device = None if kind == "trace" else self._device

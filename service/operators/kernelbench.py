@@ -103,7 +103,7 @@ def operator_of_problem(name: str, source: str, found: ProblemInspection, seeds:
             "shapes": [dict(shape) for shape in found.shapes],
             "ranges": {dimension: list(bounds) for dimension, bounds in found.ranges.items()},
             "policy": {"host": "copy"},
-            **({"precision": {"allow_tf32": True}} if found.default_tf32 else {}),
+            **({"precision": {"allow_tf32": "convolutions"}} if found.default_tf32 else {}),
             **({"baselines": BASELINES} if found.form == "problem" else {}),
         }
     )

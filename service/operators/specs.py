@@ -47,7 +47,7 @@ RIGHT = {
     "ranges": "[smallest, largest] for a dimension, both whole numbers of 0 or more",
     "precision": "a table with accumulate and allow_tf32",
     "precision.accumulate": "'float32' or 'float64'",
-    "precision.allow_tf32": "true or false",
+    "precision.allow_tf32": "true, false or 'convolutions'",
     "policy": "a table with host",
     "policy.host": "'allocate' or 'copy'",
     "backward": "true to judge gradients as well, or false",

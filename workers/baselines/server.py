@@ -86,8 +86,8 @@ def demand_precision(precision: Precision) -> None:
     PyTorch's default is float32 for the former and TF32 for the latter.
     """
     backends: Any = torch.backends
-    torch.set_float32_matmul_precision("high" if precision.allow_tf32 else "highest")
-    backends.cudnn.allow_tf32 = precision.allow_tf32
+    torch.set_float32_matmul_precision("high" if precision.allow_tf32 is True else "highest")
+    backends.cudnn.allow_tf32 = bool(precision.allow_tf32)
 
 
 class _Comparison:

@@ -2,11 +2,13 @@
 
 A check examines the evidence of one case (one shape with one draw of inputs). It returns a finding that says if the
 property holds. Checks hold no state, launch nothing and never see the candidate. They take torch tensors on any device.
+A statistic may be off by chance: its check decides a doubt once, by an observation of each of several fresh draws.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import torch
 
@@ -54,15 +56,31 @@ class CheckFinding:
     reason: str = field(default="")
 
 
+Observation: TypeAlias = tuple[tuple[float, ...], ...]
+"""A statistic of one case: a few figures for each output."""
+FreshDraws: TypeAlias = Callable[[str, int], Iterable[CheckEvidence]]
+"""Function that runs a candidate again at the same shape and draw, on so many fresh contents, for a check by name."""
+
+
 class Check(ABC):
     """One property of a correct kernel.
 
     Attributes:
         name: Name in reports; also the key in the table.
+        pooled: Number of fresh draws that decide a finding against a candidate together; 0 if each finding is final.
     """
 
     name: ClassVar[str]
+    pooled: ClassVar[int] = 0
 
     @abstractmethod
     def examine(self, evidence: CheckEvidence) -> CheckFinding:
         """Examine one case."""
+
+    def observe(self, evidence: CheckEvidence) -> Observation:
+        """Return the statistic of one of the pooled draws; empty if each finding is final."""
+        return ()
+
+    def decide(self, evidence: CheckEvidence, observed: Sequence[Observation]) -> CheckFinding:
+        """Decide a doubt by all pooled draws together; `evidence` is of the last of them, which alone is final."""
+        return self.examine(evidence)

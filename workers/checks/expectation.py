@@ -12,16 +12,12 @@ from workers.checks.summation import sequential_results
 from workers.commands import TIMED
 from workers.float8 import readable
 from workers.protocol import Graph, Operator
-from workers.reference import RoundedFloats, evaluate, filters, is_product, origin
+from workers.reference import RoundedFloats, evaluate, filters, is_product, origin, takes_tf32
 
 NUDGE_ROUNDOFFS = 32.0
 """Maximum number of roundoffs by which inputs are nudged to find the sensitivity: the loss of a few operations where
 matrix units keep two bits fewer of a sum than float32. The scores of attention over `heavy` inputs carry that loss into
 an exponential; with 8, a correct kernel was refused on an H200."""
-TF32_NUDGE = 2.0**-12
-"""The same as a share of the value where TF32 is allowed, if that is more: half of TF32's roundoff. On well-conditioned
-inputs four such nudges allow 1.4e-3 of a row, less than the bounds without sensitivity do. Far from zero, products that
-cancel under a ReLU lose TF32's digits, and TorchInductor's draft of a convolution was refused."""
 ROW_ROUNDOFFS = 1.0
 """Roundoffs, times the root of its length, by which each row is nudged as a whole: the loss of a sum over it in some
 order. Nudges of single elements average out in a sum, while its own rounding errors add up. A convolution sums over all
@@ -79,8 +75,14 @@ class Expectation:
 
     @cached_property
     def native(self) -> Tensors:
-        """The reference in the operator's own dtypes."""
-        return evaluate(self._graph, self._inputs, double=False)
+        """The reference in the operator's own dtypes, with factors rounded to TF32 where the contract allows it."""
+        return evaluate(self._graph, self._inputs, double=False, tf32=self._operator.precision.allow_tf32)
+
+    @cached_property
+    def allows_tf32(self) -> bool:
+        """True if TF32 may replace float32 here; with TF32 in convolutions alone, there must be one."""
+        allowed = self._operator.precision.allow_tf32
+        return allowed is True or any(takes_tf32(node, allowed) for node in self._graph.nodes)
 
     @cached_property
     def largest_product(self) -> float:
@@ -233,7 +235,7 @@ class Expectation:
         nudged = []
         for tensor in self._inputs:
             if tensor.is_floating_point():
-                step = max(NUDGE_ROUNDOFFS * roundoff, TF32_NUDGE if self._operator.precision.allow_tf32 else 0.0)
+                step = NUDGE_ROUNDOFFS * roundoff
                 if coarse:
                     step = max(step, torch.finfo(tensor.dtype).eps / 2)
                 factors = _moves(tensor.shape, generator).mul_(step)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from workers.checks.base import Check, CheckEvidence, CheckFinding
+from workers.checks.base import Check, CheckEvidence, CheckFinding, FreshDraws, Observation
 from workers.protocol import CheckResult, Outcome
 
 
@@ -17,18 +17,53 @@ class CheckResults:
         self.failure: CheckFinding | None = None
         self._checks = checks
         self._findings: dict[str, CheckFinding] = {}
+        self._observed: dict[str, list[Observation]] = {}
 
-    def examine(self, evidence: CheckEvidence) -> Outcome | None:
-        """Examine one case with all checks. Returns the outcome if it fails, None otherwise."""
+    def examine(self, evidence: CheckEvidence, fresh: FreshDraws | None = None) -> Outcome | None:
+        """Examine one case with all checks. Returns the outcome if it fails, None otherwise.
+
+        Args:
+            evidence: The case.
+            fresh: Runs the candidate again if a statistic is in doubt. If it yields fewer draws than asked for, the
+                doubt stays open until `observe` gets the others. If None, a doubt counts as a failure.
+        """
         for name, check in self._checks.items():
             finding = check.examine(evidence)
-            worst = self._findings.get(name)
-            if worst is None or finding.outcome is not None or finding.worst > worst.worst:
-                self._findings[name] = finding
-            if finding.outcome is not None:
-                self.failure = finding
-                return finding.outcome
+            if finding.outcome is not None and check.pooled and fresh is not None:
+                self._observed[name] = []
+                for again in fresh(name, check.pooled):
+                    if self.observe(name, again) is not None:
+                        return self._outcome
+                continue
+            if self._record(name, finding) is not None:
+                return self._outcome
         return None
+
+    def observe(self, name: str, evidence: CheckEvidence) -> Outcome | None:
+        """Add one fresh draw to a check's doubt; the last one decides it. Returns the outcome if the case fails."""
+        check = self._checks[name]
+        observed = self._observed.setdefault(name, [])
+        observed.append(check.observe(evidence))
+        if len(observed) < check.pooled:
+            return None
+        return self._record(name, check.decide(evidence, self._observed.pop(name)))
+
+    @property
+    def undecided(self) -> str:
+        """Name of a check whose doubt lacks draws; empty if there is none."""
+        return next(iter(self._observed), "")
+
+    @property
+    def _outcome(self) -> Outcome | None:
+        return self.failure.outcome if self.failure is not None else None
+
+    def _record(self, name: str, finding: CheckFinding) -> Outcome | None:
+        worst = self._findings.get(name)
+        if worst is None or finding.outcome is not None or finding.worst > worst.worst:
+            self._findings[name] = finding
+        if finding.outcome is not None:
+            self.failure = finding
+        return finding.outcome
 
     def approve(self, worst: Mapping[str, float]) -> None:
         """Record a case that passed the whole table elsewhere, with its measured values by name of check."""

@@ -9,7 +9,6 @@ import torch
 
 from workers.checks.base import CheckEvidence
 from workers.float8 import beyond_rounding, carrier, is_float8, readable
-from workers.protocol import Operator
 from workers.reference import is_finite
 
 
@@ -65,10 +64,6 @@ so near the border that rounding takes it across. A convolution with a clamp was
 an H200."""
 OWN_ROUNDOFFS = 2.0
 """Roundoffs of its own value that any element may be off: one unit in the last place, or a little more."""
-TF32_OWN = 2.0**-9
-"""Share of its own value that any element may be off where TF32 is allowed: each of two operands loses less than 2^-10.
-A single large input of a convolution makes few large results in a row of small ones. TorchInductor's draft of a
-convolution was refused because of 7 of 2,400 elements, 1.1e-3 of their value off."""
 SUM_ROUNDOFFS = 0.5
 """Roundoffs of the accumulator, times the root of the number of summands, that any order of summation may lose."""
 IN_A_ROW = 2**16
@@ -171,7 +166,7 @@ class Leeway:
 
 def bounds_without_sensitivity(evidence: CheckEvidence, errors: RowErrors) -> ErrorBounds:
     """Return the bounds by contract: any honest kernel meets them on inputs that are not ill-conditioned."""
-    allowance, unit = _allowance(evidence.operator, errors.dtype)
+    allowance, unit = _allowance(evidence, errors.dtype)
     sums = SUM_ROUNDOFFS * summation_roundoff(evidence)
     scale = rms(errors.value)
     native_rms, native_worst = (_robust(error, scale) for error in (rms(errors.native), _most(errors.native)))
@@ -183,7 +178,7 @@ def bounds_without_sensitivity(evidence: CheckEvidence, errors: RowErrors) -> Er
     flushed = UNDERFLOWS * torch.finfo(torch.float32).tiny * max(1.0, largest)
     cancelled = max(largest * torch.finfo(torch.float64).eps, _cancellation(evidence, errors.dtype, largest))
     least = max(info.smallest_normal * info.eps, flushed, cancelled)
-    own = TF32_OWN if allowance is TF32 else OWN_ROUNDOFFS * _roundoff(errors.dtype)
+    own = OWN_ROUNDOFFS * _roundoff(errors.dtype)
     return ErrorBounds(rms_bound.clamp(min=least), worst_bound.clamp(min=least), own)
 
 
@@ -251,10 +246,10 @@ def rms(rows: torch.Tensor) -> torch.Tensor:
     return norms / sqrt(rows.shape[1])
 
 
-def _allowance(operator: Operator, dtype: torch.dtype) -> tuple[ErrorAllowance, float]:
+def _allowance(evidence: CheckEvidence, dtype: torch.dtype) -> tuple[ErrorAllowance, float]:
     if dtype.itemsize < 4:
         return HALF, _roundoff(dtype)
-    if dtype == torch.float32 and operator.precision.allow_tf32:
+    if dtype == torch.float32 and evidence.reference.allows_tf32:
         return TF32, 1.0
     return SINGLE, _roundoff(dtype)
 

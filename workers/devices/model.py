@@ -5,9 +5,9 @@ know. Nothing it reports was measured.
 """
 
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -235,7 +235,13 @@ def _execute(
     with timed(stages_s, "check"):
         for case, inputs, results in zip(cases, drawn, interpretation.results, strict=False):
             for name, given, result in zip(case.draws, inputs, results, strict=True):
-                _examine(job.operator, case, name, given, result, check_results, interpretation.reply.note)
+                evidence = _evidence(job.operator, case, name, given, result)
+                fresh = partial(_again, job, case, name)
+                outcome = check_results.examine(evidence, fresh)
+                if outcome is not None and check_results.failure is not None:
+                    note = interpretation.reply.note
+                    reason = check_results.failure.reason + (f"; {note}" if note else "")
+                    raise JudgementEnded(Stage.CHECK, outcome, reason[:REASON_CHARS])
     reply = interpretation.reply
     if reply.outcome is not None:
         where = cases[len(reply.finished)].plan.shape.key
@@ -243,17 +249,25 @@ def _execute(
     return reply
 
 
-def _examine(
-    operator: Operator,
-    case: SelectedRun,
-    name: str,
-    inputs: tuple[torch.Tensor, ...],
-    result: InterpretedResult,
-    check_results: CheckResults,
-    note: str,
-) -> None:
-    """Check one draw. A failure's reason ends with the interpreter's note, if there is one."""
-    evidence = CheckEvidence(
+def _again(job: MeasureJob | FinalJob, case: SelectedRun, name: str, check: str, count: int) -> Iterator[CheckEvidence]:
+    """Execute a case on so many fresh contents of one draw: evidence by which a check decides a doubt."""
+    again = replace(case, draws=(name,) * count)
+    seeds = [secrets.token_bytes(SEED_BYTES) for _ in range(count)]
+    drawn = [draw(job.operator, case.plan.shape, name, seed) for seed in seeds]
+    try:
+        interpretation = interpret(job, [again], [drawn], (), min(LIMIT_S, job.deadline_s))
+    except InterpretationUnusable as unusable:
+        raise JudgementEnded(Stage.CHECK, Outcome.NOT_INTERPRETABLE, str(unusable)) from unusable
+    if interpretation.reply.outcome is not None:
+        raise JudgementEnded(Stage.CHECK, interpretation.reply.outcome, interpretation.reply.reason)
+    for given, result in zip(drawn, interpretation.results[0], strict=True):
+        yield _evidence(job.operator, case, name, given, result)
+
+
+def _evidence(
+    operator: Operator, case: SelectedRun, name: str, inputs: tuple[torch.Tensor, ...], result: InterpretedResult
+) -> CheckEvidence:
+    return CheckEvidence(
         operator=operator,
         shape=case.plan.shape,
         draw=name,
@@ -263,7 +277,3 @@ def _examine(
         reference=Expectation(operator, case.graph, inputs, name),
         overwritten=case.plan.overwritten,
     )
-    outcome = check_results.examine(evidence)
-    if outcome is not None and check_results.failure is not None:
-        reason = check_results.failure.reason + (f"; {note}" if note else "")
-        raise JudgementEnded(Stage.CHECK, outcome, reason[:REASON_CHARS])

@@ -24,6 +24,7 @@ from workers.commands import (
     ExecuteRuns,
     InputContent,
     LoadBundle,
+    OpenDoubt,
     PairSide,
     PoisonRanges,
     Reset,
@@ -108,6 +109,7 @@ class VariantTrial:
         self.random = SystemRandom()
         self.checks: tuple[CheckResult, ...] = ()
         self._held: ByteRange = NOWHERE
+        self._decided: set[OpenDoubt] = set()
         self._choices: dict[tuple[int, Choices], list[int]] = {}
         self._contract_bytes = {graph.shape.key: contract_bytes(operator, graph) for graph in graphs}
         self._uninterrupted = {
@@ -186,10 +188,49 @@ class VariantTrial:
         return self.random.randrange(START_STEPS) * ALIGNMENT
 
     def settle(self, examined: ExaminedRuns, stage: Stage) -> None:
-        """Record the oracle's findings; the candidate fails if there is a wrong run."""
+        """Record the oracle's findings; the candidate fails if there is a wrong run.
+
+        Doubts are decided by further runs, each once: what passed such a decision is not tried again.
+        """
         self.checks = examined.checks or self.checks
         if examined.outcome is not None:
             raise JudgementEnded(stage, examined.outcome, examined.reason)
+        for doubt in examined.doubts:
+            if doubt not in self._decided:
+                self._decided.add(doubt)
+                self._decide(doubt, stage)
+
+    def _decide(self, doubt: OpenDoubt, stage: Stage) -> None:
+        """Run a plan on fresh draws that decide a doubt together, as many at a time as fit the arena."""
+        plan, left = self.bundles[PairSide.CANDIDATE].plans[doubt.plan], doubt.draws
+        needed, held = slot_bytes(self.bundles[PairSide.CANDIDATE], plan), self._held
+        while left:
+            count = max(1, min(left, (self.processes.arena_bytes - START_STEPS * ALIGNMENT) // max(1, needed)))
+            first = end = self.somewhere()
+            cases = []
+            for _ in range(count):
+                content = InputContent(draw=doubt.draw, seed=secrets.token_hex(SECRET_BYTES))
+                (slot,) = self.slots(PairSide.CANDIDATE, plan, 1, end, zone_bytes=self._choose(doubt.plan, ZONES))
+                poison = self._choose(doubt.plan, POISONS)
+                cases.append(RunCase(plan=doubt.plan, slot=slot, content=content, poison=poison))
+                end = slot.end
+            self.take(first, end, stage)
+            self._run_cases(cases, stage, decides=doubt.check)
+            left -= count
+        self.take(*held, stage)  # A timing goes on in its slots.
+
+    def _run_cases(
+        self, cases: Sequence[RunCase], stage: Stage, *, repeats: tuple[tuple[int, int], ...] = (), decides: str = ""
+    ) -> None:
+        """Run cases of the candidate, and settle the oracle's findings about them."""
+        plans = self.bundles[PairSide.CANDIDATE].plans
+        zones = secrets.token_hex(SECRET_BYTES)
+        slow = sum(is_large(plans[case.plan]) for case in cases)
+        order = ExecuteRuns(side=PairSide.CANDIDATE, cases=tuple(cases), zones=zones)
+        self.execute(order, EXECUTE_S * max(1, slow), stage)
+        used = {case.plan: plans[case.plan] for case in cases}
+        look = ExamineRuns(plans=used, cases=tuple(cases), zones=zones, repeats=repeats, decides=decides)
+        self.settle(self.processes.look(look), stage)
 
     def _look_at(self, ranges: tuple[ByteRange, ...], stage: Stage) -> None:
         self.settle(self.processes.look(ExamineIdle(ranges=ranges)), stage)
@@ -235,13 +276,7 @@ class VariantTrial:
                 )
                 end = slot.end
         self.take(first, end, Stage.CHECK)
-        zones = secrets.token_hex(SECRET_BYTES)
-        slow = sum(is_large(plans[case.plan]) for case in cases)
-        order = ExecuteRuns(side=PairSide.CANDIDATE, cases=tuple(cases), zones=zones)
-        self.execute(order, EXECUTE_S * max(1, slow), Stage.CHECK)
-        used = {runs.plan: plans[runs.plan] for runs in batch}
-        look = ExamineRuns(plans=used, cases=tuple(cases), zones=zones, repeats=tuple(repeats))
-        self.settle(self.processes.look(look), Stage.CHECK)
+        self._run_cases(cases, Stage.CHECK, repeats=tuple(repeats))
 
     def _choose(self, plan: int, choices: Choices) -> int:
         """Choose a number at random for the next run of a plan: each comes once before one comes again."""

@@ -2,8 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 
@@ -42,6 +43,7 @@ class MutationCase:
         draw: Name of the draw.
         inputs: The inputs.
         reference: The right answer, evaluated at its first use.
+        seed: Source of the inputs.
     """
 
     operator: Operator
@@ -49,20 +51,37 @@ class MutationCase:
     draw: str
     inputs: Tensors
     reference: Expectation
+    seed: str = ""
 
     @classmethod
     def of(cls, operator: Operator, graph: Graph, draw_name: str, seed: str) -> "MutationCase":
         """Draw the inputs of a case."""
         inputs = draw(operator, graph.shape, draw_name, seed.encode())
-        return cls(operator, graph, draw_name, inputs, Expectation(operator, graph, inputs, draw_name))
+        return cls(operator, graph, draw_name, inputs, Expectation(operator, graph, inputs, draw_name), seed)
 
-    def judge(self, outputs: Tensors) -> CaseVerdict | None:
-        """Check an answer as a candidate's results are checked. Returns None if it passes."""
+    def judge(self, outputs: Tensors, answer: "CaseAnswer | None" = None) -> CaseVerdict | None:
+        """Check an answer as a candidate's results are checked. Returns None if it passes.
+
+        Args:
+            outputs: The answer.
+            answer: Gives the answer to other cases, on which a doubt is decided; without it, a doubt is a failure.
+        """
         check_results = CheckResults(CHECKS)
-        if check_results.examine(self.evidence(outputs)) is None:
-            return None
+        fresh = None if answer is None else lambda check, count: self._fresh(answer, count)
+        if check_results.examine(self.evidence(outputs), fresh) is None:
+            return (
+                CaseVerdict(check_results.undecided, "it fails on other contents") if check_results.undecided else None
+            )
         check = next(item.name for item in check_results.results() if item.verdict == "failed")
         return CaseVerdict(check, check_results.failure.reason if check_results.failure else "")
+
+    def _fresh(self, answer: "CaseAnswer", count: int) -> Iterator[CheckEvidence]:
+        """Yield evidence about the answer to other contents of this shape and draw."""
+        for number in range(count):
+            case = MutationCase.of(self.operator, self.graph, self.draw, f"{self.seed}:{number}")
+            outputs = answer(case)
+            if outputs is not None:
+                yield case.evidence(outputs)
 
     def evidence(self, outputs: Tensors) -> CheckEvidence:
         """Return an answer as checks take it."""
@@ -75,6 +94,10 @@ class MutationCase:
             outputs=outputs,
             reference=self.reference,
         )
+
+
+CaseAnswer: TypeAlias = Callable[[MutationCase], Tensors | None]
+"""Function that answers a case; None if it cannot."""
 
 
 def telling_graphs(operator: Operator, graphs: Sequence[Graph]) -> list[Graph]:

@@ -18,7 +18,7 @@ from workers.float8 import carrier, readable
 from workers.mutation_testing.builder import TypedGraph
 from workers.mutation_testing.cases import MutationCase, Tensors
 from workers.mutation_testing.mutants.boundaries import last_rounding
-from workers.protocol import Graph, Operator
+from workers.protocol import Graph
 from workers.reference import evaluate
 
 EQUAL = 1e-9
@@ -112,7 +112,7 @@ def are_rounded_away(
             return False
         sums = SUM_ROUNDOFFS * summation_roundoff(case.evidence(case.reference.native))
         for miss, native, right in zip(misses, case.reference.native, honest, strict=True):
-            roundoff = _roundoff(case.operator, native.dtype)
+            roundoff = _roundoff(case, native.dtype)
             if not roundoff and bool(miss.errors.any()):
                 return False
             if not rounds and case.draw in VARIED and miss.gain > max(SYSTEMATIC * roundoff, sums, right.gain):
@@ -131,10 +131,10 @@ def _unrounded(mutant: TypedGraph) -> Graph:
     return mutant.graph.model_copy(update={"nodes": tuple(nodes)})
 
 
-def _roundoff(operator: Operator, dtype: torch.dtype) -> float:
+def _roundoff(case: MutationCase, dtype: torch.dtype) -> float:
     if not dtype.is_floating_point:
         return 0.0
-    if dtype == torch.float32 and operator.precision.allow_tf32:
+    if dtype == torch.float32 and case.reference.allows_tf32:
         return TF32_ROUNDOFF
     return float(torch.finfo(carrier(dtype)).eps / 2)
 

@@ -1,7 +1,8 @@
 """Trials: each answer is checked in the cases and gets a verdict."""
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from workers.checks.exact_integers import ExactIntegers
@@ -54,7 +55,9 @@ def honest_entries(fixtures: Sequence[ShapeFixture], is_up: IsUp) -> Iterator[Mu
     """Try right answers: each must pass everywhere."""
     tallies: dict[str, AnswerTally] = {}
     for fixture, case in _until(is_up, fixtures):
-        _count(tallies, fixture.honest_answers(case).items(), case)
+        for name, answer in fixture.honest_answers(case).items():
+            again = partial(_honest_again, fixture, name)
+            tallies.setdefault(name, AnswerTally()).add(case.judge(answer, again))
     for name, tally in tallies.items():
         verdict = "rejected" if tally.failures else "passed"
         yield tally.entry(name, "honest", verdict, reason=tally.first.reason if tally.first else "")
@@ -99,9 +102,8 @@ def _until(is_up: IsUp, fixtures: Sequence[ShapeFixture]) -> Iterator[tuple[Shap
             yield fixture, case
 
 
-def _count(tallies: dict[str, AnswerTally], answers: Iterable[tuple[str, Tensors]], case: MutationCase) -> None:
-    for name, answer in answers:
-        tallies.setdefault(name, AnswerTally()).add(case.judge(answer))
+def _honest_again(fixture: ShapeFixture, name: str, case: MutationCase) -> Tensors:
+    return fixture.honest_answers(case)[name]
 
 
 def mutant_entries(fixtures: Sequence[ShapeFixture], is_up: IsUp) -> Iterator[MutationEntry]:
@@ -135,7 +137,7 @@ def _tried(name: str, places: Sequence[tuple[ShapeFixture, Mutant]], is_up: IsUp
         if outputs is None:
             return None
         same = is_identical(outputs, case)
-        tally.add(None if same else case.judge(outputs))
+        tally.add(None if same else case.judge(outputs, partial(outputs_of, graph)))
         if tally.failures:
             return tally.entry(name, "mutant", "killed")
         if not same:

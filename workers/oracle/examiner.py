@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from workers.checks import CHECKS, Check, CheckEvidence, CheckResults
+from workers.checks.base import FreshDraws
 from workers.checks.bias import Bias
 from workers.checks.error_ratio import ErrorRatio
 from workers.commands import (
@@ -12,6 +13,7 @@ from workers.commands import (
     ExamineIdle,
     ExamineRound,
     ExamineRuns,
+    OpenDoubt,
     Order,
     PairSide,
     SetOperator,
@@ -86,16 +88,21 @@ class Examiner:
         damage = describe_damage(self._card, self._subject.operator, runs, order.zones)
         if damage is not None:
             return self._conclude(Outcome.OUT_OF_BOUNDS, damage)
+        if order.decides:
+            for run in runs:
+                self._results.observe(order.decides, self._evidence(run))
+            return self._conclude()
+        doubts = _Doubts()
         for plan in dict.fromkeys(case.plan for case in order.cases):
             mine = [run for run, case in zip(runs, order.cases, strict=True) if case.plan == plan]
             for run in self._suspects(mine)[0]:
-                if self._results.examine(self._evidence(run)) is not None:
+                if self._results.examine(self._evidence(run), doubts.of(plan, run)) is not None:
                     return self._conclude()
         for first, second in order.repeats:
             difference = self._difference(runs[first], runs[second])
             if difference is not None:
                 return self._conclude(Outcome.NONDETERMINISTIC, difference)
-        return self._conclude()
+        return self._conclude(doubts=doubts)
 
     def _difference(self, first: PlanRun, second: PlanRun) -> str | None:
         """Describe the difference of two runs on equal content; None if no difference matters."""
@@ -109,15 +116,17 @@ class Examiner:
         if order.part == 0 and (found := self._misdeeds(order, mine, its)):
             return found
         candidates, pacers = self._suspects(*(_part(runs, order.part, order.parts) for runs in (mine, its)))
+        doubts, plan = _Doubts(), order.round.plans[PairSide.CANDIDATE]
         for run in candidates:
-            if self._results.examine(self._evidence(run)) is not None:
+            if self._results.examine(self._evidence(run), doubts.of(plan, run)) is not None:
                 return self._conclude()
         for run in pacers:
             results = CheckResults(CHECKS)
-            results.examine(self._evidence(run))
+            # The pacer was judged before; a statistic in doubt is no sign that somebody wrote to its memory.
+            results.examine(self._evidence(run), _Doubts().of(plan, run))
             if results.failure is not None:
-                return self._conclude().model_copy(update={"pacer": results.failure.reason})
-        return self._conclude()
+                return self._conclude(doubts=doubts).model_copy(update={"pacer": results.failure.reason})
+        return self._conclude(doubts=doubts)
 
     def _misdeeds(self, order: ExamineRound, mine: list[PlanRun], its: list[PlanRun]) -> ExaminedRuns | None:
         """Return the findings on a round that need no answer: writes where or when none may be; None if there are none.
@@ -168,11 +177,30 @@ class Examiner:
         given = inputs_before(self._card, self._subject.operator, run)
         return give_evidence(self._card, self._subject, run, given)
 
-    def _conclude(self, outcome: Outcome | None = None, reason: str = "") -> ExaminedRuns:
+    def _conclude(
+        self, outcome: Outcome | None = None, reason: str = "", doubts: "_Doubts | None" = None
+    ) -> ExaminedRuns:
         failure = self._results.failure
         if outcome is None and failure is not None:
             outcome, reason = failure.outcome, failure.reason
-        return ExaminedRuns(outcome=outcome, reason=reason, checks=self._results.results())
+        found = tuple(doubts.found) if doubts is not None else ()
+        return ExaminedRuns(outcome=outcome, reason=reason, checks=self._results.results(), doubts=found)
+
+
+class _Doubts:
+    """Doubts that an examination leaves open, each once: the oracle runs nothing, so it cannot decide them."""
+
+    def __init__(self) -> None:
+        self.found: dict[OpenDoubt, None] = {}
+
+    def of(self, plan: int, run: PlanRun) -> FreshDraws:
+        """Return a function that takes down a doubt about a run of a plan, by its position, and yields no draws."""
+
+        def take(check: str, draws: int) -> tuple[CheckEvidence, ...]:
+            self.found[OpenDoubt(check=check, plan=plan, draw=run.content.draw, draws=draws)] = None
+            return ()
+
+        return take
 
 
 def _part(runs: Sequence[PlanRun], part: int, parts: int) -> list[PlanRun]:

@@ -158,10 +158,14 @@ class Scalar(WireModel):
 
 
 class Precision(WireModel):
-    """The required arithmetic: the accumulator's dtype, and if TF32 may replace float32."""
+    """The required arithmetic: the accumulator's dtype, and if TF32 may replace float32 in products.
+
+    `convolutions` is what PyTorch does by default: TF32 in convolutions and recurrent layers, float32 in matrix
+    products.
+    """
 
     accumulate: Literal["float32", "float64"] = "float32"
-    allow_tf32: bool = False
+    allow_tf32: bool | Literal["convolutions"] = False
 
 
 class Policy(WireModel):

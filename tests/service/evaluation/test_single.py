@@ -89,11 +89,16 @@ async def test_an_operator_that_anything_passes_for_is_refused() -> None:
     assert judgement.outcome is Outcome.WRONG_RESULT and "zeros" in judgement.admitted
 
 
-async def test_an_operator_whose_seed_is_wrong_is_refused() -> None:
-    broken = SOFTMAX.model_copy(update={"seeds": (SEED.replace("tl.exp(", "tl.exp2("),)})
-    async with Judge(broken, DEVICE) as judge:
-        with pytest.raises(InvalidInput, match="seed"):
-            await judge.judge(SEED)
+async def test_a_refused_seed_is_a_verdict_on_the_seed_alone() -> None:
+    wrong = SEED.replace("tl.exp(", "tl.exp2(")
+    async with Judge(SOFTMAX.model_copy(update={"seeds": (wrong,)}), DEVICE) as judge:
+        alone, refused = await judge.judge(SEED), await judge.judge(wrong)
+    assert alone.outcome is Outcome.CORRECT and alone.best is not None and alone.best.speedup is None
+    assert "no seed kernel is correct" in alone.unpaced and "wrong_result" in alone.unpaced
+    assert refused.outcome is Outcome.WRONG_RESULT
+    async with Judge(SOFTMAX.model_copy(update={"seeds": (wrong, SEED)}), DEVICE) as judge:
+        second = await judge.judge(SEED)
+    assert second.unpaced == "" and second.best is not None and second.best.speedup is not None
 
 
 ADD_IN_PLACE = """

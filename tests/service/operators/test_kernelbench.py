@@ -47,7 +47,10 @@ def test_the_text_of_the_problem_is_the_reference() -> None:
     assert "def level1_7_gemm(x, gemm_weight, shift):" in made.reference
     assert "functional_call(_model, {'gemm.weight': gemm_weight}, (shift, x,))" in made.reference
     assert made.shapes[0].dims == {"batch": 32, "width": 48} and made.ranges == {"width": (1, 48)}
-    assert made.policy.host == "copy" and made.baselines == ("compile",) and made.precision.allow_tf32 is False
+    assert made.policy.host == "copy" and made.baselines == ("compile",)
+    assert made.precision.allow_tf32 is False, "matrix products are float32 by default"
+    convolved = FOUND.model_copy(update={"default_tf32": True})
+    assert operator_of_problem("p", LINEAR, convolved).precision.allow_tf32 == "convolutions"
     assert made.seeds == () and operator(SEED).seeds == (SEED,)
 
 

@@ -98,7 +98,7 @@ def test_seeds_are_optional():
         (("int",), 1, "int", "int: unknown name"),
         (("zzz",), 1, "zzz", "zzz: unknown name; known here: name, entry, reference, inputs, outputs, scalars, seeds,"),
         (("precision", "allow_tf23"), True, "precision.allow_tf23", "unknown name; did you mean 'allow_tf32'?"),
-        (("precision", "allow_tf32"), "yes", "precision.allow_tf32", "write true or false"),
+        (("precision", "allow_tf32"), "yes", "precision.allow_tf32", "write true, false or 'convolutions'"),
         (("policy", "host"), "free", "policy.host", "'free' is not one of allocate, copy"),
         (("name",), ..., "name", "name is missing; write the operator's name in lower-case letters"),
         (("name",), "RMS Norm", "name", "not 'RMS Norm'; write the operator's name"),

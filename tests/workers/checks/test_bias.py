@@ -6,7 +6,8 @@ import torch
 from tests.gpu.contracts import operators
 from tests.workers.checks.cases import HONEST, gather, graph_of, operator
 from workers.checks import CHECKS, CheckEvidence, Expectation
-from workers.protocol import Outcome, Shape
+from workers.inputs import draw
+from workers.protocol import Operator, Outcome, Shape
 
 CHECK = CHECKS["bias"]
 
@@ -53,3 +54,82 @@ def test_rows_of_which_only_roundoff_is_left_are_no_bias(peaked, factor, outcome
         operator=op, shape=shape, draw="timed", inputs=given, inputs_after=given, outputs=outputs, reference=reference
     )
     assert CHECK.examine(seen).outcome == outcome
+
+
+def _decided(change, name="normal", dtype="float32"):
+    """The verdict on fresh draws of a kernel whose results are changed, by the number of the draw."""
+    op = operator("rmsnorm", dtype)
+    seen = [
+        gather(op, name, 100 + number, lambda *a, n=number: change(HONEST["rmsnorm"](*a), n), M=64, N=256)
+        for number in range(CHECK.pooled)
+    ]
+    return CHECK.decide(seen[-1], [CHECK.observe(each) for each in seen])
+
+
+def test_a_bias_shows_in_fresh_draws_and_right_answers_have_none():
+    assert _decided(lambda y, n: y).outcome is None
+    found = _decided(lambda y, n: y * (1 + 1e-5))
+    assert found.outcome is Outcome.PRECISION and "too large by 0.00%" in found.reason
+    assert _decided(lambda y, n: y * (1 - 1e-5)).outcome is Outcome.PRECISION
+
+
+@pytest.mark.parametrize("size", [1e-5, 1e-3])
+def test_an_error_of_changing_sign_is_refused_if_it_is_larger_than_rounding(size):
+    assert _decided(lambda y, n: y * (1 + size * (-1) ** n)).outcome is Outcome.PRECISION
+
+
+def test_a_bias_of_one_draw_in_three_is_not_lost_among_the_others():
+    assert _decided(lambda y, n: y * (1 + (n % 3 == 0) * 3e-5)).outcome is Outcome.PRECISION
+
+
+def test_draws_without_enough_rows_say_nothing():
+    op = operator("rmsnorm", "float32")
+    seen = gather(op, "normal", 0, lambda *a: HONEST["rmsnorm"](*a) * 1.001, M=4, N=256)
+    assert CHECK.observe(seen) == ((0.0, 0.0, 0.0, 0.0),)
+    assert CHECK.decide(seen, [CHECK.observe(seen)] * CHECK.pooled).worst == 0
+
+
+def _normalised(rows: int):
+    """A linear layer, normalised over its batch, of inputs far from zero: its columns share errors over all rows."""
+    source = (
+        "import torch\n\n\ndef normalised(x, weight):\n    y = x @ weight.T\n"
+        "    return torch.relu((y - y.mean(0)) * torch.rsqrt(y.var(0, unbiased=False) + 1e-5))\n"
+    )
+    op = Operator(
+        name="normalised",
+        entry="normalised",
+        reference=source,
+        inputs=(
+            {"name": "x", "shape": ("M", "K"), "dtype": "float32"},
+            {"name": "weight", "shape": ("N", "K"), "dtype": "float32"},
+        ),
+        outputs=({"name": "y", "dtype": "float32"},),
+        shapes=({"dims": {"M": rows, "K": 140, "N": 140}},),
+    )
+    shape = Shape(dims={"M": rows, "K": 140, "N": 140})
+    return op, shape, graph_of(op, shape)
+
+
+def _in_parts(x, weight, factor=1.0):
+    parts = [a @ b.T for a, b in zip(x.split(7, 1), weight.split(7, 1), strict=True)]
+    while len(parts) > 1:
+        parts = [sum(pair[1:], pair[0]) for pair in (parts[at : at + 2] for at in range(0, len(parts), 2))]
+    y = parts[0]
+    return torch.relu((y - y.mean(0)) * torch.rsqrt(y.var(0, unbiased=False) + 1e-5)) * factor
+
+
+def test_errors_that_rows_share_are_one_error():
+    op, shape, graph = _normalised(140)
+
+    def seen(seed: int, factor: float) -> CheckEvidence:
+        given = draw(op, shape, "shifted", seed)
+        return CheckEvidence(
+            operator=op, shape=shape, draw="shifted", inputs=given, inputs_after=given,
+            outputs=(_in_parts(*given, factor),), reference=Expectation(op, graph, given, "shifted"),
+        )  # fmt: skip
+
+    alone = [CHECK.examine(seen(seed, 1.0)).worst for seed in range(24)]
+    assert max(alone) > 0.5, "a single draw comes near a refusal, or is one"
+    right, wrong = ([CHECK.observe(seen(seed, factor)) for seed in range(100, 124)] for factor in (1.0, 1 + 1e-4))
+    assert CHECK.decide(seen(100, 1.0), right).outcome is None
+    assert CHECK.decide(seen(100, 1.0), wrong).outcome is Outcome.PRECISION

@@ -6,12 +6,14 @@ import pytest
 import torch
 
 from tests.gpu.contracts import operators
-from tests.workers.checks.cases import HONEST, as_timed, gather, graph_of, operator
+from tests.workers.checks.cases import HONEST, REFERENCES, as_timed, examine, gather, graph_of, operator
 from workers.checks import CHECKS, Expectation
 from workers.checks.tolerance import SENSITIVITY_WORST
+from workers.inputs import DRAWS, PLANTED
 from workers.protocol import Outcome, Shape
 
 CHECK = CHECKS["error_ratio"]
+FINITE = tuple(name for name in DRAWS if name not in PLANTED)
 
 
 def _after(change, dtype="bfloat16"):
@@ -243,3 +245,31 @@ def test_a_value_that_the_first_nudges_hardly_move_is_nudged_further():
         return _clamped_products(change)
 
     assert missing(0.9) is None and missing(1.5) is Outcome.WRONG_RESULT
+
+
+def _rounded(values, bits):
+    """Round float32 values to a mantissa of so many bits, to nearest."""
+    lost = 23 - bits
+    return ((values.contiguous().view(torch.int32) + (1 << (lost - 1))) & -(1 << lost)).view(torch.float32)
+
+
+def _activated(bits):
+    return lambda a, b: torch.nn.functional.gelu(_rounded(a, bits) @ _rounded(b, bits))
+
+
+@pytest.mark.parametrize("allowed", [True, "convolutions"])
+def test_where_tf32_is_allowed_it_passes_on_every_draw_and_bfloat16_does_not(allowed, monkeypatch):
+    source = "def products(a, b):\n    return torch.nn.functional.gelu(a @ b)\n"
+    monkeypatch.setitem(REFERENCES, "products", (source, {"a": ("M", "K"), "b": ("K", "N")}))
+    op = operator("products", "float32", precision={"allow_tf32": allowed})
+    outcomes = {
+        bits: {examine(gather(op, name, seed, _activated(bits)))[1].outcome for name in FINITE for seed in range(3)}
+        for bits in (10, 7)
+    }
+    if allowed is True:
+        assert outcomes[10] == {None}
+        assert {Outcome.PRECISION, Outcome.WRONG_RESULT} & outcomes[7]
+        single = gather(op, "normal", 0, _activated(7))
+        assert examine(single)[1].outcome is not None, "one ordinary draw suffices"
+    else:
+        assert None not in {examine(gather(op, "normal", seed, _activated(10)))[1].outcome for seed in range(3)}

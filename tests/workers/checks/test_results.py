@@ -27,3 +27,34 @@ def test_the_worst_case_is_the_one_reported():
         check_results.examine(evidence)
         worst.append(CHECKS["error_ratio"].examine(evidence).worst)
     assert next(item.worst for item in check_results.results() if item.name == "error_ratio") == max(worst)
+
+
+def _biased(factor: float, seed: int = 0):
+    return gather(operator("gelu"), "normal", seed, lambda x: (HONEST["gelu"](x.float()) * factor).to(x.dtype))
+
+
+def test_a_doubt_is_decided_once_by_as_many_fresh_draws_as_its_check_asks_for():
+    asked = []
+
+    def fresh(factor):
+        def run(check, count):
+            asked.append((check, count))
+            return (_biased(factor, 1 + number) for number in range(count))
+
+        return run
+
+    wrong, right = CheckResults(CHECKS), CheckResults(CHECKS)
+    assert wrong.examine(_biased(1.001), fresh(1.001)) is Outcome.PRECISION
+    assert right.examine(_biased(1.001), fresh(1.0)) is None and right.failure is None
+    assert asked == [("bias", CHECKS["bias"].pooled)] * 2
+    assert CheckResults(CHECKS).examine(_biased(1.001)) is Outcome.PRECISION, "nobody can run it again"
+    gross = CheckResults(CHECKS)
+    assert gross.examine(_biased(2.0), fresh(1.0)) is Outcome.WRONG_RESULT and len(asked) == 2, "others stand"
+
+
+def test_a_doubt_stays_open_until_its_last_draw():
+    check_results = CheckResults(CHECKS)
+    assert check_results.examine(_biased(1.001), lambda check, count: ()) is None
+    assert check_results.undecided == "bias"
+    found = [check_results.observe("bias", _biased(1.001, 1 + number)) for number in range(CHECKS["bias"].pooled)]
+    assert set(found[:-1]) == {None} and found[-1] is Outcome.PRECISION and check_results.undecided == ""

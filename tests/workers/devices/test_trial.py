@@ -10,7 +10,7 @@ from tests.service import records
 from tests.workers.devices.desk import MIX, opened_desk, trial_at
 from tests.workers.devices.raced import raced, timing_of
 from tests.workers.devices.thieves import Careless
-from workers.commands import SECRET_BYTES, PairSide
+from workers.commands import SECRET_BYTES, ExaminedRuns, ExamineRuns, OpenDoubt, PairSide
 from workers.devices.ending import JudgementEnded
 from workers.devices.trial import (
     LARGE_DRAWS,
@@ -176,3 +176,35 @@ def test_content_is_met_again_by_who_shares_the_checker_unless_it_is_to_be_fresh
     assert one == other and one[0] == one[1] != one[2]
     assert len({*one, *fresh}) == 2 + len(shapes)
     assert all(len(bytes.fromhex(seed)) == SECRET_BYTES for seed in (*one, *fresh))
+
+
+def test_a_doubt_is_decided_once_on_fresh_content(desk, monkeypatch):
+    trial, met, looks = trial_at(desk), [], []
+    doubt = OpenDoubt(check="bias", plan=0, draw="heavy", draws=24)
+    monkeypatch.setattr(trial, "execute", lambda order, *_: met.extend(order.cases))
+
+    def look(order):
+        if isinstance(order, ExamineRuns):
+            looks.append((order.decides, len(order.cases)))
+            return ExaminedRuns(doubts=() if order.decides else (doubt,))
+        return ExaminedRuns()
+
+    monkeypatch.setattr(desk, "look", look)
+    trial.run([CheckedRuns(0, "heavy", 1)])
+    trial.run([CheckedRuns(0, "heavy", 1)])
+    deciding = met[1:-1]
+    assert sum(count for decides, count in looks if decides == "bias") == 24 == len(deciding)
+    assert {case.content.draw for case in deciding} == {"heavy"} and len({case.content.seed for case in met}) == 25
+    assert met[0].content.seed == met[-1].content.seed not in {case.content.seed for case in deciding}
+
+
+def test_a_decided_doubt_can_refuse(desk, monkeypatch):
+    trial = trial_at(desk)
+    doubt = OpenDoubt(check="bias", plan=0, draw="normal", draws=24)
+    monkeypatch.setattr(trial, "execute", lambda *_: None)
+    wrong = ExaminedRuns(outcome=Outcome.PRECISION, reason="too large")
+    monkeypatch.setattr(
+        desk, "look", lambda order: wrong if getattr(order, "decides", "") else ExaminedRuns(doubts=(doubt,))
+    )
+    with pytest.raises(JudgementEnded, match="too large"):
+        trial.run([CheckedRuns(0, "normal", 1)])

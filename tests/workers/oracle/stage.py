@@ -89,10 +89,21 @@ class Stage:
         return self.ask(SetOperator(operator=self.operator, graphs=(self.graph,)))
 
     def examine(self, kernel: Kernel, content: InputContent) -> Reply:
-        """Play one run and have it examined."""
+        """Play one run and have it examined; doubts are decided."""
         (slot,) = self.slots(1)
         self.play(kernel, slot, content)
-        return self.ask(self.order(content, slot))
+        return self.decided(kernel, self.ask(self.order(content, slot)))
+
+    def decided(self, kernel: Kernel, seen: Reply) -> Reply:
+        """Play fresh runs until every doubt of an answer is decided, as the executor does."""
+        for doubt in seen.doubts:
+            for number in range(doubt.draws):
+                (slot,) = self.slots(1)
+                content = InputContent(draw=doubt.draw, seed=f"{number:032x}")
+                self.play(kernel, slot, content)
+                order = self.order(content, slot).model_copy(update={"decides": doubt.check})
+                seen = self.ask(order)
+        return seen
 
     def order(self, content: InputContent, *slots: RunSlot, compared: bool = False) -> ExamineRuns:
         """To look at runs on one content; `compared` says that the first two must be equal."""
@@ -102,7 +113,7 @@ class Stage:
 
     def examine_round(self, kernel: Kernel, pacer: Kernel) -> Reply:
         """Play a round and have it examined."""
-        return self.ask(self.round(kernel, pacer))
+        return self.decided(kernel, self.ask(self.round(kernel, pacer)))
 
     def slots(self, count: int, start: int = 0) -> tuple[RunSlot, ...]:
         """Places for runs."""

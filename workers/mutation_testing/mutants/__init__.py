@@ -20,6 +20,7 @@ from workers.mutation_testing.mutants.base import Mutation
 from workers.mutation_testing.mutants.boundaries import input_mutants, output_mutants
 from workers.protocol import DTYPE_BYTES, Graph, Node, Operator
 from workers.protocol.graph import Value
+from workers.reference import takes_tf32
 
 __all__ = ["Mutant", "mutants_of"]
 
@@ -55,7 +56,9 @@ def mutants_of(operator: Operator, sketch: TypedGraph) -> Iterator[Mutant]:
 
 def _node_mutants(operator: Operator, sketch: TypedGraph) -> Iterator[Mutant]:
     # If all results are rounded to fewer digits than TF32 has, TF32 is detected only by chance.
-    allow_tf32 = operator.precision.allow_tf32 or all(DTYPE_BYTES[item.dtype] < 4 for item in operator.results)
+    allowed = operator.precision.allow_tf32
+    rounds = any(takes_tf32(node, allowed) for node in sketch.graph.nodes)
+    allow_tf32 = allowed is True or rounds or all(DTYPE_BYTES[item.dtype] < 4 for item in operator.results)
     rounding = roundings.mutations(allow_tf32=allow_tf32)
     table = (*reductions.MUTATIONS, *arithmetic.MUTATIONS, *selections.MUTATIONS, *rounding)
     occurring = Counter(map(name_of, sketch.graph.nodes))
