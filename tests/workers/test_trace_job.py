@@ -204,7 +204,7 @@ def test_a_report_tells_everything_about_its_making():
         *("job-1", "search-1", "candidate-1"),
         "worker-1",
     )
-    assert set(report.versions) == {"python", "torch", "triton"}
+    assert set(report.versions) == {"python", "torch", "triton", "ptxas"}
     assert report.jail
     assert set(report.stages_s) == {"trace", "compile", "jail", "assemble"}
     assert all(seconds > 0 for seconds in report.stages_s.values())

@@ -454,7 +454,8 @@ class Bundle(WireModel):
 
     `configuration` holds the autotune choice that made this variant (empty without autotune). `cubins` maps each
     kernel's digest to the SHA-256 of its machine code, filled in by the assembler; with it the bundle has an identity.
-    `toolchain` has compiled the kernels and assembles them; it is part of the identity. None is the host's own.
+    `toolchain` has compiled the kernels and assembles them; None is the host's own. The identity has it only by its
+    machine code, so bundles of older releases, which named none, keep theirs.
     A bundle from a recording has neither kernels nor steps: `recorded` is the identity of the recorded bundle.
     """
 
@@ -532,8 +533,6 @@ class Bundle(WireModel):
             for digest, kernel in self.kernels.items()
         }
         body = [self.target, self.operator, *(_plan_identity(plan, kernels) for plan in self.plans)]
-        if self.toolchain is not None:
-            body.append(self.toolchain.model_dump(mode="json"))
         if self.recorded is not None:
             body.append(self.recorded)
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

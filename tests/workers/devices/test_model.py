@@ -270,7 +270,7 @@ def test_machine_code_that_differs_is_refused(device):
     forged = job.bundle.model_copy(update={"cubins": dict.fromkeys(job.bundle.cubins, "0" * 64)})
     report = device.measure(job.model_copy(update={"bundle": forged}))
     assert (report.outcome, report.stage) == ("plan_rejected", "assemble")
-    assert "Triton versions" in report.reason
+    assert "with the same ptxas" in report.reason
 
 
 def test_shapes_beyond_the_interpreter_are_not_judged(device):

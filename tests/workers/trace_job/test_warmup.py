@@ -13,6 +13,7 @@ from workers.tracer.reply import TraceReply
 
 def test_a_warm_process_computes_on_one_thread_and_shares_what_it_has():
     torch.set_num_threads(2)
+    warm.cache_clear()
     warm()
     assert torch.get_num_threads() == 1
     assert gc.get_freeze_count() > 0
