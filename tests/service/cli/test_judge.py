@@ -28,6 +28,7 @@ KEYS = {
     "stages_s",
     "variants",
     "admitted",
+    "unpaced",
 }
 
 

@@ -41,7 +41,6 @@ def test_plans_of_another_compiler_are_not_interpreted_and_say_so(device):
     assert report.outcome == "not_interpretable"
     assert report.reason.startswith("compiled by Triton 3.99.0, and this worker interprets what Triton 3.")
     assert (report.versions["triton"], report.versions["host triton"]) == ("3.99.0", device.versions()["triton"])
-    assert report.bundle != job.bundle.identity
 
 
 GREEDY = (

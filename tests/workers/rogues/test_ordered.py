@@ -39,13 +39,17 @@ def test_right_kernels_are_accepted(name: str) -> None:
     assert report.outcome is Outcome.CORRECT, report.reason
 
 
+REFUSALS = (
+    *(Outcome.WRONG_RESULT, Outcome.PRECISION, Outcome.OUT_OF_BOUNDS),
+    *(Outcome.TRACE_CRASHED, Outcome.COMPILE_ERROR),
+)
+"""Outcomes of kernels that are wrong. Secret inputs decide by how much, and few wrong elements look like rounding."""
+
+
 @pytest.mark.parametrize("name", WRONG)
 def test_kernels_that_count_on_too_much_are_refused(name: str) -> None:
     report = judged(*WRONG[name])
-    assert report.outcome in (Outcome.WRONG_RESULT, Outcome.OUT_OF_BOUNDS, Outcome.TRACE_CRASHED, Outcome.COMPILE_ERROR), (
-        report.outcome,
-        report.reason,
-    )
+    assert report.outcome in REFUSALS, (report.outcome, report.reason)
 
 
 @pytest.mark.parametrize("name", RIGHT)
