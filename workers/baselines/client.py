@@ -127,11 +127,11 @@ def _obtain(
     if cache is None:
         return measure(keys)
     found = _cached(cache, keys)
-    if missing := [name for name in keys if name not in found]:
+    if missing := _missing(keys, found):
         try:
             with cache.turn(keys[missing[0]]):
                 found = _cached(cache, keys)
-                missing = [name for name in keys if name not in found]
+                missing = _missing(keys, found)
                 measured = measure(missing) if missing else {}
                 for name, figure in measured.items():
                     cache.keep(keys[name], figure)
@@ -143,9 +143,12 @@ def _obtain(
 
 def _are_due(cache: FigureCache, keys: Mapping[Named, FigureKey]) -> bool:
     """Return True if figures are missing, and no process measures them."""
-    known = _cached(cache, keys)
-    missing = [key for name, key in keys.items() if name not in known]
-    return bool(missing) and not cache.is_measured(missing[0])
+    missing = _missing(keys, _cached(cache, keys))
+    return bool(missing) and not cache.is_measured(keys[missing[0]])
+
+
+def _missing(keys: Mapping[Named, FigureKey], found: Mapping[Named, AnyFigure]) -> list[Named]:
+    return [name for name in keys if name not in found]
 
 
 def _cached(cache: FigureCache, keys: Mapping[Named, FigureKey]) -> dict[Named, AnyFigure]:
