@@ -53,15 +53,14 @@ def exclusive_tuning(gpu_lock: GpuLock) -> Iterator[None]:
     def exclusive(method: Method) -> Method:
         return _locked(method, lambda: gpu_lock.exclusive(LINGER_S))
 
-    benchmarker: Any = benchmarking.benchmarker
     with ExitStack() as stack:
-        _replace(stack, benchmarker, "benchmark_gpu", exclusive)
+        _replace(stack, benchmarking.benchmarker, "benchmark_gpu", exclusive)
         for name in TUNING:
             _replace(stack, CachingAutotuner, name, lambda method: _locked(method, gpu_lock.away))
         yield
 
 
-def _replace(stack: ExitStack, owner: Any, name: str, change: Callable[[Method], Method]) -> None:
+def _replace(stack: ExitStack, owner: object, name: str, change: Callable[[Method], Method]) -> None:
     """Replace a method until the stack ends."""
     before = getattr(owner, name)
     # Kernels are also tuned at their first launch, in a call that TorchDynamo traces.

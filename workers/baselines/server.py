@@ -44,7 +44,11 @@ def answer(request: BaselineRequest, card: int) -> BaselineReply:
     demand_precision(request.operator.precision)
     _compiled(request.pacer.target)  # Before the card is locked: compiling takes seconds on the host.
     address = driver.address_of(card)
-    with closing(SoleUse(address, BASELINES)) as sole, closing(GpuLock(address)) as gpu_lock, exclusive_tuning(gpu_lock):
+    with (
+        closing(SoleUse(address, BASELINES)) as sole,
+        closing(GpuLock(address)) as gpu_lock,
+        exclusive_tuning(gpu_lock),
+    ):
         sole.take()
         with gpu_lock.shared():
             opened = driver.open_card(card)
