@@ -17,7 +17,7 @@ from torch._inductor.runtime import benchmarking
 from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
 from workers.baselines.contenders import MODES
-from workers.baselines.inductor import LINGER_S, TUNING, compiled, exclusive_tuning, prepare
+from workers.baselines.inductor import LINGER_S, TUNING, compiled, exclusive_tuning
 from workers.gpu_lock import GpuLock
 
 OTHERS = {fcntl.LOCK_EX: "alone", fcntl.LOCK_SH: "among others"}
