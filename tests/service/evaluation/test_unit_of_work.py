@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from archive.errors import RecordConflict, RecordNotFound
-from archive.records import CandidateVerdict, NewCandidate, NewVariant, Placement, SearchState, TraceOutcome
+from archive.records import (
+    CandidateVerdict,
+    NewCandidate,
+    NewVariant,
+    Placement,
+    ReferenceChange,
+    SearchState,
+    TraceOutcome,
+)
 from archive.store import ReportKey
 from service.evaluation.jobs import EvaluationCase, trace_job
 from service.evaluation.next_step import ReportFacts
@@ -59,7 +67,7 @@ async def test_what_is_written_is_read_back_and_told_only_after_the_commit(
     await unit_of_work.save_trace("candidate", TraceOutcome(None, "", None, {}, ()), [(case.bundle, records.bundle(3))])
     for _ in range(2):
         await unit_of_work.save_report(case, report)
-    unit_of_work.judge("search", case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
+    unit_of_work.judge(case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
     unit_of_work.offer(_offer(case, GridPosition(0, WHERE), FACTS))
     unit_of_work.send(trace_job(case.search, case.operator, case.candidate))
     about = ReportKey(case.search.operator, case.bundle, records.DEVICE, PROTOCOL_VERSION)
@@ -80,7 +88,7 @@ async def test_what_is_written_is_read_back_and_told_only_after_the_commit(
 async def test_what_cannot_be_written_is_neither_sent_nor_told(bench: Workbench, case: EvaluationCase) -> None:
     unit_of_work, heard = told(bench)
     before = await bench.dispatcher.outstanding("search")
-    unit_of_work.judge("search", case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
+    unit_of_work.judge(case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
     unit_of_work.send(trace_job(case.search, case.operator, case.candidate))
     await unit_of_work.save_trace(
         "nobody", TraceOutcome(None, "", None, {}, (NewVariant(0, {}, outcome="compile_error"),)), ()
@@ -89,7 +97,7 @@ async def test_what_cannot_be_written_is_neither_sent_nor_told(bench: Workbench,
         await unit_of_work.commit()
     assert await unit_of_work.commit() == frozenset() and heard == []
     assert await bench.dispatcher.outstanding("search") == before
-    unit_of_work.judge("search", case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
+    unit_of_work.judge(case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
     unit_of_work.drop()
     assert await unit_of_work.commit() == frozenset()
     assert (await bench.store.searches.get("search")).state is SearchState.PREPARING
@@ -98,16 +106,28 @@ async def test_what_cannot_be_written_is_neither_sent_nor_told(bench: Workbench,
 async def test_a_second_verdict_is_not_told(bench: Workbench, case: EvaluationCase) -> None:
     unit_of_work, heard = told(bench)
     for outcome in ("correct", "hang"):
-        unit_of_work.judge("search", case.candidate, CandidateVerdict("candidate", outcome, "", None, None))
+        unit_of_work.judge(case.candidate, CandidateVerdict("candidate", outcome, "", None, None))
         await unit_of_work.commit()
     assert [event.outcome for event in heard if isinstance(event, CandidateJudged)] == ["correct"]
+
+
+async def test_only_a_first_verdict_changes_the_reference_seed(bench: Workbench, case: EvaluationCase) -> None:
+    unit_of_work, _ = told(bench)
+    hang, wrong = (CandidateVerdict("candidate", outcome, "", None, None) for outcome in ("hang", "wrong_result"))
+    unit_of_work.judge(case.candidate, hang, reference=ReferenceChange("search", 0, 1, "figures relate to seed 1"))
+    assert (await bench.store.searches.get("search")).reference_seed == 0
+    await unit_of_work.commit()
+    unit_of_work.judge(case.candidate, wrong, reference=ReferenceChange("search", 1, 2, "figures relate to seed 2"))
+    await unit_of_work.commit()
+    search = await bench.store.searches.get("search")
+    assert (search.reference_seed, search.refused_seeds) == (1, "figures relate to seed 1")
 
 
 async def test_a_confirmed_challenger_is_decided_at_once_and_after_what_waits(
     bench: Workbench, case: EvaluationCase
 ) -> None:
     unit_of_work, heard = told(bench)
-    unit_of_work.judge("search", case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
+    unit_of_work.judge(case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
     assert await unit_of_work.decide(_offer(case, GridPosition(0, WHERE), FACTS)) is Placement.NEW
     assert [type(event) for event in heard] == [CandidateJudged, ElitePromoted]
 
