@@ -36,6 +36,8 @@ from workers.protocol.formula import evaluate
 
 HERE = "export"
 """Placeholder for ids of search and job."""
+EAGER = "eager"
+"""Name of PyTorch without a compiler among the baselines."""
 TOOLS = ("torch", "triton", "ptxas")
 """Tools whose versions decide the machine code."""
 DEADLINE_S = 300.0
@@ -74,7 +76,7 @@ class VerifiedModule:
         module: The module.
         verdicts: Verdict on each function, in their order.
         times: Time in microseconds at each spread shape that it serves, by key.
-        pytorch: Fastest time of PyTorch at those shapes, as far as it was measured.
+        pytorch: Time of the eager reference at those shapes, as far as it was measured.
         remarks: Reasons why functions or symbolic plans were left out.
     """
 
@@ -284,7 +286,7 @@ class ExportVerifier:
     async def _timed(
         self, module: ExportedModule, traced: TraceReport
     ) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        """Time all functions at the spread shapes, beside PyTorch's on a card."""
+        """Time all functions at the spread shapes, on a card beside the eager reference: a package has nothing else."""
         bundle = _bundle(traced)
         served = [plan for plan in bundle.plans if module.function_for(plan.shape.dims) is not None]
         # All were judged. A prediction needs one executed plan, the smallest, which comes first.
@@ -292,21 +294,24 @@ class ExportVerifier:
         report = await self._measure(module, bundle.restricted(plans), traced.graphs, related=True)
         found = {result.shape: result for result in report.shapes}
         times = {key: result.mid_us for key, result in found.items() if result.mid_us is not None}
-        others = {key: [each for each in result.baselines_us.values() if each] for key, result in found.items()}
-        return times, {key: min(each) for key, each in others.items() if each}
+        eager = {key: result.baselines_us.get(EAGER) for key, result in found.items()}
+        return times, {key: time_us for key, time_us in eager.items() if time_us is not None}
 
     async def _measure(
         self, module: ExportedModule, bundle: Bundle, graphs: Sequence[Graph], *, related: bool
     ) -> Report:
         measures = self.device.measures
         keys = {plan.shape.key for plan in bundle.plans}
+        operator = module.certificate.operator
+        if operator.has_baselines:  # Compilers of PyTorch would take a minute per shape, and no package calls them.
+            operator = operator.model_copy(update={"baselines": ()})
         job = MeasureJob(
             id=HERE,
             search=HERE,
             candidate=HERE,
             variant=0,
             bundle=bundle,
-            operator=module.certificate.operator,
+            operator=operator,
             graphs=tuple(graph for graph in graphs if graph.shape.key in keys),
             device=self.device,
             source=None if measures else module.text,

@@ -207,6 +207,58 @@ assert len(operation._found) <= operation.REMEMBERED
 """
 
 
+WATCHED = """
+import torch
+from double_kernels import double, operation
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+operation._warned.add(f"double_kernels: {operation.why_not((torch.zeros(4),), (2.0,))}; PyTorch computes instead")
+plain = torch.randn(4)
+direct, found = [], operation._functions
+operation._functions = lambda tensors, scalars, select: direct.append(tensors) or found(tensors, scalars, select)
+operation._OPERATORS = None
+assert torch.equal(double(plain), 2 * plain) and direct, "nobody watches, so no dispatcher is asked"
+assert torch.equal(double(torch.nn.Parameter(plain, requires_grad=False)), 2 * plain)
+operation._OPERATORS = torch.ops.double_kernels
+
+
+class Seen(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        seen.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+class Handed(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        seen.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+class Sub(torch.Tensor):
+    pass
+
+
+for mode in (Seen(), Handed()):
+    seen = []
+    with mode:
+        double(plain)
+    assert any("double_kernels.double" in name for name in seen), seen
+graph = make_fx(lambda x: double(x))(plain).graph
+assert [str(node.target) for node in graph.nodes if node.op == "call_function"] == ["double_kernels.double.default"]
+assert "double_kernels::double" in str(torch.jit.trace(double, plain, check_trace=False).graph)
+exported = torch.export.export(type("M", (torch.nn.Module,), {"forward": lambda self, x: double(x)})(), (plain,))
+assert "double_kernels.double.default" in str(exported.graph)
+inside = []
+torch.func.vmap(lambda row: inside.append(operation._is_plain((row,))) or row)(torch.randn(2, 4))
+torch.func.functionalize(lambda row: inside.append(operation._is_plain((row,))) or row)(plain)
+odd = (torch._neg_view(plain), torch._efficientzerotensor(4), plain.as_subclass(Sub))
+assert not any(inside) and not any(operation._is_plain((plain, each)) for each in odd), inside
+assert torch.equal(double(torch._neg_view(plain)), -2 * plain)
+"""
+
+
 VLLM = """
 import torch
 from double_kernels import double, operation, register_with_vllm
@@ -333,6 +385,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of all scripts that have run, each in a folder and a process of its own."""
     base = tmp_path_factory.mktemp("alone")
     folders = [laid_out(ALONE, parts(refusals=()), base / "through"), laid_out(VLLM, parts(refusals=()), base / "vllm")]
+    folders.append(laid_out(WATCHED, parts(refusals=()), base / "watched"))
     folders.append(laid_out(IN_GLUON, in_gluon(), base / "gluon"))
     for name, (serving, training) in CUTS.items():
         gradients = Gradients(("elite_0",), above(training), parts().timed)
@@ -352,6 +405,10 @@ def printed(folder: Path) -> str:
 
 def test_gradients_pass_through_the_operator_compiled_or_not(ran: Path) -> None:
     assert printed(ran / "through") == ""
+
+
+def test_modes_tracers_and_transforms_see_calls_and_no_one_else_waits_for_them(ran: Path) -> None:
+    assert printed(ran / "watched") == ""
 
 
 def test_kernels_in_gluon_are_packaged_and_imported(ran: Path) -> None:
