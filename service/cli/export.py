@@ -81,6 +81,10 @@ def export(
         list[str] | None,
         typer.Option(help="For a package: a further shape to time kernels at, such as M=8,N=4096; can be repeated."),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="For a package: a search of this operator at other shapes, to time the package beside."),
+    ] = None,
     trajectories: Annotated[
         bool, typer.Option("--trajectories", help="Export the search's steps, as .jsonl or .parquet.")
     ] = False,
@@ -103,7 +107,9 @@ def export(
                 return found, await write_steps(reef, found.id, path, which, rewards=rewards), None
             if write is None or write.suffix == ".zip":
                 return found, await reef.export(found.id, write or Path(f"{found.operator}_{found.id}.zip")), None
-            package = await reef.package(found.id, write, device=device, backward=backward, name=name, shapes=named)
+            package = await reef.package(
+                found.id, write, device=device, backward=backward, name=name, shapes=named, against=against
+            )
             return found, write.resolve(), package
 
     found, path, package = asyncio.run(exported())

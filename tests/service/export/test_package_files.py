@@ -14,7 +14,15 @@ import pytest
 from service.certificates.document import digest_of
 from service.errors import InvalidInput
 from service.export.decision_tree import PYTORCH, Leaf, Question, TimedShape, Tree
-from service.export.package_files import WITHOUT_SOURCE, Gradients, PackageParts, plain, render, serving_at
+from service.export.package_files import (
+    WITHOUT_SOURCE,
+    ComparedShape,
+    Gradients,
+    PackageParts,
+    plain,
+    render,
+    serving_at,
+)
 from service.export.verification import JudgedFunction, VerifiedModule
 from tests.service.certificates import evidence
 from tests.service.export.pieces import certificate, gluon_module, verified
@@ -110,6 +118,22 @@ def test_the_readme_says_what_was_judged_and_timed_where() -> None:
     measured = verified().module.certificate.model_copy(update={"device": Device.parse("h200")})
     module = replace(verified(), module=replace(verified().module, certificate=measured))
     assert "were not judged on a sm_90 card here" in render(parts(modules={"elite_0": module}))["README.md"]
+
+
+def test_the_readme_says_how_good_it_is_where_nobody_searched() -> None:
+    card = Device.parse("h200")
+    measured = verified().module.certificate.model_copy(update={"device": card})
+    module = replace(verified(), module=replace(verified().module, certificate=measured), wrong=("N=9", "N=4"))
+    compared = (ComparedShape("N=77", 5.5, 5.0), ComparedShape("N=99", 10.0, 10.0))
+    told = parts(modules={"elite_0": module}, judged_on=card, compared=compared)
+    count = len({key for each in verified().verdicts for key in each.shapes} - {"N=4", "N=1024"})
+    text = render(told)["README.md"]
+    assert f"judged at {count + 1} shapes that its search did not judge, and was right at {count}." in text
+    assert "faster than this package there by 4.9 %" in text and "| N=77 | 5.50 | 5.00 |" in text
+    assert "| us, measured | PyTorch |" in text and "predictions" not in text
+    text = render(parts(modules={"elite_0": module}))["README.md"]
+    assert "| us, predicted | PyTorch |" in text and "These times are predictions" in text, "no card judged it here"
+    assert "that its search did not judge" not in text and "what a search there would gain is not known" in text
 
 
 def test_the_tree_is_written_as_questions() -> None:
@@ -263,16 +287,22 @@ VLLM = """
 import torch
 from double_kernels import double, operation, register_with_vllm
 
-library = torch.library.Library("vllm", "FRAGMENT")
+try:
+    from vllm.utils.torch_utils import direct_register_custom_op  # a third of a gigabyte, so no dependency
+except ImportError:
+    library = torch.library.Library("vllm", "FRAGMENT")
 
-
-def direct_register_custom_op(
-    op_name, op_func, mutates_args=None, fake_impl=None, target_lib=None, dispatch_key=None, tags=()
-):
-    # The signature and the contract of vLLM's function of this name, which cannot be installed without a card.
-    (target_lib or library).define(op_name + torch.library.infer_schema(op_func, mutates_args=mutates_args or []))
-    (target_lib or library).impl(op_name, op_func, dispatch_key or "CPU")
-    (target_lib or library)._register_fake(op_name, fake_impl)
+    def direct_register_custom_op(
+        op_name, op_func, mutates_args=None, fake_impl=None, target_lib=None, dispatch_key=None, tags=()
+    ):
+        # The text of vLLM 0.33.0 with the dispatch key of its platform without a card.
+        mutates_args = [] if mutates_args is None else mutates_args
+        schema = torch.library.infer_schema(op_func, mutates_args=mutates_args)
+        mine = target_lib or library
+        mine.define(op_name + schema, tags=tags)
+        mine.impl(op_name, op_func, dispatch_key=dispatch_key or "CPU")
+        if fake_impl is not None:
+            mine._register_fake(op_name, fake_impl)
 
 
 operator = register_with_vllm(direct_register_custom_op)

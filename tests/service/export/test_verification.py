@@ -171,7 +171,10 @@ def double_backward(grad_y, x, y, by):
 
 def test_parts_of_tuples_are_formulas_with_guards_of_what_triton_assumes_of_them() -> None:
     found = run(certificate(IN_TUPLES, bundle_of(OPERATOR.reference, IN_TUPLES)))
-    assert not found.remarks and "double_kernel[((N + 255) // 256, 1, 1)]((x, b2,), (N, (1, None,),), " in found.module.text
+    assert (
+        not found.remarks
+        and "double_kernel[((N + 255) // 256, 1, 1)]((x, b2,), (N, (1, None,),), " in found.module.text
+    )
     aligned, generic = found.verdicts
     assert {name for _, name in aligned.function.assumed} == {"sizes.0"} and not generic.function.assumed
     assert len(set(aligned.kernels)) == len(set(generic.kernels)) == 1, "Triton compiles no other kernel at any shape"
