@@ -22,6 +22,13 @@ from service.evaluation.figure_labels import best_baselines, in_words
 from workers.protocol import Bundle, Readings, Report
 from workers.protocol.words import describe
 
+Backward = Annotated[str | None, typer.Option(help="For a package: a search for the operator's gradients.")]
+ImportName = Annotated[str | None, typer.Option(help="For a package: its import name; OPERATOR_kernels by default.")]
+Against = Annotated[
+    str | None,
+    typer.Option(help="For a package: a search of this operator at other shapes, to time the package beside."),
+]
+
 plan = typer.Typer(help="Show launch plans.", no_args_is_help=True)
 
 
@@ -73,18 +80,13 @@ def export(
         typer.Option("--out", help="A folder for a package, or a .zip file; OPERATOR_SEARCH.zip by default."),
     ] = None,
     device: SearchDevice = None,
-    backward: Annotated[str | None, typer.Option(help="For a package: a search for the operator's gradients.")] = None,
-    name: Annotated[
-        str | None, typer.Option(help="For a package: its import name; OPERATOR_kernels by default.")
-    ] = None,
+    backward: Backward = None,
+    name: ImportName = None,
     shapes: Annotated[
         list[str] | None,
         typer.Option(help="For a package: a further shape to time kernels at, such as M=8,N=4096; can be repeated."),
     ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(help="For a package: a search of this operator at other shapes, to time the package beside."),
-    ] = None,
+    against: Against = None,
     trajectories: Annotated[
         bool, typer.Option("--trajectories", help="Export the search's steps, as .jsonl or .parquet.")
     ] = False,

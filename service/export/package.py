@@ -65,10 +65,7 @@ async def export(
     """
     refusals: list[str] = []
     first = await forward.certificate(_best(forward.contenders))
-    if against is not None:
-        rival = await against.certificate(_best(against.contenders))
-        _require_alike(first, rival, "--against")
-        shapes = (*shapes, *(shape.dims for shape in rival.operator.shapes))
+    shapes = (*shapes, *(await _shapes_of(against, first) if against is not None else ()))
     async with ExportVerifier(first.device, command=command) as verifier:
         sampled = sample(first.operator, first.shapes, shapes)
         serving = await _portfolio("elite", forward, verifier, sampled, refusals)
@@ -96,6 +93,13 @@ async def export(
 
 def _best(contenders: Sequence[ExportCandidate]) -> ExportCandidate:
     return max(contenders, key=lambda each: each.objective)
+
+
+async def _shapes_of(against: ExportSource, first: Certificate) -> list[Mapping[str, int]]:
+    """Return the benchmark shapes of another search of the operator."""
+    rival = await against.certificate(_best(against.contenders))
+    _require_alike(first, rival, "--against")
+    return [shape.dims for shape in rival.operator.shapes]
 
 
 async def _portfolio(
