@@ -49,22 +49,32 @@ CASES = {
         "channels": 1,
         "transposed": True,
     },
+    "with wide indices": {"axes": [[3, 1, 1, 1], [3, 1, 1, 1]], "extents": [7, 9], "wide": True},
+    "by channel with wide indices": {"axes": [[3, 1, 1, 1]], "extents": [7], "groups": 2, "filters": 1, "wide": True},
 }
+PACKED = {
+    f"packed {name}": {**case, "most": [64, 256]}
+    for name, case in CASES.items()
+    if case.get("filters") != 1 and not (case.get("transposed") and case.get("groups", 1) > 1)
+}
+PACKED |= {"packed of many channels": {**PACKED["packed uneven"], "channels": 41, "most": [41, 256]}}
 DEFAULTS = {"transposed": False, "groups": 1, "images": 2, "channels": 5, "filters": 19}
 
 
 @pytest.fixture(scope="module")
-def distances() -> dict[str, float]:
-    """Distances of the cases from torch's results."""
+def distances() -> dict[str, tuple[float, bool]]:
+    """Distances of the cases from torch's results, and True for kernels that read copies."""
     script = Path(__file__).parent / "convolved.py"
-    cases = json.dumps([{**DEFAULTS, **case} for case in CASES.values()])
+    cases = json.dumps([{**DEFAULTS, **case} for case in (CASES | PACKED).values()])
     ended = subprocess.run([sys.executable, script], input=cases, stdout=subprocess.PIPE, text=True, check=True)
-    return dict(zip(CASES, json.loads(ended.stdout), strict=True))
+    return dict(zip(CASES | PACKED, json.loads(ended.stdout), strict=True))
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_convolution_is_what_torch_says(distances: dict[str, float], name: str):
-    assert distances[name] < 1e-4
+@pytest.mark.parametrize("name", CASES | PACKED)
+def test_a_convolution_is_what_torch_says(distances: dict[str, tuple[float, bool]], name: str):
+    distance, is_packed = distances[name]
+    assert distance < 1e-4
+    assert is_packed == (name in PACKED and not name.endswith(("single places", "its taps reach")))
 
 
 def test_what_a_kernel_is_not_written_for_is_not_in_it():
