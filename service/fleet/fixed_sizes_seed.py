@@ -12,7 +12,7 @@ from service.operators.sources import jit_functions, launches, parse, render, wa
 
 
 def with_fixed_sizes(draft: str, scalars: Collection[str] = ()) -> str | None:
-    """Make every size a constant of its kernel; returns None if no kernel divides by one.
+    """Make every size a constant of its kernel; returns None if no kernel with sizes divides.
 
     Args:
         draft: A draft of TorchInductor.
@@ -32,8 +32,7 @@ def with_fixed_sizes(draft: str, scalars: Collection[str] = ()) -> str | None:
 
 
 def _divides(function: ast.FunctionDef) -> bool:
-    """Return True if a kernel divides by one of its sizes."""
-    sizes = {item.arg for item in function.args.args if item.annotation is None}
-    operations = (node for node in walk(function) if isinstance(node, ast.BinOp))
-    divisors = (each.right for each in operations if isinstance(each.op, ast.FloorDiv | ast.Mod))
-    return any(isinstance(node, ast.Name) and node.id in sizes for each in divisors for node in walk(each))
+    """Return True if a kernel has sizes and divides integers."""
+    has_sizes = any(item.annotation is None and not item.arg.endswith("_ptr") for item in function.args.args)
+    operations = (node.op for node in walk(function) if isinstance(node, ast.BinOp))
+    return has_sizes and any(isinstance(each, ast.FloorDiv | ast.Mod) for each in operations)

@@ -19,6 +19,8 @@ from workers.inductor_seeds.runtime import count_blocks
 from workers.protocol import Outcome
 from workers.tracer.refusal import TraceRefused
 
+MOST_UNROLLED = 160
+"""Maximum taps, over all channels, of a loop that is unrolled. Otherwise each thread divides for each of its taps."""
 LETTERS, EXTENTS = "DHW", ("depth", "height", "width")
 """Spatial axes. A convolution over one axis has only a width; unused axes have one place."""
 PRODUCT_OPTIONS: Mapping[str, int] = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32, "num_warps": 8, "num_stages": 3}
@@ -116,29 +118,32 @@ _PRODUCT = f"""
 def product(x_ptr, weight_ptr, y_ptr, images, channels, depth, height, width, filters, out_depth, out_height, out_width,
             BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
     {_START.strip()}
-    plane = (image.to(tl.int64) * GROUPS + group) * channels * (depth * height * width)
-    if GAPS:
-        places_ptr = x_ptr + plane
+    if FAR:
+        plane = (image.to(tl.int64) * GROUPS + group) * channels * (depth * height * width)
     else:
-        places_ptr = x_ptr + (plane + ((start_d * height + start_h) * width + start_w))
-    for start in range(0, channels * (MET_D * MET_H * MET_W), BLOCK_K):
+        plane = (image * GROUPS + group) * channels * (depth * height * width)
+    if GAPS:
+        places = plane
+    else:
+        places = plane + ((start_d * height + start_h) * width + start_w)
+    for start in ALL_TAPS(0, channels * (MET_D * MET_H * MET_W), BLOCK_K):
         tap = start + tl.arange(0, BLOCK_K)
         {_TAPS.strip()}
         channel = tap // (MET_W * MET_H * MET_D)
         is_tap = channel < channels
         CUT
-        is_input = is_place[:, None] & is_tap[None, :]
-        w = start_w[:, None] + (tap_w * REACH_W)[None, :]
-        h = start_h[:, None] + (tap_h * REACH_H)[None, :]
-        d = start_d[:, None] + (tap_d * REACH_D)[None, :]
+        is_input = is_tap[:, None] & is_place[None, :]
+        w = (tap_w * REACH_W)[:, None] + start_w[None, :]
+        h = (tap_h * REACH_H)[:, None] + start_h[None, :]
+        d = (tap_d * REACH_D)[:, None] + start_d[None, :]
         CLOSE_GAPS
         BOUND
         if GAPS:
-            offset = ((channel[None, :] * depth + d) * height + h) * width + w
+            offset = ((channel[:, None] * depth + d) * height + h) * width + w
         else:
             offset = ((channel * depth + tap_d * REACH_D) * height + tap_h * REACH_H) * width + tap_w * REACH_W
-            offset = offset[None, :]
-        values = tl.load(places_ptr[:, None] + offset, is_input, other=0.0)
+            offset = offset[:, None]
+        values = tl.trans(tl.load(x_ptr + (places[None, :] + offset), is_input, other=0.0))
         if TRANSPOSED:
             row = (group * channels + channel) * filters * (TAPS_D * TAPS_H * TAPS_W)
             row = row + ((filter_d * TAPS_H + filter_h) * TAPS_W + filter_w)
@@ -180,7 +185,7 @@ def product(x_ptr, weight_ptr, y_ptr, images, channels, depth, height, width, fi
 """Product whose input and filters have their channels last. Its loop is over taps, then channels, so a place needs one
 address and one bound per tap, and loads are wide."""
 
-PACK = """
+_PACK = """
 @triton.jit
 def pack(x_ptr, y_ptr, places, channels, x_part, x_channel, y_part, y_place, BLOCK_M: tl.constexpr,
          BLOCK_N: tl.constexpr):
@@ -191,9 +196,14 @@ def pack(x_ptr, y_ptr, places, channels, x_part, x_channel, y_part, y_place, BLO
     inside = (place < places)[:, None] & (channel < channels)[None, :]
     source = part * x_part + (channel.to(tl.int64) * x_channel)[None, :] + place[:, None]
     target = part * y_part + (place.to(tl.int64) * y_place)[:, None] + channel[None, :]
-    tl.store(y_ptr + target, tl.load(x_ptr + source, inside), inside)
+    value = tl.load(x_ptr + source, inside)
+    if ROUNDED:
+        near = ((value.to(tl.int32, bitcast=True) + 4096) & -8192).to(tl.float32, bitcast=True)
+        value = tl.where(value == value, near, value)
+    tl.store(y_ptr + target, value, inside)
 """
-"""Copy of a tensor with its channels last, part by part."""
+"""Copy of a tensor with its channels last, part by part. Float32 factors of TF32 products are rounded to the nearest
+on the way: matrix units cut them instead, and errors of one sign add up."""
 
 _SUM = """
 @triton.jit
@@ -249,6 +259,7 @@ def read_convolution(
     y: Sequence[ast.expr],
     most: Sequence[int],
     *,
+    far: bool,
     wide: bool,
     precision: str | None,
 ) -> "Convolution":
@@ -259,6 +270,7 @@ def read_convolution(
         weight: Extents of the filters, as code.
         y: Extents of the output.
         most: Maximum of the second extent of the input, the filters and the output.
+        far: As in `ConvolutionSizes`.
         wide: As in `ConvolutionSizes`.
         precision: As in `Convolution`.
 
@@ -272,9 +284,12 @@ def read_convolution(
     filters = _number(weight[1] if transposed else y[1])
     if filters is not None and not transposed:
         filters //= groups
-    sizes = ConvolutionSizes(most[0] // groups, most[1] if transposed else most[2] // groups, wide)
+    sizes = ConvolutionSizes(most[0] // groups, most[1] if transposed else most[2] // groups, far, wide)
     axes = tuple(ConvolutionAxis(*axis) for axis in zip(taps, stride, padding, dilation, strict=True))
-    return Convolution(axes, transposed, groups, filters, sizes, precision)
+    channels = _number(weight[0] if transposed else weight[1])
+    if channels is not None and transposed:
+        channels //= groups
+    return Convolution(axes, transposed, groups, channels, filters, sizes, precision)
 
 
 @dataclass(frozen=True)
@@ -301,11 +316,13 @@ class ConvolutionSizes:
     Attributes:
         channels: Channels of the input per group.
         filters: Filters per group.
-        wide: True if an index of the output may need more than 32 bits.
+        far: True if an index of the input may need more than 32 bits.
+        wide: True if an index of the output may.
     """
 
     channels: int
     filters: int
+    far: bool = True
     wide: bool = True
 
 
@@ -317,6 +334,7 @@ class Convolution:
         axes: Its spatial axes, one to three.
         transposed: True if inputs are spread over places; otherwise places gather inputs.
         groups: Number of independent parts.
+        channels: Channels of the input per group; None if not fixed.
         filters: Filters per group; None if not fixed.
         sizes: Maximum extents, which only choose between equally right kernels and blocks.
         precision: Input precision of `tl.dot`, such as `'ieee'`; None for the default.
@@ -325,6 +343,7 @@ class Convolution:
     axes: tuple[ConvolutionAxis, ...]
     transposed: bool
     groups: int
+    channels: int | None
     filters: int | None
     sizes: ConvolutionSizes
     precision: str | None
@@ -370,7 +389,7 @@ class Convolution:
         """
         channels = _part(x[1], self.groups) if self.transposed else weight[1]
         filters = () if self.is_separate else (self._columns(weight, y),)
-        return [x[0], channels, *x[2:], *filters, *y[2:]]
+        return [x[0], *((channels,) if self.channels is None else ()), *x[2:], *filters, *y[2:]]
 
     def grid(self, x: Sequence[str], weight: Sequence[str], y: Sequence[str]) -> str:
         """Return the grid of a launch as code. Extents are as for `arguments`."""
@@ -408,10 +427,17 @@ class Convolution:
         """
         text = _complete(_SUM if self.is_separate else _LAST if self.is_packed else _PRODUCT)
         precision = "" if self.precision is None else f", input_precision={self.precision!r}"
-        function = ast.parse(text.replace(", PRECISION", precision)).body[0]
+        turns = "tl.static_range" if self._is_short else "range"
+        function = ast.parse(text.replace(", PRECISION", precision).replace("ALL_TAPS", turns)).body[0]
         assert isinstance(function, ast.FunctionDef)
         fold(function, self._numbers())
         return function
+
+    @property
+    def _is_short(self) -> bool:
+        """True if the loop over taps is unrolled, so that the compiler knows every tap's place."""
+        taps = prod(-(-axis.taps // self._phases(axis)) for axis in self.axes)
+        return self.channels is not None and self.channels * taps <= MOST_UNROLLED and self.precision != "ieee"
 
     def _columns(self, weight: Sequence[str], y: Sequence[str]) -> str:
         """Return the filters per group as code."""
@@ -424,7 +450,10 @@ class Convolution:
     def _numbers(self) -> dict[str, int]:
         """Return the constants of the specialised kernel."""
         unused = len(LETTERS) - len(self.axes)
-        numbers = {"GROUPS": self.groups, "TRANSPOSED": int(self.transposed), "WIDE": int(self.sizes.wide), "GAPS": 0}
+        numbers = {"GROUPS": self.groups, "TRANSPOSED": int(self.transposed), "GAPS": 0}
+        if self.channels is not None:
+            numbers["channels"] = self.channels
+        numbers |= {"FAR": int(self.sizes.far), "WIDE": int(self.sizes.wide)}
         for extent in EXTENTS[:unused]:
             numbers |= {extent: 1, f"out_{extent}": 1}
         for letter, axis in zip(LETTERS, (None,) * unused + self.axes, strict=True):
@@ -447,7 +476,7 @@ class Convolution:
 
 @dataclass(frozen=True)
 class ChannelsLast:
-    """Copy of a tensor with its channels last, as arguments of `PACK` in host code.
+    """Copy of a tensor with its channels last, as arguments of `packing` in host code.
 
     Attributes:
         shape: Extents of the copy.
@@ -467,6 +496,14 @@ class ChannelsLast:
         """Return the grid of a launch as code, for blocks as in `PACK_OPTIONS`."""
         places = count_blocks(self.places, options["BLOCK_M"])
         return f"({product_of([self.parts, places])}, {count_blocks(self.channels, options['BLOCK_N'])})"
+
+
+def packing(*, rounded: bool) -> ast.FunctionDef:
+    """Return the kernel of `ChannelsLast`, that rounds float32 to TF32 if `rounded`."""
+    function = ast.parse(_PACK).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    fold(function, {"ROUNDED": int(rounded)})
+    return function
 
 
 def block_of(extent: int) -> int:

@@ -7,11 +7,11 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 from workers.inductor_seeds.convolution import (
-    PACK,
     PACK_OPTIONS,
     ChannelsLast,
     Convolution,
     block_of,
+    packing,
     product_of,
     read_convolution,
 )
@@ -105,9 +105,10 @@ class ConvolvingHost:
         made = self._names.give(self.results.get(name, "scratch"))
         allocation = self._like(given[0], made, f"({', '.join(extents[2])})")
         most = [self._extremes.most(channels) or FAR for _, channels, *_ in extents]
-        wide = not self._extremes.is_small(made)
+        far, wide = (not self._extremes.is_small(name) for name in (given[0], made))
         exactly = not self.operator.precision.allow_tf32 and any(i.dtype == "float32" for i in self.operator.inputs)
-        convolution = read_convolution(call, weight, y, most, wide=wide, precision="ieee" if exactly else None)
+        precision = "ieee" if exactly else None
+        convolution = read_convolution(call, weight, y, most, far=far, wide=wide, precision=precision)
         if convolution.is_packed:
             copies = zip(given, convolution.copies(*extents[:2]), strict=True)
             given = [self._pack(tensor, how) for tensor, how in copies]
@@ -175,12 +176,12 @@ class ConvolvingHost:
         """Copy a tensor with its channels last. Returns the copy's name."""
         made = self._names.give("scratch")
         self.lines.append(self._like(tensor, made, f"({', '.join(how.shape)})"))
-        function = ast.parse(PACK).body[0]
-        assert isinstance(function, ast.FunctionDef)
+        is_rounded = self.operator.precision.allow_tf32 and self._extremes.dtypes.get(tensor) == "tl.float32"
         channels = self._extremes.most(how.channels) or FAR
         options = {**PACK_OPTIONS, "BLOCK_N": min(PACK_OPTIONS["BLOCK_N"], block_of(channels))}
+        kernel = self._own_kernel(packing(rounded=bool(is_rounded)))
         arguments = [tensor, made, how.places, how.channels, *how.steps, *_keywords(options)]
-        self.lines.append(f"{self._own_kernel(function)}[{how.grid(options)}]({', '.join(arguments)})")
+        self.lines.append(f"{kernel}[{how.grid(options)}]({', '.join(arguments)})")
         return made
 
     def _like(self, tensor: str, made: str, shape: str) -> str:

@@ -1,8 +1,9 @@
 """Script that runs convolutions in Triton's interpreter: it reads cases and prints their distances from torch.
 
 A case is {"axes": [[taps, stride, padding, dilation], ...], "transposed", "groups", "images", "channels", "filters",
-"extents", "more", "most"}: channels and filters of a group, extents of the images, what a transposed one adds behind,
-and the maximum channels and filters that the kernel is chosen for. It prints a distance and the kernel's kind per case.
+"extents", "more", "most", "fixed", "precision", "wide"}: channels and filters of a group, extents of the images, what a
+transposed one adds behind, the maximum channels and filters that the kernel is chosen for, true for a fixed number of
+channels, the precision of products, and true for indices of 64 bits. It prints a distance and true for copies per case.
 """
 
 import importlib.util
@@ -19,7 +20,7 @@ import ast
 import torch
 import triton
 
-from workers.inductor_seeds.convolution import PACK, PACK_OPTIONS, Convolution, ConvolutionAxis, ConvolutionSizes
+from workers.inductor_seeds.convolution import PACK_OPTIONS, Convolution, ConvolutionAxis, ConvolutionSizes, packing
 
 HEADER = "import triton\nimport triton.language as tl\n\n\n"
 
@@ -28,8 +29,13 @@ def distance(case, folder):
     """Return the largest difference from torch's result in float64, and True if the kernel reads copies."""
     axes = tuple(ConvolutionAxis(*axis) for axis in case["axes"])
     groups, transposed = case["groups"], case["transposed"]
-    sizes = ConvolutionSizes(*case.get("most", (case["channels"], case["filters"])), wide=case.get("wide", False))
-    of = Convolution(axes, transposed, groups, case["filters"], sizes, "ieee")
+    sizes = ConvolutionSizes(
+        *case.get("most", (case["channels"], case["filters"])),
+        far=case.get("wide", False),
+        wide=case.get("wide", False),
+    )
+    fixed = case["channels"] if case.get("fixed") else None
+    of = Convolution(axes, transposed, groups, fixed, case["filters"], sizes, case.get("precision", "ieee"))
     channels, filters = case["channels"] * groups, case["filters"] * groups
     first, second = (channels, case["filters"]) if transposed else (filters, case["channels"])
     torch.manual_seed(0)
@@ -57,7 +63,7 @@ def packed(tensor, how, folder):
     grid = eval(how.grid(PACK_OPTIONS), {"triton": triton})
     numbers = [eval(code) for code in (how.places, how.channels, *how.steps)]
     blocks = {name: value for name, value in PACK_OPTIONS.items() if name.startswith("BLOCK")}
-    compiled(PACK, "pack", folder)[grid](tensor, made, *numbers, **blocks)
+    compiled(ast.unparse(packing(rounded=False)), "pack", folder)[grid](tensor, made, *numbers, **blocks)
     return made
 
 
