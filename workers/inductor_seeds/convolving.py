@@ -312,10 +312,10 @@ def _new_names(function: ast.FunctionDef, passed: Mapping[str, str]) -> dict[str
     own = {item.arg for item in function.args.args if item.arg not in passed}
     own |= {node.id for node in ast.walk(function) if isinstance(node, ast.Name)} - passed.keys()
     mine = {name for name in own if not _NUMBERED.fullmatch(name)}
-    names, found = UniqueNames(mine), {name: name for name in mine}
+    names, found = UniqueNames([*mine, *(name.removesuffix("_ptr") for name in mine)]), {name: name for name in mine}
     for name, code in passed.items():
-        wish = code if code.isidentifier() else "value"
-        found[name] = names.give(f"{wish}_ptr" if "ptr" in name else wish)
+        stem = names.give(code if code.isidentifier() else "value")
+        found[name] = f"{stem}_ptr" if "ptr" in name else stem
     return name_locals(function, found)
 
 
