@@ -46,11 +46,10 @@ class PendingConvolution:
     Attributes:
         convolution: The convolution.
         made: Name of its result.
-        allocation: Host line that allocates its result.
+        allocation: Host line that allocates its result; empty if that is done.
         arguments: Host code by the kernel's parameter.
         grid: Grid of its launch.
         result: Its result.
-        is_kept: True if its reader or a later kernel writes to the result's memory.
     """
 
     convolution: Convolution
@@ -59,7 +58,6 @@ class PendingConvolution:
     arguments: Mapping[str, str]
     grid: str
     result: ConvolutionResult
-    is_kept: bool
 
 
 @dataclass
@@ -114,6 +112,9 @@ class ConvolvingHost:
             given = [self._pack(tensor, how) for tensor, how in copies]
         self._known[name] = made
         reader = find_reader(name, self.after, self.drafts)
+        if reader and reader.is_kept:
+            self.lines.append(allocation)
+            allocation = ""
         self._pending = PendingConvolution(
             convolution,
             made,
@@ -127,7 +128,6 @@ class ConvolvingHost:
                 groups=convolution.groups,
                 is_tile=not convolution.is_separate,
             ),
-            is_kept=bool(reader and reader.is_kept),
         )
         if reader is None:
             self._settle()
@@ -136,7 +136,7 @@ class ConvolvingHost:
         """Launch a pending convolution by itself."""
         if (pending := self._pending) is not None:
             self._pending = None
-            self.lines.append(pending.allocation)
+            self.lines += [pending.allocation] * bool(pending.allocation)
             function = pending.convolution.kernel()
             arguments = [*pending.arguments.values(), *_keywords(pending.convolution.options)]
             self.lines.append(f"{self._own_kernel(function)}[{pending.grid}]({', '.join(arguments)})")
@@ -152,7 +152,7 @@ class ConvolvingHost:
         pending = self._pending
         if pending is None or grid != GRID:
             return False
-        reads = [name for name, code in passed.items() if code == pending.made]
+        reads = [name for name, code in passed.items() if "ptr" in name and pending.made in self._origins(code)]
         written = {code for name, code in passed.items() if name.startswith((_IN_PLACE, "out_ptr"))}
         if len(reads) != 1 or any(self._overlap(pending.arguments[name], written) for name in ("x_ptr", "weight_ptr")):
             return False
@@ -160,8 +160,6 @@ class ConvolvingHost:
         if lines is None:
             return False
         self._pending = None
-        if pending.is_kept:
-            self.lines.append(pending.allocation)
         joined = join(pending.convolution.kernel(), function, lines, reads[0])
         simplify(joined)
         codes = dict(pending.arguments) | dict(passed)
@@ -234,7 +232,7 @@ class ResultReader:
     """Sole reader of a convolution's result is the next launch.
 
     Attributes:
-        is_kept: True if it or a later kernel writes to the result's memory.
+        is_kept: True if it or a later kernel writes to the result's memory, which therefore is allocated.
     """
 
     is_kept: bool
@@ -258,11 +256,23 @@ def find_reader(name: str, after: Sequence[ast.stmt], drafts: Mapping[str, Induc
                 return ResultReader(is_kept=True)
             is_read = True
         elif mentioned and not _is_silent(line):
-            if not (isinstance(line, ast.Assign) and isinstance(line.value, ast.Name)):
+            if not _is_same_memory(line, is_read=is_read):
                 return None
-            is_kept = is_kept or is_read
+            is_kept = is_kept or is_read or not (isinstance(line, ast.Assign) and isinstance(line.value, ast.Name))
             names |= set() if is_read else {bound(line)}
     return ResultReader(is_kept) if is_read else None
+
+
+def _is_same_memory(line: ast.stmt, *, is_read: bool) -> bool:
+    """True for other names of a tensor's memory; of views, only for those of an unread result from its beginning."""
+    match line:
+        case ast.Assign(value=ast.Name()):
+            return True
+        case ast.Assign(
+            value=ast.Call(func=ast.Name(id="reinterpret_tensor"), args=[ast.Name(), _, _, ast.Constant(value=0)])
+        ):
+            return not is_read
+    return False
 
 
 def _is_launch(line: ast.stmt) -> bool:

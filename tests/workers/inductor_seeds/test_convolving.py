@@ -90,6 +90,15 @@ def test_a_kernel_that_writes_where_its_convolution_reads_is_launched_after_it()
     assert written(launch.replace("arg1_1, arg0_1", "arg1_1, buf2"), before=view).count("@triton.jit") == 2
 
 
+def test_a_view_from_the_beginning_is_the_result_and_another_is_not():
+    view = "    buf2 = reinterpret_tensor(buf0, (s0, 8, s1), (8 * s1, s1, 1), {})\n"
+    launch = "    fused.run(buf2, arg0_1, fused_xnumel)\n    return (buf2, )\n"
+    source = written(view.format(0) + launch, IN_PLACE)
+    assert source.count("@triton.jit") == 1 and "x_2_ptr, images" in source and "(x, w, view, x, " in source
+    assert source.index("torch.empty(") < source.index("torch.as_strided(") < source.index("scale_product[")
+    assert written(view.format(8) + launch, IN_PLACE).count("@triton.jit") == 2
+
+
 def test_memory_that_is_used_again_is_allocated():
     again = LAUNCH.format(other="arg0_1").replace(
         "    return (buf1, )", "    buf2 = buf0\n    fused.run(buf1, arg0_1, buf2, fused_xnumel)\n    return (buf2, )"
