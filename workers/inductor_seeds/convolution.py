@@ -152,6 +152,11 @@ def product(x_ptr, weight_ptr, y_ptr, images, channels, depth, height, width, fi
             row = (group * filters + column) * (channels * (TAPS_D * TAPS_H * TAPS_W))
             filters_ptr = weight_ptr + (tap[:, None] + row[None, :])
         weights = tl.load(filters_ptr, is_tap[:, None] & is_column[None, :], other=0.0)
+        if ROUNDED:
+            near = ((values.to(tl.int32, bitcast=True) + 4096) & -8192).to(tl.float32, bitcast=True)
+            values = tl.where(values == values, near, values)
+            close = ((weights.to(tl.int32, bitcast=True) + 4096) & -8192).to(tl.float32, bitcast=True)
+            weights = tl.where(weights == weights, close, weights)
         {_END.strip()}
 """
 
@@ -338,6 +343,7 @@ class Convolution:
         filters: Filters per group; None if not fixed.
         sizes: Maximum extents, which only choose between equally right kernels and blocks.
         precision: Input precision of `tl.dot`, such as `'ieee'`; None for the default.
+        rounded: True if float32 factors are rounded to TF32. Copies are rounded already.
     """
 
     axes: tuple[ConvolutionAxis, ...]
@@ -347,6 +353,7 @@ class Convolution:
     filters: int | None
     sizes: ConvolutionSizes
     precision: str | None
+    rounded: bool = False
 
     @property
     def is_separate(self) -> bool:
@@ -451,6 +458,7 @@ class Convolution:
         """Return the constants of the specialised kernel."""
         unused = len(LETTERS) - len(self.axes)
         numbers = {"GROUPS": self.groups, "TRANSPOSED": int(self.transposed), "GAPS": 0}
+        numbers["ROUNDED"] = int(self.rounded)
         if self.channels is not None:
             numbers["channels"] = self.channels
         numbers |= {"FAR": int(self.sizes.far), "WIDE": int(self.sizes.wide)}

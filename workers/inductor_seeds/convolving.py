@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from workers.inductor_seeds.convolution import (
     PACK_OPTIONS,
@@ -107,6 +107,7 @@ class ConvolvingHost:
         exactly = not self.operator.precision.allow_tf32 and any(i.dtype == "float32" for i in self.operator.inputs)
         precision = "ieee" if exactly else None
         convolution = read_convolution(call, weight, y, most, far=far, wide=wide, precision=precision)
+        convolution = replace(convolution, rounded=all(map(self._is_rounded, given)))
         if convolution.is_packed:
             copies = zip(given, convolution.copies(*extents[:2]), strict=True)
             given = [self._pack(tensor, how) for tensor, how in copies]
@@ -174,13 +175,17 @@ class ConvolvingHost:
         """Copy a tensor with its channels last. Returns the copy's name."""
         made = self._names.give("scratch")
         self.lines.append(self._like(tensor, made, f"({', '.join(how.shape)})"))
-        is_rounded = self.operator.precision.allow_tf32 and self._extremes.dtypes.get(tensor) == "tl.float32"
         channels = self._extremes.most(how.channels) or FAR
         options = {**PACK_OPTIONS, "BLOCK_N": min(PACK_OPTIONS["BLOCK_N"], block_of(channels))}
-        kernel = self._own_kernel(packing(rounded=bool(is_rounded)))
+        kernel = self._own_kernel(packing(rounded=self._is_rounded(tensor)))
         arguments = [tensor, made, how.places, how.channels, *how.steps, *_keywords(options)]
         self.lines.append(f"{kernel}[{how.grid(options)}]({', '.join(arguments)})")
         return made
+
+    def _is_rounded(self, tensor: str) -> bool:
+        """True if a convolution's factor is float32 that is rounded to TF32."""
+        dtypes = {self._extremes.dtypes.get(name) for name in self._origins(tensor)} - {None}
+        return bool(self.operator.precision.allow_tf32) and dtypes == {"tl.float32"}
 
     def _like(self, tensor: str, made: str, shape: str) -> str:
         """Return the line that allocates a packed tensor of another's dtype, and note its size."""

@@ -15,6 +15,7 @@ from workers.inductor_seeds.convolution import (
     Convolution,
     ConvolutionAxis,
     ConvolutionSizes,
+    packing,
     read_convolution,
 )
 from workers.protocol import Outcome
@@ -129,6 +130,15 @@ def test_few_taps_are_unrolled_if_their_number_is_fixed():
     assert "tl.static_range(0, 9, BLOCK_K)" in ast.unparse(convolution(channels=3).kernel())
     for other in (convolution(), convolution(channels=99), convolution(channels=3, precision="ieee")):
         assert "static_range" not in ast.unparse(other.kernel())
+
+
+def test_factors_are_rounded_where_a_copy_has_not_done_it():
+    def roundings(of: Convolution) -> int:
+        return ast.unparse(of.kernel()).count("bitcast=True) + 4096")
+
+    packed = convolution(sizes=ConvolutionSizes(channels=64, filters=128), rounded=True)
+    assert [roundings(of) for of in (convolution(rounded=True), convolution(), packed)] == [2, 0, 0]
+    assert ast.unparse(packing(rounded=True)).count("bitcast=True) + 4096") == 1
 
 
 def test_what_has_one_part_has_a_grid_of_two_axes():
