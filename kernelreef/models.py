@@ -79,7 +79,9 @@ class Search(Resource):
     the token that submitted it; empty for the machine's own user. Only lists show `evaluated`, the number of
     evaluations so far, and `best`, the largest objective per device with an elite. A search that is done may be
     `finishing`: its finalists are still to be examined, or its baselines to be measured. `admitted` is the reason for
-    which mutation testing failed the operator, if the search went on by `admit`; it then has no best.
+    which mutation testing failed the operator, if the search went on by `admit`; it then has no best. `reference_seed`
+    is the number of the operator's seed kernel that figures relate to, and `refused_seeds` a sentence about the seeds
+    before it, which were refused.
     """
 
     former: ClassVar[Mapping[str, str]] = {"evaluations": "budget", "selection": "choosing"}
@@ -110,6 +112,8 @@ class Search(Resource):
     owner: str = ""
     admit: bool = False
     admitted: str = ""
+    reference_seed: int = 0
+    refused_seeds: str = ""
     evaluated: int | None = None
     best: Mapping[str, float] | None = None
 
@@ -246,7 +250,8 @@ class Progress(Resource):
     `activity` says what it does now, such as `evaluating 5, tracing 2`; it is empty if it is paused or has ended.
     `running_s` is its running time since the first verdict, without pauses, and `left_s` what the stop rule `seconds`
     leaves of it; None without that rule. A search that is done may be `finishing`: of its `finalists`, the best elites,
-    some are not `examined` yet, or its baselines are not measured. `activity` then says so.
+    some are not `examined` yet, or its baselines are not measured. `activity` then says so. `refused_seeds` says which
+    seed kernel figures relate to, if the first was refused.
     """
 
     former: ClassVar[Mapping[str, str]] = {
@@ -260,6 +265,7 @@ class Progress(Resource):
     search: str
     state: SearchState
     reason: str
+    refused_seeds: str = ""
     evaluations: int
     proposals: int
     candidates: int

@@ -335,7 +335,7 @@ def task_text(search: models.Search, operator: Document) -> str:
     """
     told = {name: value for name, value in operator.items() if name not in ("reference", "seeds") and value}
     seeds = operator.get("seeds")
-    seed = str(seeds[0]) if isinstance(seeds, list) and seeds else ""
+    seed = str(seeds[search.reference_seed]) if isinstance(seeds, list) and seeds else ""
     shapes = [shape.get("dims") for shape in search.shapes if shape.get("role") == "benchmark"]
     return "\n\n".join(
         [

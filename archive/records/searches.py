@@ -115,6 +115,8 @@ class SearchRecord(NewSearch):
             baselines are here, and over the best baseline from then on.
         ended_at: Time of its end, UTC; None while it is open.
         finishing: True if it is done, and its finalists or its baselines are still to come.
+        reference_seed: Ordinal of the reference seed, which all its figures relate to.
+        refused_seeds: Sentence about the seeds before it, which were refused; empty if there are none.
     """
 
     graphs: tuple[Mapping[str, Any], ...]
@@ -126,6 +128,18 @@ class SearchRecord(NewSearch):
     ended_at: datetime | None = None
     finishing: bool = False
     admitted: str = ""
+    reference_seed: int = 0
+    refused_seeds: str = ""
+
+
+@dataclass(frozen=True)
+class ReferenceChange:
+    """Change of a search's reference seed: from the refused seed of one ordinal to that of another, with a sentence."""
+
+    search: str
+    refused: int
+    following: int
+    refused_seeds: str
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from archive.records import (
     NewVariant,
     Offer,
     Placement,
+    ReferenceChange,
     Retrace,
     TraceOutcome,
     UnverifiedTrace,
@@ -31,6 +32,7 @@ from archive.store.lineage import LineageStore, Readings
 from archive.store.remote_workers import RemoteWorkerStore
 from archive.store.reports import ReportKey, ReportStore, add_reports, is_reusable
 from archive.store.retraces import RetraceStore, add_retraces
+from archive.store.searches import change_references
 from archive.store.traces import add_traces
 from archive.store.verdicts import add_verdicts, require_finite, revise_verdicts
 
@@ -80,6 +82,7 @@ class ReportBatch:
         self._offers: list[Offer] = []
         self._verdicts: dict[str, CandidateVerdict] = {}
         self._revisions: dict[str, CandidateVerdict] = {}
+        self._references: dict[str, ReferenceChange] = {}
 
     @property
     def waiting(self) -> int:
@@ -217,8 +220,15 @@ class ReportBatch:
             raise ValueError(f"job {offer.job} has to be decided at once: its confirm depends on the answer")
         self._offers.append(offer)
 
-    def judge(self, verdict: CandidateVerdict, *, revises: bool = False) -> None:
+    def judge(
+        self, verdict: CandidateVerdict, *, revises: bool = False, reference: ReferenceChange | None = None
+    ) -> None:
         """Set a candidate's verdict. The first verdict stays, unless it is `correct` and this one revises it.
+
+        Args:
+            verdict: The verdict.
+            revises: True if it may replace a verdict that is `correct`.
+            reference: Change of the search's reference seed, if this is the candidate's first verdict.
 
         Raises:
             ValueError: If an objective is not finite.
@@ -227,6 +237,8 @@ class ReportBatch:
         self._verdicts.setdefault(verdict.candidate, verdict)
         if revises:
             self._revisions[verdict.candidate] = verdict
+        if reference is not None:
+            self._references.setdefault(verdict.candidate, reference)
 
     async def flush(self) -> BatchResult:
         """Write everything pending in one transaction, and drop cached values. If it fails, nothing is written.
@@ -238,7 +250,7 @@ class ReportBatch:
             DatabaseUnavailable: If the database does not answer; likewise.
         """
         traces, repeated, offers, verdicts = self._traces, self._repeated, self._offers, self._verdicts
-        new, took, revisions = self._new, self._took, self._revisions
+        new, took, revisions, references = self._new, self._took, self._revisions, self._references
         waiting = self.waiting
         self.drop()
         if not waiting:
@@ -250,6 +262,7 @@ class ReportBatch:
             placements = await place(connection, offers)
             judged = await add_verdicts(connection, verdicts.values())
             await revise_verdicts(connection, revisions.values())
+            await change_references(connection, [references[each] for each in references if each in judged])
         return BatchResult(frozenset(judged), tuple(zip(offers, placements, strict=True)))
 
     async def bundle(self, identity: str) -> BundleRecord:

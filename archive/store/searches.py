@@ -1,6 +1,6 @@
 """Searches and their states."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.column_types import now
 from archive.errors import RecordConflict, RecordNotFound
-from archive.records import MeasuredBaselines, NewSearch, SearchRecord, SearchState
+from archive.records import MeasuredBaselines, NewSearch, ReferenceChange, SearchRecord, SearchState
 from archive.store.engine import Database, select_record
 from archive.store.search_leases import require_held
 from archive.tables import (
@@ -224,6 +224,14 @@ class SearchStore:
         async with self._database.read() as connection:
             rows = (await connection.execute(statement)).all()
         return [SearchRecord(**row._asdict()) for row in rows]
+
+
+async def change_references(connection: AsyncConnection, changes: Iterable[ReferenceChange]) -> None:
+    """Give searches another reference seed, unless they have another one already."""
+    for change in sorted(changes, key=lambda change: change.search):
+        statement = _change(change.search).where(searches.c.reference_seed == change.refused)
+        values = {"reference_seed": change.following, "refused_seeds": change.refused_seeds}
+        await connection.execute(statement.values(values))
 
 
 async def _tag(connection: AsyncConnection, id: str, tags: Sequence[str]) -> None:

@@ -91,6 +91,8 @@ searches = Table(
     Column("finishing", Boolean, nullable=False, server_default=false()),
     Column("admit", Boolean, nullable=False, server_default=false()),
     Column("admitted", TextColumn, nullable=False, server_default=""),
+    Column("reference_seed", Integer, nullable=False, server_default="0"),
+    Column("refused_seeds", TextColumn, nullable=False, server_default=""),
     Index(None, "state", "id"),
     Index(None, "finishing", "id"),
     Index(None, "operator_name", "id"),

@@ -72,7 +72,7 @@ class Lineage:
         """Read the baselines and the seed that a search's gains are relative to."""
         reference_seed = ReferenceSeed(store)
         lineage = cls(store, search, {name: await reference_seed.baseline_us(search, name) for name in search.devices})
-        for seed in (await store.candidates.seeds(search.id))[:1]:
+        if (seed := await reference_seed.candidate(search)) is not None:
             lineage._seed = (await lineage.judged([seed.id])).get(seed.id)
         return lineage
 
@@ -103,7 +103,7 @@ class Lineage:
         return min(found, key=lambda pair: pair[0].mid, default=None)
 
     def over_seed(self, judged: JudgedCandidate, device: str) -> Ratio | None:
-        """Return a candidate's gain over the operator's first seed on a device; None unless both are correct."""
+        """Return a candidate's gain over the search's reference seed on a device; None unless both are correct."""
         return None if self._seed is None else self.over(judged, self._seed, device)
 
     def over(self, child: JudgedCandidate, parent: JudgedCandidate, device: str) -> Ratio | None:

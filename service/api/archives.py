@@ -106,6 +106,7 @@ async def progress(search: Named, running: Running) -> models.Progress:
         search=search.id,
         state=search.state,
         reason=search.reason,
+        refused_seeds=search.refused_seeds,
         evaluations=search.evaluations,
         proposals=counts.proposals,
         candidates=counts.candidates,

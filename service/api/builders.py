@@ -74,6 +74,8 @@ def search_of(search: records.SearchRecord, result: records.SearchResult | None 
         owner=search.owner,
         admit=search.admit,
         admitted=search.admitted,
+        reference_seed=search.reference_seed,
+        refused_seeds=search.refused_seeds,
         evaluated=result.evaluated if result else None,
         best=result.best if result else None,
     )

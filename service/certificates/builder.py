@@ -86,6 +86,8 @@ def certify(evidence: CertificateEvidence, *, with_source: bool = True) -> Certi
         trust_reasons=reasons,
         place=_place(evidence.elite) if evidence.elite else None,
         admitted=search.admitted,
+        reference_seed=search.reference_seed,
+        refused_seeds=search.refused_seeds,
         left_out=_left_out(evidence, with_source),
     )
     return sealed(certificate)

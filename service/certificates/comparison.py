@@ -258,15 +258,15 @@ def _said(worst: float | None) -> str:
 
 
 def paced(certificate: Certificate, seed: TraceReport | None) -> VerificationStep:
-    """Check that a measured certificate's pacer is the operator's first seed, as traced here; None without a seed."""
+    """Check that a measured certificate's pacer is its reference seed, as traced here; None without a seed."""
     if seed is None:
         return VerificationStep("pacer", StepOutcome.NOT_TRIED, NO_SEED)
     then = pacer_of(certificate)
     now = pacers(seed)
     figures = (ComparedFigure("pacer", then[:12], next(iter(now), "none")[:12]),)
     if then in now:
-        return VerificationStep("pacer", StepOutcome.REPEATED, "it is the operator's first seed", figures)
-    reason = "times are relative to a kernel that is not the operator's first seed"
+        return VerificationStep("pacer", StepOutcome.REPEATED, "it is the operator's reference seed", figures)
+    reason = "times are relative to a kernel that is not the operator's reference seed"
     return excused(VerificationStep("pacer", StepOutcome.DIFFERS, reason, figures), certificate, seed.versions)
 
 
@@ -301,7 +301,7 @@ def related(certificate: Certificate, report: Report) -> VerificationStep:
 
 
 def predicted(certificate: Certificate, seeds: Sequence[Report]) -> VerificationStep:
-    """Compare predicted times of the first seed's variants, which predicted speedups are relative to."""
+    """Compare predicted times of the reference seed's variants, which predicted speedups are relative to."""
     right = [report for report in seeds if report.outcome is Outcome.CORRECT]
     if not right:
         return VerificationStep("baselines", StepOutcome.NOT_TRIED, "no seed kernel of the operator is correct here")
@@ -309,6 +309,28 @@ def predicted(certificate: Certificate, seeds: Sequence[Report]) -> Verification
     steps = [side_by_side("baselines", then, times_us(each), "us, predicted", PREDICTIONS_AGREE) for each in right]
     step = next((step for step in steps if step.found is StepOutcome.REPEATED), steps[0])
     return excused(step, certificate, right[0].versions, "times")
+
+
+def earlier_seeds(
+    certificate: Certificate, seeds: Sequence[Sequence[Report]], versions: Mapping[str, str]
+) -> VerificationStep:
+    """Check that the seeds before the one that figures relate to are refused here too.
+
+    Otherwise figures could be told over whichever seed is slowest. A refusal on a card need not repeat elsewhere.
+
+    Args:
+        certificate: The certificate.
+        seeds: Reports on the variants of each earlier seed.
+        versions: Versions of the tools that traced them.
+    """
+    right = {at: report for at, reports in enumerate(seeds) for report in reports if report.outcome is Outcome.CORRECT}
+    if not right:
+        return VerificationStep("earlier seeds", StepOutcome.REPEATED, "they are refused here too")
+    at, report = next(iter(right.items()))
+    reason = f"seed {at} is correct by {report.device.name}, so figures should relate to it"
+    if report.device != certificate.device:
+        return VerificationStep("earlier seeds", StepOutcome.NOT_TRIED, f"{reason}; it was refused on another device")
+    return excused(VerificationStep("earlier seeds", StepOutcome.DIFFERS, reason), certificate, versions)
 
 
 def _over_pacer(report: Report) -> dict[str, float]:

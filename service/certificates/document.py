@@ -8,9 +8,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from kernelreef.validation import invalid
 from service.errors import InvalidInput
@@ -79,7 +79,7 @@ class Certificate(WireModel):
         readings: Readings of the machine code, by shape.
         traced_alike: True if a second trace in a new sandbox gave the same bundle.
         pacer: Plans of the benchmark shapes that it was timed beside, if times were measured.
-        baseline_us: Times of the seed kernel in microseconds by shape, if speedups are relative to it.
+        baseline_us: Times of that seed kernel in microseconds by shape, if speedups are relative to it.
         verdict: The report that counts, with checks, times, raw samples, controls and versions, without the worker's
             name. It has the secret of its inputs if no other job shared that.
         floors: Times for moving the bytes of a call, microseconds by shape: at the card's peak, and of a plain copy.
@@ -91,6 +91,8 @@ class Certificate(WireModel):
         trust_reasons: Reasons why the label is not a better one.
         admitted: Reason for which mutation testing failed the operator, if the search went on all the same: wrong
             kernels may pass its checks. Empty otherwise.
+        reference_seed: Number of the operator's seed that figures relate to; the seeds before it were refused.
+        refused_seeds: Sentence about these; empty if there are none.
         place: Cell that it holds; None if it holds none.
         left_out: Missing parts, with reasons.
     """
@@ -126,7 +128,15 @@ class Certificate(WireModel):
     trust_reasons: tuple[str, ...]
     place: CertifiedCell | None
     admitted: str = Field(default="", exclude_if=lambda reason: not reason)
+    reference_seed: int = Field(default=0, ge=0, exclude_if=lambda number: not number)
+    refused_seeds: str = Field(default="", exclude_if=lambda said: not said)
     left_out: tuple[str, ...]
+
+    @model_validator(mode="after")
+    def _has_reference_seed(self) -> Self:
+        if self.reference_seed and self.reference_seed >= len(self.operator.seeds):
+            raise ValueError(f"figures relate to seed {self.reference_seed}, which the operator does not have")
+        return self
 
     def text(self) -> str:
         """Return the indented document. The order of keys matters for digests of operators and words of plans."""

@@ -20,6 +20,7 @@ from service.certificates.comparison import (
     check_digests,
     check_shapes,
     correctness,
+    earlier_seeds,
     excused,
     paced,
     pacer_of,
@@ -78,10 +79,10 @@ class Verifier:
             done.steps.append(await self._trace(certificate, tracer))
             graphs, step = await self._reference(certificate, tracer)
             done.steps.append(step)
-            seed = await self._seed(certificate, tracer)
+            seeds = await self._seeds(certificate, tracer)
         if certificate.device.measures:
-            done.steps.append(paced(certificate, seed))
-        done.steps += await self._judge(certificate, device, graphs, seed)
+            done.steps.append(paced(certificate, seeds[-1] if seeds else None))
+        done.steps += await self._judge(certificate, device, graphs, seeds)
         return done
 
     def _device(self, certificate: Certificate) -> Device | None:
@@ -143,12 +144,11 @@ class Verifier:
         )
         return report.graphs, self._compared("reference", now == certificate.graphs, report, certificate, figures)
 
-    async def _seed(self, certificate: Certificate, tracer: LocalExecutor) -> TraceReport | None:
-        """Trace the operator's first seed, which figures are relative to; None if it has none."""
-        if not certificate.operator.seeds:
-            return None
-        told = {"source": certificate.operator.seeds[0], "seed": certificate.origin.search_seed}
-        return await tracer.run(_trace_job(certificate).model_copy(update=told), TraceReport)
+    async def _seeds(self, certificate: Certificate, tracer: LocalExecutor) -> list[TraceReport]:
+        """Trace the operator's seeds up to the one that figures relate to, which is the last; none if it has none."""
+        sources = certificate.operator.seeds[: certificate.reference_seed + 1]
+        job = _trace_job(certificate).model_copy(update={"seed": certificate.origin.search_seed})
+        return [await tracer.run(job.model_copy(update={"source": source}), TraceReport) for source in sources]
 
     def _compared(
         self, name: str, equal: bool, report: TraceReport, certificate: Certificate, figures: tuple[ComparedFigure, ...]
@@ -160,10 +160,10 @@ class Verifier:
         return excused(step, certificate, report.versions)
 
     async def _judge(
-        self, certificate: Certificate, device: Device | None, graphs: tuple[Graph, ...], seed: TraceReport | None
+        self, certificate: Certificate, device: Device | None, graphs: tuple[Graph, ...], seeds: Sequence[TraceReport]
     ) -> list[VerificationStep]:
-        """Run the plans on the certificate's inputs and on new ones, and compare times and baselines."""
-        names = ("correctness", "fresh inputs", "times", "baselines")
+        """Run the plans on the certificate's inputs and on new ones, and compare times, baselines and seeds."""
+        names = ("correctness", "fresh inputs", "times", "baselines", *(["earlier seeds"] if seeds[:-1] else []))
         if device is None:
             reason = f"this machine has no {certificate.device.name}, and there is no source for the interpreter"
             return [VerificationStep(name, StepOutcome.NOT_TRIED, reason) for name in names]
@@ -175,17 +175,19 @@ class Verifier:
         async with LocalExecutor(
             "measure", device=device, card=card, data=self._data, command=self._command
         ) as executor:
-            job = _measure_job(certificate, device, graphs, seed)
+            job = _measure_job(certificate, device, graphs, seeds[-1] if seeds else None)
             fresh = await executor.run(job, Report)
             again = fresh
             if certificate.verdict.seed is not None and device == certificate.device:
                 again = await executor.run(job.model_copy(update={"seed": certificate.verdict.seed}), Report)
-            baselines = await self._baselines(certificate, executor, job, fresh, seed)
+            baselines = await self._baselines(certificate, executor, job, fresh, seeds)
+            earlier = [await self._variants(executor, job, certificate, at, seed) for at, seed in enumerate(seeds[:-1])]
         return [
             correctness(certificate, again, on_its_inputs=again is not fresh),
             verdict("fresh inputs", fresh),
             times(certificate, again if again.device.kind == "model" else fresh),
             baselines,
+            *([earlier_seeds(certificate, earlier, seeds[-1].versions)] if earlier else []),
         ]
 
     async def _baselines(
@@ -194,20 +196,26 @@ class Verifier:
         executor: LocalExecutor,
         job: MeasureJob,
         fresh: Report,
-        seed: TraceReport | None,
+        seeds: Sequence[TraceReport],
     ) -> VerificationStep:
         """Compare the baselines: those timed here, or new predictions of the seed's times."""
         if job.device != certificate.device or job.device.measures:
             return related(certificate, fresh)
-        if seed is None:
+        if not seeds:
             return VerificationStep("baselines", StepOutcome.NOT_TRIED, NO_SEED)
-        source = certificate.operator.seeds[0]
-        seeds = []
-        for variant in seed.variants:
-            if variant.bundle is not None:
-                told = {"bundle": variant.bundle, "source": source, "variant": variant.index}
-                seeds.append(await executor.run(job.model_copy(update=told), Report))
-        return predicted(certificate, seeds)
+        at = certificate.reference_seed
+        return predicted(certificate, await self._variants(executor, job, certificate, at, seeds[at]))
+
+    async def _variants(
+        self, executor: LocalExecutor, job: MeasureJob, certificate: Certificate, at: int, seed: TraceReport
+    ) -> list[Report]:
+        """Judge all variants of the operator's seed number `at` that compile here."""
+        told = {"source": certificate.operator.seeds[at] if job.device.kind == "model" else None}
+        compiled = [variant for variant in seed.variants if variant.bundle is not None]
+        return [
+            await executor.run(job.model_copy(update={**told, "bundle": each.bundle, "variant": each.index}), Report)
+            for each in compiled
+        ]
 
 
 def _as_read_then(certificate: Certificate, readings: Mapping[str, Readings]) -> dict[str, Readings]:

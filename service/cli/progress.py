@@ -34,6 +34,7 @@ class ProgressView:
         self.recent: deque[Text] = deque(maxlen=RECENT)
         self._last_line = 0.0
         self._alone_since: float | None = None
+        self._refused = ""
         self._live = Live(console=err, refresh_per_second=4, transient=True) if err.is_terminal else None
 
     def __enter__(self) -> Self:
@@ -67,7 +68,9 @@ class ProgressView:
             self._live.update(self._picture(progress, waiting))
         elif time.monotonic() - self._last_line > PLAIN_EVERY_S:
             self._last_line = time.monotonic()
-            said = [self._line(progress, progress.devices[0]), progress.reason, waiting]
+            refused = progress.refused_seeds if progress.refused_seeds != self._refused else ""
+            self._refused = progress.refused_seeds
+            said = [self._line(progress, progress.devices[0]), refused, progress.reason, waiting]
             sys.stderr.write("".join(f"{line}\n" for line in said if line))
 
     def _waiting(self, missing: Sequence[str]) -> str:
@@ -97,7 +100,7 @@ class ProgressView:
         bar = ProgressBar(total=progress.evaluations, completed=progress.evaluated, width=48)
         head = Table.grid(padding=(0, 2))
         head.add_row(Text(f"{self._search.operator} on {', '.join(self._search.devices)}", "bold"), bar)
-        warning = [Text(said, "bold yellow") for said in (progress.reason, waiting) if said]
+        warning = [Text(said, "bold yellow") for said in (progress.refused_seeds, progress.reason, waiting) if said]
         return Group(head, Text(self._line(progress, progress.devices[0])), *warning, *self.recent)
 
 

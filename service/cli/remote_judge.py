@@ -19,6 +19,8 @@ async def judge_elsewhere(
 ) -> Judgement:
     """Judge a candidate for an operator on a device; with `admit` even if mutation testing fails the operator.
 
+    A refused seed is a verdict on the seed: the next one takes its place, in a search of its own.
+
     Raises:
         InvalidInput: If the operator cannot be judged, or has no seed kernel to compare the candidate with.
         ServiceError: If the coordinator refuses or fails.
@@ -29,24 +31,42 @@ async def judge_elsewhere(
         parse(source)
     except SyntaxError as error:
         return Judgement(device, Outcome.SYNTAX_ERROR, error.msg, error.lineno, (), {})
-    seed = operator.seeds[0]
-    seeds = (seed,) if digest(seed) == digest(source) else (seed, source)
+    judged = [await _beside(reef, operator, device, (operator.seeds[0], source), admit=admit)]
+    for seed in operator.seeds[1:]:
+        if not judged[-1].unpaced:
+            break
+        judged.append(await _beside(reef, operator, device, (seed, source), admit=admit))
+    return judged[-1]
+
+
+async def _beside(
+    reef: AsyncReef, operator: Operator, device: Device, pair: tuple[str, str], *, admit: bool
+) -> Judgement:
+    """Judge a pair of seed and candidate, and return the verdict on the candidate."""
+    seeds = pair[:1] if digest(pair[0]) == digest(pair[1]) else pair
     asked = Operator.model_validate({**operator.model_dump(), "seeds": seeds})
     options = SearchOptions(devices=[device.name], emitters=["tune"], axes=["num_warps"], evaluations=len(seeds))
     search = await reef.submit(asked, **({**options, "admit": True} if admit else options))
     ended = await reef.wait(search.id)
     found = [candidate async for candidate in reef.candidates(search.id, emitter="seed")]
-    if ended.state is not SearchState.DONE or len(found) != len(seeds):
+    judged = len(found) == len(seeds) and all(candidate.outcome for candidate in found)
+    refused = judged and found[-1].outcome != Outcome.CORRECT
+    if not judged or (ended.state is not SearchState.DONE and not refused):
         raise InvalidInput(f"the coordinator could not judge it: {ended.reason or ended.state.value}", "operator")
     first, last = await reef.candidate(found[-1].id), await reef.candidate(found[0].id)
-    return _judgement(ended, device, first, last)
+    return _judgement(ended, device, None if refused else first, last)
 
 
-def _judgement(search: models.Search, device: Device, seed: models.Candidate, candidate: models.Candidate) -> Judgement:
-    """Build the verdict on a candidate, relative to the seed if times are predicted."""
+def _judgement(
+    search: models.Search, device: Device, seed: models.Candidate | None, candidate: models.Candidate
+) -> Judgement:
+    """Build the verdict on a candidate, relative to the seed if times are predicted; None if that is refused."""
     shapes = [Shape.model_validate(shape) for shape in search.shapes]
     weights = {shape.key: shape.weight for shape in shapes if shape.role is ShapeRole.BENCHMARK}
-    baseline_us = times_us(_reports(seed)[0])
+    right = [report for report in _reports(seed) if report.outcome is Outcome.CORRECT] if seed else []
+    baseline_us = times_us(right[0]) if right else {}
+    refusal = search.refused_seeds or search.reason
+    unpaced = "" if seed else f"no seed kernel is correct, so times are relative to nothing: {refusal}"
     reports = {report.variant: report for report in _reports(candidate)}
     stages_s = dict(candidate.stages_s)
     for report in reports.values():
@@ -71,9 +91,8 @@ def _judgement(search: models.Search, device: Device, seed: models.Candidate, ca
             )
         )
     outcome = Outcome(candidate.outcome or Outcome.WORKER_LOST)
-    return Judgement(
-        device, outcome, candidate.reason, candidate.line, tuple(variants), stages_s, admitted=search.admitted
-    )
+    marks = {"admitted": search.admitted, "unpaced": unpaced}
+    return Judgement(device, outcome, candidate.reason, candidate.line, tuple(variants), stages_s, **marks)
 
 
 def _reports(candidate: models.Candidate) -> list[Report]:

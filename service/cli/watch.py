@@ -415,6 +415,7 @@ def _document(progress: Progress, archive: Archive, kernel: Path | None) -> dict
         "search": progress.search,
         "state": progress.state.value,
         "reason": progress.reason,
+        "refused_seeds": progress.refused_seeds,
         "device": archive.device,
         "figures": in_words(archive.device, archive.relative_to),
         "evaluations": here.evaluated,
@@ -438,6 +439,8 @@ def _show(progress: Progress, archive: Archive, kernel: Path | None) -> None:
         err.print(
             f"ADMITTED against mutation testing, so elites may be wrong: {admitted}", highlight=False, markup=False
         )
+    if progress.refused_seeds:
+        err.print(f"All {progress.refused_seeds}.", highlight=False, markup=False)
     if progress.reason:
         err.print(f"The search is {progress.state.value}: {progress.reason}", highlight=False)
     if progress.finishing:

@@ -14,9 +14,10 @@ from service.dashboard.roofline import Roofline, roofline
 from service.evaluation.figure_labels import provenance, relative_to
 from service.evaluation.floors import Bound, ShapeWork, TimeFloors, floors, works
 from service.evaluation.promotion import first_benchmark
-from service.evaluation.reports import latest_reports, reports_on
+from service.evaluation.reference_seed import ReferenceSeed
+from service.evaluation.reports import latest_reports
 from service.evaluation.speedups import benchmark_weights, completed, gain, over_pacer, times_us
-from workers.protocol import Device, Operator, Outcome, Ratio, Report, ShapeResult
+from workers.protocol import Device, Operator, Ratio, Report, ShapeResult
 from workers.targets import shown_figures
 
 NEAR_FLOOR = 1.5
@@ -183,7 +184,7 @@ async def _judged(
     cell = Grid(search.axes).index(coordinates(stored.readings[first_benchmark(search)])) if stored else None
     holder = await _holder(store, search, device, cell)
     waiting = None if cell is None else await store.provisional.get(search.id, device, search.axes_version, cell)
-    seed_us = {} if measures else await seed_times(store, search, device)
+    seed_us = {} if measures else await ReferenceSeed(store).baseline_us(search, device)
     rivals = [BaselineTimes("seed kernel", "baseline", seed_us)] if seed_us else []
     if holder and report and holder.candidate != report.candidate:
         rivals.insert(0, BaselineTimes("cell's holder", "incumbent", await _times_of(store, search, holder.job)))
@@ -222,15 +223,6 @@ async def _holder(store: Store, search: SearchRecord, device: str, cell: int | N
         return await store.elites.get(search.id, device, search.axes_version, cell)
     except RecordNotFound:
         return None
-
-
-async def seed_times(store: Store, search: SearchRecord, device: str) -> dict[str, float]:
-    """Read the times of the search's reference seed on a device, microseconds by shape."""
-    seeds = await store.candidates.seeds(search.id)
-    reports = latest_reports(await reports_on(store, seeds[0].id)) if seeds else []
-    correct = (each for each in reports if each.device.name == device and each.outcome is Outcome.CORRECT)
-    report = next(correct, None)
-    return times_us(report) if report else {}
 
 
 async def _times_of(store: Store, search: SearchRecord, job: str) -> dict[str, float]:

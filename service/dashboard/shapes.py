@@ -10,11 +10,11 @@ from archive.records import EliteRecord, SearchRecord
 from archive.store import Store
 from kernelreef.short_ids import brief
 from service.api.dependencies import Named, Running, needs
-from service.dashboard.evaluated import seed_times
 from service.dashboard.maps import MapView
 from service.dashboard.rendering import HEADERS, Fragment, HtmlPage, render_fragment, respond
 from service.dashboard.routing import Framed, pages
 from service.evaluation.figure_labels import provenance, relative_to
+from service.evaluation.reference_seed import ReferenceSeed
 from service.evaluation.speedups import benchmark_weights, completed
 from service.security.scopes import Scope
 from workers.protocol import Report, ShapeResult
@@ -86,7 +86,7 @@ async def load_winners(store: Store, search: SearchRecord, device: str) -> Shape
     """Read the best elites' reports and find the fastest elite at each shape."""
     elites = await store.elites.top(search.id, device, search.axes_version, LOOKED_AT)
     documents = await store.views.documents([elite.job for elite in elites])
-    seed_us = await seed_times(store, search, device) if provenance(device) != "measured" else {}
+    seed_us = await ReferenceSeed(store).baseline_us(search, device) if provenance(device) != "measured" else {}
     speedups = {
         elite.cell: _speedups(completed(Report.model_validate_json(documents[elite.job]), search), seed_us)
         for elite in elites

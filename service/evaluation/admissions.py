@@ -64,11 +64,11 @@ class Admissions:
                 search.operator, report.gate.verdict, report.gate.model_dump_json()
             )
         if report.outcome is Outcome.WORKER_LOST:
-            await self._verdicts.fail(search, f"its reference could not be prepared: {report.reason}")
+            await self._verdicts.failures.fail(search, f"its reference could not be prepared: {report.reason}")
         elif not report.graphs:
-            await self._verdicts.fail(search, f"the reference does not export: {report.reason}")
+            await self._verdicts.failures.fail(search, f"the reference does not export: {report.reason}")
         elif failure and not search.admit:
-            await self._verdicts.fail(search, f"{NOT_ADMITTED}: {failure}")
+            await self._verdicts.failures.fail(search, f"{NOT_ADMITTED}: {failure}")
         elif not search.graphs:
             await self._store.searches.set_graphs(search.id, [graph.plain() for graph in report.graphs])
             await self._verdicts.unit_of_work.commit()  # Traces that came with this report are read from the archive.

@@ -42,6 +42,8 @@ class SearchBaselines:
     async def relate(self, case: EvaluationCase, report: Report, *, final: bool = False) -> None:
         """Take the baselines of a search from a trusted worker's report, unless it has some.
 
+        They are those beside the pacer, so none is taken before the verdict on the reference seed.
+
         Args:
             case: The case that the report is about.
             report: The report.
@@ -53,9 +55,18 @@ class SearchBaselines:
             found = MeasuredBaselines(reason=report.reason or NONE_RUNS)
         if found is None or self._reference_seed.baselines(case.search, device) is not None:
             return
+        if not await self._reference_seed.is_final(case.search):
+            return
         await self._unit_of_work.commit()  # Objectives over the pacer are written before all of them are turned.
         if await self._reference_seed.relate(case.search, device, found):
             self._unit_of_work.events.publish(SearchChanged(search=case.search.id, state=case.search.state.value))
+
+    async def relate_seed(self, search: SearchRecord, operator: Operator) -> None:
+        """Take the baselines of a search whose reference seed is now final from the reports on that seed."""
+        for name in search.devices:
+            case, report = await self._of_seed(search, operator, name)
+            if case is not None and report is not None:
+                await self.relate(case, report)
 
     async def complete(self, search: SearchRecord, operator: Operator) -> bool:
         """Return True if the search has its baselines; request the missing ones once."""
@@ -64,15 +75,23 @@ class SearchBaselines:
         for name in lacking if not operator.has_baselines else ():
             await self._reference_seed.relate(search, name, MeasuredBaselines(reason=SEED_ALONE))
         for name in lacking if operator.has_baselines else ():
-            report = await self._reference_seed.report(search, name)
-            if report is None:
+            case, _ = await self._of_seed(search, operator, name)
+            if case is None:
                 continue
-            seed = await self._store.candidates.get(report.candidate)
-            case = EvaluationCase(search, operator, seed, report.variant, report.bundle, report.device)
             await self._assignments.obtain(case, BASELINES, await self._dispatcher.outstanding(search.id))
             await self._unit_of_work.commit()
             self._waiting.add(search.id)
         return not lacking or not operator.has_baselines
+
+    async def _of_seed(
+        self, search: SearchRecord, operator: Operator, device: str
+    ) -> tuple[EvaluationCase, Report] | tuple[None, None]:
+        """Return the first correct variant of the reference seed on a device, with the report on it."""
+        report = await self._reference_seed.report(search, device)
+        if report is None:
+            return None, None
+        seed = await self._store.candidates.get(report.candidate)
+        return EvaluationCase(search, operator, seed, report.variant, report.bundle, report.device), report
 
     def awaits(self, search: str) -> bool:
         """Return True if a search that would end waits for its baselines."""

@@ -78,7 +78,7 @@ class EvaluationCase(JobSubject):
     @property
     def is_reference_seed(self) -> bool:
         """True if it is the reference seed, which only trusted workers may judge."""
-        return is_reference_seed(self.candidate)
+        return is_reference_seed(self.search, self.candidate)
 
     def job(self, incumbent: str | None = None) -> str:
         """Return the id of the job that measures it, for whatever purpose, or confirms it against an incumbent."""
@@ -92,9 +92,9 @@ class EvaluationCase(JobSubject):
         return final_id(self.candidate.id, self.variant, self.device.name, purpose)
 
 
-def is_reference_seed(candidate: CandidateRecord) -> bool:
+def is_reference_seed(search: SearchRecord, candidate: CandidateRecord) -> bool:
     """Return True if a candidate is its search's reference seed."""
-    return candidate.emitter == SEED_EMITTER and candidate.ordinal == 0
+    return candidate.emitter == SEED_EMITTER and candidate.ordinal == search.reference_seed
 
 
 def reference_id(search: str) -> str:

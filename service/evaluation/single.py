@@ -158,14 +158,15 @@ class Judge:
         refused = []
         for seed in self._operator.seeds:
             traced = await self._trace(seed)
-            bundle = traced.variants[0].bundle if traced.variants else None
             found: Report | TraceReport = traced
-            if bundle is not None:
-                found = await self._measurer.run(self._measure_job(seed, traced.variants[0]), Report)
-            if bundle is not None and isinstance(found, Report) and found.outcome is Outcome.CORRECT:
-                self._baseline_us = times_us(found)
-                self._pacer = bundle.reduced() if self._device.measures else None
-                return
+            for variant in traced.variants:
+                if variant.bundle is None:
+                    continue
+                found = await self._measurer.run(self._measure_job(seed, variant), Report)
+                if found.outcome is Outcome.CORRECT:
+                    self._baseline_us = times_us(found)
+                    self._pacer = variant.bundle.reduced() if self._device.measures else None
+                    return
             refused.append(f"{found.outcome}: {found.reason}")
         if refused:
             self._unpaced = f"no seed kernel is correct, so times are relative to nothing ({'; '.join(refused)})"

@@ -143,17 +143,17 @@ class SpotChecks:
             return []
         self._recall_at = time.monotonic() + RECALL_S
         for mark in (await self._store.search_leases.fingerprints())[:RECALLED]:
-            for seed in (await self._store.candidates.seeds(mark.id))[:1]:
+            for seed in await self._store.candidates.seeds(mark.id):
                 for answered in await self._known_answers(seed):
                     self._answers[answered.known.correct].append(answered)
         return self._kinds(worker)
 
     async def _known_answers(self, seed: CandidateRecord) -> list[_TrustedJob]:
-        """Return the known answers on a reference seed, which only trusted workers trace and judge."""
+        """Return the known answers on a seed by trusted workers; without a report by one, that is none."""
         reports = [report for report in await reports_on(self._store, seed.id) if not is_unverified(report)]
         results = ((report, TrustedResult.of(report)) for report in reports)
         found = [answered for report, known in results if known and (answered := _TrustedJob.of(report, known))]
-        if found:
+        if found and await self._store.remote_workers.unverified_trace(seed.id) is None:
             bundles = tuple(variant.bundle or "" for variant in await self._store.candidates.variants(seed.id))
             known = TrustedResult(worker=found[0].known.worker, kind="trace", correct=True, bundles=bundles)
             found.append(_TrustedJob(seed.search, seed.id, 0, "", None, known))

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from archive.records import CandidateRecord, NewVariant, TraceOutcome, VariantRecord
+from archive.records import SEED_EMITTER, CandidateRecord, NewVariant, TraceOutcome, VariantRecord
 from archive.store import Store
-from service.evaluation.jobs import JobSubject, is_reference_seed, trace_job
+from service.evaluation.jobs import JobSubject, trace_job
 from service.evaluation.pending import Pending
 from service.evaluation.unit_of_work import UnitOfWork
 
@@ -24,7 +24,8 @@ class TraceRequests:
             if self._waiting.join(asked.candidate.trace_key, asked):
                 seeds = await self._store.candidates.seeds(asked.search.id)
                 job = trace_job(asked.search, asked.operator, asked.candidate, seeds)
-                self._unit_of_work.send(job, reserved=is_reference_seed(asked.candidate))
+                # Any seed may become the reference seed, so trusted workers trace all of them.
+                self._unit_of_work.send(job, reserved=asked.candidate.emitter == SEED_EMITTER)
             return None
         variants = await self._store.candidates.variants(earlier.id)
         return TraceOutcome(

@@ -14,6 +14,7 @@ from archive.records import (
     CandidateVerdict,
     Offer,
     Placement,
+    ReferenceChange,
     Retrace,
     TraceOutcome,
     UnverifiedTrace,
@@ -134,14 +135,22 @@ class UnitOfWork:
             known.append(report)
 
     def judge(
-        self, search: str, candidate: CandidateRecord, verdict: CandidateVerdict, *, revises: bool = False
+        self,
+        candidate: CandidateRecord,
+        verdict: CandidateVerdict,
+        *,
+        revises: bool = False,
+        reference: ReferenceChange | None = None,
     ) -> None:
-        """Give a candidate its verdict and publish it, unless it has one; `revises` replaces one that is `correct`."""
-        self._batch.judge(verdict, revises=revises)
+        """Give a candidate its verdict and publish it, unless it has one; `revises` replaces one that is `correct`.
+
+        A first verdict brings `reference` with it, another reference seed for the search.
+        """
+        self._batch.judge(verdict, revises=revises, reference=reference)
         self._judged.setdefault(
             candidate.id,
             CandidateJudged(
-                search=search,
+                search=candidate.search,
                 candidate=candidate.id,
                 ordinal=candidate.ordinal,
                 emitter=candidate.emitter,

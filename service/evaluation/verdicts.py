@@ -6,9 +6,6 @@ Every method may run twice for the same report; the archive's writes are idempot
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-import structlog
-
-from archive.errors import RecordConflict
 from archive.records import (
     CandidateRecord,
     CandidateState,
@@ -23,6 +20,7 @@ from archive.store import Store
 from service.evaluation.assignments import JobAssignments
 from service.evaluation.baselines import SearchBaselines
 from service.evaluation.confirmations import Confirmations
+from service.evaluation.failures import SearchFailures
 from service.evaluation.jobs import (
     BASELINES,
     EvaluationCase,
@@ -41,11 +39,6 @@ from service.events import EventBus, SearchChanged
 from workers.protocol import Bundle, Device, Operator, Outcome, Report, TracedVariant, TraceReport
 from workers.queue import Dispatcher
 
-OPEN = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
-"""States that a search may fail in."""
-
-log = structlog.get_logger(__name__)
-
 
 class Verdicts:
     """Applies reports and requests the jobs that follow from them.
@@ -53,6 +46,7 @@ class Verdicts:
     Attributes:
         unit_of_work: Collects all writes; the caller commits it.
         reference_seed: Reference seeds that candidates are compared with.
+        failures: Ends searches that cannot go on.
         baselines: Baselines of the searches.
     """
 
@@ -61,6 +55,7 @@ class Verdicts:
         self._events = events
         self.unit_of_work = UnitOfWork(store, dispatcher, events)
         self.reference_seed = ReferenceSeed(store)
+        self.failures = SearchFailures(store, events, self.reference_seed)
         self._assignments = JobAssignments(store, self.unit_of_work, self.reference_seed)
         self.baselines = SearchBaselines(store, dispatcher, self.unit_of_work, self.reference_seed, self._assignments)
         self._traces = TraceRequests(store, self.unit_of_work)
@@ -161,15 +156,6 @@ class Verdicts:
         self._confirmations.forget(search)
         return self._traces.forget(search) | self._assignments.forget(search) | self._retraces.forget(search)
 
-    async def fail(self, search: SearchRecord, reason: str) -> None:
-        """Fail a search that cannot go on, unless it has ended."""
-        try:
-            await self._store.searches.set_state(search.id, SearchState.FAILED, reason=reason, only_from=OPEN)
-        except RecordConflict as error:
-            log.info("search changed meanwhile", search=search.id, detail=str(error))
-            return
-        self._events.publish(SearchChanged(search=search.id, state=SearchState.FAILED.value, reason=reason))
-
     async def _settle_trace(
         self,
         search: SearchRecord,
@@ -185,9 +171,8 @@ class Verdicts:
         first = next(iter(traced.variants), None)
         outcome = traced.outcome or (first.outcome if first else None) or Outcome.TRACE_CRASHED.value
         reason, line = (traced.reason, traced.line) if first is None else (first.reason, first.line)
-        await self._judge(
-            search, candidate, CandidateVerdict(candidate.id, outcome, reason or traced.reason, line, None)
-        )
+        verdict = CandidateVerdict(candidate.id, outcome, reason or traced.reason, line, None)
+        await self._judge(JobSubject(search, operator, candidate), verdict)
 
     async def _take(self, case: EvaluationCase, report: Report, queued: Collection[str]) -> None:
         """Store a report, and take its variant as far as it goes."""
@@ -199,10 +184,13 @@ class Verdicts:
         await self._promote(case, queued)
 
     async def _refute_twins(self, case: EvaluationCase, wrong: Report) -> None:
-        """Give the verdict of a confirm to all candidates of the search with an equal bundle."""
+        """Give the verdict of a confirm to all measured candidates of the search with an equal bundle.
+
+        Those that still wait for their turn find it then: stored before their measurement, it would not be the latest.
+        """
         await self.unit_of_work.commit()
         for variant in await self._store.candidates.with_bundle(case.search.id, case.bundle):
-            if variant.candidate != case.candidate.id:
+            if variant.candidate != case.candidate.id and await self.unit_of_work.reports(variant.candidate):
                 candidate = await self.unit_of_work.candidate(variant.candidate)
                 twin = replace(case, candidate=candidate, variant=variant.index)
                 await self._take(twin, addressed(wrong, twin, incumbent_of(wrong)), ())
@@ -212,7 +200,7 @@ class Verdicts:
         # The reference seed is confirmed before its verdict: all other times are relative to it.
         refused = await self._promotion.proceed(case, queued, leads=leads or case.is_reference_seed)
         if refused is not None:
-            await self._judge(case.search, case.candidate, refused.verdict(case.candidate.id), revises=True)
+            await self._judge(case, refused.verdict(case.candidate.id), queued, revises=True)
 
     async def _settle_retrace(
         self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, report: TraceReport
@@ -223,7 +211,7 @@ class Verdicts:
         variants = [_record(variant, bundles.get(variant.index)) for variant in report.variants]
         refused = await self._retraces.settle(candidate, report.outcome, report.reason, variants)
         if refused is not None:
-            await self._judge(search, candidate, refused.verdict(candidate.id), revises=True)
+            await self._judge(JobSubject(search, operator, candidate), refused.verdict(candidate.id), revises=True)
             await self.unit_of_work.commit()  # What it holds is given back by its verdict.
         await self.order_verdicts(search, operator, candidate, set())
         for other in others:
@@ -242,14 +230,15 @@ class Verdicts:
         measured = {case.job() for case in cases} <= {report.job for report in reports}
         if not cases or not measured or self._awaits(candidate.id):
             return
-        if await self._conclude(search, candidate, latest_reports(reports)):
-            await self.order_traced(search, operator, queued)
+        await self._conclude(JobSubject(search, operator, candidate), latest_reports(reports), queued)
 
     async def _measure(self, cases: Sequence[EvaluationCase], queued: Collection[str]) -> None:
-        """Request the evaluation of one candidate's variants on one device; a measured one waits for its pacer."""
+        """Request the evaluation of one candidate's variants on one device.
+
+        All wait for the verdict on the reference seed: until then another seed may take its place.
+        """
         for case in cases:
-            paced = case.is_reference_seed or not case.device.measures
-            if not paced and not await self.reference_seed.paces(case.search, case.device.name):
+            if not case.is_reference_seed and not await self.reference_seed.is_final(case.search):
                 return
             found = await self._assignments.obtain(case, None, queued)
             if found is not None:
@@ -260,37 +249,44 @@ class Verdicts:
     def _awaits(self, candidate: str) -> bool:
         return self._retraces.awaits(candidate) or self._assignments.awaits(candidate)
 
-    async def _conclude(self, search: SearchRecord, candidate: CandidateRecord, reports: Sequence[Report]) -> bool:
+    async def _conclude(self, subject: JobSubject, reports: Sequence[Report], queued: Collection[str]) -> None:
         """Judge a candidate by the last report on each of its variants; the best variant counts.
 
         A confirm revises a verdict that was given by the first measurement.
-
-        Returns:
-            True if this makes it the search's reference seed, which others may wait for.
         """
+        search, candidate = subject.search, subject.candidate
         best = min(reports, key=lambda report: report.outcome is not Outcome.CORRECT)
         objectives = await _objectives(self.reference_seed, search, reports)
         own = objectives.get(search.devices[0])  # Always the first device, so that candidates stay comparable.
         verdict = CandidateVerdict(candidate.id, best.outcome.value, best.reason, best.line, own, objectives)
         confirmed = any(report.kind == "confirm" for report in reports)
-        judged = await self._judge(search, candidate, verdict, revises=confirmed)
-        stands = judged and best.outcome is Outcome.CORRECT
+        stands = is_reference_seed(search, candidate) and best.outcome is Outcome.CORRECT
         if stands and (reason := _unpaced(search, reports)):
-            await self.fail(search, reason)
-        return stands
+            await self.failures.fail(search, reason)
+        await self._judge(subject, verdict, queued, revises=confirmed)
 
     async def _judge(
-        self, search: SearchRecord, candidate: CandidateRecord, verdict: CandidateVerdict, *, revises: bool = False
-    ) -> bool:
-        """Give a candidate its verdict. Returns True if it is the reference seed and had none before."""
-        self.unit_of_work.judge(search.id, candidate, verdict, revises=revises)
-        if not is_reference_seed(candidate):
-            return False
+        self, subject: JobSubject, verdict: CandidateVerdict, queued: Collection[str] = (), *, revises: bool = False
+    ) -> None:
+        """Give a candidate its verdict. That on the reference seed lets the candidates that wait for it go on.
+
+        Once the reference seed is refused, they relate to the next seed that is not.
+        """
+        search, candidate = subject.search, subject.candidate
+        if not is_reference_seed(search, candidate):
+            self.unit_of_work.judge(candidate, verdict, revises=revises)
+            return
+        await self.unit_of_work.commit()  # The verdicts on the other seeds are read from the archive.
+        refused = verdict.outcome != Outcome.CORRECT
+        change = await self.reference_seed.change(search, verdict) if refused else None
+        self.unit_of_work.judge(candidate, verdict, revises=revises, reference=change)
         first = candidate.id in await self.unit_of_work.commit()
-        if verdict.outcome != Outcome.CORRECT and (first or revises):
-            reason = f"the operator's seed kernel is not correct ({verdict.outcome}): {verdict.reason}"
-            await self.fail(search, reason)
-        return first
+        search = await self._store.searches.get(search.id)
+        if search.reference_seed != candidate.ordinal:
+            self._events.publish(SearchChanged(search=search.id, state=search.state.value, reason=search.reason))
+        if await self.failures.has_reference(search) and first and search.state is not SearchState.FAILED:
+            await self.baselines.relate_seed(search, subject.operator)
+            await self.order_traced(search, subject.operator, queued)
 
 
 def _cases(

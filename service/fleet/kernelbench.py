@@ -141,14 +141,14 @@ class KernelbenchImporter:
             Unavailable: If a worker process failed.
         """
         tell("TorchInductor writes a seed kernel")
-        first = report = await self._draft(operator)
+        report = await self._draft(operator)
         narrowed = operator
         while not report.draft and narrowed.ranges:
             narrowed = narrowed_by(narrowed, report.reason)
             tell(f"Again with fewer sizes that vary: {', '.join(narrowed.ranges) or 'none'}")
             report = await self._draft(narrowed)
         if not report.draft:
-            return ImportedOperator(operator, notes, first.reason)
+            return ImportedOperator(operator, notes, report.reason)
         lost = [name for name in operator.ranges if name not in narrowed.ranges]
         notes += tuple(
             f"'{name}' has no range: TorchInductor writes no seed that serves several sizes." for name in lost

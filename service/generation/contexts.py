@@ -149,7 +149,7 @@ class ContextBuilder:
             llm = replace(llm, begun=(begun[0].backend, begun[0].strategy), cell=cell, place=place)
         else:
             parents, llm = await self._fresh(search, operator, llm, rng)
-        parents = parents or [Parent(candidate="", source=operator.seeds[0])]
+        parents = parents or [Parent(candidate="", source=operator.seeds[search.reference_seed])]
         return ProposalContext(operator.model_dump(mode="json"), target_of(search), tuple(parents), (), rng, llm)
 
     async def holder(self, search: SearchRecord, elite: EliteRecord) -> Parent:

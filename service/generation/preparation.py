@@ -55,7 +55,7 @@ class Preparation:
         try:
             added_seeds = await self._proposer.add_seeds(search, operator, ordinals)
         except InvalidInput as error:
-            await self._verdicts.fail(search, error.detail)
+            await self._verdicts.failures.fail(search, error.detail)
             return
         for candidate in added_seeds:
             await self._verdicts.trace(search, operator, candidate)

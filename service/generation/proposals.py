@@ -66,13 +66,17 @@ class Proposer:
     async def add_seeds(
         self, search: SearchRecord, operator: Operator, ordinals: Iterable[int]
     ) -> list[CandidateRecord]:
-        """Store the operator's seed kernels of these ordinals as the search's first candidates. Idempotent."""
-        added_seeds = []
-        for ordinal in ordinals:
-            proposal = Proposal(source=operator.seeds[ordinal], parents=(), note=f"seed {ordinal}")
-            candidate = await self.keep(search, operator, ordinal, SEED_EMITTER, proposal)
-            added_seeds += [candidate] if candidate else []
-        return added_seeds
+        """Store the operator's seed kernels of these ordinals as the search's first candidates. Idempotent.
+
+        They are stored in one transaction, so that a refused reference seed finds the seeds after it.
+        """
+        made = [
+            PendingProposal(
+                ordinal, SEED_EMITTER, Proposal(source=operator.seeds[ordinal], parents=(), note=f"seed {ordinal}")
+            )
+            for ordinal in ordinals
+        ]
+        return [candidate for candidate in await self.keep_all(search, operator, made) if candidate]
 
     def look(self, search: SearchRecord) -> SearchSnapshot:
         """Take a snapshot of a search, to make a few proposals."""
@@ -219,7 +223,7 @@ def _context(
     return ProposalContext(
         operator=operator.model_dump(mode="json"),
         target=target_of(search),
-        parents=tuple(chosen) or (Parent(candidate="", source=operator.seeds[0]),),
+        parents=tuple(chosen) or (Parent(candidate="", source=operator.seeds[search.reference_seed]),),
         trials=trials,
         rng=rng,
     )

@@ -30,6 +30,11 @@ PATH = re.compile(r"\w+(\.\w+)*", re.ASCII)
 """Pattern of a module's name for a parameter."""
 REFERENCE, SEEDS = "reference.py", ("seed.py", "second.py", "third.py")
 """Names of the files beside the spec."""
+RETURNED = """
+def _returned(results, inputs):
+    return tuple(each for each in results if all(each is not one for one in inputs))
+"""
+"""Function of a reference that drops inputs changed in place from what its file returns."""
 BASELINES = ["compile"]
 """Baselines besides eager PyTorch; fast_p is defined for these two."""
 
@@ -121,12 +126,16 @@ def _reference(entry: str, source: str, found: ProblemInspection) -> str:
         given = "".join(f"{text}, " for text in positional).rstrip()
         named = ", ".join(f"{name!r}: {text}" for name, text in keywords.items())
         call = f"torch.func.functional_call({MODULE}, {{{state}}}, ({given}){f', {{{named}}}' if named else ''})"
-    chosen = "[0]" if len(found.outputs) == 1 else ""
+    own = len(found.outputs) - sum(item.mutable for item in found.inputs)
+    result, helper = f"{RESULTS}({call})", ""
+    if changed := [item.name for item in found.inputs if item.mutable]:  # Their contents are results by themselves.
+        result, helper = f"_returned({result}, [{', '.join(changed)}])", RETURNED
+    chosen = "[0]" if own == 1 else ""
     return (
-        f"{source.rstrip()}\n{preparation(found.form, found.target, real=found.real)}\n\n"
+        f"{source.rstrip()}\n{preparation(found.form, found.target, real=found.real)}{helper}\n\n"
         f"def {entry}({', '.join(arguments)}):\n"
         '    """What the text above computes, with parameters as arguments."""\n'
-        f"    return {RESULTS}({call}){chosen}\n"
+        f"    return {result}{chosen}\n"
     )
 
 

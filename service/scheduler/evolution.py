@@ -280,6 +280,10 @@ class Evolution:
         self.verdicts.forget(search.id)
         await self._preparation.sweep(search, operator, queued)
         self.finals.forget(search.id)
+        if not await self.verdicts.failures.has_reference(
+            search
+        ):  # A kill came between the seed's verdict and the end.
+            return
         for candidate in await self._store.candidates.unfinished(search.id):
             if candidate.state is CandidateState.TRACED:
                 await self.verdicts.order_verdicts(search, operator, candidate, queued)

@@ -165,7 +165,7 @@ class Ingestion:
         instead = self._poison_reports.count(report, reason)
         if instead is not None and await self._try_alone(instead):
             told = f"it cannot go on without the job {report.job}: {instead.reason}"
-            await self._verdicts.fail(await self._cache.get(report.search), told)
+            await self._verdicts.failures.fail(await self._cache.get(report.search), told)
 
     async def _try_alone(self, report: AnyReport) -> list[tuple[AnyReport, str]]:
         """Apply one report in a transaction of its own. Returns it with the reason if it was refused."""

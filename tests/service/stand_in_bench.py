@@ -7,12 +7,17 @@ from tests.service import records
 from tests.service.workbench import Answers, bundle_of
 from workers.protocol import JOB, ExecutorReady, TraceJob
 
+REFUSED = "# does not compile"
+"""Part of a source that comes to no bundle."""
+
 
 def main() -> None:
     notes = Path(sys.argv[1])
     seed = records.bundle_from(records.SEED).identity
     answers = Answers(
-        speedup=lambda job: 2.0 if job.pacer else 1.0, time_us=lambda bundle: 12.5 if bundle == seed else 10.0
+        bundle=lambda source: None if REFUSED in source else records.bundle_from(source),
+        speedup=lambda job: 2.0 if job.pacer else 1.0,
+        time_us=lambda bundle: 12.5 if bundle == seed else 10.0,
     )
     with notes.open("a") as file:
         file.write(" ".join(sys.argv[2:]) + "\n")

@@ -48,6 +48,8 @@ SMALLEST_TILE = 32
 _KERNEL = re.compile(r"async_compile\.triton\('(?P<name>\w+)', '''(?P<text>.*?)'''", re.DOTALL)
 _FOREIGN = re.compile(rf"\bextern_kernels\.\w+|(?<!')\btorch\.ops\.(?!{NAMESPACE}\.)[\w.]+|\bcpp_fused\w*")
 """Calls of other code than kernels. Names in quotes are only descriptions."""
+_IN_PLACE = re.compile(r"aten\.\w+_\.")
+"""Name of an operation that works in place."""
 _BOUNDARY = "@triton.jit"
 _CACHED = type(cache(len))
 
@@ -87,12 +89,24 @@ class LoweredReference:
 def lower(operator: Operator, target: Target) -> LoweredReference:
     """Let Inductor generate Triton. Affects the whole process: torch answers for the target from now on.
 
+    Few operations that work in place have kernels. With others among them all make new tensors, and inputs that change
+    are written to at the end.
+
     Raises:
         TraceRefused: If Inductor's output contains something else than Triton kernels.
     """
+    try:
+        return _lowered(operator, target, copied=False)
+    except TraceRefused as refusal:
+        if _IN_PLACE.search(refusal.reason) is None:
+            raise
+        return _lowered(operator, target, copied=True)
+
+
+def _lowered(operator: Operator, target: Target, *, copied: bool) -> LoweredReference:
     pretend(target)
     _forget()
-    traced, inputs = _trace(operator)
+    traced, inputs = _trace(operator, copied=copied)
     text = _generate(traced, inputs)
     found = re.search(r"^    def call\(self, args\):\n(?P<body>(?:^(?: {8}.*)?\n)+)", text, re.MULTILINE)
     if found is None:
@@ -117,8 +131,8 @@ def _forget() -> None:
                 item.cache_clear()
 
 
-def _trace(operator: Operator) -> tuple[fx.GraphModule, list[FakeTensor]]:
-    """Trace the reference to a graph over symbolic sizes, on the target's device.
+def _trace(operator: Operator, *, copied: bool) -> tuple[fx.GraphModule, list[FakeTensor]]:
+    """Trace the reference to a graph over symbolic sizes, on the target's device; `copied` as `lower` says.
 
     It is traced on the CPU first: fake tensors of a device that torch was not built for fail at some operations.
     """
@@ -148,12 +162,14 @@ def _trace(operator: Operator) -> tuple[fx.GraphModule, list[FakeTensor]]:
     def call(*tensors: torch.Tensor) -> tuple[object, ...]:
         return entry(*tensors, *scalars)
 
+    called = torch.func.functionalize(call, remove="mutations") if copied else call
+
     with FakeTensorMode(allow_non_fake_inputs=True, shape_env=sizes), torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
         inputs: list[Any] = [
             torch.empty([size_of(extent, dims) for extent in item.shape], dtype=getattr(torch, item.dtype))
             for item in operator.inputs
         ]
-        traced = make_fx(call, decomposition_table=table)(*inputs)
+        traced = make_fx(called, decomposition_table=table)(*inputs)
     for name in operator.dimensions:
         if name in alone and dims[name].node.expr.is_number and len(set(values_of(operator, name))) > 1:
             reason = (

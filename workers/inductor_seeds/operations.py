@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from workers.tracer.written_out import WRITTEN_OUT
+
 NAMESPACE = "kernelreef"
 CONVOLUTION = f"torch.ops.{NAMESPACE}.convolution.default"
 """Name of the operation in Inductor's host code. Its arguments are those of `aten.convolution` without the bias."""
@@ -99,6 +101,24 @@ def _searched(
     return before.sum(-1).to(torch.int32 if out_int32 else torch.int64)
 
 
+def _pooled(weight: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, *settings: object) -> object:
+    """Add the rows of each bag, or average them, as `embedding_bag` does: a sum of gathered rows by segment."""
+    defaults: tuple[object, ...] = (False, 0, False, None, False, -1)
+    _, mode, _, per_sample_weights, include_last_offset, padding = (*settings, *defaults[len(settings) :])
+    if mode not in (0, 1) or padding != -1 or indices.dim() != 1:  # The largest of each bag has no such sum.
+        return _as_it_is()
+    starts = offsets[:-1] if include_last_offset else offsets
+    rows = torch.arange(indices.shape[0], device=indices.device)
+    bag = torch.searchsorted(starts, rows, right=True) - 1
+    gathered = weight.index_select(0, indices).float()
+    if isinstance(per_sample_weights, torch.Tensor):
+        gathered = gathered * per_sample_weights.unsqueeze(-1)
+    pooled = gathered.new_zeros(starts.shape[0], weight.shape[1]).index_add(0, bag, gathered)
+    sizes = gathered.new_zeros(starts.shape[0]).index_add(0, bag, torch.ones_like(bag, dtype=torch.float32))
+    pooled = pooled / sizes.clamp(min=1).unsqueeze(-1) if mode == 1 else pooled
+    return pooled.to(weight.dtype), bag, sizes, sizes
+
+
 def _bucketed(
     values: torch.Tensor, boundaries: torch.Tensor, *, out_int32: bool = False, right: bool = False
 ) -> torch.Tensor:
@@ -110,6 +130,9 @@ DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = {
     torch.ops.aten.avg_pool3d.default: _averaged,
     torch.ops.aten.searchsorted.Tensor: _searched,
     torch.ops.aten.bucketize.Tensor: _bucketed,
+    torch.ops.aten._embedding_bag_forward_only.default: _pooled,
+    torch.ops.aten._embedding_bag.default: _pooled,
+    **WRITTEN_OUT,
 }
 """Replacements of torch's operations in a trace, by their overloads."""
 

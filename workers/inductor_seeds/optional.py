@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from workers.protocol import Operator, Outcome
+from workers.protocol.extent import names_in
 from workers.tracer.refusal import TraceRefused
 
 MOST_OPTIONAL = 3
@@ -48,8 +49,9 @@ def _without(operator: Operator, absent: Sequence[str]) -> Operator:
     passed = ["None" if item.name in absent else item.name for item in operator.inputs]
     passed += [item.name for item in operator.scalars]
     call = f"def {entry}({', '.join(taken)}):\n    return {operator.entry}({', '.join(passed)})\n"
-    others = [[name for name in shape.dims if name not in operator.presences] for shape in operator.shapes]
-    sizes = [{name: shape.dims[name] for name in names} for shape, names in zip(operator.shapes, others, strict=True)]
+    extents = [*(extent for item in kept for extent in item.shape), *(item.value for item in operator.scalars)]
+    used = {name for extent in extents for name in names_in(extent)}  # An absent input takes its own dimensions along.
+    sizes = [{name: size for name, size in shape.dims.items() if name in used} for shape in operator.shapes]
     body = operator.model_dump()
     body |= {
         "entry": entry,
@@ -57,7 +59,8 @@ def _without(operator: Operator, absent: Sequence[str]) -> Operator:
         "inputs": [{**item.model_dump(), "optional": False} for item in kept],
         "seeds": (),
         "baselines": None,
-        "shapes": [{"dims": dims} for dims in sizes],
+        "shapes": [{"dims": dims} for at, dims in enumerate(sizes) if dims not in sizes[:at]],
+        "ranges": {name: bounds for name, bounds in operator.ranges.items() if name in used},
     }
     return Operator.model_validate(body)
 

@@ -95,9 +95,13 @@ def _inspected(question: ProblemQuestion) -> ProblemInspection:
     shapes = [{name: row[places[0][0]][places[0][1]] for name, places in named.items()} for row in rows]
     largest = {name: max(shape[name] for shape in shapes) for name in named}
     ranges = find_ranges(named, largest, running.works) if found else {}
+    empty = {name for name in named if any(shape[name] == 0 for shape in shapes)}
+    ranges = {name: (0 if name in empty else low, high) for name, (low, high) in ranges.items()}
+    timed = [shape for shape in shapes if 0 not in shape.values()] or shapes
     orders = _orders(problem)
     try:
-        inputs = tuple(_inputs(problem, named, shapes[0], orders, published=question.published))
+        made = _inputs(problem, named, timed[0], orders, published=question.published)
+        inputs = tuple(_mutable(item) if item.name in running.changed else item for item in made)
     except Undrawable as error:
         raise ProblemUnfit(str(error)) from None
     return ProblemInspection(
@@ -110,9 +114,9 @@ def _inspected(question: ProblemQuestion) -> ProblemInspection:
         arguments=tuple(name if _is_passed(value) else repr(value) for name, value in problem.arguments.items()),
         keywords=dict(problem.keywords),
         parameters={tensor.name: tensor.parameter for tensor in problem.tensors if tensor.parameter is not None},
-        shapes=tuple({json.dumps(shape): shape for shape in shapes}.values()),
+        shapes=tuple({json.dumps(shape): shape for shape in timed}.values()),
         ranges=_possible(inputs, largest, ranges),
-        notes=(*_notes(problem), *_notes_on_orders(inputs, orders)),
+        notes=(*_notes(problem), *_notes_on_inputs(inputs, orders)),
         default_tf32=running.default_tf32 and any(item.dtype == "float32" for item in inputs),
     )
 
@@ -145,22 +149,27 @@ class _Running:
         self._problem = problem
         self._operations, self._left = 1, MOST_OPERATIONS
         self.default_tf32 = False
+        self.changed: tuple[str, ...] = ()
+        """Names of the tensors that it changes in place."""
 
     def outputs(self) -> tuple[Output, ...]:
-        """Return the outputs of `forward` at the published size.
+        """Return the outputs of `forward` at the published size: what it returns, then what it changes in place.
 
         Raises:
             NotExportable: If it calls an operation that references may not use.
             ProblemUnfit: If a result is no tensor of a known dtype.
         """
         results = self._run({}, guarded=True)
-        if not results:
+        if not results and not self.changed:
             raise ProblemUnfit("its results have no tensor")
         dtypes = [_dtype("its result", result) for result in results]
         taken = {tensor.name for tensor in self._problem.tensors} | set(self._problem.arguments)
         names = ["y"] if len(dtypes) == 1 else [f"y{index}" for index in range(len(dtypes))]
         names = [f"{name}_out" if name in taken else name for name in names]  # An input's name means its own content.
-        return tuple(Output.model_validate({"name": n, "dtype": d}) for n, d in zip(names, dtypes, strict=True))
+        contents = {tensor.name: tensor.made for tensor in self._problem.tensors if tensor.name in self.changed}
+        dtypes += [_dtype(f"'{name}'", made) for name, made in contents.items()]
+        told = zip([*names, *contents], dtypes, strict=True)
+        return tuple(Output.model_validate({"name": name, "dtype": dtype}) for name, dtype in told)
 
     def works(self, sizes: Mapping[Place, int]) -> bool:
         """Return True if `forward` returns non-empty tensors with these sizes of extents; False if it ran too often."""
@@ -184,7 +193,7 @@ class _Running:
                 tensor.name: torch.empty(_resized(index, tensor.sizes[0], sizes), dtype=tensor.made.dtype)
                 for index, tensor in enumerate(problem.tensors)
             }
-            guard = stack.enter_context(OperationGuard(made)) if guarded else None
+            guard = stack.enter_context(OperationGuard(made, changes=True)) if guarded else None
             stack.enter_context(ConstantReplay(problem.recorder))
             given = [made.get(name, value) for name, value in problem.arguments.items()]
             keywords = {name: given[index] for index, name in problem.keywords.items()}
@@ -194,9 +203,12 @@ class _Running:
             else:
                 state = {tensor.parameter: made[tensor.name] for tensor in problem.tensors if tensor.parameter}
                 result = torch.func.functional_call(problem.module, state, positional, keywords)
-        if guard is not None:
-            self._operations, self.default_tf32 = guard.calls, guard.default_tf32
-        return problem.flatten(result)
+        results = problem.flatten(result)
+        if guard is None:
+            return results
+        self._operations, self.default_tf32 = guard.calls, guard.default_tf32
+        self.changed = tuple(name for name in made if name in guard.changed)
+        return tuple(each for each in results if all(each is not made[name] for name in self.changed))
 
 
 def _resized(index: int, shape: Sequence[int], sizes: Mapping[Place, int]) -> list[int]:
@@ -264,6 +276,10 @@ def _possible(
     """Return ranges at which the values of ordered inputs exist: with a segment, and room for different indices."""
     found = dict(ranges)
     for item in inputs:
+        count = item.shape[-1] if item.shape else None
+        if item.distribution is Distribution.UNIQUE and isinstance(count, int) and item.high in found:
+            low, high = found[str(item.high)]
+            found[str(item.high)] = (max(low, count), high)
         for name in names_in(item.shape[-1]) if item.distribution in ORDERED else ():
             low, high = found.get(name, (largest[name], largest[name]))
             if item.distribution is Distribution.OFFSETS and name in found:
@@ -286,8 +302,15 @@ ORDER_WORDS = {
 """Descriptions of orders that were recognised."""
 
 
-def _notes_on_orders(inputs: Sequence[Input], orders: Mapping[str, ObservedOrder]) -> Iterator[str]:
+def _mutable(item: Input) -> Input:
+    """Return an input whose content after the call is a result; a weight that changes is no constant."""
+    return item.model_copy(update={"mutable": True, "constant": False})
+
+
+def _notes_on_inputs(inputs: Sequence[Input], orders: Mapping[str, ObservedOrder]) -> Iterator[str]:
     for item in inputs:
+        if item.mutable:
+            yield f"'{item.name}' is changed in place: its content after the call is a result, which nobody returns."
         if item.name not in orders:
             continue
         if item.distribution in ORDERED and item.distribution is not None:
@@ -307,7 +330,7 @@ def _inputs(
 ) -> Iterator[Input]:
     name_of = {place: name for name, places in named.items() for place in places}
     for index, tensor in enumerate(problem.tensors):
-        parameter = tensor.parameter is not None
+        parameter, dtype = tensor.parameter is not None, _dtype(f"'{tensor.name}'", tensor.made)
         if tensor.name in orders:
             fields = _ordered_fields(orders[tensor.name])
         else:
@@ -315,7 +338,6 @@ def _inputs(
         if not tensor.made.dtype.is_floating_point and "high" in fields:
             fields["high"] = next((name for name, size in dims.items() if size == fields["high"]), fields["high"])
         shape = [name_of.get((index, axis), size) for axis, size in enumerate(tensor.sizes[0])]
-        dtype = _dtype(f"'{tensor.name}'", tensor.made)
         body = {"name": tensor.name, "shape": shape, "dtype": dtype, "constant": parameter, **fields}
         body |= {"optional": True} if tensor.optional else {}
         yield Input.model_validate_json(json.dumps(body))

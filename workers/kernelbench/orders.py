@@ -3,7 +3,7 @@
 Runs inside the sandbox. An order that is found is a proposal: it lets kernels rely on more than the dtype says.
 """
 
-from collections.abc import Container
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
@@ -15,6 +15,8 @@ FEWEST_SORTED = 8
 """Minimum elements of a row that are called sorted: random ones are in order once in 8! draws."""
 CHANCE = 0.01
 """Probability that random integers differ by chance, below which different ones are called unique."""
+NEAR = 8
+"""Times that the mean gap between n different indices fits above the largest, once in e^8 draws at most."""
 
 
 @dataclass(frozen=True)
@@ -32,22 +34,22 @@ class ObservedOrder:
     high: int
 
 
-def order_of(tensor: torch.Tensor, extents: Container[int]) -> ObservedOrder | None:
+def order_of(tensor: torch.Tensor, extents: Collection[int]) -> ObservedOrder | None:
     """Return the order of an argument along its last axis; None for other dtypes, and without values.
 
     Args:
         tensor: The argument, with data.
-        extents: Sizes that segments may add up to: those of the other arguments.
+        extents: Sizes that segments may add up to, or indices lie below: those of the other arguments.
     """
     if str(tensor.dtype).removeprefix("torch.") not in ORDERED_DTYPES or not tensor.dim() or not tensor.numel():
         return None
     rows = tensor.long().reshape(-1, tensor.shape[-1])
     low, high = int(rows.min()), int(rows.max())
-    found = _segments(rows, low, high, extents) or _sorted(rows, low, high) or _different(rows, low, high)
+    found = _segments(rows, low, high, extents) or _sorted(rows, low, high) or _different(rows, low, high, extents)
     return found or ObservedOrder(None, min(low, 0), high + 1)
 
 
-def _segments(rows: torch.Tensor, low: int, high: int, extents: Container[int]) -> ObservedOrder | None:
+def _segments(rows: torch.Tensor, low: int, high: int, extents: Collection[int]) -> ObservedOrder | None:
     if low < 0 or rows.shape[1] < 2:
         return None
     falls = bool((rows.diff(dim=1) < 0).any())
@@ -69,8 +71,11 @@ def _sorted(rows: torch.Tensor, low: int, high: int) -> ObservedOrder | None:
     return ObservedOrder(Distribution.SORTED, min(low, 0), high + 1)
 
 
-def _different(rows: torch.Tensor, low: int, high: int) -> ObservedOrder | None:
-    """Recognise permutations, and other integers that would hardly differ by chance."""
+def _different(rows: torch.Tensor, low: int, high: int, extents: Collection[int]) -> ObservedOrder | None:
+    """Recognise permutations, and other integers that would hardly differ by chance.
+
+    The largest of some slots is a little below their number, which is then the size of another argument.
+    """
     count, among = rows.shape[1], high + 1
     ordered = rows.sort(dim=1).values
     if low < 0 or count < 2 or bool((ordered.diff(dim=1) == 0).any()) or bool((rows == ordered).all()):
@@ -78,4 +83,7 @@ def _different(rows: torch.Tensor, low: int, high: int) -> ObservedOrder | None:
     is_permutation = low == 0 and among == count
     pairs = len(rows) * count * (count - 1) / 2
     by_chance = float(torch.exp(torch.tensor(-pairs / max(1, among - low))))
-    return ObservedOrder(Distribution.UNIQUE, 0, among) if is_permutation or by_chance < CHANCE else None
+    if not is_permutation and by_chance >= CHANCE:
+        return None
+    near = [size for size in extents if among <= size <= among * (1 + NEAR / count)]
+    return ObservedOrder(Distribution.UNIQUE, 0, among if is_permutation else min(near, default=among))

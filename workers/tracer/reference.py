@@ -30,6 +30,7 @@ from workers.tracer.modes import DispatchMode
 from workers.tracer.recurrent import NAMESPACE as LAYERS
 from workers.tracer.recurrent import WholeLayers, operation_of
 from workers.tracer.refusal import NotExportable
+from workers.tracer.written_out import WRITTEN_OUT
 
 FILENAME = "<reference>"
 """File name of the reference in tracebacks."""
@@ -37,6 +38,7 @@ FILENAME = "<reference>"
 HINTS = {
     "_local_scalar_dense": "it reads a tensor's value on the host (item, float, bool or if); use torch.where",
     "nonzero": "the size of its result depends on values (nonzero, boolean indexing); use torch.where or masked_fill",
+    "repeat_interleave": "the size of its result depends on values; give its output_size",
     "masked_select": "the size of its result depends on values; use torch.where or masked_fill",
     "bernoulli": "it draws random numbers; take them as an input",
     "native_dropout": "it draws random numbers; leave dropout out of the reference",
@@ -194,14 +196,17 @@ def _results(returned: tuple[object, ...], operator: Operator, given: Sequence[t
 class OperationGuard(DispatchMode):
     """Mode that refuses an operation where the reference calls it, so that the refusal has the reference's line."""
 
-    def __init__(self, fixed: Mapping[str, torch.Tensor]) -> None:
-        """Take the inputs that the reference must not change, by name."""
+    def __init__(self, inputs: Mapping[str, torch.Tensor], *, changes: bool = False) -> None:
+        """Take inputs by name: those that the reference must not change, or with `changes` those that it may."""
         super().__init__()
+        self._changes = changes
+        self.changed: set[str] = set()
+        """Names of inputs that were changed in place."""
         self.calls = 0
         """Number of operations so far."""
         self.default_tf32 = False
         """True if an operation ran that PyTorch's defaults compute with TF32: a convolution, or a recurrent layer."""
-        self._inputs = {tensor.untyped_storage()._cdata: name for name, tensor in fixed.items()}
+        self._inputs = {tensor.untyped_storage()._cdata: name for name, tensor in inputs.items()}
 
     def __torch_dispatch__(
         self,
@@ -215,17 +220,42 @@ class OperationGuard(DispatchMode):
         self.default_tf32 = self.default_tf32 or operation.namespace == LAYERS or "convolution" in name
         if operation.namespace == "prim":  # questions about a tensor, such as its device: no node
             return operation(*args, **(kwargs or {}))
+        written_out = WRITTEN_OUT.get(operation)
+        if written_out and (result := written_out(*args, **(kwargs or {}))) is not NotImplemented:
+            return result
         if operation.namespace not in ("aten", LAYERS) or not is_allowed(name, overload):
             raise NotExportable(Outcome.FORBIDDEN_OP, _forbidden(operation, name))
         for argument, value in zip(operation._schema.arguments, args, strict=False):
-            written = argument.alias_info is not None and argument.alias_info.is_write
-            if written and isinstance(value, torch.Tensor) and value.untyped_storage()._cdata in self._inputs:
-                name = self._inputs[value.untyped_storage()._cdata]
-                raise NotExportable(
-                    Outcome.FORBIDDEN_OP,
-                    f"{operation} changes input '{name}' in place: make it mutable, and an output of the same name",
-                )
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                self._note(operation, value)
+        if name == "native_batch_norm" and args[5]:
+            return self._normalised(operation, args)
         return operation(*args, **(kwargs or {}))
+
+    def _note(self, operation: OpOverload, value: object) -> None:
+        """Note an input that an operation writes to, or refuse that."""
+        name = self._inputs.get(value.untyped_storage()._cdata) if isinstance(value, torch.Tensor) else None
+        if name is not None:
+            self.changed.add(name)
+        if name is not None and not self._changes:
+            raise NotExportable(
+                Outcome.FORBIDDEN_OP,
+                f"{operation} changes input '{name}' in place: make it mutable, and an output of the same name",
+            )
+
+    def _normalised(self, operation: OpOverload, args: tuple[object, ...]) -> object:
+        """Normalise a batch in training, with the update of its statistics written out: its schema hides that."""
+        x, weight, bias, mean, var, _, momentum, _ = args
+        result = operation(x, weight, bias, None, None, *args[5:])
+        if not (isinstance(x, torch.Tensor) and isinstance(mean, torch.Tensor) and isinstance(var, torch.Tensor)):
+            return result
+        assert isinstance(momentum, float)
+        for statistic in (mean, var):
+            self._note(operation, statistic)
+        axes, wide = [axis for axis in range(x.dim()) if axis != 1], x.to(mean.dtype)
+        mean.mul_(1 - momentum).add_(wide.mean(axes), alpha=momentum)
+        var.mul_(1 - momentum).add_(wide.var(axes, correction=1), alpha=momentum)
+        return result
 
 
 def _forbidden(operation: OpOverload, name: str) -> str:

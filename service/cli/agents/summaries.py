@@ -52,8 +52,7 @@ def of_search(search: models.Search, progress: models.Progress | None = None) ->
     """Summarise a search."""
     named = ("id", "operator", "name", "devices", "emitters", "evaluations", "evaluated", "state", "reason", "best")
     found: dict[str, object] = {name: value for name in named if (value := getattr(search, name)) not in ("", None)}
-    if search.admitted:
-        found["admitted"] = search.admitted
+    found |= {name: said for name in ("admitted", "refused_seeds") if (said := getattr(search, name))}
     if progress is not None:
         found |= {
             "evaluations_left": max(0, progress.evaluations - progress.candidates),

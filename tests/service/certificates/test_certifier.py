@@ -4,13 +4,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from archive.errors import RecordNotFound
 from archive.records import SearchState
 from service.certificates.certifier import Certifier
+from service.certificates.document import Certificate
 from tests.service import records
-from tests.service.measured import DEVICE, elites, identity, plant
-from tests.service.workbench import Answers, Workbench
+from tests.service.measured import DEVICE, elites, identity, plant, seed
+from tests.service.workbench import Answers, Workbench, bundle_of
 from workers.protocol import Outcome
 
 RIGHT, WRONG = 10, 15
@@ -48,6 +50,29 @@ async def test_an_elites_certificate_is_that_of_the_report_that_won(bench: Workb
     assert (await certifier.of_candidate(elite.candidate, device=device, variant=0)).id == written.id
     bare = await certifier.of_candidate(elite.candidate, with_source=False)
     assert bare.source is None and bare.id != written.id
+
+
+@pytest.mark.parametrize("device", [records.DEVICE, DEVICE])
+async def test_figures_of_a_search_whose_first_seed_was_refused_relate_to_the_second(
+    bench: Workbench, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch, WRONG, RIGHT)
+    wrong = identity(WRONG)
+    bench.answers.outcome = lambda job: Outcome.WRONG_RESULT if bundle_of(job).identity == wrong else Outcome.CORRECT
+    bench.devices = (device,)
+    search = await bench.run(await bench.begin(evaluations=2))
+    [elite] = await bench.store.elites.list(search.id, device, search.axes_version)
+    written = await Certifier(bench.store).of_elite(search, elite)
+    assert written is not None and written.reference_seed == 1
+    assert "seed 0 is refused (wrong_result)" in written.refused_seeds
+    if device == DEVICE:
+        assert (
+            written.pacer is not None and written.pacer.identity == records.bundle_from(seed(RIGHT)).reduced().identity
+        )
+    else:
+        assert written.speedup is not None and written.speedup.mid == pytest.approx(1.0)
+    with pytest.raises(ValidationError, match="which the operator does not have"):
+        Certificate.model_validate({**written.model_dump(), "reference_seed": 2})
 
 
 async def test_what_is_not_correct_has_no_certificate(bench: Workbench) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,28 @@ async def test_invented_times_of_the_seed_are_found_out(notes: Path) -> None:
     assert slow.speedup is not None and slow.speedup.mid == pytest.approx(12.5)
     done = await verified(slow, notes)
     assert {name for name, said in found(done).items() if said == "DIFFERS"} == {"baselines"} and not done.holds
+
+
+@pytest.mark.parametrize(
+    ("first", "told"), [("# does not compile\n", "REPEATED"), ("x = 1\n", "DIFFERS")], ids=["refused", "right"]
+)
+async def test_figures_over_a_later_seed_need_the_earlier_ones_to_be_refused(
+    notes: Path, first: str, told: str
+) -> None:
+    operator = records.OPERATOR.model_copy(update={"seeds": (first, records.SEED)})
+    search = replace(evidence(verdict()).search, reference_seed=1, refused_seeds="figures relate to seed 1")
+    written = certificate(operator=operator, search=search)
+    assert (written.reference_seed, written.refused_seeds) == (1, "figures relate to seed 1")
+    done = await verified(written, notes)
+    assert found(done)["earlier seeds"] == told and found(done)["baselines"] == "REPEATED"
+
+
+async def test_a_refusal_on_a_card_need_not_repeat_elsewhere(notes: Path) -> None:
+    operator = records.OPERATOR.model_copy(update={"seeds": ("x = 1\n", records.SEED)})
+    search = replace(evidence(measured()).search, reference_seed=1)
+    written = certificate(measured(), operator=operator, search=search)
+    done = await verified(written, notes)
+    assert found(done)["earlier seeds"] == "NOT_TRIED"
 
 
 async def test_without_a_seed_nobody_knows_what_figures_are_relative_to(notes: Path) -> None:

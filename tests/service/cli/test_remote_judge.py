@@ -23,9 +23,9 @@ TIMES = {"seed": {"N=1024": 10.0, "N=4096": 20.0}, "candidate": {"N=1024": 5.0, 
 class There(httpx.AsyncBaseTransport):
     """A coordinator whose verdicts the test decides."""
 
-    def __init__(self, outcome: str = "correct", state: str = "done") -> None:
+    def __init__(self, outcome: str = "correct", state: str = "done", refused: tuple[str, ...] = ()) -> None:
         self.asked: dict[str, Any] = {}
-        self._outcome, self._state = outcome, state
+        self._outcome, self._state, self._refused = outcome, state, refused
 
     @property
     def seeds(self) -> list[str]:
@@ -45,7 +45,13 @@ class There(httpx.AsyncBaseTransport):
                 return self._answer(self._search())
             case "GET", ["searches", _, "candidates"]:
                 names = ("candidate", "seed")[-len(self.seeds) :]
-                items = [models.CandidateSummary.model_validate(records.candidate(id=name)) for name in names]
+                judged = {"state": CandidateState.JUDGED}
+                items = [
+                    models.CandidateSummary.model_validate(
+                        records.candidate(id=name, outcome=self._outcome_of(name), **judged)
+                    )
+                    for name in names
+                ]
                 return httpx.Response(
                     200, json={"items": [item.model_dump(mode="json") for item in items], "next": None}
                 )
@@ -55,6 +61,11 @@ class There(httpx.AsyncBaseTransport):
 
     def _answer(self, document: models.Resource) -> httpx.Response:
         return httpx.Response(200, json=document.model_dump(mode="json"))
+
+    def _outcome_of(self, id: str) -> str:
+        if id == "seed":
+            return "wrong_result" if self.seeds[0] in self._refused else "correct"
+        return self._outcome
 
     def _search(self) -> models.Search:
         return builders.search_of(records.search(id="search", state=SearchState(self._state), reason="no worker"))
@@ -66,7 +77,7 @@ class There(httpx.AsyncBaseTransport):
             models.PlanDescription(shape=shape.key, words=(), readings=records.readings(8).model_dump(mode="json"))
             for shape in records.SHAPES
         ]
-        correct = self._outcome == "correct" or id == "seed"
+        correct = self._outcome_of(id) == "correct"
         variant = models.Variant(
             index=0,
             configuration={"BLOCK": 64},
@@ -117,6 +128,17 @@ async def test_what_python_cannot_read_is_not_sent() -> None:
     there = There()
     judgement = await judge_elsewhere(reach(there), OPERATOR, DEVICE, "x = 1\ndef broken(:\n")
     assert (judgement.outcome, judgement.line, there.asked) == (Outcome.SYNTAX_ERROR, 2, {})
+
+
+@pytest.mark.parametrize("state", ["done", "failed"])
+async def test_a_refused_seed_leaves_the_verdict_without_a_speedup(state: str) -> None:
+    there = There(state=state, refused=(records.SEED,))
+    judgement = await judge_elsewhere(reach(there), OPERATOR, DEVICE, SOURCE)
+    assert judgement.outcome is Outcome.CORRECT and judgement.best is not None and judgement.best.speedup is None
+    assert judgement.unpaced.startswith("no seed kernel is correct, so times are relative to nothing: ")
+    more = OPERATOR.model_copy(update={"seeds": (records.SEED, "x = 1\n")})
+    judgement = await judge_elsewhere(reach(There(refused=(records.SEED,))), more, DEVICE, SOURCE)
+    assert judgement.unpaced == "" and judgement.best is not None and judgement.best.speedup is not None
 
 
 async def test_an_operator_that_cannot_be_judged_is_bad_input() -> None:

@@ -9,11 +9,12 @@ import pytest
 from archive.records import SearchState
 from service.evaluation.reference_seed import ReferenceSeed
 from tests.service import records
-from tests.service.measured import DEVICE, identity, plant
+from tests.service.measured import DEVICE, identity, outcomes, plant, seed
 from tests.service.workbench import Answers, Workbench, bundle_of
-from workers.protocol import ConfirmJob, Job, MeasureJob, Outcome, TraceJob
+from workers.protocol import ConfirmJob, Job, MeasureJob, Outcome, Report, TraceJob
 
 FIRST, SECOND, THIRD = 10, 11, 12
+RIGHT = Outcome.CORRECT
 VARIANTS = tuple(records.bundle(grid) for grid in (71, 72))
 
 
@@ -115,13 +116,90 @@ async def test_a_variant_that_is_found_wrong_the_second_time_paces_nobody_any_mo
     assert pacers == [VARIANTS[0].reduced().identity] * 2
 
 
-async def test_a_search_whose_first_seed_is_wrong_the_second_time_fails(card: Workbench) -> None:
+async def test_a_search_whose_seeds_are_all_wrong_the_second_time_fails(card: Workbench) -> None:
     card.answers = Answers(
         outcome=lambda job: Outcome.NONDETERMINISTIC if isinstance(job, ConfirmJob) else Outcome.CORRECT
     )
     ended = await card.run(await card.begin(evaluations=3))
-    assert ended.state is SearchState.FAILED and "nondeterministic" in ended.reason
-    assert len(card.judged(MeasureJob)) == 1
+    assert ended.state is SearchState.FAILED
+    assert ended.reason == "no seed kernel is correct: " + "; ".join(
+        f"seed {number} is refused (nondeterministic)" for number in range(3)
+    )
+    assert [job.pacer for job in card.judged(MeasureJob)] == [None] * 3
+
+
+def refusing(*sizes: int, kind: str = "measure", outcome: Outcome = Outcome.WRONG_RESULT) -> Answers:
+    """A worker that refuses the seeds of these sizes: when traced, measured or confirmed."""
+    refused = {identity(size) for size in sizes}
+    if kind == "trace":
+        sources = {seed(size) for size in sizes}
+        return Answers(bundle=lambda source: None if source in sources else records.bundle_from(source))
+    return Answers(outcome=lambda job: outcome if (bundle_of(job).identity in refused and kind == job.kind) else RIGHT)
+
+
+@pytest.mark.parametrize(
+    ("kind", "outcome", "device"),
+    [
+        ("measure", Outcome.WRONG_RESULT, DEVICE),
+        ("measure", Outcome.WRONG_RESULT, records.DEVICE),
+        ("measure", Outcome.HANG, DEVICE),
+        ("measure", Outcome.WORKER_LOST, records.DEVICE),
+        ("confirm", Outcome.WRONG_RESULT, DEVICE),
+        ("trace", Outcome.COMPILE_ERROR, DEVICE),
+        ("trace", Outcome.COMPILE_ERROR, records.DEVICE),
+    ],
+)
+async def test_the_next_seed_takes_the_place_of_a_refused_one(
+    card: Workbench, kind: str, outcome: Outcome, device: str
+) -> None:
+    card.answers, card.devices = refusing(FIRST, kind=kind, outcome=outcome), (device,)
+    ended = await card.run(await card.begin(evaluations=3))
+    assert (ended.state, ended.reference_seed) == (SearchState.DONE, 1)
+    assert ended.refused_seeds.startswith(f"figures relate to seed 1, because seed 0 is refused ({outcome}")
+    assert await outcomes(card, ended) == [outcome, "correct", "correct"]
+    held = await card.store.elites.list(ended.id, device, ended.axes_version)
+    assert {elite.bundle for elite in held} == {identity(SECOND), identity(THIRD)}
+    assert {elite.mid for elite in held} == {1.0}
+    told = [job.pacer.identity for job in card.judged(MeasureJob)[-1:] if job.pacer]
+    assert told == ([records.bundle_from(seed(SECOND)).reduced().identity] if device == DEVICE else [])
+
+
+@pytest.mark.parametrize("device", [DEVICE, records.DEVICE])
+async def test_no_other_candidate_is_measured_before_the_verdict_on_the_reference_seed(
+    card: Workbench, device: str
+) -> None:
+    card.answers, card.devices = refusing(FIRST), (device,)
+    search = await card.begin(evaluations=3)
+    while (await card.store.searches.get(search.id)).reference_seed == 0:
+        assert {bundle_of(job).identity for job in card.judged(MeasureJob)} <= {identity(FIRST)}
+        await card.evolution.tick()
+        card.work(most=1)
+    assert (await card.run(search)).state is SearchState.DONE
+
+
+async def test_a_seed_with_the_plans_of_a_refused_one_is_refused_with_it(card: Workbench) -> None:
+    card.answers = refusing(FIRST, kind="confirm")
+    card.answers.bundle = lambda source: records.bundle_from(seed(FIRST) if source == seed(SECOND) else source)
+    ended = await card.run(await card.begin(evaluations=3))
+    assert (ended.state, ended.reference_seed) == (SearchState.DONE, 2)
+    assert await outcomes(card, ended) == ["wrong_result", "wrong_result", "correct"]
+    assert "seed 0 is refused (wrong_result); seed 1 is refused (wrong_result)" in ended.refused_seeds
+    assert len(card.judged(ConfirmJob)) == 2, "the confirm of equal plans counts for both"
+
+
+async def test_a_reference_seed_that_is_found_wrong_later_ends_its_search(card: Workbench) -> None:
+    search = await card.begin(evaluations=3)
+    while not await card.evolution.verdicts.reference_seed.is_final(search):
+        await card.evolution.tick()
+        card.work(most=1)
+    (first, *_) = await card.store.candidates.seeds(search.id)
+    confirm = card.answers.to(card.judged(ConfirmJob)[0])
+    assert isinstance(confirm, Report) and confirm.candidate == first.id
+    wrong = confirm.model_copy(update={"job": f"{confirm.job}later", "outcome": Outcome.WRONG_RESULT, "reason": "no"})
+    await card.evolution.verdicts.apply_report(await card.store.searches.get(search.id), records.OPERATOR, wrong)
+    ended = await card.store.searches.get(search.id)
+    assert (ended.state, ended.reference_seed) == (SearchState.FAILED, 0)
+    assert ended.reason == "the seed that all figures relate to was found wrong: seed 0 is refused (wrong_result: no)"
 
 
 async def test_the_pacer_is_found_again_in_the_archive(card: Workbench, tmp_path: Path, redis_url: str) -> None:

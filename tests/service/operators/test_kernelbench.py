@@ -2,8 +2,10 @@
 
 import tomllib
 from pathlib import Path, PurePath
+from typing import Any
 
 import pytest
+import torch
 
 from service.errors import InvalidInput
 from service.operators.catalogue import load_operator
@@ -17,9 +19,12 @@ from service.operators.kernelbench import (
     operator_of_problem,
     parts_of_reference,
 )
-from tests.workers.kernelbench.problems import LINEAR, LOSS
+from tests.workers.kernelbench.problems import IN_PLACE, LINEAR, LOSS
+from tests.workers.kernelbench.test_inspection import look
+from tests.workers.tracer.test_reference import graph
 from workers.protocol import Input, Operator, Output, Scalar
 from workers.protocol.kernelbench import ProblemInspection
+from workers.reference import evaluate
 
 FOUND = ProblemInspection(
     inputs=(
@@ -110,3 +115,26 @@ def test_problems_are_told_from_specs() -> None:
     assert is_source(LINEAR) and is_source(SEED) and not is_source('name = "rmsnorm"') and not is_source('{"a": 1}')
     assert is_problem(LINEAR) and not is_problem('name = "rmsnorm"') and not is_problem(SEED)
     assert name_of_text(LINEAR).startswith("problem_") and name_of_text(LINEAR) != name_of_text(LOSS)
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments"),
+    [
+        ("both", "torch.randn(4, 8), torch.randn(4, 8), 2.0"),
+        ("normed", "torch.randn(4, 8), torch.zeros(8), torch.ones(8)"),
+        ("Counted", "torch.randn(4, 8)"),
+    ],
+)
+def test_a_reference_returns_what_is_no_content_of_an_input(target: str, arguments: str) -> None:
+    source = IN_PLACE.replace("ARGUMENTS", arguments)
+    made = operator_of_problem("", source, look(source, target=target))
+    given = [torch.rand(made.input_shape(item, made.shapes[0].dims)) for item in made.inputs]
+    found = evaluate(graph(made, made.shapes[0].dims), given, double=False)
+    namespace: dict[str, Any] = {}
+    exec(compile(made.reference, "reference", "exec"), namespace)
+    own = namespace[made.entry](*given, *(scalar.value for scalar in made.scalars))
+    contents = [value for item, value in zip(made.inputs, given, strict=True) if item.mutable]
+    wanted = [*((own,) if isinstance(own, torch.Tensor) else own), *contents]
+    assert len(wanted) == len(made.outputs) == len(found)
+    for mine, theirs in zip(found, wanted, strict=True):
+        torch.testing.assert_close(mine, theirs)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import redis
+from sqlalchemy import event
 
 from archive.records import CandidateState, SearchState
 from service.evaluation.jobs import measure_id, retrace_id
@@ -14,7 +15,7 @@ from service.scheduler import leases
 from tests.service import records
 from tests.service.measured import DEVICE, elites, identity, outcomes, plant, seed
 from tests.service.workbench import Answers, Workbench, bundle_of
-from workers.protocol import MeasureJob, TraceJob
+from workers.protocol import MeasureJob, Outcome, TraceJob
 
 
 @pytest.fixture
@@ -157,6 +158,44 @@ async def test_a_killed_search_on_a_card_loses_no_confirm(
     assert held == {identity(size): pytest.approx(0.98 * speedups[identity(size)]) for size in (20, 11)}
     pacers = {job.pacer.identity for job in restarted.judged(MeasureJob) if job.pacer}
     assert pacers == {records.bundle_from(seed(10)).reduced().identity}
+    await restarted.close()
+
+
+@pytest.mark.parametrize("device", [DEVICE, records.DEVICE])
+@pytest.mark.parametrize("writes", [7, 11, 14, 16, 18, 20])
+async def test_a_kill_between_two_writes_neither_loses_nor_doubles_a_refused_seed(
+    tmp_path: Path, redis_url: str, writes: int, device: str, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = (10, 11, 12)
+    plant(monkeypatch, *sizes)
+    wrong = identity(10)
+    answers = Answers(outcome=lambda job: Outcome.WRONG_RESULT if bundle_of(job).identity == wrong else Outcome.CORRECT)
+    bench.answers, bench.devices = answers, (device,)
+    search = await bench.begin(evaluations=3)
+    left = [writes]
+
+    def kill(_: object) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyError("killed before this write")
+
+    event.listen(bench.store.searches._database._writer.sync_engine, "begin", kill)
+    with pytest.raises(KeyError, match="killed"):
+        await bench.run(search)
+    redis.Redis.from_url(redis_url).flushall()
+    restarted = await Workbench.open(tmp_path, redis_url)
+    restarted.answers, restarted.devices = answers, (device,)
+    ended = await restarted.run(search)
+    seeds = await restarted.store.candidates.seeds(search.id)
+    kinds = ["measure", "confirm"] if device == DEVICE else ["measure"]
+    assert (ended.state, ended.reference_seed) == (SearchState.DONE, 1)
+    assert [each.outcome for each in seeds] == ["wrong_result", "correct", "correct"]
+    told = [[report.kind for report in await reports_on(restarted.store, each.id)] for each in seeds]
+    assert told == [["measure"], kinds, kinds]
+    held = await restarted.store.elites.list(search.id, device, 1)
+    assert {elite.bundle: elite.mid for elite in held} == {identity(11): 1.0, identity(12): 1.0}
+    counts = await restarted.store.candidates.count(search.id)
+    assert (counts.proposals, counts.candidates, counts.evaluated) == (3, 3, 3)
     await restarted.close()
 
 

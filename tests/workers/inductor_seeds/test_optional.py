@@ -38,6 +38,14 @@ def test_the_entry_calls_the_function_for_its_arguments(scale: int | None, bias:
     ]
 
 
+def test_an_absent_input_takes_its_own_dimensions_along() -> None:
+    inputs = [tensor("x", "M"), tensor("mask", "M", "K", optional=True)]
+    shapes = [{"dims": {"M": 4, "K": size, "mask": 1}} for size in (2, 3)]
+    masked = operator("f", "def f(x, mask):\n    return x\n", inputs, shapes=shapes, ranges={"M": (1, 4), "K": (1, 3)})
+    without = list(variants_of(masked))[1].operator
+    assert [shape.dims for shape in without.shapes] == [{"M": 4}] and set(without.ranges) == {"M"}
+
+
 def test_many_optional_inputs_are_refused() -> None:
     names = ["a", "b", "c", "d"]
     inputs = [tensor("x", "M"), *(tensor(name, "M", optional=True) for name in names)]

@@ -48,3 +48,33 @@ def forward(line: str, inputs: str = "torch.rand(32, 64)", init: str = "pass") -
         f"    def forward(self, x):\n        {line}\n\n"
         f"def get_inputs():\n    return [{inputs}]\n\ndef get_init_inputs():\n    return []\n"
     )
+
+
+IN_PLACE = """
+import torch
+import torch.nn.functional as F
+
+
+def both(x, y, scale):
+    x.mul_(scale)
+    y[:, 0].zero_()
+    return x, x.sum(), y
+
+
+def normed(x, mean, var):
+    return F.batch_norm(x, mean, var, training=True, momentum=0.25)
+
+
+class Counted(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(8))
+
+    def forward(self, x):
+        self.seen.add_(x.sum(0))
+
+
+def example_inputs():
+    return [ARGUMENTS]
+"""
+"""Functions and a module that change inputs in place; `ARGUMENTS` stands for example arguments."""

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.workers.kernelbench.files import FUNCTION, HINTED
-from tests.workers.kernelbench.problems import LINEAR, LOSS, forward
+from tests.workers.kernelbench.problems import IN_PLACE, LINEAR, LOSS, forward
 from workers.kernelbench import inspect
 from workers.kernelbench.inspection import inspect_problem
 from workers.protocol import Distribution
@@ -197,3 +197,43 @@ def test_a_result_has_no_name_of_an_input() -> None:
     text = forward("return x + 1").replace("forward(self, x)", "forward(self, y)").replace("x + 1", "y + 1")
     found = look(text)
     assert found.reason == "" and [item.name for item in (*found.inputs, *found.outputs)] == ["y", "y_out"]
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments", "changed", "outputs"),
+    [
+        ("both", "torch.randn(4, 8), torch.randn(4, 8), 2.0", ["x", "y"], ["y_out", "x", "y"]),
+        ("normed", "torch.randn(4, 8), torch.zeros(8), torch.ones(8)", ["mean", "var"], ["y", "mean", "var"]),
+        ("Counted", "torch.randn(4, 8)", ["seen"], ["seen"]),
+    ],
+)
+def test_inputs_that_are_changed_in_place_are_results(
+    target: str, arguments: str, changed: list[str], outputs: list[str]
+) -> None:
+    source = IN_PLACE.replace("ARGUMENTS", arguments)
+    found = look(source, target=target)
+    assert found.reason == ""
+    assert [item.name for item in found.inputs if item.mutable] == changed
+    assert not any(item.constant for item in found.inputs if item.mutable)
+    assert [item.name for item in found.outputs] == outputs
+    assert sum("is changed in place" in note for note in found.notes) == len(changed)
+
+
+def test_a_complex_argument_is_refused_by_its_dtype() -> None:
+    text = IN_PLACE.replace("ARGUMENTS", "torch.randn(4, 8), torch.zeros(4, 8, dtype=torch.complex64), 1.0")
+    assert "torch.view_as_complex" in look(text, target="both").reason
+
+
+def test_an_empty_example_widens_its_range_and_is_not_timed() -> None:
+    source = """
+import torch
+
+def doubled(x):
+    return x * 2
+
+def example_inputs():
+    yield torch.randn(0, 16),
+    yield torch.randn(64, 16),
+"""
+    found = look(source)
+    assert found.reason == "" and found.shapes == ({"D0": 64},) and found.ranges == {"D0": (0, 64)}

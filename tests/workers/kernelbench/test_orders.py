@@ -27,10 +27,12 @@ SCATTERED = [3, 900, 17, 250, 4, 88, 600, 31, 777, 12, 345, 501, 66, 999, 128, 7
         ([-4, 2, 2], ObservedOrder(None, -4, 3)),
         (SCATTERED, ObservedOrder(None, 0, 1000)),
         ([*SCATTERED, *range(1000, 1100)][::-1], ObservedOrder(Distribution.UNIQUE, 0, 1100)),
+        ([*SCATTERED, *range(1000, 1400), 4050][::-1], ObservedOrder(Distribution.UNIQUE, 0, 4096)),
+        ([*SCATTERED, *range(1000, 1400), 2000][::-1], ObservedOrder(Distribution.UNIQUE, 0, 2001)),
     ],
 )
 def test_an_order_is_recognised_by_its_values(values: list[int], found: ObservedOrder) -> None:
-    assert order_of(torch.tensor(values), {64, 16}) == found
+    assert order_of(torch.tensor(values), {64, 16, 4096}) == found
 
 
 @pytest.mark.parametrize(
@@ -78,3 +80,20 @@ def test_integers_of_unknown_making_have_the_bounds_of_the_examples() -> None:
     found = look(text, target="f")
     assert (found.inputs[1].distribution, found.inputs[1].high) == (None, 61.0)
     assert any("Values of 'i' are from 0 to below 61" in note for note in found.notes)
+
+
+def test_a_permutation_of_a_fixed_length_keeps_its_bound_as_long() -> None:
+    source = """
+import torch
+
+def restored(rows, inverse, weights):
+    tokens, experts = weights.shape
+    return (rows[inverse].view(tokens, experts, -1) * weights[..., None]).sum(1)
+
+def example_inputs():
+    return [torch.randn(64, 32), torch.randperm(64), torch.rand(32, 2)]
+"""
+    found = look(source)
+    by_name = {item.name: item for item in found.inputs}
+    assert by_name["inverse"].distribution is Distribution.UNIQUE and by_name["inverse"].shape == (64,)
+    assert by_name["inverse"].high == by_name["rows"].shape[0] and by_name["inverse"].high not in found.ranges
