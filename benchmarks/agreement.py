@@ -27,7 +27,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -57,15 +56,6 @@ CLOSE_PERCENT = 0.5
 """Difference that needs no explanation: the practical margin."""
 Key = tuple[str, str]
 """Operator and shape."""
-
-
-@dataclass(frozen=True)
-class ShapeTimes:
-    """Median times at a shape, in microseconds per call: of elite and seed, ours and the harness's."""
-
-    weight: float
-    ours_us: tuple[float, float]
-    outside_us: tuple[float, float]
 
 
 def confirmed(archive: Path) -> Iterator[Certificate]:

@@ -135,7 +135,7 @@ def elapsed_us(call: Call, device: str) -> float:
 
 
 @dataclass(frozen=True)
-class TimedShape:
+class InterleavedTimes:
     """Times of elite and seed at a shape, in microseconds per call, and the seed's over the elite's with its bounds."""
 
     elite_us: float
@@ -147,7 +147,7 @@ class TimedShape:
     calls: int
 
 
-def interleaved(elite: Call, seed: Call, calls: int, device: str, seconds: float) -> TimedShape:
+def interleaved(elite: Call, seed: Call, calls: int, device: str, seconds: float) -> InterleavedTimes:
     """Time two graphs of so many calls in turn."""
     for _ in range(WARM_UPS):
         elapsed_us(elite, device), elapsed_us(seed, device)
@@ -159,7 +159,7 @@ def interleaved(elite: Call, seed: Call, calls: int, device: str, seconds: float
     ratios = sorted(its / mine for mine, its in zip(elite_us, seed_us, strict=True))
     low, high = median_bounds(len(ratios))
     medians = statistics.median(elite_us), statistics.median(seed_us), ratios[low], statistics.median(ratios)
-    return TimedShape(*medians, ratios[high], len(ratios), calls)
+    return InterleavedTimes(*medians, ratios[high], len(ratios), calls)
 
 
 def median_bounds(count: int) -> tuple[int, int]:
@@ -179,7 +179,7 @@ def copies_of(operator: Mapping[str, Any], dims: Mapping[str, int], device: str)
 
 def timed_shape(
     elite: Callable[..., Any], seed: Callable[..., Any], copies: Sequence[Sequence[Any]], device: str, seconds: float
-) -> TimedShape:
+) -> InterleavedTimes:
     """Time elite and seed on copies of their arguments."""
     for function in (elite, seed):
         warmed_up(function, copies[0], device)

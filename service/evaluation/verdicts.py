@@ -190,25 +190,19 @@ class Verdicts:
         )
 
     async def _take(self, case: EvaluationCase, report: Report, queued: Collection[str]) -> None:
-        """Store a report, and take its variant as far as it goes."""
+        """Store a report, with the verdict that a confirm revises, and take its variant as far as it goes."""
         await self.unit_of_work.save_report(case, report)
-        if report.kind == "confirm":
-            await self._revise(case)
+        if report.kind == "confirm" and not case.is_reference_seed:
+            candidate = await self.unit_of_work.candidate(case.candidate.id)
+            if candidate.state is CandidateState.JUDGED:
+                # A wrong kernel would stay `correct` if its second trace, which may be pending, were lost.
+                reports = await self.unit_of_work.reports(candidate.id)
+                await self._conclude(case.search, candidate, latest_reports(reports))
         if case.is_reference_seed:
             await self.unit_of_work.commit()  # Other candidates read the reference seed's report from the archive.
         if case.device.measures:
             await self.baselines.relate(case, report)
         await self._promote(case, queued)
-
-    async def _revise(self, case: EvaluationCase) -> None:
-        """Revise a verdict in the transaction of its confirm.
-
-        Otherwise a wrong kernel would stay `correct` if its second trace, which is still pending, were lost.
-        """
-        candidate = await self.unit_of_work.candidate(case.candidate.id)
-        if candidate.state is CandidateState.JUDGED and not case.is_reference_seed:
-            reports = await self.unit_of_work.reports(candidate.id)
-            await self._conclude(case.search, candidate, latest_reports(reports))
 
     async def _refute_twins(self, case: EvaluationCase, wrong: Report) -> None:
         """Give the verdict of a confirm to all candidates of the search with an equal bundle."""
