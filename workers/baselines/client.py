@@ -26,8 +26,9 @@ COMMAND = (*PYTHON, "-m", "workers.baselines")
 output."""
 SUBFOLDER = "baselines"
 """Subfolder of cached figures in an executor's folder."""
-START_S = 120.0
-"""Seconds for it to start: importing torch and opening the card takes 6 s on a warm H200 host."""
+START_S = 600.0
+"""Seconds for it to start, and to wait until other processes have measured theirs on the card. Importing torch and
+opening the card takes 6 s on a warm H200 host."""
 SHAPE_S = 300.0
 """Seconds for one shape: no more than two contenders use up the 120 s that each is given to get ready."""
 REQUESTS_KEPT = 64

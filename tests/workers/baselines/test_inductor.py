@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -12,9 +14,10 @@ from pathlib import Path
 import pytest
 import torch
 from torch._inductor.runtime import benchmarking
+from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
 from workers.baselines.contenders import MODES
-from workers.baselines.inductor import LINGER_S, compiled, exclusive_tuning
+from workers.baselines.inductor import LINGER_S, TUNING, compiled, exclusive_tuning
 from workers.gpu_lock import GpuLock
 
 OTHERS = {fcntl.LOCK_EX: "alone", fcntl.LOCK_SH: "among others"}
@@ -93,3 +96,40 @@ def test_it_is_alone_where_it_times(turns, possible, monkeypatch):
             time.sleep(2 * LINGER_S)
             assert possible() == "alone"
     assert benchmarking.benchmarker.benchmark_gpu is untouched
+
+
+@pytest.mark.parametrize("name", TUNING)
+def test_others_have_the_card_while_it_compiles_configurations(name, turns, possible, monkeypatch):
+    seen = []
+
+    def tune(self, launcher):
+        seen.append(possible())
+        benchmarking.benchmarker.benchmark_gpu(lambda: seen.append(possible()))
+        return launcher
+
+    monkeypatch.setattr(CachingAutotuner, name, tune)
+    monkeypatch.setattr(benchmarking.benchmarker, "benchmark_gpu", lambda call: call())
+    with turns.shared(), exclusive_tuning(turns):
+        assert getattr(object.__new__(CachingAutotuner), name)("launcher") == "launcher"
+        assert possible() == "among others"
+    assert seen == ["alone", "none"]
+    assert getattr(CachingAutotuner, name) is tune
+
+
+FIRST_TRACE = """
+import sys
+import torch
+from workers.baselines.inductor import prepare
+if {prepared}:
+    prepare()
+known = set(sys.modules)
+torch.compile(torch.nn.Tanh(), backend="eager", dynamic=False, fullgraph=True)(torch.zeros(2))
+print(*(name for name in sys.modules if name not in known and name.startswith(("torch._dynamo", "sympy"))))
+"""
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+def test_the_first_trace_imports_nothing_more_once_it_is_prepared(prepared: bool) -> None:
+    program = FIRST_TRACE.format(prepared=prepared)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert bool(done.stdout.split()) is not prepared
