@@ -31,7 +31,7 @@ SETTINGS: dict[str, Any] = {
     "autotune_progress_bar": False,
     "autotune_log_level": 0,
     "autotune_benchmark_subprocess": False,
-    }
+}
 """Settings of all kernels. It times in this process: inputs lie in memory that no other process can open."""
 
 

@@ -79,9 +79,10 @@ class ContenderPreparation:
             if name == EAGER:
                 continue
             begun = time.perf_counter()
+            limit_s = READY_S + (TUNING_S if name == HELION else 0.0)
             try:
                 # The lock encloses the time limit, so that no interruption prevents its release.
-                with self._gpu_lock.shared(), at_most(READY_S + (TUNING_S if name == HELION else 0.0), lambda: self._gpu_lock.waited_s):
+                with self._gpu_lock.shared(), at_most(limit_s, lambda: self._gpu_lock.waited_s):
                     function = make()
                     self.compare(function)
             except Disagrees as error:

@@ -30,7 +30,7 @@ def test_it_agrees_with_the_reference(name):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("backend", sorted(set(BACKENDS) - {FLASH}))
 def test_a_backend_that_cannot_run_says_so_and_no_other_takes_its_place(backend):
-    with pytest.raises(RuntimeError, match="No (available kernel|viable backend)"):
+    with pytest.raises(RuntimeError, match=r"No (available kernel|viable backend)"):
         natives_of(OPERATORS["attention"], SIZES)[backend](inputs(OPERATORS["attention"]))
 
 
