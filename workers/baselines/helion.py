@@ -31,8 +31,10 @@ SETTINGS: dict[str, Any] = {
     "autotune_progress_bar": False,
     "autotune_log_level": 0,
     "autotune_benchmark_subprocess": False,
+    "autotune_ignore_errors": True,
 }
-"""Settings of all kernels. It times in this process: inputs lie in memory that no other process can open."""
+"""Settings of all kernels. It times in this process: inputs lie in memory that no other process can open. A configuration
+that fails is passed over."""
 
 
 def helion_of(operator: Operator, dims: Mapping[str, int], gpu_lock: GpuLock) -> Function | str:
