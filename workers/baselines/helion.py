@@ -33,8 +33,8 @@ SETTINGS: dict[str, Any] = {
     "autotune_benchmark_subprocess": False,
     "autotune_ignore_errors": True,
 }
-"""Settings of all kernels. It times in this process: inputs lie in memory that no other process can open. A configuration
-that fails is passed over."""
+"""Settings of all kernels. It times in this process: inputs lie in memory that no other process can open. A
+configuration that fails is passed over."""
 
 
 def helion_of(operator: Operator, dims: Mapping[str, int], gpu_lock: GpuLock) -> Function | str:
