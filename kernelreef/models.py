@@ -79,7 +79,8 @@ class Search(Resource):
     the token that submitted it; empty for the machine's own user. Only lists show `evaluated`, the number of
     evaluations so far, and `best`, the largest objective per device with an elite. A search that is done may be
     `finishing`: its finalists are still to be examined, or its baselines to be measured. `admitted` is the reason for
-    which mutation testing failed the operator, if the search went on by `admit`; it then has no best.
+    which mutation testing failed the operator, if the search went on by `admit`; it then has no best. `compiler` is the
+    release of Triton that it asks for, None if any will do.
     """
 
     former: ClassVar[Mapping[str, str]] = {"evaluations": "budget", "selection": "choosing"}
@@ -110,6 +111,7 @@ class Search(Resource):
     owner: str = ""
     admit: bool = False
     admitted: str = ""
+    compiler: str | None = None
     evaluated: int | None = None
     best: Mapping[str, float] | None = None
 
@@ -134,8 +136,9 @@ class Elite(Resource):
 
     `job` is the job of the report that its speedup rests on. `finalist` is the result of its examination, or says that
     it is unexamined; `…/archive` leaves it out. `protocol_version` is the report's, None if the archive lacks
-    it; the elite is `outdated` if the service judges by another one, with checks that it has not passed. `admitted` is
-    the search's: the reason for which a wrong kernel may be here.
+    it; the elite is `outdated` if the service judges by another one, with checks that it has not passed. `compiler`
+    names the Triton and the ptxas of its kernels. `admitted` is the search's: the reason for which a wrong kernel may
+    be here.
     """
 
     device: str
@@ -153,6 +156,7 @@ class Elite(Resource):
     placed_at: datetime
     protocol_version: int | None = None
     outdated: bool = False
+    compiler: str = ""
     admitted: str = ""
     finalist: FinalistResult | None = None
 

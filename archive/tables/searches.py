@@ -91,6 +91,7 @@ searches = Table(
     Column("finishing", Boolean, nullable=False, server_default=false()),
     Column("admit", Boolean, nullable=False, server_default=false()),
     Column("admitted", TextColumn, nullable=False, server_default=""),
+    Column("compiler", Text),
     Index(None, "state", "id"),
     Index(None, "finishing", "id"),
     Index(None, "operator_name", "id"),
@@ -219,6 +220,7 @@ reports = Table(
     Column("provenance", Text, nullable=False),
     Column("document", TextColumn, nullable=False),
     Column("created_at", TimestampColumn, nullable=False),
+    Column("compiler", Text, nullable=False, server_default=""),
     Index(None, "candidate", "seq"),
     Index("ix_reports_reuse", "bundle", "device", "operator", "protocol_version", "seq"),
 )
