@@ -37,12 +37,12 @@ class Rule(ABC, Generic[Site]):
     Attributes:
         name: Name in notes; also its key in the table.
         meaning: Its effect and purpose, in one line.
-        removed_in: Release of Triton that no longer knows what it writes; empty if all releases do.
+        offered_before: First release of Triton that warns of what it writes, or does not know it; empty if none does.
     """
 
     name: ClassVar[str]
     meaning: ClassVar[str]
-    removed_in: ClassVar[str] = ""
+    offered_before: ClassVar[str] = ""
 
     @abstractmethod
     def sites(self, module: ast.Module) -> Iterable[Site]:
@@ -54,8 +54,8 @@ class Rule(ABC, Generic[Site]):
 
     def is_known_to(self, compilers: Collection[str]) -> bool:
         """Return True if all of some releases of Triton know what it writes; without any, all that are supported."""
-        return not self.removed_in or (
-            bool(compilers) and all(is_before(release, self.removed_in) for release in compilers)
+        return not self.offered_before or (
+            bool(compilers) and all(is_before(release, self.offered_before) for release in compilers)
         )
 
     def applies(self, source: str) -> bool:
