@@ -24,6 +24,12 @@ from workers.protocol import (
     compiled_at,
 )
 
+VARYING = frozenset({"tune", "rewrite", "cross"})
+"""Emitters that vary kernels by rules, thousands an hour: one that compiles slowly is dropped, for the next is as good.
+On an H100's host a tenth of them took 45 % of all traces' time, and all but two of those were slow kernels too."""
+VARIATION_S, VARIATION_FACTOR = 6.0, 6
+"""Seconds of processor time for the trace of such a variation: the first, or so many times as long as the slowest seed
+took, if that is longer."""
 DRAFT_S = 60.0
 """Seconds for a draft: importing TorchInductor takes 3 s and more on a busy machine, its writing 1 to 3 s."""
 
@@ -207,9 +213,23 @@ def draft_job(search: SearchRecord, operator: Operator) -> TraceJob:
     return job.model_copy(update={"drafts": True, "deadline_s": DRAFT_S})
 
 
-def trace_job(search: SearchRecord, operator: Operator, candidate: CandidateRecord) -> TraceJob:
-    """Turn a candidate into bundles."""
-    return _trace_job(search, operator, trace_id(candidate.id), candidate)
+def trace_job(
+    search: SearchRecord, operator: Operator, candidate: CandidateRecord, seeds: Sequence[CandidateRecord] = ()
+) -> TraceJob:
+    """Turn a candidate into bundles.
+
+    Args:
+        search: Its search.
+        operator: The contract.
+        candidate: The candidate.
+        seeds: Seeds of the search, whose traces limit that of a variation; none for no other limit than the usual one.
+    """
+    job = _trace_job(search, operator, trace_id(candidate.id), candidate)
+    took = [sum(seed.stages_s.get(stage, 0.0) for stage in ("trace", "compile")) for seed in seeds]
+    if candidate.emitter not in VARYING or not any(took):
+        return job
+    limit_s = max(VARIATION_S, VARIATION_FACTOR * max(took))
+    return job.model_copy(update={"deadline_s": min(job.deadline_s, limit_s)})
 
 
 def _trace_job(search: SearchRecord, operator: Operator, id: str, candidate: CandidateRecord | None = None) -> TraceJob:

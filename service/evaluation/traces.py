@@ -22,7 +22,8 @@ class TraceRequests:
         earlier = await self._store.candidates.find_traced(asked.candidate.trace_key)
         if earlier is None or await self._store.remote_workers.unverified_trace(earlier.id):
             if self._waiting.join(asked.candidate.trace_key, asked):
-                job = trace_job(asked.search, asked.operator, asked.candidate)
+                seeds = await self._store.candidates.seeds(asked.search.id)
+                job = trace_job(asked.search, asked.operator, asked.candidate, seeds)
                 self._unit_of_work.send(job, reserved=is_reference_seed(asked.candidate))
             return None
         variants = await self._store.candidates.variants(earlier.id)

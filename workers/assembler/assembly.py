@@ -3,13 +3,13 @@
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from workers.assembler.amd import assemble_amdgcn
 from workers.assembler.launch_checks import check_launch, check_precision
 from workers.assembler.machine import MachineCode
-from workers.assembler.ptx.ptxas import assemble_all_ptx, assemble_ptx
+from workers.assembler.ptx.ptxas import LIMITS, assemble_all_ptx, assemble_ptx
 from workers.assembler.readings import read_plans, resident_of
 from workers.assembler.refusal import AssemblyRefused
 from workers.errors import ToolMissing
@@ -49,13 +49,16 @@ class AssembledBundle:
     codes: Mapping[str, MachineCode] = field(default_factory=dict)
 
 
-def assemble(bundle: Bundle, operator: Operator, assembler: Assembler | None = None) -> AssembledBundle:
+def assemble(
+    bundle: Bundle, operator: Operator, assembler: Assembler | None = None, cpu_s: float = LIMITS.cpu_s
+) -> AssembledBundle:
     """Lint and assemble a bundle's kernels, and derive the readings of its plans.
 
     Args:
         bundle: The traced bundle.
         operator: The contract.
         assembler: Assembler of one kernel; `assemble_together` if None.
+        cpu_s: Maximum seconds of processor time for each kernel of an NVIDIA GPU, if no assembler is given.
 
     Raises:
         ToolMissing: If this machine cannot assemble for the bundle's target.
@@ -66,7 +69,7 @@ def assemble(bundle: Bundle, operator: Operator, assembler: Assembler | None = N
     if target is None:
         raise ToolMissing(f"unknown target '{bundle.target}'; known: {', '.join(TARGETS)}")
     try:
-        codes = _assemble_kernels(bundle, target, started + BUDGET_S, assembler or assemble_together(bundle))
+        codes = _assemble_kernels(bundle, target, started + BUDGET_S, assembler or assemble_together(bundle, cpu_s))
         for launch in (launch for plan in bundle.plans for launch in plan.launches):
             check_precision(launch, codes[launch.kernel].mix, operator)
     except AssemblyRefused as refused:
@@ -131,10 +134,14 @@ def ptxas_of(bundle: Bundle) -> PtxasTool | None:
     return None if bundle.toolchain is None else bundle.toolchain.ptxas
 
 
-def assemble_together(bundle: Bundle) -> Assembler:
+def assemble_together(bundle: Bundle, cpu_s: float = LIMITS.cpu_s) -> Assembler:
     """Assemble all NVIDIA kernels that a bundle launches, in one sandbox. Returns the assembler of one of them.
 
     It raises the refusal of a refused kernel; a kernel behind that one it assembles alone.
+
+    Args:
+        bundle: The bundle.
+        cpu_s: Maximum seconds of processor time for each kernel, at most those of `LIMITS`.
 
     Raises:
         ToolMissing: If this machine cannot assemble for the bundle's target.
@@ -147,7 +154,8 @@ def assemble_together(bundle: Bundle) -> Assembler:
         each for each in kernels if (each, tool) not in _known and (each.target, each.language) == (target.name, "ptx")
     ]
     refused: dict[Kernel, AssemblyRefused] = {}
-    for kernel, found in zip(missing, assemble_all_ptx(missing, target, BUDGET_S, tool=tool), strict=False):
+    limits = replace(LIMITS, wall_s=BUDGET_S, cpu_s=min(LIMITS.cpu_s, cpu_s))
+    for kernel, found in zip(missing, assemble_all_ptx(missing, target, limits, tool=tool), strict=False):
         if isinstance(found, AssemblyRefused):
             refused[kernel] = found
         else:

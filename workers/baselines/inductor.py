@@ -5,19 +5,26 @@ has the card alone, because concurrent work would decide the choice. It fills it
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import wraps
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch._inductor import list_mode_options
 from torch._inductor.runtime import benchmarking
+from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
 from workers.gpu_lock import GpuLock
+
+Method: TypeAlias = Callable[..., object]
 
 LINGER_S = 0.25
 """Maximum seconds that the card stays reserved until the next kernel is timed; that kernel is compiled meanwhile.
 Passing a busy card on takes as long, and a contender's kernels are timed some hundred times."""
+TUNING = ("autotune_to_one_config", "coordinate_descent_tuning")
+"""Methods of TorchInductor that choose a kernel's configuration at its first launch. They compile each configuration,
+some of them for a second, and time it."""
 
 
 def compiled(module: torch.fx.GraphModule, mode: str, gpu_lock: GpuLock) -> Callable[..., Any]:
@@ -41,21 +48,37 @@ def compiled(module: torch.fx.GraphModule, mode: str, gpu_lock: GpuLock) -> Call
 
 @contextmanager
 def exclusive_tuning(gpu_lock: GpuLock) -> Iterator[None]:
-    """Lock the card exclusively while TorchInductor times kernels, in any compilation."""
+    """Lock the card exclusively while TorchInductor times kernels, and release it while it compiles the next one."""
+
+    def exclusive(method: Method) -> Method:
+        return _locked(method, lambda: gpu_lock.exclusive(LINGER_S))
+
     benchmarker: Any = benchmarking.benchmarker
-    benchmark_gpu = benchmarker.benchmark_gpu
-
-    def exclusive(*args: object, **options: object) -> object:
-        _finish()
-        with gpu_lock.exclusive(LINGER_S):
-            return benchmark_gpu(*args, **options)
-
-    # Kernels are also timed at their first launch, in a call that TorchDynamo traces.
-    benchmarker.benchmark_gpu = torch.compiler.disable(exclusive)  # type: ignore[no-untyped-call]
-    try:
+    with ExitStack() as stack:
+        _replace(stack, benchmarker, "benchmark_gpu", exclusive)
+        for name in TUNING:
+            _replace(stack, CachingAutotuner, name, lambda method: _locked(method, gpu_lock.away))
         yield
-    finally:
-        benchmarker.benchmark_gpu = benchmark_gpu
+
+
+def _replace(stack: ExitStack, owner: Any, name: str, change: Callable[[Method], Method]) -> None:
+    """Replace a method until the stack ends."""
+    before = getattr(owner, name)
+    # Kernels are also tuned at their first launch, in a call that TorchDynamo traces.
+    setattr(owner, name, torch.compiler.disable(change(before)))  # type: ignore[no-untyped-call]
+    stack.callback(setattr, owner, name, before)
+
+
+def _locked(method: Method, lock: Callable[[], AbstractContextManager[None]]) -> Method:
+    """Return a method that holds a lock while it runs. What it was given is finished before."""
+
+    @wraps(method)
+    def locked(*args: object, **options: object) -> object:
+        _finish()
+        with lock():
+            return method(*args, **options)
+
+    return locked
 
 
 def _finish() -> None:

@@ -299,7 +299,7 @@ def _assembled(index: int, bundle: Bundle, job: TraceJob, judging: TraceJudging)
         check_bundle(bundle, job, judging.claims)
     except UnfoundedClaim as error:
         return _failed(index, TraceEnded(outcome=error.outcome, reason=tidy(error.reason), stage=Stage.TRACE))
-    assembled = assemble(bundle, job.operator, judging.assembler)
+    assembled = assemble(bundle, job.operator, judging.assembler, job.deadline_s)
     if assembled.outcome is not None:
         ended = TraceEnded(
             outcome=assembled.outcome, reason=tidy(assembled.reason), stage=Stage.ASSEMBLE, line=assembled.line

@@ -64,6 +64,20 @@ def test_devices_that_measure_get_a_pacer_and_time_for_baselines() -> None:
     assert predicted.pacer is None and predicted.deadline_s < MEASURED_DEADLINE_S
 
 
+@pytest.mark.parametrize(
+    ("emitter", "compiled_s", "limit_s"),
+    [("tune", 0.5, 6.0), ("cross", 2.0, 15.0), ("rewrite", 9.0, 20.0), ("tune", None, 20.0), ("llm", 0.5, 20.0)],
+)
+def test_a_variation_is_traced_for_some_times_as_long_as_the_seeds(
+    emitter: str, compiled_s: float | None, limit_s: float
+) -> None:
+    stages_s = {"jail": 3.0} if compiled_s is None else {"trace": compiled_s / 4, "compile": compiled_s, "jail": 3.0}
+    seeds = [records.candidate(emitter="seed", stages_s=each) for each in ({}, stages_s)]
+    made = records.candidate(emitter=emitter)
+    assert trace_job(records.search(), records.OPERATOR, made, seeds).deadline_s == limit_s
+    assert retrace_job(records.search(), records.OPERATOR, made).deadline_s == 40.0
+
+
 def test_a_confirm_is_named_after_whom_it_is_against() -> None:
     challenger, incumbent = records.bundle(1), records.bundle(2)
     against, alone = confirm_job(case(), challenger, incumbent, PACER), confirm_job(case(), challenger, None, None)

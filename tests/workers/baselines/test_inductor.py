@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 import torch
 from torch._inductor.runtime import benchmarking
+from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
 from workers.baselines.contenders import MODES
-from workers.baselines.inductor import LINGER_S, compiled, exclusive_tuning
+from workers.baselines.inductor import LINGER_S, TUNING, compiled, exclusive_tuning
 from workers.gpu_lock import GpuLock
 
 OTHERS = {fcntl.LOCK_EX: "alone", fcntl.LOCK_SH: "among others"}
@@ -93,3 +94,21 @@ def test_it_is_alone_where_it_times(turns, possible, monkeypatch):
             time.sleep(2 * LINGER_S)
             assert possible() == "alone"
     assert benchmarking.benchmarker.benchmark_gpu is untouched
+
+
+@pytest.mark.parametrize("name", TUNING)
+def test_others_have_the_card_while_it_compiles_configurations(name, turns, possible, monkeypatch):
+    seen = []
+
+    def tune(self, launcher):
+        seen.append(possible())
+        benchmarking.benchmarker.benchmark_gpu(lambda: seen.append(possible()))
+        return launcher
+
+    monkeypatch.setattr(CachingAutotuner, name, tune)
+    monkeypatch.setattr(benchmarking.benchmarker, "benchmark_gpu", lambda call: call())
+    with turns.shared(), exclusive_tuning(turns):
+        assert getattr(object.__new__(CachingAutotuner), name)("launcher") == "launcher"
+        assert possible() == "among others"
+    assert seen == ["alone", "none"]
+    assert getattr(CachingAutotuner, name) is tune

@@ -1,8 +1,8 @@
 """NVIDIA kernels: the rules, then the plan's ptxas in a sandbox per candidate."""
 
 import re
+import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from triton.backends.nvidia.compiler import sm_arch_from_capability
 
@@ -51,7 +51,7 @@ def assemble_ptx(
         ToolMissing: If this host does not have that ptxas.
         SandboxFailed: If the sandbox cannot be set up.
     """
-    (found,) = assemble_all_ptx((kernel,), target, LIMITS.wall_s, rules, tool)
+    (found,) = assemble_all_ptx((kernel,), target, LIMITS, rules, tool)
     if isinstance(found, AssemblyRefused):
         raise found
     return found
@@ -60,7 +60,7 @@ def assemble_ptx(
 def assemble_all_ptx(
     kernels: Sequence[Kernel],
     target: Target,
-    wall_s: float,
+    limits: SandboxLimits = LIMITS,
     rules: Mapping[str, Rule] = RULES,
     tool: PtxasTool | None = None,
 ) -> list[MachineCode | AssemblyRefused]:
@@ -69,7 +69,7 @@ def assemble_all_ptx(
     Args:
         kernels: The kernels.
         target: Their target.
-        wall_s: Maximum seconds of all runs of ptxas together.
+        limits: Limits; wall time of all runs of ptxas together, processor time of each.
         rules: Rules of the lint.
         tool: The build of ptxas; None is the installed Triton's.
 
@@ -92,23 +92,30 @@ def assemble_all_ptx(
     command = _command(path_of(tool, target), capability) if linted else ()
     files = [{_SOURCE: each.canonical.text.encode()} for each in linted]
     commands = [SandboxCommand(command, each, [_RESULT]) for each in files]
-    results = run_commands(commands, replace(LIMITS, wall_s=wall_s)) if commands else []
+    results = run_commands(commands, limits) if commands else []
     for kernel, text, result in zip(kernels, linted, results, strict=False):
         try:
-            found.append(_machine_code(kernel, text, result))
+            found.append(_machine_code(kernel, text, result, limits))
         except AssemblyRefused as refused:
             return [*found, refused]
     return [*found, *refusal]
 
 
-def _machine_code(kernel: Kernel, linted: LintedPtx, result: CommandResult) -> MachineCode:
+def _machine_code(kernel: Kernel, linted: LintedPtx, result: CommandResult, limits: SandboxLimits) -> MachineCode:
     """Read the result of ptxas.
 
     Raises:
         AssemblyRefused: If it rejects the kernel, or the machine code takes what it may not.
     """
+    if result.status == -signal.SIGXCPU:
+        raise AssemblyRefused(
+            f"ptxas used more than {limits.cpu_s:g} s of processor time; use smaller blocks, fewer stages or more warps",
+            outcome=Outcome.TRACE_TIMEOUT,
+        )
     if result.ending is not SandboxEnding.RETURNED:
-        raise AssemblyRefused(f"ptxas did not finish: {result.detail}", outcome=Outcome.COMPILE_ERROR)
+        late = result.ending is SandboxEnding.TIMEOUT
+        outcome = Outcome.TRACE_TIMEOUT if late else Outcome.COMPILE_ERROR
+        raise AssemblyRefused(f"ptxas did not finish: {result.detail}", outcome=outcome)
     log = result.stderr.decode(errors="replace") + result.stdout.decode(errors="replace")
     code = result.files.get(_RESULT, b"")
     if result.status != 0 or not code:

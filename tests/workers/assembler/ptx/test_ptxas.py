@@ -1,10 +1,11 @@
 import re
+from dataclasses import replace
 
 import pytest
 
 from tests.workers.assembler.kernels import compiled
 from tests.workers.assembler.modules import kernel_of, module
-from workers.assembler.ptx.ptxas import MOST_STACK_BYTES, assemble_all_ptx, assemble_ptx
+from workers.assembler.ptx.ptxas import LIMITS, MOST_STACK_BYTES, assemble_all_ptx, assemble_ptx
 from workers.assembler.refusal import AssemblyRefused
 from workers.protocol import Kernel, Outcome
 from workers.targets import TARGETS
@@ -29,7 +30,7 @@ def test_machine_code_is_the_same_each_time() -> None:
 
 def test_kernels_that_share_a_sandbox_get_the_machine_code_that_each_gets_alone() -> None:
     kernels = [compiled(name) for name in ("rmsnorm", "root", "calling", "wave")]
-    found = assemble_all_ptx(kernels, SM_90, 60.0)
+    found = assemble_all_ptx(kernels, SM_90)
     assert found == [assemble_ptx(kernel, SM_90) for kernel in kernels]
 
 
@@ -38,11 +39,21 @@ def test_of_kernels_that_share_a_sandbox_the_first_refusal_is_the_last_result() 
     whole, clock = compiled("root"), kernel_of(module("mov.u32 %r1, %clock;"))
     unfit = kernel_of(module(".loc 1 12 0\nld.global.cg.L1::evict_last.b32 %r1, [%rd1];"))
     for refused, reason in ((clock, "clock"), (unfit, "evict_last")):
-        found = assemble_all_ptx((whole, refused, compiled("wave")), SM_90, 60.0)
+        found = assemble_all_ptx((whole, refused, compiled("wave")), SM_90)
         assert len(found) == 2 and found[0] == assemble_ptx(whole, SM_90)
         assert isinstance(found[1], AssemblyRefused) and reason in found[1].reason
-    (late,) = assemble_all_ptx((whole, compiled("wave")), SM_90, 0.001)
+    (late,) = assemble_all_ptx((whole, compiled("wave")), SM_90, replace(LIMITS, wall_s=0.001))
     assert isinstance(late, AssemblyRefused) and "did not finish" in late.reason
+    assert late.outcome is Outcome.TRACE_TIMEOUT
+
+
+def test_a_kernel_that_takes_ptxas_too_long_is_refused_for_that() -> None:
+    lines = [f"ld.volatile.global.b64 w{index}, [%rd1+{8 * index}];" for index in range(4000)]
+    lines += [f"st.volatile.global.b64 [%rd1+{8 * index}], w{index};" for index in reversed(range(4000))]
+    kernel = kernel_of(module("\n".join([".reg .b64 w<4000>;", *lines])))
+    (late,) = assemble_all_ptx((kernel,), SM_90, replace(LIMITS, cpu_s=1.0))
+    assert isinstance(late, AssemblyRefused) and late.outcome is Outcome.TRACE_TIMEOUT
+    assert late.reason.startswith("ptxas used more than 1 s of processor time")
 
 
 def test_names_comments_and_lines_leave_the_machine_code_as_it_is() -> None:
