@@ -17,6 +17,9 @@ from workers.errors import Transient
 
 FOLDER = Path("/dev/shm")
 """Folder of the lock files: every Linux has it, all users may write to it, and no service cleans it up."""
+MEMORY, BASELINES = "memory", "baselines"
+"""Names of what one process at a time has of a card: more than its share of memory, and the measurement of baselines.
+If several tuned at once, each time alone for a part of every second, nothing else would be measured."""
 STRETCH_S = 0.5
 """Seconds of consecutive exclusive turns after which waiting processes get the card for as long. Without this break,
 TorchInductor's tuning would keep out processes that need dozens of short turns."""
@@ -159,19 +162,20 @@ class GpuLock:
             self.waited_s += time.perf_counter() - begun
 
 
-class MemoryLock:
-    """The lock on most of one card's memory: one process at a time may take more than its share.
+class SoleUse:
+    """The lock on something of one card that one process at a time has, such as most of its memory.
 
     Args:
         card: Unique name of the card on this host, as for `GpuLock`.
+        what: Name of what it is: `MEMORY` or `BASELINES`.
         folder: Folder of the lock file.
 
     Raises:
         Transient: If the file cannot be created.
     """
 
-    def __init__(self, card: str, folder: Path = FOLDER) -> None:
-        self._file = _lock_file(card, "memory", folder)
+    def __init__(self, card: str, what: str, folder: Path = FOLDER) -> None:
+        self._file = _lock_file(card, what, folder)
 
     def take(self) -> None:
         """Wait until no other process holds it. Idempotent."""

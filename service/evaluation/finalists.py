@@ -116,6 +116,7 @@ class Finalists:
         self._events = events
         self._waiting: dict[str, set[str]] = {}
         self._look_at: dict[str, float] = {}
+        self._begun = datetime.now(UTC)
 
     async def complete(self, search: SearchRecord, operator: Operator) -> bool:
         """Return True if the best elites of a search have been examined; request the missing examinations once."""
@@ -128,14 +129,16 @@ class Finalists:
         """Request the examination of a running search's elite that leads for long enough, one at a time.
 
         Such an elite is among the best of its device now, and has held its cell for `LEADS_S` and for `LEADS_SHARE` of
-        the search's running time. Elites only get better, so it has been among the best all that time.
+        the search's running time. Elites only get better, so it has been among the best all that time. Time before this
+        coordinator's start does not count: a search that is resumed has other work first.
         """
         if time.monotonic() < self._look_at.get(search.id, 0.0) or self.awaits(search.id):
             return
         self._look_at[search.id] = time.monotonic() + LOOK_S
         running_s = (await self._store.candidates.count(search.id)).running_ms / 1000
         since = datetime.now(UTC) - timedelta(seconds=max(LEADS_S, LEADS_SHARE * running_s))
-        leaders = [elite for elite in await _finalists(self._store, search) if elite.placed_at <= since]
+        found = await _finalists(self._store, search)
+        leaders = [elite for elite in found if max(elite.placed_at, self._begun) <= since]
         known = await self._store.reports.known(map(_job_of, leaders)) if leaders else frozenset()
         for elite in leaders:
             if _job_of(elite) not in known and await self._require(await self._case(search, operator, elite)):

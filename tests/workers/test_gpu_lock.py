@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from workers.errors import Transient
-from workers.gpu_lock import GpuLock, MemoryLock
+from workers.gpu_lock import BASELINES, MEMORY, GpuLock, SoleUse
 
 ROOT = Path(__file__).parents[2]
 CARD = "0000:1B:00.0"
@@ -267,14 +267,17 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
         GpuLock(CARD, tmp_path)
 
 
-def test_most_of_the_memory_is_one_processs_at_a_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", [MEMORY, BASELINES])
+def test_what_a_card_has_once_is_one_processs_at_a_time(what: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
-        one, other, elsewhere = (
-            stack.enter_context(closing(MemoryLock(card, tmp_path))) for card in ("0:1", "0:1", "0:2")
+        one, other, elsewhere, another = (
+            stack.enter_context(closing(SoleUse(card, named, tmp_path)))
+            for card, named in (("0:1", what), ("0:1", what), ("0:2", what), ("0:1", "another"))
         )
         one.take()
         one.take()
         elsewhere.take()
+        another.take()
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(other.take)
             time.sleep(SOON_S)

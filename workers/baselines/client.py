@@ -28,8 +28,9 @@ LIBRARIES = {"liger": "liger-kernel", "helion": "helion"}
 """Distributions of the optional libraries, by the baseline's name."""
 SUBFOLDER = "baselines"
 """Subfolder of cached figures in an executor's folder."""
-START_S = 120.0
-"""Seconds for it to start: importing torch and opening the card takes 6 s on a warm H200 host."""
+START_S = 600.0
+"""Seconds for it to start, and to wait until other processes have measured theirs on the card. Importing torch and
+opening the card takes 6 s on a warm H200 host."""
 TUNING_S = float(os.environ.get("HELION_AUTOTUNE_BUDGET_SECONDS") or 60)
 """Seconds that Helion tunes a shape for. It compiles for most of them, on all cores. A search never inherits the
 variable, which is Helion's own."""

@@ -19,9 +19,9 @@ from workers.gpu_lock import GpuLock
 
 Method: TypeAlias = Callable[..., object]
 
-LINGER_S = 0.25
-"""Maximum seconds that the card stays reserved until the next kernel is timed; that kernel is compiled meanwhile.
-Passing a busy card on takes as long, and a contender's kernels are timed some hundred times."""
+LINGER_S = 0.03
+"""Maximum seconds that the card stays reserved until the next kernel is timed: the next of several that are compiled
+follows at once. One that must be compiled first takes longer, and others have the card meanwhile."""
 TUNING = ("autotune_to_one_config", "coordinate_descent_tuning")
 """Methods of TorchInductor that choose a kernel's configuration at its first launch. They compile each configuration,
 some of them for a second, and time it."""
@@ -53,15 +53,14 @@ def exclusive_tuning(gpu_lock: GpuLock) -> Iterator[None]:
     def exclusive(method: Method) -> Method:
         return _locked(method, lambda: gpu_lock.exclusive(LINGER_S))
 
-    benchmarker: Any = benchmarking.benchmarker
     with ExitStack() as stack:
-        _replace(stack, benchmarker, "benchmark_gpu", exclusive)
+        _replace(stack, benchmarking.benchmarker, "benchmark_gpu", exclusive)
         for name in TUNING:
             _replace(stack, CachingAutotuner, name, lambda method: _locked(method, gpu_lock.away))
         yield
 
 
-def _replace(stack: ExitStack, owner: Any, name: str, change: Callable[[Method], Method]) -> None:
+def _replace(stack: ExitStack, owner: object, name: str, change: Callable[[Method], Method]) -> None:
     """Replace a method until the stack ends."""
     before = getattr(owner, name)
     # Kernels are also tuned at their first launch, in a call that TorchDynamo traces.

@@ -23,7 +23,7 @@ from workers.baselines.messages import PACER, Baseline, BaselineReply, BaselineR
 from workers.baselines.module import Function
 from workers.baselines.preparation import FAILURES, ContenderPreparation, explain
 from workers.device_kernels import DeviceKernels, SupportKernel, compile_copies, compile_support
-from workers.gpu_lock import GpuLock
+from workers.gpu_lock import BASELINES, GpuLock, SoleUse
 from workers.memory_layout import SMALL_ZONE_BYTES, slot_bytes
 from workers.protocol import Graph, Plan, Precision
 from workers.runner.arena import Arena
@@ -43,7 +43,13 @@ def answer(request: BaselineRequest, card: int) -> BaselineReply:
     baselines = []
     demand_precision(request.operator.precision)
     _compiled(request.pacer.target)  # Before the card is locked: compiling takes seconds on the host.
-    with closing(GpuLock(driver.address_of(card))) as gpu_lock, exclusive_tuning(gpu_lock):
+    address = driver.address_of(card)
+    with (
+        closing(SoleUse(address, BASELINES)) as sole,
+        closing(GpuLock(address)) as gpu_lock,
+        exclusive_tuning(gpu_lock),
+    ):
+        sole.take()
         with gpu_lock.shared():
             opened = driver.open_card(card)
             torch.cuda.set_device(card)

@@ -75,7 +75,7 @@ class Expectation:
 
     @cached_property
     def native(self) -> Tensors:
-        """The reference in the operator's own dtypes, with factors rounded to TF32 where the contract allows it."""
+        """The reference in the operator's own dtypes, with factors cut to TF32 where the contract allows it."""
         return evaluate(self._graph, self._inputs, double=False, tf32=self._operator.precision.allow_tf32)
 
     @cached_property

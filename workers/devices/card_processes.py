@@ -34,7 +34,7 @@ from workers.commands import (
 from workers.device_kernels import Spread, compile_support
 from workers.devices.ending import JudgementEnded, timed
 from workers.errors import Transient
-from workers.gpu_lock import FOLDER, GpuLock, MemoryLock
+from workers.gpu_lock import FOLDER, MEMORY, GpuLock, SoleUse
 from workers.oracle import Oracle, compile_oracle
 from workers.oracle import open_card as open_to_look
 from workers.oracle import serve as serve_oracle
@@ -111,7 +111,7 @@ class CardProcesses:
             self.memory_bytes = whole - (sharers - 1) * self._usual_bytes
             self.gpu_lock = GpuLock(self.opened.address)
             stack.callback(self.gpu_lock.close)
-            self._memory_lock = MemoryLock(self.opened.address)
+            self._memory_lock = SoleUse(self.opened.address, MEMORY)
             stack.callback(self._memory_lock.close)
             self._claim(self._usual_bytes)
             stack.pop_all()

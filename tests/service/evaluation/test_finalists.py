@@ -252,6 +252,24 @@ async def test_an_elite_must_hold_its_cell_for_long_enough_before_it_is_examined
     assert bench.evolution.finals.awaits(search.id)
 
 
+async def test_time_without_a_coordinator_does_not_count(
+    bench: Workbench, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_lead(monkeypatch, 0.4)
+    monkeypatch.setattr(module, "LEADS_SHARE", 0.0)
+    endless(bench)
+    search = await until_elites(bench, await bench.begin(evaluations=40))
+    await asyncio.sleep(0.5)
+    later = Workbench.over(bench.store, redis_url)
+    finals, operator = later.evolution.finals, records.OPERATOR
+    await finals.examine_leaders(search, operator)
+    assert not finals.awaits(search.id), "it has led for long enough by its place, and not since the restart"
+    await asyncio.sleep(0.5)
+    await finals.examine_leaders(search, operator)
+    assert finals.awaits(search.id)
+    await later.dispatcher.close()
+
+
 async def test_a_leader_that_fails_beside_the_search_loses_its_cell_and_another_may_take_it(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -273,3 +273,21 @@ def test_where_tf32_is_allowed_it_passes_on_every_draw_and_bfloat16_does_not(all
         assert examine(single)[1].outcome is not None, "one ordinary draw suffices"
     else:
         assert None not in {examine(gather(op, "normal", seed, _activated(10)))[1].outcome for seed in range(3)}
+
+
+def test_factors_that_matrix_units_cut_pass_where_tf32_is_allowed(monkeypatch):
+    """A mean of activated products keeps the bias of cut factors: those of few results all err to one side."""
+
+    def cut(values):
+        return (values.contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32)
+
+    def kernel(a, b):
+        return torch.nn.functional.gelu(cut(a) @ cut(b)).mean(1)
+
+    source = "def products(a, b):\n    return torch.nn.functional.gelu(a @ b).mean(1)\n"
+    monkeypatch.setitem(REFERENCES, "products", (source, {"a": ("M", "K"), "b": ("K", "N")}))
+    op = operator("products", "float32", precision={"allow_tf32": True})
+    for name in FINITE:
+        for seed in range(6):
+            evidence = gather(op, name, seed, kernel, M=1, N=2, K=72)
+            assert examine(evidence)[1].outcome is None, (name, seed)

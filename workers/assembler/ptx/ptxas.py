@@ -109,7 +109,7 @@ def _machine_code(kernel: Kernel, linted: LintedPtx, result: CommandResult, limi
     """
     if result.status == -signal.SIGXCPU:
         raise AssemblyRefused(
-            f"ptxas used more than {limits.cpu_s:g} s of processor time; use smaller blocks, fewer stages or more warps",
+            f"ptxas used more than {limits.cpu_s:g} s of processor time; use smaller blocks or more warps",
             outcome=Outcome.TRACE_TIMEOUT,
         )
     if result.ending is not SandboxEnding.RETURNED:
