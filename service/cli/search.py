@@ -87,8 +87,7 @@ def search(
         options = options_of(device, evaluations, emitters, seed, stop, compiler, priority=priority, terms=terms)
         operator = asked_for(spec, kernelbench, options, OperatorChoices(vary, start, shapes, out_dir))
         options["selection"] = {"bandit": bandit, "screening": screening}
-        if admit:
-            options["admit"] = True
+        options["admit"] = admit
         begin, devices = functools.partial(_submit, operator, options), options["devices"]
 
     async def whole() -> int:

@@ -132,8 +132,7 @@ def submit(
     terms = terms_of(llm, llm_strategies, llm_calls, llm_tokens, llm_usd)
     options = options_of(device, evaluations, emitters, seed, stop, compiler, priority=priority, terms=terms)
     options["selection"] = {"bandit": bandit, "screening": screening}
-    if admit:
-        options["admit"] = True
+    options["admit"] = admit
     choices = OperatorChoices(vary, start, shapes)
     found = asyncio.run(_submit(asked_for(spec, kernelbench, options, choices), options, url, token))
     if as_json:

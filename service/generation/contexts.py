@@ -152,15 +152,8 @@ class ContextBuilder:
         else:
             parents, llm = await self._fresh(search, operator, llm, rng)
         parents = parents or [Parent(candidate="", source=operator.seeds[0])]
-        return ProposalContext(
-            operator=operator.model_dump(mode="json"),
-            target=target_of(search),
-            parents=tuple(parents),
-            trials=(),
-            rng=rng,
-            llm=llm,
-            compilers=self._compilers(search),
-        )
+        known = {"llm": llm, "compilers": self._compilers(search)}
+        return ProposalContext(operator.model_dump(mode="json"), target_of(search), tuple(parents), (), rng, **known)
 
     async def holder(self, search: SearchRecord, elite: EliteRecord) -> Parent:
         """Describe the holder of a cell."""

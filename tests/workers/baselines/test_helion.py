@@ -2,6 +2,7 @@
 
 import fcntl
 import sys
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 import pytest
@@ -31,7 +32,7 @@ def tuner(monkeypatch):
 
     package.kernel, package.calls = kernel, calls
     monkeypatch.setitem(sys.modules, "helion", package)
-    monkeypatch.setattr(helion, "find_spec", lambda name: package)
+    package.__spec__ = ModuleSpec("helion", None)
     kernels = ModuleType("kernels")
     kernels.rmsnorm = lambda x, weight: x
     kernels.rmsnorm.__name__ = "rmsnorm"
@@ -66,5 +67,5 @@ def test_what_it_lacks_has_a_reason(name, turns):
 
 @pytest.mark.parametrize("name", sorted(THERE))
 def test_without_the_package_there_is_a_reason(name, turns, monkeypatch):
-    monkeypatch.setattr(helion, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "helion", None)
     assert helion_of(OPERATORS[name], SIZES, turns) == "helion is not installed"
