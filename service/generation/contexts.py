@@ -152,8 +152,8 @@ class ContextBuilder:
         else:
             parents, llm = await self._fresh(search, operator, llm, rng)
         parents = parents or [Parent(candidate="", source=operator.seeds[0])]
-        known = {"llm": llm, "compilers": self._compilers(search)}
-        return ProposalContext(operator.model_dump(mode="json"), target_of(search), tuple(parents), (), rng, **known)
+        spec, compilers = operator.model_dump(mode="json"), self._compilers(search)
+        return ProposalContext(spec, target_of(search), tuple(parents), (), rng, llm, compilers=compilers)
 
     async def holder(self, search: SearchRecord, elite: EliteRecord) -> Parent:
         """Describe the holder of a cell."""
