@@ -6,7 +6,7 @@ has the card alone, because concurrent work would decide the choice. It fills it
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from typing import Any, TypeAlias
 
@@ -44,6 +44,12 @@ def compiled(module: torch.fx.GraphModule, mode: str, gpu_lock: GpuLock) -> Call
             return import_module("torch._inductor.compile_fx").compile_fx(graph, inputs, config_patches=options)
 
     return torch.compile(module, backend=inductor, dynamic=False, fullgraph=True)
+
+
+@cache
+def prepare() -> None:
+    """Import what TorchDynamo needs for its first trace: seconds, for which nobody should wait for the card."""
+    torch.compile(torch.neg, backend="eager", dynamic=False, fullgraph=True)(torch.ones(1))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from workers.baselines.contenders import contenders_of
 from workers.baselines.copies import CopyTimer
 from workers.baselines.figures import summarise
 from workers.baselines.head_to_head import HeadToHead, Interlude
-from workers.baselines.inductor import exclusive_tuning
+from workers.baselines.inductor import exclusive_tuning, prepare
 from workers.baselines.input_sets import InputSet, count_sets, lay_out
 from workers.baselines.messages import PACER, Baseline, BaselineReply, BaselineRequest, CopySize, CopyTime
 from workers.baselines.module import Function
@@ -43,6 +43,7 @@ def answer(request: BaselineRequest, card: int) -> BaselineReply:
     baselines = []
     demand_precision(request.operator.precision)
     _compiled(request.pacer.target)  # Before the card is locked: compiling takes seconds on the host.
+    prepare()
     address = driver.address_of(card)
     with (
         closing(SoleUse(address, BASELINES)) as sole,

@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -112,3 +114,22 @@ def test_others_have_the_card_while_it_compiles_configurations(name, turns, poss
         assert possible() == "among others"
     assert seen == ["alone", "none"]
     assert getattr(CachingAutotuner, name) is tune
+
+
+FIRST_TRACE = """
+import sys
+import torch
+from workers.baselines.inductor import prepare
+if {prepared}:
+    prepare()
+known = set(sys.modules)
+torch.compile(torch.nn.Tanh(), backend="eager", dynamic=False, fullgraph=True)(torch.zeros(2))
+print(*(name for name in sys.modules if name not in known and name.startswith(("torch._dynamo", "sympy"))))
+"""
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+def test_the_first_trace_imports_nothing_more_once_it_is_prepared(prepared: bool) -> None:
+    program = FIRST_TRACE.format(prepared=prepared)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert bool(done.stdout.split()) is not prepared
