@@ -56,7 +56,7 @@ async def test_a_compiler_knows_what_rules_offer_for_it(pair, tmp_path):
 
 @pytest.mark.slow(reason="an environment of its own; the queue's tests show where a job goes")
 @pytest.mark.timeout(900)
-async def test_a_search_that_asks_for_a_compiler_gets_it_beside_workers_that_have_another(tmp_path, redis_url):
+async def test_a_search_that_asks_for_a_compiler_gets_it_beside_workers_that_have_another(cold, tmp_path, redis_url):
     pair = BESIDE[-1]
     layer = installed(pair)
     python = environment(layer, tmp_path / "environment")
