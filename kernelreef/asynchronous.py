@@ -40,6 +40,7 @@ class SearchOptions(TypedDict, total=False):
     tags: Sequence[str]
     notes: str
     admit: bool
+    compiler: str
 
 
 class SearchChanges(TypedDict, total=False):

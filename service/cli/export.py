@@ -209,6 +209,7 @@ def _document(search: Search, leader: Elite, candidate: Candidate, path: Path | 
         "search": search.id,
         "operator": search.operator,
         "device": leader.device,
+        "compiler": leader.compiler,
         "candidate": leader.candidate,
         "variant": leader.variant,
         "plan": leader.bundle,

@@ -182,7 +182,7 @@ class Verdicts:
             if candidate.state is CandidateState.JUDGED:
                 # A wrong kernel would stay `correct` if its second trace, which may be pending, were lost.
                 reports = await self.unit_of_work.reports(candidate.id)
-                await self._conclude(case.search, candidate, latest_reports(reports))
+                await self._conclude(JobSubject(case.search, case.operator, candidate), latest_reports(reports), queued)
         if case.is_reference_seed:
             await self.unit_of_work.commit()  # Other candidates read the reference seed's report from the archive.
         if case.device.measures:

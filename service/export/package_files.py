@@ -18,7 +18,7 @@ from service.export.decision_tree import PYTORCH, Leaf, TimedShape, Tree, choose
 from service.export.modules import ExportedModule, names_of
 from service.export.verification import VerifiedModule
 from service.operators.example_inputs import ORDERED_VALUES, example_inputs
-from workers.protocol import Device, Operator, Shape, ShapeResult
+from workers.protocol import Device, Operator, Shape, ShapeResult, describe_compiler
 from workers.protocol.distribution import ORDERED
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -349,6 +349,7 @@ def _section(name: str, module: ExportedModule) -> dict[str, Any]:
         "trust": plain(trust),
         "finalist": stamp_of(said.examination).standing,
         "versions": ", ".join(f"{tool} {version}" for tool, version in sorted(said.verdict.versions.items())),
+        "compiler": describe_compiler(said.verdict.versions) or "an unknown compiler",
         "relative_to": said.relative_to,
         "speedup": _interval(said.speedup.low, said.speedup.mid, said.speedup.high) if said.speedup else "unknown",
         "rows": [_row(result) for result in said.verdict.shapes if result.mid_us is not None],
