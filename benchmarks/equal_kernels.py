@@ -1,13 +1,14 @@
 """Equal kernels that contest one cell: how many hold it provisionally, and how many a confirm makes its elite.
 
-    python -m benchmarks.equal_kernels --out results --count 1000 --operator softmax --shapes 1 --minutes 9
+    python -m benchmarks.equal_kernels --out results --count 1000 --operator softmax --shapes 1 --minutes 5
     python -m benchmarks.equal_kernels --out results --recorded benchmarks/results/equal_h100.json    # no card
 
 A kernel is the operator's seed with another comment: its plans must be equal, and it is measured as a candidate of its
 own. The seed itself, confirmed first, holds the cell as its elite. Each kernel goes the way of a candidate by the rules
 of `service.evaluation.next_step`: its measurement may make it the provisional holder, and then its confirm the elite.
-Nobody stays holder, so each meets the same cell. A confirm takes longer than a measurement, and few are due:
-`--confirms` has so many kernels confirmed all the same, so that the share of false confirms has a bound of its own.
+Nobody stays holder, so each meets the same cell, and executors that share the card take turns as in a search. A confirm
+takes twenty times as long as a measurement, and few are due: `--confirms` has so many kernels confirmed all the same,
+so that the share of false confirms has a bound of its own.
 `at_most` is the upper end of the 95 % interval (Clopper and Pearson). With `--recorded`, figures are drawn from the
 confirms in a file that `benchmarks.repeatability` wrote.
 """
@@ -16,6 +17,7 @@ import argparse
 import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,7 +26,7 @@ from benchmarks.figures import FigureRows, Row, TimeAllowance, device_of
 from benchmarks.record import RESULTS
 from benchmarks.repeatability import upper_bound
 from service.evaluation.next_step import CaseFacts, CellHolder, CellState, Hold, Promote, ReportFacts, next_step
-from tests.gpu.benches import Served, measuring
+from tests.gpu.benches import Team, measuring
 from tests.gpu.contracts import operators
 from tests.gpu.honest import Honest
 from tests.gpu.judging import trace_all
@@ -45,6 +47,8 @@ from workers.protocol import (
 
 ELITE = "elite"
 """Bundle of the cell's elite."""
+TALLY_EVERY = 50
+"""Rows between two counts: an end at any time leaves all rows and most counts."""
 
 
 class ReportSource(Protocol):
@@ -60,16 +64,16 @@ class ReportSource(Protocol):
 
 
 class CardReports:
-    """Reports of an executor on a card."""
+    """Reports of executors on a card, one for each thread."""
 
-    def __init__(self, bench: Served, operator: str, bundle: Bundle, graphs: tuple[Graph, ...], device: Device) -> None:
+    def __init__(self, bench: Team, operator: str, bundle: Bundle, graphs: tuple[Graph, ...], device: Device) -> None:
         self._bench, self._bundle, self._device = bench, bundle, device
         self._operator, self._graphs = operators()[operator], graphs
 
     def measure(self, number: int) -> ReportFacts | None:
         """Measure a kernel beside the pacer."""
         told = self._told(f"measure-{number}", number)
-        job = MeasureJob(bundle=self._bundle, deadline_s=MEASURED_DEADLINE_S, **told)
+        job = MeasureJob(bundle=self._bundle, related=False, deadline_s=MEASURED_DEADLINE_S, **told)
         return _facts(self._bench.ask(job), None)
 
     def confirm(self, number: int) -> ReportFacts | None:
@@ -114,7 +118,9 @@ def _facts(answer: object, incumbent: str | None) -> ReportFacts | None:
     return ReportFacts(answer.job, correct, True, answer.over_pacer, incumbent, answer.rival, answer.reason)
 
 
-def contest(reports: ReportSource, count: int, confirms: int, allowance: TimeAllowance) -> Iterator[Mapping[str, Any]]:
+def contest(
+    reports: ReportSource, count: int, confirms: int, allowance: TimeAllowance, executors: int = 1
+) -> Iterator[Mapping[str, Any]]:
     """Have equal kernels contest a cell. Yields a row per kernel that there was time for; the first is the elite's.
 
     Args:
@@ -122,6 +128,7 @@ def contest(reports: ReportSource, count: int, confirms: int, allowance: TimeAll
         count: Number of kernels.
         confirms: Number of kernels that are confirmed even if they hold nothing.
         allowance: Time for all of it.
+        executors: Number of kernels judged at once.
 
     Raises:
         SystemExit: If the elite cannot be confirmed.
@@ -131,25 +138,33 @@ def contest(reports: ReportSource, count: int, confirms: int, allowance: TimeAll
         raise SystemExit("the elite cannot be confirmed")
     elite = CellHolder(ELITE, first.speedup.low, first.speedup.mid)
     yield {"elite": first.speedup.model_dump()}
-    for number in range(count):
-        if allowance.spent:
-            return
-        measured = reports.measure(number)
-        if measured is None:
-            yield {"kernel": number, "measured": None}
-            continue
-        name = f"kernel-{number}"
-        case = CaseFacts(name, measures=True, trusted_trace=True, retraced=True, reports=(measured,), leads=True)
-        held = isinstance(next_step(case, CellState(elite)), Hold)
-        row: Row = {"kernel": number, "measured": _figures(measured.speedup), "held": held, "confirmed": None}
-        if held or number < confirms:
-            found = reports.confirm(number)
-            if found is not None:
-                mine = CellHolder(name, *((measured.speedup.low, measured.speedup.mid) if measured.speedup else (0, 0)))
-                facts = CaseFacts(name, True, True, True, (measured, found), leads=True)
-                row["confirmed"] = isinstance(next_step(facts, CellState(elite, mine)), Promote)
-                row["rival"] = _figures(found.rival)
-        yield row
+
+    def judge(number: int) -> Row | None:
+        return None if allowance.spent else _judged(reports, elite, number, number < confirms)
+
+    with ThreadPoolExecutor(executors) as pool:
+        for done in as_completed([pool.submit(judge, number) for number in range(count)]):
+            if row := done.result():
+                yield row
+
+
+def _judged(reports: ReportSource, elite: CellHolder, number: int, is_confirmed: bool) -> Row:
+    """Have a kernel go the way of a candidate whose cell has this elite."""
+    measured = reports.measure(number)
+    if measured is None:
+        return {"kernel": number, "measured": None}
+    name = f"kernel-{number}"
+    case = CaseFacts(name, measures=True, trusted_trace=True, retraced=True, reports=(measured,), leads=True)
+    held = isinstance(next_step(case, CellState(elite)), Hold)
+    row: Row = {"kernel": number, "measured": _figures(measured.speedup), "held": held, "confirmed": None}
+    if held or is_confirmed:
+        found = reports.confirm(number)
+        if found is not None:
+            mine = CellHolder(name, *((measured.speedup.low, measured.speedup.mid) if measured.speedup else (0, 0)))
+            facts = CaseFacts(name, True, True, True, (measured, found), leads=True)
+            row["confirmed"] = isinstance(next_step(facts, CellState(elite, mine)), Promote)
+            row["rival"] = _figures(found.rival)
+    return row
 
 
 def _figures(ratio: Ratio | None) -> dict[str, float] | None:
@@ -199,6 +214,7 @@ def main() -> None:
     options.add_argument("--confirms", type=int, default=0, help="so many are confirmed even if they hold nothing")
     options.add_argument("--operator", default="softmax")
     options.add_argument("--shapes", type=int, default=1, help="so many first benchmark shapes")
+    options.add_argument("--executors", type=int, default=3, help="that share the card")
     options.add_argument("--minutes", type=float, default=9.0, help="after which nothing more is begun")
     options.add_argument("--data", type=Path, default=cache_home(), help="where baselines of confirms are kept")
     options.add_argument("--card", type=int, default=0)
@@ -212,17 +228,19 @@ def main() -> None:
         return
     device = device_of(chosen.card)
     bundle, graphs = equal_bundle(chosen.operator, chosen.shapes, device.target)
-    command = measuring(device, CardShare(chosen.card, 1), chosen.data)
-    with closing(Served(command, MEASURED_DEADLINE_S)) as bench:
-        reports = CardReports(bench, chosen.operator, bundle, graphs, device)
-        conclude(figures, contest(reports, chosen.count, chosen.confirms, allowance))
+    command = measuring(device, CardShare(chosen.card, chosen.executors), chosen.data)
+    with closing(Team(command, MEASURED_DEADLINE_S)) as team:
+        reports = CardReports(team, chosen.operator, bundle, graphs, device)
+        conclude(figures, contest(reports, chosen.count, chosen.confirms, allowance, chosen.executors))
 
 
 def conclude(figures: FigureRows, rows: Iterator[Mapping[str, Any]]) -> None:
-    """Write the rows, and the counts after each."""
-    for row in rows:
+    """Write the rows, and the counts now and then."""
+    for number, row in enumerate(rows):
         figures.add(row, json.dumps(row))
-        figures.conclude(equal=tally_contest(figures.rows))
+        if number % TALLY_EVERY == 0:
+            figures.conclude(equal=tally_contest(figures.rows))
+    figures.conclude(equal=tally_contest(figures.rows))
     print(json.dumps(tally_contest(figures.rows)))
 
 

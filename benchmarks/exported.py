@@ -1,18 +1,23 @@
 """Symbolic plans of all seeds in the catalogue: equal to plain traces, share of shapes served, compiled kernels.
 
     python -m benchmarks.exported                       # all seeds, 1,000 shapes each: a few minutes on two cores
-    python -m benchmarks.exported --operators softmax   # some operators, 200 shapes, to look at
+    python -m benchmarks.exported --operators softmax   # some operators, to look at
+    python -m benchmarks.exported --card rows           # adds what `benchmarks.exported_card` wrote on a card
 
 A row a seed. `compared`: shapes traced plainly, log-uniform in the ranges, a third of the sizes not divisible by 16;
 `equal`: those where a symbolic plan admits the shape and equals the plain trace in every field; `differs`: the first
 difference, which would drop a plan; `served_share`: share of the shapes that the functions of an exported module serve
 with at most 64 compiled kernels; `kernels`: how many of them there are, counted before compiling, where equal machine
-code counts twice. Nothing is compiled, judged or timed here: `benchmarks.exported_card` does that with packages.
+code counts twice. Nothing is compiled, judged or timed here: `benchmarks.exported_card` does that with packages. Its
+rows name their card, versions and date; they replace older ones of the same operator and card.
 """
 
 import argparse
+import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from benchmarks import record
 from service.export.sampling import sample
@@ -56,13 +61,35 @@ def row(operator: Operator, seed: str, source: str, count: int) -> dict[str, obj
     }
 
 
+def from_card(folder: Path) -> list[dict[str, Any]]:
+    """Read the rows of a card, without the times that their ratios come from."""
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        told = json.loads(path.read_text())
+        date = datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
+        row = {name: value for name, value in told["row"].items() if name not in ("times", "device")}
+        found.append({"operator": row.pop("operator"), "card": told["card"], **row, "date": date, **told["versions"]})
+    return found
+
+
+def add(rows: list[dict[str, Any]], path: Path) -> None:
+    """Add rows of a card to a result file; older ones of the same operator and card go."""
+    document = json.loads(path.read_text())
+    new = {(row["operator"], row["card"]) for row in rows}
+    document["rows"] = [row for row in document["rows"] if (row["operator"], row.get("card")) not in new] + rows
+    path.write_text(json.dumps(document, indent=1) + "\n")
+
+
 def main() -> None:
-    """Trace all seeds, and write `exported.json`."""
+    """Trace all seeds, and write `exported.json`; or add the rows of a card to it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--operators", nargs="*", default=[])
     parser.add_argument("--shapes", type=int, default=1000)
     parser.add_argument("--out", type=Path, default=record.RESULTS)
+    parser.add_argument("--card", type=Path)
     asked = parser.parse_args()
+    if asked.card is not None:
+        return add(from_card(asked.card), asked.out / "exported.json")
     rows = []
     for operator, seed, source in seeds(asked.operators):
         rows.append(row(operator, seed, source, asked.shapes))

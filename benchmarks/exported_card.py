@@ -1,17 +1,29 @@
 """Exported packages on a card: right at random shapes, share of them that a kernel serves, times at some.
 
-    python benchmarks/exported_card.py PACKAGE_FOLDER ... --out exported_card.json
+    python benchmarks/exported_card.py PACKAGE_FOLDER ... --out rows
 
-It needs torch, triton and the folders that `reef export --out` wrote, nothing of Kernelreef. A row a package: `right`
-of `shapes` random shapes (log-uniform in the ranges, a third of the sizes not divisible by 16) where the error against
-float64 is at most twice that of PyTorch; `served_share` of those that a kernel computes; `over_compiled`: geometric
-mean, at `timed` shapes, of the time of torch.compile with dynamic shapes over that of the package, both in CUDA graphs;
-`side_stream`, `other_gpus`: right at a served shape on a stream of its own, and on each further GPU;
-`first_call_s`: median seconds of the first call at a shape; `host_us`: median host time of a call without a graph.
+It needs torch, triton and the folders that `reef export --out` wrote, nothing of Kernelreef. A package's row is written
+to `rows/OPERATOR.json` when it is known, first without times. `--seconds` limits the checks of a package, `--timing-s`
+its times. Processes with one `--lock` share the card while they check, and have it in turn while they time.
+
+A row: `right` of `shapes` random shapes (log-uniform in the ranges, a third of the sizes not divisible by 16; `skipped`
+are too large for a float64 reference) where the error against float64 is at most twice that of PyTorch.
+`served_share`: share of those that a kernel computes. `not_slower_share`: share of the `compared` ones that a kernel
+computes in at most 1.05 times the time of eager PyTorch.
+`over_compiled`, `over_exact`: geometric means, at `timed` shapes, of another time over that of the package: of
+torch.compile with dynamic shapes, first called at a shape of the search, and of the candidate's own code, which Triton
+compiles for exactly that shape. The latter needs the candidates' sources in `PACKAGE_FOLDER/sources`. All of these are
+in CUDA graphs.
+`host_us`, `plain_us`: median host time of a call without a graph, and of the same kernels launched by the candidate's
+own code. `first_call_s`: median seconds of the first call at a shape; `first_call_most_s`: the largest.
+`side_stream`, `other_gpus`: right at a served shape on a stream of its own, and on each further GPU.
 """
 
 import argparse
+import contextlib
+import fcntl
 import importlib
+import importlib.util
 import json
 import math
 import random
@@ -19,30 +31,39 @@ import statistics
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+import triton
 from triton.testing import do_bench
 
 ODD, ALIGNED, SLACK = 1 / 3, 16, 2.0
-MOST_ELEMENTS = 2**27
-"""Maximum elements of all tensors of a shape, so that float64 references fit."""
+NOT_SLOWER = 1.05
+"""Maximum time relative to PyTorch's of a kernel that counts as not slower: times of few calls differ by less."""
+MOST_ELEMENTS = 2**26
+"""Maximum elements of all tensors of a shape, so that float64 references of several processes fit."""
 CALLS = 200
 """Number of calls over which host time is averaged."""
+SHORT_MS, LONG_MS = 2, 30
+"""Milliseconds of repeats where two times are compared, and where their ratio is told."""
+
+Drawn = tuple[list[tuple[Any, ...]], tuple[Any, ...]]
 
 
 def several(results: Any) -> Sequence[torch.Tensor]:
-    """The results of a function as a sequence."""
+    """Return the results of a function as a sequence."""
     return tuple(results) if isinstance(results, tuple | list) else (results,)
 
 
 class ExportedCase:
-    """One package with its operation, examples and reference."""
+    """One package with its operation, examples, reference and, if given, the sources of its elites."""
 
     def __init__(self, folder: Path) -> None:
         sys.path.insert(0, str(folder))
+        self.folder = folder
         (self.name,) = (path.parent.name for path in folder.glob("*/operation.py"))
         self.operation = importlib.import_module(f"{self.name}.operation")
         self.examples = importlib.import_module(f"{self.name}.examples")
@@ -50,21 +71,22 @@ class ExportedCase:
         self.entry = importlib.import_module(self.name).__all__[0]
         self.call: Callable[..., Any] = getattr(self.operation, self.entry)
         self.reference: Callable[..., Any] = getattr(reference, self.entry)
+        self._sources: dict[str, Callable[..., Any] | None] = {}
 
-    def resized(self, rng: random.Random) -> tuple[list[tuple[Any, ...]], tuple[Any, ...]]:
+    def resized(self, rng: random.Random) -> Drawn:
         """Draw sizes, and replace those of the example at the first shape of the search by them."""
         shape = rng.choice(self.examples.TIMED)
         known = dict(part.split("=") for part in shape.split(","))
         drawn = {}
         for name, (low, high) in self.operation.RANGES:
-            size = int(math.exp(rng.uniform(math.log(low), math.log(high + 1))))
+            size = int(math.exp(rng.uniform(math.log(max(1, low)), math.log(high + 1))))
             size -= size % ALIGNED if rng.random() >= ODD and size >= ALIGNED else 0
             drawn[name] = max(low, min(high, size)) if low != high else int(known[name])
         given = self.examples.DIMENSIONS
         tensors = []
-        for (_, dtype, low, high), extents, bound in zip(self.examples.INPUTS[shape], *given, strict=True):
+        for (_, dtype, low, high, *rest), extents, bound in zip(self.examples.INPUTS[shape], *given, strict=True):
             sizes = tuple(drawn[extent] if isinstance(extent, str) else extent for extent in extents)
-            tensors.append((sizes, dtype, low, drawn.get(bound, high)))
+            tensors.append((sizes, dtype, low, drawn.get(bound, high), *rest))
         scalars = tuple(
             drawn.get(name, value)
             for name, value in zip(self.examples.SIZED_SCALARS, self.examples.SCALARS[shape], strict=True)
@@ -77,7 +99,7 @@ class ExportedCase:
         return [self.examples._tensor(*tensor, device, generator) for tensor in tensors]
 
     def is_right(self, tensors: Sequence[torch.Tensor], scalars: Sequence[Any]) -> bool:
-        """True if the error against float64 is at most twice PyTorch's."""
+        """Return True if the error against float64 is at most twice PyTorch's."""
         exact = self.reference(*(each.double() if each.is_floating_point() else each for each in tensors), *scalars)
         for have, own, want in zip(
             *map(several, (self.call(*tensors, *scalars), self.reference(*tensors, *scalars), exact)), strict=True
@@ -92,9 +114,25 @@ class ExportedCase:
                 return False
         return True
 
+    def exact(self, tensors: Sequence[torch.Tensor], scalars: Sequence[Any]) -> Callable[..., Any] | None:
+        """Return the own code of the candidate that serves some tensors; None if it is not known, or tunes itself."""
+        found = self.operation._look_for(self.operation._select, tuple(tensors), tuple(scalars))
+        name = "" if found is None else found[0].__module__.rpartition(".")[2]
+        if name not in self._sources:
+            path = self.folder / "sources" / f"{name}.py"
+            self._sources[name] = None
+            if name and path.exists() and "autotune" not in path.read_text():
+                spec = importlib.util.spec_from_file_location(f"source_{self.name}_{name}", path)
+                assert spec is not None and spec.loader is not None
+                module = importlib.util.module_from_spec(spec)
+                sys.modules[spec.name] = module
+                spec.loader.exec_module(module)
+                self._sources[name] = getattr(module, self.entry)
+        return self._sources[name]
+
 
 def elsewhere(case: ExportedCase, sizes: Sequence[tuple[Any, ...]], scalars: Sequence[Any]) -> dict[str, object]:
-    """Right at one shape on a stream that is not the default one, and on GPUs that are not the current one."""
+    """Call it at one shape on a stream that is not the default one, and on GPUs that are not the current one."""
     tensors = case.draw(sizes, "cuda", 0)
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -106,21 +144,24 @@ def elsewhere(case: ExportedCase, sizes: Sequence[tuple[Any, ...]], scalars: Seq
     return {"side_stream": side, "other_gpus": right, "current_after": torch.cuda.current_device()}
 
 
-def graphed_us(function: Callable[..., Any], arguments: Sequence[Any]) -> float:
-    """Median microseconds of a call in a CUDA graph."""
+def graphed_us(function: Callable[..., Any], arguments: Sequence[Any], repeat_ms: int = LONG_MS) -> float:
+    """Return the median microseconds of a call in a CUDA graph."""
     stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
-        for _ in range(3):
+        for _ in range(2):
             function(*arguments)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         function(*arguments)
-    return 1000 * float(do_bench(graph.replay, return_mode="median"))
+    return 1000 * float(do_bench(graph.replay, warmup=repeat_ms, rep=repeat_ms, return_mode="median"))
 
 
 def host_us(function: Callable[..., Any], arguments: Sequence[Any]) -> float:
-    """Microseconds of the host for a call that does not wait for the card."""
+    """Return the microseconds of the host for a call that does not wait for the card."""
+    for _ in range(3):
+        function(*arguments)
     torch.cuda.synchronize()
     began = time.perf_counter()
     for _ in range(CALLS):
@@ -130,62 +171,193 @@ def host_us(function: Callable[..., Any], arguments: Sequence[Any]) -> float:
     return 1e6 * spent / CALLS
 
 
-def row(case: ExportedCase, asked: argparse.Namespace) -> dict[str, object]:
-    """Try one package at random shapes."""
-    rng = random.Random(asked.seed)
-    right, served, first_s, host, gains, reasons = 0, 0, [], [], [], {}
-    compiled = torch.compile(case.reference, dynamic=True)
-    tried = 0
-    places: dict[str, object] = {}
-    while tried < asked.shapes:
+@contextlib.contextmanager
+def held(path: Path | None, how: int) -> Iterator[None]:
+    """Hold a lock between processes, shared or exclusive; none without a path."""
+    if path is None:
+        yield
+        return
+    with path.open("w") as file:
+        fcntl.flock(file, how)
+        yield
+
+
+def checked(case: ExportedCase, asked: argparse.Namespace, row: dict[str, Any]) -> list[tuple[Drawn, int]]:
+    """Call a package at random shapes, and compare. Returns the shapes that a kernel serves, with their seeds."""
+    rng, deadline = random.Random(asked.seed), time.monotonic() + asked.seconds
+    first_s, reasons, served = [], Counter[str](), []
+    row |= {"shapes": 0, "right": 0, "served_share": 0.0, "skipped": 0, "wrong": []}
+    while row["shapes"] < asked.shapes and time.monotonic() < deadline:
         sizes, scalars = case.resized(rng)
         if sum(math.prod(shape) for shape, *_ in sizes) > MOST_ELEMENTS:
+            row["skipped"] += 1
             continue
-        tensors = case.draw(sizes, asked.device, tried)
-        tried += 1
-        reason = case.operation.why_not(tensors, scalars)
-        served += reason is None
-        if reason is not None:
-            reasons[reason.split(" at shapes")[0]] = reasons.get(reason.split(" at shapes")[0], 0) + 1
-        began = time.perf_counter()
-        case.call(*tensors, *scalars)
-        first_s.append(time.perf_counter() - began)
-        right += case.is_right(tensors, scalars)
-        if asked.device == "cuda" and reason is None and not places:
-            places = elsewhere(case, sizes, scalars)
-        if asked.device == "cuda" and reason is None and len(gains) < asked.timed:
-            arguments = (*tensors, *scalars)
-            host.append(host_us(case.call, arguments))
-            gains.append(math.log(graphed_us(compiled, arguments) / graphed_us(case.call, arguments)))
-    return {
-        "operator": case.entry,
-        "shapes": tried,
-        "right": right,
-        "served_share": served / tried,
-        "not_served": reasons,
-        "timed": len(gains),
-        "over_compiled": math.exp(statistics.mean(gains)) if gains else None,
-        "first_call_s": statistics.median(first_s),
-        "host_us": statistics.median(host) if host else None,
-        **places,
-    }
+        seed = row["shapes"] + row["skipped"]
+        try:
+            tensors = case.draw(sizes, asked.device, seed)
+            reason = case.operation.why_not(tensors, scalars)
+            began = time.perf_counter()
+            case.call(*tensors, *scalars)
+            spent = time.perf_counter() - began
+            right = case.is_right(tensors, scalars)
+            if asked.device == "cuda" and reason is None and "side_stream" not in row:
+                row |= elsewhere(case, sizes, scalars)
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            row["skipped"] += 1
+            continue
+        except (RuntimeError, triton.runtime.errors.TritonError) as error:
+            row["shapes"] += 1
+            row["wrong"].append([[list(shape) for shape, *_ in sizes], str(error)[:300]])
+            continue
+        first_s.append(spent)
+        row["shapes"] += 1
+        row["right"] += right
+        row["wrong"] += [] if right else [[list(shape) for shape, *_ in sizes]]
+        if reason is None:
+            served.append(((sizes, scalars), seed))
+        else:
+            reasons[reason.split(" at shapes")[0].split(" = ")[0]] += 1
+    row["served_share"] = len(served) / max(1, row["shapes"])
+    row |= {"not_served": dict(reasons), "first_call_s": statistics.median(first_s or [0.0])}
+    row["first_call_most_s"] = max(first_s, default=0.0)
+    return served
+
+
+def timed(
+    case: ExportedCase, served: Sequence[tuple[Drawn, int]], compiled: Callable[..., Any], asked: argparse.Namespace
+) -> Iterator[dict[str, Any]]:
+    """Yield the times at some shapes that a kernel serves."""
+    deadline = time.monotonic() + asked.timing_s / 2
+    for (sizes, scalars), seed in served:
+        if time.monotonic() > deadline:
+            return
+        tensors = case.draw(sizes, asked.device, seed)
+        arguments = (*tensors, *scalars)
+        exact = case.exact(tensors, scalars)
+        torch.cuda.empty_cache()
+        ways = {"own_us": case.call, "compiled_us": compiled, "exact_us": exact}
+        known = {name: function for name, function in ways.items() if function is not None}
+        graphed_us(case.call, arguments)  # The first one on an idle card has another clock.
+        rounds = [{name: graphed_us(function, arguments) for name, function in known.items()} for _ in range(2)]
+        yield {
+            "sizes": [list(shape) for shape, *_ in sizes],
+            **{name: math.sqrt(math.prod(each[name] for each in rounds)) for name in known},
+            "host_us": host_us(case.call, arguments),
+            "plain_us": host_us(exact, arguments) if exact else None,
+        }
+
+
+def mean_ratio(times: Sequence[dict[str, Any]], key: str) -> float | None:
+    """Return the geometric mean of some other time over that of the package."""
+    logs = [math.log(each[key] / each["own_us"]) for each in times if key in each]
+    return math.exp(statistics.mean(logs)) if logs else None
+
+
+def compare(case: ExportedCase, served: Sequence[tuple[Drawn, int]], asked: argparse.Namespace) -> tuple[int, int]:
+    """Time kernels and eager PyTorch at the served shapes. Returns how many are not slower, and how many were timed."""
+    deadline, fast, count = time.monotonic() + asked.timing_s / 2, 0, 0
+    for (sizes, scalars), seed in served:
+        if time.monotonic() > deadline:
+            break
+        tensors = case.draw(sizes, asked.device, seed)
+        arguments = (*tensors, *scalars)
+        try:
+            own, theirs = (graphed_us(each, arguments, SHORT_MS) for each in (case.call, case.reference))
+        except torch.OutOfMemoryError:  # A graph keeps its memory, so two do not fit where the checks did.
+            torch.cuda.empty_cache()
+            continue
+        count += 1
+        fast += own <= NOT_SLOWER * theirs
+    return fast, count
+
+
+def warm(
+    case: ExportedCase, served: Sequence[tuple[Drawn, int]], compiled: Callable[..., Any], asked: argparse.Namespace
+) -> tuple[list[tuple[Drawn, int]], int]:
+    """Compile everything that is timed, because others may check on the card meanwhile.
+
+    Returns:
+        The served shapes, those that can be timed first, and how many these are.
+    """
+    ready, failed = [], []
+    first = case.examples.TIMED[0]  # Inductor chooses by the sizes of the first call.
+    with contextlib.suppress(torch.OutOfMemoryError):
+        compiled(*case.examples.draw(first, asked.device), *case.examples.SCALARS[first])
+    for (sizes, scalars), seed in served[: asked.timed]:
+        tensors = case.draw(sizes, asked.device, seed)
+        try:
+            for function in (compiled, case.exact(tensors, scalars)):
+                if function is not None:
+                    function(*tensors, *scalars)
+        except (RuntimeError, triton.runtime.errors.TritonError) as error:
+            print("not timed:", sizes, str(error)[:300], flush=True)
+            failed.append(((sizes, scalars), seed))
+        else:
+            ready.append(((sizes, scalars), seed))
+    return [*ready, *served[asked.timed :], *failed], len(ready)
+
+
+def measure(case: ExportedCase, asked: argparse.Namespace) -> None:
+    """Try one package at random shapes, and write its row."""
+    row: dict[str, Any] = {"operator": case.entry, "device": asked.device, "provenance": asked.provenance}
+    compiled = torch.compile(case.reference, dynamic=True)
+
+    def write() -> None:
+        tools = {"torch": torch.__version__, "triton": triton.__version__, "python": sys.version.split()[0]}
+        card = torch.cuda.get_device_name() if asked.device == "cuda" else asked.device
+        path = asked.out / f"{case.entry}.json"
+        path.write_text(json.dumps({"card": card, "versions": tools, "row": row}, indent=1) + "\n")
+
+    with held(asked.lock, fcntl.LOCK_SH):
+        served = checked(case, asked, row)
+        write()
+        if asked.device != "cuda":
+            return
+        served, ready = warm(case, served, compiled, asked)
+    with held(asked.lock, fcntl.LOCK_EX):
+        times: list[dict[str, Any]] = []
+        for each in timed(case, served[:ready], compiled, asked):
+            times.append(each)
+            host = [each["host_us"] for each in times]
+            plain = [each["plain_us"] for each in times if each["plain_us"]]
+            row |= {
+                "timed": len(times),
+                "over_compiled": mean_ratio(times, "compiled_us"),
+                "over_exact": mean_ratio(times, "exact_us"),
+                "host_us": statistics.median(host),
+                "plain_us": statistics.median(plain) if plain else None,
+                "times": times,
+            }
+        write()
+        fast, count = compare(case, served, asked)
+        share = row["served_share"] * fast / max(1, count)
+        row |= {"compared": count, "not_slower_share": share}
+        write()
+    print(json.dumps({name: value for name, value in row.items() if name != "times"}), flush=True)
 
 
 def main() -> None:
-    """Try all packages, and write the rows."""
+    """Try all packages."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("packages", nargs="+", type=Path)
     parser.add_argument("--shapes", type=int, default=200)
     parser.add_argument("--timed", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--timing-s", type=float, default=600.0)
+    parser.add_argument("--memory", type=float, default=1.0)
+    parser.add_argument("--lock", type=Path)
+    parser.add_argument("--provenance", default="")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--out", type=Path, default=Path("exported_card.json"))
+    parser.add_argument("--out", type=Path, default=Path("exported_card"))
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
-    rows = [row(ExportedCase(folder.resolve()), asked) for folder in asked.packages]
-    card = torch.cuda.get_device_name() if asked.device == "cuda" else asked.device
-    asked.out.write_text(json.dumps({"card": card, "torch": torch.__version__, "rows": rows}, indent=1) + "\n")
-    print(asked.out.read_text())
+    asked.out.mkdir(parents=True, exist_ok=True)
+    if asked.device == "cuda":
+        torch.cuda.set_per_process_memory_fraction(asked.memory)
+    for folder in asked.packages:
+        measure(ExportedCase(folder.resolve()), asked)
 
 
 if __name__ == "__main__":

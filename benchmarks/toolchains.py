@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import hashlib
 import importlib.metadata
+import json
 import os
 import re
 import shutil
@@ -22,10 +23,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.record import write
+from benchmarks.record import RESULTS, write
 from benchmarks.same_verdicts import DEVICE, HERE, SHAPES_SEED, Source, traced
 from service.errors import ServiceError
 from service.evaluation.executor_client import LocalExecutor
@@ -221,12 +223,19 @@ def main() -> None:
     options.add_argument("--folder", type=Path, default=cache_home() / "toolchains", help="folder of kept pairs")
     asked = options.parse_args()
     os.environ.update(safe_environment(os.environ))
-    rows = []
+    rows = {row["pair"]: row for row in _kept() if asked.only}
     for pair in PAIRS:
         if not asked.only or pair.name in asked.only:
             row = asyncio.run(examine(pair, asked.folder.absolute(), list(sources())))
-            rows.append({**row, "passes": passes(row)})
-            write("toolchains", rows, pinned={name: importlib.metadata.version(name) for name in ("torch", "triton")})
+            rows[row["pair"]] = {**row, "passes": passes(row), "date": datetime.now(UTC).date().isoformat()}
+            pinned = {name: importlib.metadata.version(name) for name in ("torch", "triton")}
+            write("toolchains", list(rows.values()), pinned=pinned)
+
+
+def _kept() -> list[dict[str, Any]]:
+    """Rows of the committed file, which stay if only some pairs are examined."""
+    path = RESULTS / "toolchains.json"
+    return list(json.loads(path.read_text())["rows"]) if path.exists() else []
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ class SearchOptions(TypedDict, total=False):
     tags: Sequence[str]
     notes: str
     admit: bool
+    compiler: str
 
 
 class SearchChanges(TypedDict, total=False):
@@ -242,6 +243,7 @@ class AsyncReef:
         backward: str | None = None,
         name: str | None = None,
         shapes: Sequence[Mapping[str, int]] = (),
+        against: str | None = None,
     ) -> Package:
         """Write a search's fastest elites as an installable package. Traces and judges them here, which needs torch.
 
@@ -252,10 +254,11 @@ class AsyncReef:
             backward: A search for the same operator with gradients, whose elites serve calls with gradients.
             name: Name to import; `<operator>_kernels` if None.
             shapes: Sizes of shapes to time kernels at, besides those that are drawn.
+            against: A search of the same operator at other shapes, where the package is timed beside its best elite.
         """
         offers = room("service.export.offers")
         package: Package = await offers.package_of(
-            self, search, device=device, backward=backward, name=name, shapes=shapes
+            self, search, device=device, backward=backward, name=name, shapes=shapes, against=against
         )
         package.write(Path(folder))
         return package

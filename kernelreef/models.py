@@ -81,7 +81,7 @@ class Search(Resource):
     `finishing`: its finalists are still to be examined, or its baselines to be measured. `admitted` is the reason for
     which mutation testing failed the operator, if the search went on by `admit`; it then has no best. `reference_seed`
     is the number of the operator's seed kernel that figures relate to, and `refused_seeds` a sentence about the seeds
-    before it, which were refused.
+    before it, which were refused. `compiler` is the release of Triton that it asks for, None if any will do.
     """
 
     former: ClassVar[Mapping[str, str]] = {"evaluations": "budget", "selection": "choosing"}
@@ -114,6 +114,7 @@ class Search(Resource):
     admitted: str = ""
     reference_seed: int = 0
     refused_seeds: str = ""
+    compiler: str | None = None
     evaluated: int | None = None
     best: Mapping[str, float] | None = None
 
@@ -138,8 +139,9 @@ class Elite(Resource):
 
     `job` is the job of the report that its speedup rests on. `finalist` is the result of its examination, or says that
     it is unexamined; `…/archive` leaves it out. `protocol_version` is the report's, None if the archive lacks
-    it; the elite is `outdated` if the service judges by another one, with checks that it has not passed. `admitted` is
-    the search's: the reason for which a wrong kernel may be here.
+    it; the elite is `outdated` if the service judges by another one, with checks that it has not passed. `compiler`
+    names the Triton and the ptxas of its kernels. `admitted` is the search's: the reason for which a wrong kernel may
+    be here.
     """
 
     device: str
@@ -157,6 +159,7 @@ class Elite(Resource):
     placed_at: datetime
     protocol_version: int | None = None
     outdated: bool = False
+    compiler: str = ""
     admitted: str = ""
     finalist: FinalistResult | None = None
 

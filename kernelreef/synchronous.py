@@ -151,10 +151,18 @@ class Reef:
         backward: str | None = None,
         name: str | None = None,
         shapes: Sequence[Mapping[str, int]] = (),
+        against: str | None = None,
     ) -> Package:
         """Write a search's fastest elites as an installable package. Traces and judges them here, which needs torch."""
         return self._call(
-            self._reef.package, search, folder, device=device, backward=backward, name=name, shapes=shapes
+            self._reef.package,
+            search,
+            folder,
+            device=device,
+            backward=backward,
+            name=name,
+            shapes=shapes,
+            against=against,
         )
 
     def candidates(self, search: str, **filters: Unpack[CandidateFilters]) -> Iterator[models.CandidateSummary]:

@@ -7,6 +7,7 @@ addresses given, the same code runs on PostgreSQL and Redis.
 import asyncio
 import contextlib
 import functools
+import importlib.metadata
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
@@ -47,14 +48,14 @@ from service.security.authentication import Authentication
 from service.security.certificates import certified
 from service.settings import Settings
 from service.single_flight import SingleFlight
-from workers.protocol import Device, Operator
+from workers.protocol import Device, Operator, release_of
 from workers.queue import Dispatcher, LeaseBroker, QueueUnavailable, WorkerStatus
 
 HELD_OUT_BITS = 63
 """Bits of the seed that held-out shapes are drawn from. It is secret, so that no candidate is made for them."""
 NO_QUEUE = "redis://127.0.0.1:0"
 """Address without a server: the queue of a coordinator that only reads an embedded archive."""
-STORED_UNCHANGED = {"evaluations", "seed", "priority", "name", "tags", "notes", "admit"}
+STORED_UNCHANGED = {"evaluations", "seed", "priority", "name", "tags", "notes", "admit", "compiler"}
 """Fields of a request that its search has as they are."""
 AXES_VERSION = 1
 """Version of the axes of new searches; raised when edges change."""
@@ -177,6 +178,7 @@ class Coordinator:
         """
         operator = _require_seed(await self._resolve(request))
         devices = await _devices(request.devices, self.settings, self.capabilities)
+        await _require_compiler(request.compiler, devices[0], self.settings, self.capabilities)
         for name in request.emitters:
             _known(name, EMITTERS, "emitters")
         axes = request.axes or DEFAULT_AXES
@@ -395,6 +397,32 @@ def _terms(llm_gateway: LlmGateway, request: SearchRequest) -> dict[str, Any] | 
         _known(name, STRATEGIES, "llm.strategies")
     llm_gateway.require(request.llm)
     return request.llm.model_dump(mode="json")
+
+
+def _installed_compiler() -> str:
+    """Return the release of the Triton that this machine's own workers have; empty without one."""
+    try:
+        return release_of(importlib.metadata.version("triton"))
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+async def _require_compiler(
+    compiler: str | None, device: Device, settings: Settings, capabilities: Capabilities
+) -> None:
+    """Require that a worker can have a compiler: one that runs now, one of this machine's, or one that may join.
+
+    Raises:
+        InvalidInput: If none can; names the compiler of this machine.
+    """
+    if compiler is None:
+        return
+    if device.kind == "recorded":
+        raise InvalidInput(f"{device.name} is a recording: nothing is compiled for it", "compiler")
+    here = _installed_compiler()
+    known = {here, *await capabilities.compilers(device.target)}
+    if settings.closed and settings.local_workers and compiler not in known:
+        raise InvalidInput(f"no worker has Triton {compiler}; this machine's workers have {here or 'none'}", "compiler")
 
 
 async def _devices(names: Sequence[str], settings: Settings, capabilities: Capabilities) -> list[Device]:

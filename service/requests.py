@@ -18,7 +18,7 @@ from pydantic import (
 
 from archive.records import PRIORITY
 from kernelreef.former import ReadsFormerNames
-from workers.protocol import MAX_SOURCE_BYTES
+from workers.protocol import MAX_SOURCE_BYTES, Release
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1, max_length=16)]
@@ -127,6 +127,7 @@ class SearchRequest(ReadsFormerNames):
         name: Name for people; it need not be unique.
         tags: Words that the search is found by, without spaces or commas.
         notes: Text about the search.
+        compiler: Release of Triton that compiles the candidates, such as 3.9; None for any.
         admit: True to go on if mutation testing fails the operator; everything found is marked. Over REST it needs the
             scope `admin`.
     """
@@ -155,6 +156,7 @@ class SearchRequest(ReadsFormerNames):
     tags: SearchTags = ()
     notes: Notes = ""
     admit: bool = False
+    compiler: Release | None = None
 
 
 class SearchChange(ReadsFormerNames):

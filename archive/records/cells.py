@@ -75,13 +75,15 @@ class Offer(_Challenge):
 class EliteRecord(_Challenge):
     """The elite of a cell. `revision` counts its cell's promotions from 1.
 
-    `protocol_version` is that of the report of `job`; None if the archive lacks that report.
+    `protocol_version` is that of the report of `job`, None if the archive lacks it. `compiler` names the compiler and
+    the assembler of that report; empty if it names none.
     """
 
     coordinates: Mapping[str, Mapping[str, Any]]
     revision: int
     placed_at: datetime
     protocol_version: int | None = None
+    compiler: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,6 +78,7 @@ class NewSearch:
     tags: tuple[str, ...] = ()
     notes: str = ""
     admit: bool = False
+    compiler: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +109,7 @@ class SearchRecord(NewSearch):
         name: Name for people; empty if it has none.
         tags: Tags that it is found by, in the order given.
         notes: Notes for people.
+        compiler: Release of Triton that compiles its candidates, such as 3.9; None for that of whichever worker.
         admit: True if it goes on although mutation testing fails its operator.
         admitted: Reason for which mutation testing failed its operator, if it went on; empty otherwise. Its elites have
             no part in results across searches.
@@ -272,7 +274,7 @@ class BundleRecord:
 
 @dataclass(frozen=True)
 class NewReport:
-    """A report ready to be stored: its key, and the whole report as JSON text."""
+    """A report ready to be stored: its key, its compiler in words, and the whole report as JSON text."""
 
     job: str
     search: str
@@ -287,6 +289,7 @@ class NewReport:
     reason: str
     provenance: str
     document: str
+    compiler: str = ""
 
 
 @dataclass(frozen=True)

@@ -218,10 +218,14 @@ def _waiting(search: str, device: str, axes_version: int | ScalarSelect[int]) ->
 
 
 def select_held(record: type) -> Select[Any]:
-    """Select the columns that a record of elites has fields for, with the protocol of the report that each rests on."""
-    judged = select(reports.c.protocol_version).where(reports.c.job == elites.c.job).scalar_subquery()
-    names = (field.name for field in fields(record))
-    return select(*(judged.label(name) if name == "protocol_version" else elites.c[name] for name in names))
+    """Select the columns that a record of elites has fields for; protocol and compiler are those of its report."""
+    mine = reports.c.job == elites.c.job
+    judged = {
+        "protocol_version": select(reports.c.protocol_version).where(mine).scalar_subquery(),
+        "compiler": func.coalesce(select(reports.c.compiler).where(mine).scalar_subquery(), ""),
+    }
+    names = [field.name for field in fields(record)]
+    return select(*(judged[name].label(name) if name in judged else elites.c[name] for name in names))
 
 
 def present_axes(search: str) -> ScalarSelect[int]:

@@ -93,6 +93,7 @@ searches = Table(
     Column("admitted", TextColumn, nullable=False, server_default=""),
     Column("reference_seed", Integer, nullable=False, server_default="0"),
     Column("refused_seeds", TextColumn, nullable=False, server_default=""),
+    Column("compiler", Text),
     Index(None, "state", "id"),
     Index(None, "finishing", "id"),
     Index(None, "operator_name", "id"),
@@ -221,6 +222,7 @@ reports = Table(
     Column("provenance", Text, nullable=False),
     Column("document", TextColumn, nullable=False),
     Column("created_at", TimestampColumn, nullable=False),
+    Column("compiler", Text, nullable=False, server_default=""),
     Index(None, "candidate", "seq"),
     Index("ix_reports_reuse", "bundle", "device", "operator", "protocol_version", "seq"),
 )

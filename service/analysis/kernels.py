@@ -63,6 +63,7 @@ def kernel_file(
         entry=operator.entry,
         search=search.id,
         device=elite.device,
+        compiler=elite.compiler,
         relative_to=relative_to(elite.device, search),
         low=f"{elite.low:.3f}x",
         high=f"{elite.high:.3f}x",

@@ -73,6 +73,7 @@ def search_of(search: records.SearchRecord, result: records.SearchResult | None 
         notes=search.notes,
         owner=search.owner,
         admit=search.admit,
+        compiler=search.compiler,
         admitted=search.admitted,
         reference_seed=search.reference_seed,
         refused_seeds=search.refused_seeds,
@@ -98,6 +99,7 @@ def elite_of(
         revision=elite.revision,
         protocol_version=elite.protocol_version,
         outdated=outdated(elite.protocol_version),
+        compiler=elite.compiler,
         admitted=search.admitted,
         finalist=finalist,
     )

@@ -27,6 +27,7 @@ _ELITE: dict[str, JsonValue] = {
     "placed_at": AT,
     "protocol_version": PROTOCOL_VERSION,
     "outdated": False,
+    "compiler": "Triton 3.7.1, ptxas 12.8.93",
 }
 _SUMMARY: dict[str, JsonValue] = {
     "id": CANDIDATE,

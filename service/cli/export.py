@@ -22,6 +22,13 @@ from service.evaluation.figure_labels import best_baselines, in_words
 from workers.protocol import Bundle, Readings, Report
 from workers.protocol.words import describe
 
+Backward = Annotated[str | None, typer.Option(help="For a package: a search for the operator's gradients.")]
+ImportName = Annotated[str | None, typer.Option(help="For a package: its import name; OPERATOR_kernels by default.")]
+Against = Annotated[
+    str | None,
+    typer.Option(help="For a package: a search of this operator at other shapes, to time the package beside."),
+]
+
 plan = typer.Typer(help="Show launch plans.", no_args_is_help=True)
 
 
@@ -73,14 +80,13 @@ def export(
         typer.Option("--out", help="A folder for a package, or a .zip file; OPERATOR_SEARCH.zip by default."),
     ] = None,
     device: SearchDevice = None,
-    backward: Annotated[str | None, typer.Option(help="For a package: a search for the operator's gradients.")] = None,
-    name: Annotated[
-        str | None, typer.Option(help="For a package: its import name; OPERATOR_kernels by default.")
-    ] = None,
+    backward: Backward = None,
+    name: ImportName = None,
     shapes: Annotated[
         list[str] | None,
         typer.Option(help="For a package: a further shape to time kernels at, such as M=8,N=4096; can be repeated."),
     ] = None,
+    against: Against = None,
     trajectories: Annotated[
         bool, typer.Option("--trajectories", help="Export the search's steps, as .jsonl or .parquet.")
     ] = False,
@@ -103,7 +109,9 @@ def export(
                 return found, await write_steps(reef, found.id, path, which, rewards=rewards), None
             if write is None or write.suffix == ".zip":
                 return found, await reef.export(found.id, write or Path(f"{found.operator}_{found.id}.zip")), None
-            package = await reef.package(found.id, write, device=device, backward=backward, name=name, shapes=named)
+            package = await reef.package(
+                found.id, write, device=device, backward=backward, name=name, shapes=named, against=against
+            )
             return found, write.resolve(), package
 
     found, path, package = asyncio.run(exported())
@@ -201,6 +209,7 @@ def _document(search: Search, leader: Elite, candidate: Candidate, path: Path | 
         "search": search.id,
         "operator": search.operator,
         "device": leader.device,
+        "compiler": leader.compiler,
         "candidate": leader.candidate,
         "variant": leader.variant,
         "plan": leader.bundle,

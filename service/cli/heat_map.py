@@ -59,6 +59,8 @@ def elite_table(archive: Archive, *, limit: int = 12) -> FoldedTable:
     for elite, speedup in zip(elites, speedups, strict=True):
         table.add_row(speedup, elite.emitter, brief(elite.candidate), *(_words(elite, axis) for axis in archive.axes))
     table.caption = in_words(archive.device, archive.relative_to)
+    if compilers := sorted({elite.compiler for elite in elites} - {""}):
+        table.caption += f"\ncompiled by {'; '.join(compilers)}"
     if any(elite.outdated for elite in elites):
         table.caption += f"\n{OLDER} judged by an older protocol with different checks"
     return table

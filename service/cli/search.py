@@ -20,6 +20,7 @@ from service.cli.new import Vary
 from service.cli.watch import (
     Admit,
     Bandit,
+    Compiler,
     Devices,
     Emitters,
     Evaluations,
@@ -64,6 +65,7 @@ def search(
     stop: Stop = None,
     bandit: Bandit = True,
     screening: Screening = False,
+    compiler: Compiler = None,
     admit: Admit = False,
     kernelbench: Problem = None,
     vary: Vary = None,
@@ -82,11 +84,10 @@ def search(
         begin = functools.partial(_take_up, resume, limits)
     else:
         terms = terms_of(llm, llm_strategies, llm_calls, llm_tokens, llm_usd)
-        options = options_of(device, evaluations, emitters, seed, stop, priority=priority, terms=terms)
+        options = options_of(device, evaluations, emitters, seed, stop, compiler, priority=priority, terms=terms)
         operator = asked_for(spec, kernelbench, options, OperatorChoices(vary, start, shapes, out_dir))
         options["selection"] = {"bandit": bandit, "screening": screening}
-        if admit:
-            options["admit"] = True
+        options["admit"] = admit
         begin, devices = functools.partial(_submit, operator, options), options["devices"]
 
     async def whole() -> int:

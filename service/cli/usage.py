@@ -12,6 +12,7 @@ CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 """Base of the errors in arguments, which typer does not export."""
 OPTIONS = {
     "axes": "--axes",
+    "compiler": "--compiler",
     "devices": "--device",
     "emitters": "--emitters",
     "evaluations": "--evaluations",

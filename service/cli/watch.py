@@ -91,6 +91,10 @@ Shapes = Annotated[
     ),
 ]
 Bandit = Annotated[bool, typer.Option(help="Allocate proposals to emitters by their results; otherwise evenly.")]
+Compiler = Annotated[
+    str | None,
+    typer.Option(help="Triton release that compiles the kernels, such as 3.9; any by default.", show_default=False),
+]
 Screening = Annotated[bool, typer.Option(help="Rank possible edits with a surrogate model of the results so far.")]
 
 Admit = Annotated[
@@ -114,6 +118,7 @@ def submit(
     stop: Stop = None,
     bandit: Bandit = True,
     screening: Screening = False,
+    compiler: Compiler = None,
     admit: Admit = False,
     kernelbench: Problem = None,
     vary: Vary = None,
@@ -125,10 +130,9 @@ def submit(
 ) -> None:
     """Start a search for SPEC and leave it to the coordinator."""
     terms = terms_of(llm, llm_strategies, llm_calls, llm_tokens, llm_usd)
-    options = options_of(device, evaluations, emitters, seed, stop, priority=priority, terms=terms)
+    options = options_of(device, evaluations, emitters, seed, stop, compiler, priority=priority, terms=terms)
     options["selection"] = {"bandit": bandit, "screening": screening}
-    if admit:
-        options["admit"] = True
+    options["admit"] = admit
     choices = OperatorChoices(vary, start, shapes)
     found = asyncio.run(_submit(asked_for(spec, kernelbench, options, choices), options, url, token))
     if as_json:
@@ -259,6 +263,7 @@ def options_of(
     emitters: str | None,
     seed: int,
     stop: list[str] | None = None,
+    compiler: str | None = None,
     *,
     priority: int = PRIORITY,
     terms: Mapping[str, JsonValue] | None = None,
@@ -279,6 +284,8 @@ def options_of(
         options["llm"] = terms
     if stop:
         options["stop"] = rules_of(stop)
+    if compiler:
+        options["compiler"] = compiler
     try:
         SearchRequest.model_validate({"operator": "any", **options})
     except ValidationError as error:

@@ -37,6 +37,7 @@ async def request_of(running: Coordinator, search: SearchRecord) -> SearchReques
                 "tags": search.tags,
                 "notes": search.notes,
                 "admit": search.admit,
+                "compiler": search.compiler,
             }
         )
     except ValidationError as error:

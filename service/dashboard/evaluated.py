@@ -90,7 +90,7 @@ def _shape(result: ShapeResult, least: TimeFloors, rivals: Sequence[BaselineTime
     others += [(name, "baseline", time) for name, time in sorted(result.baselines_us.items(), key=lambda item: item[1])]
     if result.pacer_us is not None:
         others.append(("pacer", "pacer", result.pacer_us))
-    floors = {"memory floor": least.memory_us, "copy of the bytes": result.copy_us}
+    floors = {"memory floor": least.memory_us, "plain copy": result.copy_us}
     for name, time in {**floors, "arithmetic floor": least.arithmetic_us}.items():
         if time is not None:
             others.append((name, "floor", time))

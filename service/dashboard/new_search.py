@@ -88,6 +88,7 @@ class NewSearchForm(Fragment):
     models: str = ""
     calls: str = ""
     usd: str = ""
+    compiler: str = ""
     admit: bool = False
     wrong: Mapping[str, str] = field(default_factory=dict)
 
@@ -148,6 +149,7 @@ def start_form(
         models=sent.text("models"),
         calls=sent.text("calls"),
         usd=sent.text("usd"),
+        compiler=sent.text("compiler"),
         admit=bool(sent.text("admit")),
     )
 
@@ -178,6 +180,7 @@ def read_request(sent: SubmittedForm, origin: SearchRequest | None = None) -> Se
             "evaluations": sent.number("evaluations"),
             "seed": sent.number("seed"),
             "llm": _models(sent, origin.llm if origin else None),
+            "compiler": sent.text("compiler") or None,
             "admit": bool(sent.text("admit")),
             **({name: getattr(origin, name) for name in KEPT} if origin else {}),
         }
@@ -202,6 +205,7 @@ def filled_in(request: SearchRequest, origin: str) -> SubmittedForm:
         "models": ", ".join(llm.backends) if llm else "",
         "calls": str(llm.calls) if llm and llm.calls is not None else "",
         "usd": f"{llm.usd:g}" if llm and llm.usd is not None else "",
+        "compiler": request.compiler or "",
         "admit": "yes" if request.admit else "",
     }
     several = {"devices": request.devices, "emitters": request.emitters, "axes": request.axes or ()}

@@ -244,6 +244,7 @@ class ProposalContext:
         trials: Recent trials of this emitter in this search, newest first.
         rng: The only source of randomness; seeded from the search's seed and the proposal's ordinal.
         llm: Further context for emitters that use language models.
+        compilers: Triton releases that may compile the candidate, such as 3.9; empty if unknown.
         draft: A worker's draft from the operator's reference, for emitters that propose one; empty if it failed.
     """
 
@@ -254,6 +255,7 @@ class ProposalContext:
     rng: random.Random
     llm: LlmContext | None = None
     draft: str = ""
+    compilers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

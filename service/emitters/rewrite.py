@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from service.emitters.bandit import ArmStats, ranked
 from service.emitters.base import Edit, Emitter, EmitterTrial, Proposal, ProposalContext
-from service.emitters.rules import RULES
+from service.emitters.rules import RULES, rules_for
 from service.operators.sources import digest
 
 JOINT = " + "
@@ -42,7 +42,7 @@ class Rewrite(Emitter):
         """Rewrite the chosen parent; None if no rule applies to it."""
         parent, rng = context.parents[0], context.rng
         accounts, seen = rule_accounts(context.trials), [digest(parent.source)]
-        rules = [name for name in RULES if name not in self.suspended(context.trials)]
+        rules = [name for name in rules_for(context.compilers) if name not in self.suspended(context.trials)]
         source, applied = parent.source, []
         for _ in range(1 + (rng.random() < SECOND_RULE)):
             if step := _step(source, _fresh_first(ranked(accounts, rules, rng), context), rng, seen):
@@ -56,7 +56,8 @@ class Rewrite(Emitter):
     def edits(self, context: ProposalContext) -> Sequence[Edit]:
         """List one edit per rule that applies and is not suspended."""
         source, suspended = context.parents[0].source, self.suspended(context.trials)
-        return [Edit(name, (name,)) for name, rule in RULES.items() if name not in suspended and rule.applies(source)]
+        rules = rules_for(context.compilers).items()
+        return [Edit(name, (name,)) for name, rule in rules if name not in suspended and rule.applies(source)]
 
     def apply(self, context: ProposalContext, edit: Edit) -> Proposal | None:
         """Apply that rule to the parent; None if it does not apply."""

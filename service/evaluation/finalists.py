@@ -30,6 +30,7 @@ from service.evaluation.jobs import (
     purpose_of,
 )
 from service.evaluation.reports import record
+from service.evaluation.retraces import other_toolchain
 from service.events import EliteExamined, EliteWithdrawn, EventBus
 from service.operators.shapes import far_shape, random_shapes
 from workers.protocol import (
@@ -185,7 +186,10 @@ class Finalists:
             await self._dispatcher.submit(final_trace_job(case, _drawn(case), NEAR_TRACE))
             return
         if bundle is not None and report.outcome is Outcome.CORRECT and not _is_same(bundle, case):
-            bundle, outcome, reason = None, Outcome.NONDETERMINISTIC, ANOTHER
+            before = Bundle.model_validate_json((await self._store.bundles.get(case.bundle)).document)
+            reason = other_toolchain(before, bundle)
+            bundle, outcome = None, Outcome.WORKER_LOST if reason else Outcome.NONDETERMINISTIC
+            reason = reason or ANOTHER
         if bundle is not None and report.graphs:
             await self._dispatcher.submit(final_job(case, bundle, report.graphs, unreached))
             return

@@ -21,6 +21,7 @@ from workers.protocol import (
     Shape,
     ShapeRole,
     TraceJob,
+    compiled_at,
 )
 
 VARYING = frozenset({"tune", "rewrite", "cross"})
@@ -177,8 +178,17 @@ def target_of(search: SearchRecord) -> str:
 
 
 def traced_at(search: SearchRecord) -> str:
-    """Return the place where a search's candidates are traced: its target, or a recording instead of a compiler."""
-    return Device.parse(search.devices[0]).traced_at
+    """Return the place where a search's candidates are traced: its target, with the compiler that it asks for.
+
+    A recording stands in place of both.
+    """
+    device = Device.parse(search.devices[0])
+    return device.traced_at if device.kind == "recorded" else compiled_at(device.target, search.compiler)
+
+
+def judged_at(search: SearchRecord, device: str) -> str:
+    """Return the place where a search's candidates are judged on one of its devices."""
+    return compiled_at(device, search.compiler if device.startswith("model:") else None)
 
 
 def trace_key(digest: str, operator: str, shapes: Sequence[Mapping[str, Any]], place: str) -> str:
@@ -234,6 +244,7 @@ def _trace_job(search: SearchRecord, operator: Operator, id: str, candidate: Can
         shapes=tuple(Shape.model_validate(shape) for shape in search.shapes),
         target=device.target,
         device=device if device.kind == "recorded" else None,
+        compiler=search.compiler,
     )
 
 
@@ -262,6 +273,7 @@ def measure_job(case: EvaluationCase, bundle: Bundle, pacer: Bundle | None, purp
         operator=case.operator,
         graphs=_graphs(case.search),
         device=case.device,
+        compiler=case.search.compiler,
         source=case.candidate.source if case.device.kind == "model" else None,
         pacer=pacer,
         related=case.operator.has_baselines,
@@ -282,6 +294,7 @@ def confirm_job(case: EvaluationCase, challenger: Bundle, incumbent: Bundle | No
         operator=case.operator,
         graphs=_graphs(case.search),
         device=case.device,
+        compiler=case.search.compiler,
         pacer=pacer,
     )
 
@@ -314,6 +327,7 @@ def final_job(case: EvaluationCase, bundle: Bundle, graphs: tuple[Graph, ...], u
         graphs=graphs,
         unreached=unreached,
         device=case.device,
+        compiler=case.search.compiler,
         source=case.candidate.source if case.device.kind == "model" else None,
     )
 

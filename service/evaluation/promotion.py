@@ -140,13 +140,11 @@ class Promotion:
         """Give the cell back to its elite, or to the next challenger. The history says if it was slower, or wrong."""
         report = step.report
         if report is not None and report.counts:
-            lost = await self._store.provisional.give_back(
-                _offer(case, place, report), Placement.REJECTED, PRACTICAL_MARGIN
-            )
+            lost = await self._unit_of_work.give_back(_offer(case, place, report), Placement.REJECTED, PRACTICAL_MARGIN)
         elif facts.measurement is not None:
             job = retrace_id(case.candidate.id) if report is None else report.job
             wrong = replace(_offer(case, place, facts.measurement), job=job)
-            lost = await self._store.provisional.give_back(wrong, Placement.WITHDRAWN, PRACTICAL_MARGIN)
+            lost = await self._unit_of_work.give_back(wrong, Placement.WITHDRAWN, PRACTICAL_MARGIN)
         else:
             return
         if lost:

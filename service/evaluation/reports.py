@@ -6,7 +6,7 @@ from archive.records import NewReport, SearchRecord
 from archive.store import Store
 from service.evaluation.jobs import FINAL, EvaluationCase
 from service.evaluation.speedups import completed
-from workers.protocol import Outcome, Report, Trust
+from workers.protocol import Outcome, Report, Trust, describe_compiler
 
 
 async def reports_on(store: Store, candidate: str, search: SearchRecord | None = None) -> list[Report]:
@@ -79,6 +79,7 @@ def record(case: EvaluationCase, report: Report) -> NewReport:
         device=report.device.name,
         kind=report.kind,
         protocol_version=report.protocol_version,
+        compiler=describe_compiler(report.versions),
         outcome=report.outcome.value,
         reason=report.reason,
         provenance=report.provenance.value,

@@ -21,14 +21,28 @@ from archive.store import Store
 from service.evaluation.jobs import EvaluationCase, JobSubject, retrace_job
 from service.evaluation.pending import Pending
 from service.evaluation.unit_of_work import UnitOfWork
-from workers.protocol import Outcome
+from workers.protocol import Bundle, Outcome
 
 EXHAUSTED = frozenset({Outcome.TRACE_TIMEOUT, Outcome.TRACE_MEMORY, Outcome.WORKER_LOST})
 """Outcomes of a repeat that lacked time, memory or machines: they say nothing about its bundles."""
 DIFFERS = "tracing it twice gave different plans: what it launches must follow from shapes, strides and dtypes alone"
 """Reason for refusing a candidate whose traces by two trusted workers differ."""
+UNREPEATED = "its trace could not be repeated: {}"
 MISTRACED = "a trusted worker could not repeat the trace that an untrusted worker had reported"
 """Reason for refusing a candidate whose bundles only an untrusted worker has reported."""
+
+
+def other_toolchain(first: Bundle, repeat: Bundle) -> str:
+    """Return the reason why two bundles of one source cannot be compared; empty if one toolchain made both.
+
+    A service that got another Triton between two traces would otherwise blame the kernel.
+    """
+    before, now = (", ".join(" ".join(item) for item in _versions(each).items()) for each in (first, repeat))
+    return "" if first.toolchain == repeat.toolchain else f"{now} traced it, and {before} before"
+
+
+def _versions(bundle: Bundle) -> dict[str, str]:
+    return bundle.toolchain.versions if bundle.toolchain else {"a release": "that named no toolchain"}
 
 
 @dataclass(frozen=True)
@@ -87,9 +101,10 @@ class Retraces:
             reason: Reason of that outcome.
             variants: Variants that the repeat found.
         """
-        exhausted = _exhausted(outcome, reason, await self._first_trace(candidate), variants)
-        if exhausted is not None:
-            return exhausted
+        first = await self._first_trace(candidate)
+        undecided = _exhausted(outcome, reason, first, variants) or await self._moved(candidate, first, variants)
+        if undecided is not None:
+            return undecided
         await self._unit_of_work.keep_retrace(candidate.trace_key, candidate.id, [each.bundle for each in variants])
         refused = await self.known(candidate)
         if isinstance(refused, RetraceRefused):
@@ -119,6 +134,20 @@ class Retraces:
             return None
         return RetraceRefused(Outcome(now.outcome), now.reason)
 
+    async def _moved(
+        self, candidate: CandidateRecord, first: Sequence[VariantRecord], found: Sequence[NewVariant]
+    ) -> RetraceRefused | None:
+        """Refuse, without blame, a candidate that trusted workers with different toolchains have traced."""
+        if await self._unit_of_work.unverified_trace(candidate.id) is not None:
+            return None  # An untrusted worker could name any.
+        for one, other in zip(first, found, strict=False):
+            if one.bundle and other.document and one.bundle != other.bundle:
+                before = (await self._store.bundles.get(one.bundle)).document
+                told = other_toolchain(*map(Bundle.model_validate_json, (before, other.document)))
+                if told:
+                    return RetraceRefused(Outcome.WORKER_LOST, UNREPEATED.format(told))
+        return None
+
     async def _first_trace(self, candidate: CandidateRecord) -> list[VariantRecord]:
         """Return the candidate's variants from the first trace, by index."""
         return await self._unit_of_work.variants(candidate.id)
@@ -136,10 +165,10 @@ def _exhausted(
 ) -> RetraceRefused | None:
     """Return the refusal if the repeat ran out of time, memory or machines; else None."""
     if outcome in EXHAUSTED:
-        return RetraceRefused(outcome, f"its trace could not be repeated: {reason}")
+        return RetraceRefused(outcome, UNREPEATED.format(reason))
     for variant in found:
         stopped = Outcome(variant.outcome) if variant.outcome else None
         known = variant.index < len(first) and first[variant.index].bundle is not None
         if stopped in EXHAUSTED and stopped is not None and known:
-            return RetraceRefused(stopped, f"its trace could not be repeated: {variant.reason}")
+            return RetraceRefused(stopped, UNREPEATED.format(variant.reason))
     return None

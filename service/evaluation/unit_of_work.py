@@ -184,6 +184,11 @@ class UnitOfWork:
         await self.commit()
         return await self._store.provisional.hold(offer, margin)
 
+    async def give_back(self, loser: Offer, placement: Placement, margin: float) -> bool:
+        """Commit, then take a cell from its provisional holder, as `ProvisionalStore.give_back` does."""
+        await self.commit()
+        return await self._store.provisional.give_back(loser, placement, margin)
+
     def send(self, job: Job, *, reserved: bool = False) -> None:
         """Send a job with the next commit; only to trusted workers if `reserved`."""
         self._jobs.append((job, reserved))

@@ -175,8 +175,14 @@ class Verdicts:
         await self._judge(JobSubject(search, operator, candidate), verdict)
 
     async def _take(self, case: EvaluationCase, report: Report, queued: Collection[str]) -> None:
-        """Store a report, and take its variant as far as it goes."""
+        """Store a report, with the verdict that a confirm revises, and take its variant as far as it goes."""
         await self.unit_of_work.save_report(case, report)
+        if report.kind == "confirm" and not case.is_reference_seed:
+            candidate = await self.unit_of_work.candidate(case.candidate.id)
+            if candidate.state is CandidateState.JUDGED:
+                # A wrong kernel would stay `correct` if its second trace, which may be pending, were lost.
+                reports = await self.unit_of_work.reports(candidate.id)
+                await self._conclude(JobSubject(case.search, case.operator, candidate), latest_reports(reports), queued)
         if case.is_reference_seed:
             await self.unit_of_work.commit()  # Other candidates read the reference seed's report from the archive.
         if case.device.measures:

@@ -11,7 +11,15 @@ from service.export.vocabulary import DTYPES
 from workers.protocol import DTYPE_BYTES, Operator
 from workers.protocol.extent import terms_of_extent
 from workers.protocol.formula import Term, combine, same
-from workers.protocol.symbolic import SymbolicDescriptor, SymbolicLaunch, SymbolicStep, SymbolicView
+from workers.protocol.plan import gathered
+from workers.protocol.symbolic import (
+    SymbolicDescriptor,
+    SymbolicLaunch,
+    SymbolicNumber,
+    SymbolicPointer,
+    SymbolicStep,
+    SymbolicView,
+)
 from workers.protocol.tags import untagged
 
 DESCRIPTOR, GLUON_DESCRIPTOR = "TensorDescriptor", "GluonDescriptor"
@@ -204,28 +212,35 @@ class HostCodeWriter:
         raise NotExtractable("a buffer has no whole number of bytes")
 
     def _launch(self, step: SymbolicLaunch, tensors: Mapping[int, HostTensor]) -> list[str]:
-        values = dict(zip(step.parameters, step.arguments, strict=True))
+        parts = {name: self._constant(value) for name, value in step.constants.items()}
+        for name, value in zip(step.parameters, step.arguments, strict=True):
+            parts[name] = self._argument(value, tensors)
         order = self._code.parameters[step.function]
-        if set(order) != values.keys() | step.constants.keys():
+        try:
+            given = gathered(parts)
+        except ValueError as error:
+            raise NotExtractable(str(error)) from error
+        if set(order) != given.keys():
             raise NotExtractable(f"parameters of {step.function!a:.80} differ from those of the launch")
         arguments, named = [], False
         for parameter in order:
             named = named or parameter in step.constants
-            value = values.get(parameter)
-            if value is None:
-                said = self._constant(step.constants[parameter])
-            elif value.kind == "pointer":
-                end_bytes = combine("+", value.offset_bytes, value.extent_bytes)
-                said = tensors[value.buffer].part(value.offset_bytes, end_bytes, value.dtype)
-            elif value.kind == "descriptor":
-                said = self._descriptor(value, tensors)
-            else:
-                said = expression(value.value, self._names.sizes)
+            said = _whole(given[parameter])
             arguments.append(f"{parameter}={said}" if named else said)
         grid = listed(step.grid, self._names.sizes)
         launched = self._function_of.launched(step)
         options = [f"{name}={value}" for name, value in step.options.items() if value is not None and name not in order]
         return _call(f"{launched}[{grid}]", [*arguments, *options])
+
+    def _argument(
+        self, value: SymbolicPointer | SymbolicNumber | SymbolicDescriptor, tensors: Mapping[int, HostTensor]
+    ) -> str:
+        if value.kind == "pointer":
+            end_bytes = combine("+", value.offset_bytes, value.extent_bytes)
+            return tensors[value.buffer].part(value.offset_bytes, end_bytes, value.dtype)
+        if value.kind == "descriptor":
+            return self._descriptor(value, tensors)
+        return expression(value.value, self._names.sizes)
 
     def _descriptor(self, value: SymbolicDescriptor, tensors: Mapping[int, HostTensor]) -> str:
         place = tensors[value.buffer].part(value.offset_bytes, value.end_bytes, value.dtype)
@@ -269,6 +284,11 @@ def _known(extent: str | int, fixed: Mapping[str, int]) -> Term:
             term = combine("*", term, fixed.get(each, each) if isinstance(each, str) else each)
         total = combine("+", total, term)
     return total
+
+
+def _whole(said: object) -> str:
+    """Write an argument, a tuple from its parts."""
+    return f"({''.join(f'{_whole(part)}, ' for part in said).rstrip()})" if isinstance(said, tuple) else str(said)
 
 
 def _call(head: str, arguments: Sequence[str]) -> list[str]:

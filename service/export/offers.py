@@ -41,6 +41,7 @@ async def package_of(
     backward: str | None,
     name: str | None,
     shapes: Sequence[Mapping[str, int]] = (),
+    against: str | None = None,
 ) -> Package:
     """Trace a search's fastest elites anew on this machine, and make a package of them.
 
@@ -51,10 +52,12 @@ async def package_of(
         backward: A search of the same operator with gradients, whose elites serve where gradients are wanted.
         name: Name to import the package by; `<operator>_kernels` if None.
         shapes: Sizes of shapes to time kernels at, besides those that are drawn.
+        against: A search of the same operator at other shapes, where the package is timed beside its best elite.
     """
     wanted = device or (await reef.search(search)).devices[0]
     gradients = None if backward is None else await offer_of(reef, backward, wanted)
-    return await export(await offer_of(reef, search, wanted), gradients, name=name, shapes=shapes)
+    rival = None if against is None else await offer_of(reef, against, wanted)
+    return await export(await offer_of(reef, search, wanted), gradients, name=name, shapes=shapes, against=rival)
 
 
 async def offer_of(reef: Shelf, search: str, device: str) -> ExportSource:

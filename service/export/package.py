@@ -9,12 +9,13 @@ from service.errors import InvalidInput
 from service.evaluation.executor_client import COMMAND
 from service.export.decision_tree import PYTORCH, TimedShape, Tree, grow
 from service.export.extraction import NotExtractable
-from service.export.package_files import Gradients, PackageParts, render, serving_at
+from service.export.package_files import ComparedShape, Gradients, PackageParts, render, serving_at
 from service.export.sampling import SampledShapes, sample
 from service.export.selection import ExportCandidate
 from service.export.selection import choose as choose_elites
 from service.export.verification import ExportVerifier, VerifiedModule
 from service.operators.sources import digest
+from workers.protocol import Shape
 
 MAX_REFUSED = 16
 """Number of refused elites after which an export fails; each costs a trace."""
@@ -45,6 +46,7 @@ async def export(
     *,
     name: str | None = None,
     shapes: Sequence[Mapping[str, int]] = (),
+    against: ExportSource | None = None,
     command: Sequence[str] = COMMAND,
 ) -> Package:
     """Write a package of the elites that are fastest at some shape.
@@ -54,6 +56,7 @@ async def export(
         backward: Elites of a search for the same operator with gradients; None for none.
         name: Name of the package; `<operator>_kernels` if None.
         shapes: Sizes of shapes to time kernels at, besides those that are drawn.
+        against: Elites of a search for the same operator at other shapes, where the package is timed beside the best.
         command: Command that starts an executor, without its options.
 
     Raises:
@@ -62,6 +65,7 @@ async def export(
     """
     refusals: list[str] = []
     first = await forward.certificate(_best(forward.contenders))
+    shapes = (*shapes, *(await _shapes_of(against, first) if against is not None else ()))
     async with ExportVerifier(first.device, command=command) as verifier:
         sampled = sample(first.operator, first.shapes, shapes)
         serving = await _portfolio("elite", forward, verifier, sampled, refusals)
@@ -81,6 +85,7 @@ async def export(
         training=Gradients(tuple(training.modules), training.tree, training.timed) if training else None,
         judged_on=judged_on,
         refusals=tuple(refusals),
+        compared=_compared(serving, _best(against.contenders)) if against is not None and judged_on.measures else (),
     )
     trained = _by_shape(training) if training else {}
     return Package(package, render(parts), _by_shape(serving), trained, tuple(refusals))
@@ -88,6 +93,13 @@ async def export(
 
 def _best(contenders: Sequence[ExportCandidate]) -> ExportCandidate:
     return max(contenders, key=lambda each: each.objective)
+
+
+async def _shapes_of(against: ExportSource, first: Certificate) -> list[Mapping[str, int]]:
+    """Return the benchmark shapes of another search of the operator."""
+    rival = await against.certificate(_best(against.contenders))
+    _require_alike(first, rival, "--against")
+    return [shape.dims for shape in rival.operator.shapes]
 
 
 async def _portfolio(
@@ -140,13 +152,31 @@ def _by_shape(portfolio: _Portfolio) -> dict[str, str]:
     return found
 
 
+def _compared(portfolio: _Portfolio, rival: ExportCandidate) -> tuple[ComparedShape, ...]:
+    """Return the times of a package and of another search's best elite at the shapes of that search."""
+    searched = {result.shape: result.mid_us for result in rival.report.shapes if result.mid_us is not None}
+    found = []
+    for shape in portfolio.timed:
+        key = Shape(dims=dict(shape.sizes)).key
+        name = serving_at(portfolio.tree, portfolio.modules, shape.sizes) or PYTORCH
+        if key in searched and name in shape.times:
+            found.append(ComparedShape(key, shape.times[name], searched[key]))
+    return tuple(found)
+
+
 def _require_same(forward: Certificate, backward: Certificate) -> None:
     """Require that both searches compute the same outputs from the same inputs, for the same device."""
-    one, other = forward.operator, backward.operator
+    other = backward.operator
     if not other.backward:
         raise InvalidInput(
             f"{other.name} has no gradients: name a search of an operator with backward = true", "--backward"
         )
+    _require_alike(forward, backward, "--backward")
+
+
+def _require_alike(first: Certificate, second: Certificate, option: str) -> None:
+    """Require that two searches compute the same outputs from the same inputs, for the same device."""
+    one, other = first.operator, second.operator
     same = (
         one.entry == other.entry
         and [(item.name, item.shape, item.dtype) for item in one.inputs]
@@ -156,8 +186,6 @@ def _require_same(forward: Certificate, backward: Certificate) -> None:
         and digest(one.reference) == digest(other.reference)
     )
     if not same:
-        raise InvalidInput(
-            f"{other.name} is not {one.name} with gradients: entry, inputs or reference differ", "--backward"
-        )
-    if forward.device != backward.device:
-        raise InvalidInput(f"its device is {backward.device.name}, not {forward.device.name}", "--backward")
+        raise InvalidInput(f"{other.name} is not {one.name}: entry, inputs or reference differ", option)
+    if first.device != second.device:
+        raise InvalidInput(f"its device is {second.device.name}, not {first.device.name}", option)

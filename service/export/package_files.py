@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import math
 import re
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +18,7 @@ from service.export.decision_tree import PYTORCH, Leaf, TimedShape, Tree, choose
 from service.export.modules import ExportedModule, names_of
 from service.export.verification import VerifiedModule
 from service.operators.example_inputs import ORDERED_VALUES, example_inputs
-from workers.protocol import Device, Operator, Shape, ShapeResult
+from workers.protocol import Device, Operator, Shape, ShapeResult, describe_compiler
 from workers.protocol.distribution import ORDERED
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -39,6 +41,15 @@ class Gradients:
 
 
 @dataclass(frozen=True)
+class ComparedShape:
+    """Time of a package at a shape that its search did not time, and that of the best kernel of a search there."""
+
+    shape: str
+    own_us: float
+    searched_us: float
+
+
+@dataclass(frozen=True)
 class PackageParts:
     """Parts of a package.
 
@@ -50,6 +61,7 @@ class PackageParts:
         training: The same for gradients; None without kernels for gradients.
         judged_on: Device that judged the functions.
         refusals: Reasons why elites, functions and plans were left out.
+        compared: Times beside those of another search, at its shapes.
     """
 
     name: str
@@ -59,6 +71,7 @@ class PackageParts:
     training: Gradients | None
     judged_on: Device
     refusals: tuple[str, ...]
+    compared: tuple[ComparedShape, ...] = ()
 
     @property
     def certificate(self) -> Certificate:
@@ -177,13 +190,34 @@ def _context(parts: PackageParts) -> dict[str, Any]:
         "ranges": _ranges(certificate.operator),
         "range_words": "; ".join(f"{name} from {low} to {high}" for name, (low, high) in _ranges(certificate.operator)),
         "times": [_times(parts, shape) for shape in parts.timed],
+        "unsearched": _unsearched(parts),
+        "compared": [(each.shape, f"{each.own_us:.2f}", f"{each.searched_us:.2f}") for each in parts.compared],
+        "compared_loss": _loss(parts.compared),
+        "is_timed": parts.judged_on.measures,
         "loss": f"{100 * (loss_of(parts.tree, parts.timed) - 1):.1f} %",
         "sections": [_section(name, each) for name, each in modules.items()],
         "unit": f"us, {certificate.provenance.value}",
+        "unit_here": f"us, {'measured' if parts.judged_on.measures else 'predicted'}",
         **_examples(parts),
         **_signature(parts),
         **_spelling(),
     }
+
+
+def _unsearched(parts: PackageParts) -> dict[str, tuple[int, int]]:
+    """Return at how many shapes that no search judged a card judged each module, and at how many it was right."""
+    found = {}
+    for name, each in parts.modules.items() if parts.judged_on.measures else ():
+        known = {shape.key for shape in each.module.certificate.shapes}
+        right = {key for verdict in each.verdicts for key in verdict.shapes} - known
+        found[name] = (len(right | (set(each.wrong) - known)), len(right))
+    return found
+
+
+def _loss(compared: Sequence[ComparedShape]) -> str:
+    """Return the geometric-mean loss against searches at some shapes; empty without any."""
+    logs = [math.log(each.own_us / each.searched_us) for each in compared]
+    return f"{100 * (math.exp(statistics.mean(logs)) - 1):.1f} %" if logs else ""
 
 
 def _kernels(module: VerifiedModule) -> list[str]:
@@ -315,6 +349,7 @@ def _section(name: str, module: ExportedModule) -> dict[str, Any]:
         "trust": plain(trust),
         "finalist": stamp_of(said.examination).standing,
         "versions": ", ".join(f"{tool} {version}" for tool, version in sorted(said.verdict.versions.items())),
+        "compiler": describe_compiler(said.verdict.versions) or "an unknown compiler",
         "relative_to": said.relative_to,
         "speedup": _interval(said.speedup.low, said.speedup.mid, said.speedup.high) if said.speedup else "unknown",
         "rows": [_row(result) for result in said.verdict.shapes if result.mid_us is not None],

@@ -11,7 +11,7 @@ from workers.protocol import Operator, Shape, ShapeRole
 
 COMPARED = 300
 """Number of shapes that symbolic plans are compared at; the catalogue's seeds need about 100 to meet all their ways."""
-SPREAD = 16
+SPREAD = 20
 """Number of drawn shapes at which kernels are timed, besides the benchmark shapes and those that are named."""
 SMALL = 40
 """Number of shapes that the interpreter can execute, so that it can judge most functions."""

@@ -39,7 +39,8 @@ class ExportedFunction:
 
     Attributes:
         plan: The plan.
-        assumed: Those arguments, among the ones that depend on sizes. All others of them are left unspecialised.
+        assumed: Those arguments, among the ones that depend on sizes. All others of them are left unspecialised, but
+            for parts of tuples, which Triton always specialises: guards say that these are not divisible and not 1.
         own: True if Triton specialises as in the trace, as in the plan of a single shape.
     """
 
@@ -49,13 +50,21 @@ class ExportedFunction:
 
     def admits(self, sizes: Mapping[str, int]) -> bool:
         """Return True if the guards hold at some sizes, and 16 divides what it should."""
-        return self.plan.admits(sizes) and self.assumed <= divisible(self.plan, sizes)
+        try:
+            return self.plan.admits(sizes) and all(evaluate(each, sizes) for each in self.conditions)
+        except FormulaInvalid:
+            return False
 
     @property
     def conditions(self) -> tuple[Term, ...]:
-        """Guards for what 16 should divide."""
-        terms = dict.fromkeys(term for place, term in variable(self.plan).items() if place in self.assumed)
-        return tuple(combine("==", combine("%", term, DIVISOR), 0) for term in terms)
+        """Guards for what Triton assumes of arguments that depend on sizes."""
+        found = []
+        for place, term in variable(self.plan).items():
+            if place in self.assumed:
+                found.append(combine("==", combine("%", term, DIVISOR), 0))
+            elif _is_part(place[1]):
+                found += [combine("!=", combine("%", term, DIVISOR), 0), combine("!=", term, 1)]
+        return tuple(dict.fromkeys(found))
 
     def fixed(self, operator: Operator) -> dict[str, int]:
         """Return the sizes that the plan holds as numbers: those without a range, and all of a single shape."""
@@ -73,7 +82,11 @@ class ExportedFunction:
         if self.own:
             return ()
         at = self.plan.launches.index(step)
-        return tuple(name for launch, name in variable(self.plan) if launch == at and (at, name) not in self.assumed)
+        return tuple(
+            name
+            for launch, name in variable(self.plan)
+            if launch == at and (at, name) not in self.assumed and not _is_part(name)
+        )
 
     def launched(self, step: SymbolicLaunch) -> str:
         """Return the name of the device function that a launch starts."""
@@ -99,6 +112,11 @@ class ExportedFunction:
 def variant_name(function: str, unspecialised: Sequence[str]) -> str:
     """Return the name of a device function that Triton does not specialise by some parameters."""
     return "__any_".join((function, *unspecialised))
+
+
+def _is_part(parameter: str) -> bool:
+    """Return True for a part of a tuple."""
+    return "." in parameter
 
 
 def variable(plan: SymbolicPlan) -> dict[tuple[int, str], Term]:

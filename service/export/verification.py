@@ -36,6 +36,8 @@ from workers.protocol.formula import evaluate
 
 HERE = "export"
 """Placeholder for ids of search and job."""
+EAGER = "eager"
+"""Name of PyTorch without a compiler among the baselines."""
 TOOLS = ("torch", "triton", "ptxas")
 """Tools whose versions decide the machine code."""
 DEADLINE_S = 300.0
@@ -74,7 +76,8 @@ class VerifiedModule:
         module: The module.
         verdicts: Verdict on each function, in their order.
         times: Time in microseconds at each spread shape that it serves, by key.
-        pytorch: Fastest time of PyTorch at those shapes, as far as it was measured.
+        pytorch: Time of the eager reference at those shapes, as far as it was measured.
+        wrong: Keys of shapes at which functions were judged that were not found correct.
         remarks: Reasons why functions or symbolic plans were left out.
     """
 
@@ -82,6 +85,7 @@ class VerifiedModule:
     verdicts: tuple[JudgedFunction, ...]
     times: Mapping[str, float] = field(default_factory=dict)
     pytorch: Mapping[str, float] = field(default_factory=dict)
+    wrong: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
 
@@ -134,18 +138,24 @@ class ExportVerifier:
         """
         functions, remarks = await self._functions(certificate, sampled)
         module, traced = await self._traced(certificate, functions, sampled, remarks)
-        verdicts = [await self._judged(module, at, traced) for at in range(len(module.functions))]
-        kept = [each for each in verdicts if isinstance(each, JudgedFunction)]
-        remarks += [each for each in verdicts if isinstance(each, str)]
+        found = [await self._judged(module, at, traced) for at in range(len(module.functions))]
+        verdicts = [each for each in found if each is not None]
+        kept = [each for each in verdicts if each.report.outcome is Outcome.CORRECT]
+        failed = [each for each in verdicts if each not in kept]
+        remarks += [f"function plan_{at} serves none of the shapes that were tried" for at in _missing(found)]
+        remarks += [
+            f"{each.report.outcome.value} at {each.shapes[0]} and the like: {each.report.reason}" for each in failed
+        ]
         if not kept:
             raise NotExtractable(f"none of its functions was found correct: {'; '.join(remarks)}")
-        if len(kept) < len(verdicts):
+        if len(kept) < len(found):
             module = write_module(certificate, [each.function for each in kept])
             reason = await self.retrace(module, sampled)
             if reason:
                 raise NotExtractable(reason)
         times, pytorch = await self._timed(module, traced)
-        return VerifiedModule(module, tuple(kept), times, pytorch, tuple(remarks))
+        wrong = tuple(key for each in failed for key in each.shapes)
+        return VerifiedModule(module, tuple(kept), times, pytorch, wrong, tuple(remarks))
 
     async def retrace(self, module: ExportedModule, sampled: SampledShapes) -> str:
         """Trace a module again, and compare its plans and machine code with what its functions say.
@@ -267,24 +277,22 @@ class ExportVerifier:
             references=True,
         )
 
-    async def _judged(self, module: ExportedModule, at: int, traced: TraceReport) -> JudgedFunction | str:
-        """Judge one function at its shapes. Returns the reason if it was not found correct."""
+    async def _judged(self, module: ExportedModule, at: int, traced: TraceReport) -> JudgedFunction | None:
+        """Judge one function at its shapes. Returns None if it serves none of them."""
         bundle = _bundle(traced)
         plans = [plan for plan in bundle.plans if module.function_for(plan.shape.dims) == at]
         if not plans:
-            return f"function plan_{at} serves none of the shapes that were tried"
+            return None
         # Predicting times would execute the large plans as well; a card has to time what it judges.
         judged = plans if self.device.measures else [_untimed(plan) for plan in plans]
         report = await self._measure(module, bundle.restricted(judged), traced.graphs, related=False)
-        if report.outcome is not Outcome.CORRECT:
-            return f"{report.outcome.value} at {plans[0].shape.key} and the like: {report.reason}"
         kernels = tuple(sorted({bundle.cubins[launch.kernel] for plan in plans for launch in plan.launches}))
         return JudgedFunction(module.functions[at], tuple(plan.shape.key for plan in plans), kernels, report)
 
     async def _timed(
         self, module: ExportedModule, traced: TraceReport
     ) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        """Time all functions at the spread shapes, beside PyTorch's on a card."""
+        """Time all functions at the spread shapes, on a card beside the eager reference: a package has nothing else."""
         bundle = _bundle(traced)
         served = [plan for plan in bundle.plans if module.function_for(plan.shape.dims) is not None]
         # All were judged. A prediction needs one executed plan, the smallest, which comes first.
@@ -292,21 +300,24 @@ class ExportVerifier:
         report = await self._measure(module, bundle.restricted(plans), traced.graphs, related=True)
         found = {result.shape: result for result in report.shapes}
         times = {key: result.mid_us for key, result in found.items() if result.mid_us is not None}
-        others = {key: [each for each in result.baselines_us.values() if each] for key, result in found.items()}
-        return times, {key: min(each) for key, each in others.items() if each}
+        eager = {key: result.baselines_us.get(EAGER) for key, result in found.items()}
+        return times, {key: time_us for key, time_us in eager.items() if time_us is not None}
 
     async def _measure(
         self, module: ExportedModule, bundle: Bundle, graphs: Sequence[Graph], *, related: bool
     ) -> Report:
         measures = self.device.measures
         keys = {plan.shape.key for plan in bundle.plans}
+        operator = module.certificate.operator
+        if operator.has_baselines:  # Compilers of PyTorch would take a minute per shape, and no package calls them.
+            operator = operator.model_copy(update={"baselines": ()})
         job = MeasureJob(
             id=HERE,
             search=HERE,
             candidate=HERE,
             variant=0,
             bundle=bundle,
-            operator=module.certificate.operator,
+            operator=operator,
             graphs=tuple(graph for graph in graphs if graph.shape.key in keys),
             device=self.device,
             source=None if measures else module.text,
@@ -316,6 +327,10 @@ class ExportVerifier:
         return await self.measurer.run(
             job.model_copy(update={"deadline_s": MEASURED_DEADLINE_S}) if measures else job, Report
         )
+
+
+def _missing(found: Sequence[JudgedFunction | None]) -> list[int]:
+    return [at for at, each in enumerate(found) if each is None]
 
 
 def _untimed(plan: Plan) -> Plan:

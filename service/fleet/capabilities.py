@@ -1,7 +1,7 @@
 """Capabilities of the fleet: the devices that living workers judge on, and the queues that they serve."""
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from archive.records import RemoteWorkerState, SearchRecord
@@ -33,6 +33,7 @@ class Capabilities:
         self._devices: frozenset[str] = frozenset()
         self._verified: set[str] = set()
         self._queues = ServedQueues()
+        self._compilers: Mapping[str, frozenset[str]] = {}
         self._until = 0.0
 
     async def devices(self) -> frozenset[str]:
@@ -76,10 +77,24 @@ class Capabilities:
         await self.devices()
         return self._queues
 
+    async def compilers(self, target: str) -> frozenset[str]:
+        """Return the Triton releases of living workers that trace for a target, at most `LOOK_AGAIN_S` old.
+
+        Raises:
+            QueueUnavailable: If Redis does not answer.
+        """
+        await self.devices()
+        return self._compilers.get(target, frozenset())
+
     async def _look(self, keys: Collection[None]) -> dict[None, frozenset[str]]:
         workers = await self._dispatcher.workers()
         self._devices = frozenset(worker.device for worker in workers if worker.device)
         self._queues = await self._served(workers)
+        tracing = [worker for worker in workers if worker.target and worker.compiler]
+        self._compilers = {
+            target: frozenset(worker.compiler or "" for worker in tracing if worker.target == target)
+            for target in {worker.target or "" for worker in tracing}
+        }
         self._until = time.monotonic() + LOOK_AGAIN_S
         return dict.fromkeys(keys, self._devices)
 
@@ -92,7 +107,7 @@ class Capabilities:
         trusted: set[JobQueue] = set()
         others: set[JobQueue] = set()
         for worker in workers:
-            queues = queues_of(worker.target, worker.device)
+            queues = queues_of(worker.target, worker.device, worker.compiler)
             if not is_host(worker.id) or hosts.get(worker.id):
                 trusted.update(queues)
             elif worker.id in hosts:

@@ -14,6 +14,7 @@ from service.errors import InvalidInput, Unavailable
 from service.evaluation.executor_client import LocalExecutor
 from service.evaluation.jobs import DRAFT_S
 from service.fleet.devices import DEVICES, read_device
+from service.fleet.fixed_sizes_seed import with_fixed_sizes
 from service.fleet.tf32x3_seed import on_matrix_units
 from service.operators.kernelbench import operator_of_problem
 from service.operators.shapes import all_shapes
@@ -152,9 +153,7 @@ class KernelbenchImporter:
         notes += tuple(
             f"'{name}' has no range: TorchInductor writes no seed that serves several sizes." for name in lost
         )
-        second = on_matrix_units(report.draft)
-        seeds = (report.draft,) if second is None else (report.draft, second)
-        return ImportedOperator(narrowed.model_copy(update={"seeds": seeds}), notes, "")
+        return ImportedOperator(narrowed.model_copy(update={"seeds": seeds_of(report.draft, narrowed)}), notes, "")
 
     async def inspect(self, source: str, *, target: str = "", published: bool = False) -> ProblemInspection:
         """Inspect a file in a sandbox.
@@ -213,6 +212,16 @@ class KernelbenchImporter:
             deadline_s=DRAFT_S,
         )
         return await self._executor.run(job, TraceReport)
+
+
+def seeds_of(draft: str, operator: Operator) -> tuple[str, ...]:
+    """Return a draft and its faster rewritings: products on the matrix units, sizes known to the compiler."""
+    seeds = [draft]
+    if (second := on_matrix_units(draft)) is not None:
+        seeds.append(second)
+    if (fixed := with_fixed_sizes(seeds[-1], [item.name for item in operator.scalars])) is not None:
+        seeds.append(fixed)
+    return tuple(seeds)
 
 
 async def searchable(file: SourceFile, device: str, tell: Tell = lambda step: None) -> Operator:

@@ -7,9 +7,9 @@ report a search whose last trusted worker is gone would wait forever, and nobody
 from dataclasses import dataclass
 
 from archive.records import SearchRecord, SearchState
-from service.evaluation.jobs import traced_at
 from service.fleet.capabilities import Capabilities
 from service.fleet.pool import WorkerPool
+from workers.protocol import Device, described_place
 from workers.queue import Dispatcher, JobQueue, queues_of
 
 
@@ -33,8 +33,9 @@ async def find_missing(capabilities: Capabilities, dispatcher: Dispatcher, searc
         ArchiveError: If the database does not answer.
         QueueUnavailable: If Redis does not answer.
     """
-    queues, target = await capabilities.queues(), traced_at(search)
-    if all(queues.trusted.issuperset(queues_of(target, device)) for device in search.devices):
+    queues, target = await capabilities.queues(), Device.parse(search.devices[0]).traced_at
+    needed = (queues_of(target, device, search.compiler) for device in search.devices)
+    if all(map(queues.trusted.issuperset, needed)):
         return MissingWorkers()  # All possible jobs are served, so the queue need not be asked.
     waiting = await dispatcher.stats.queues_of(search.id)
     served = queues.trusted | queues.others
@@ -62,4 +63,4 @@ async def describe_missing(
 
 def _wanted(queue: JobQueue, *, trusted: bool) -> str:
     does = "traces for" if queue.kind.endswith("trace") else "judges on"
-    return f"a {'trusted ' if trusted else ''}worker that {does} {queue.place}"
+    return f"a {'trusted ' if trusted else ''}worker that {does} {described_place(queue.place)}"

@@ -24,7 +24,7 @@ from service.errors import Conflict, NotFound
 from service.evaluation.spot_checks import SpotChecks
 from service.events import EventBus, WorkerChanged
 from service.tasks import end
-from workers.protocol import PROTOCOL_VERSION
+from workers.protocol import PROTOCOL_VERSION, release_of
 from workers.queue import BrokerWorker, Dispatcher, LeaseBroker, LeaseRequest, QueueUnavailable, queues_of
 
 SPOKEN = (PROTOCOL_VERSION,)
@@ -287,7 +287,8 @@ def _digest(secret: str) -> str:
 
 def _seat(host: RemoteWorker) -> BrokerWorker:
     """Describe a remote worker to the broker. Without trust it gets only queues whose jobs decide nothing alone."""
-    queues = queues_of(host.target, host.device)
+    compiler = release_of(host.versions.get("triton", "")) or None
+    queues = queues_of(host.target, host.device, compiler)
     allowed = tuple(queue for queue in queues if host.trusted or not queue.reserved)
     return BrokerWorker(host.id, allowed, draining=host.state is RemoteWorkerState.DRAINING)
 

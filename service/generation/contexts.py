@@ -3,7 +3,7 @@
 import random
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -103,8 +103,10 @@ class ResumedLlmClient:
 class ContextBuilder:
     """Builds contexts."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, compilers: Callable[[SearchRecord], tuple[str, ...]] = lambda search: ()) -> None:
+        """Prepare; `compilers` returns the Triton releases that may compile a search's candidates."""
         self._store = store
+        self._compilers = compilers
 
     async def write(
         self,
@@ -150,7 +152,8 @@ class ContextBuilder:
         else:
             parents, llm = await self._fresh(search, operator, llm, rng)
         parents = parents or [Parent(candidate="", source=operator.seeds[search.reference_seed])]
-        return ProposalContext(operator.model_dump(mode="json"), target_of(search), tuple(parents), (), rng, llm)
+        spec, compilers = operator.model_dump(mode="json"), self._compilers(search)
+        return ProposalContext(spec, target_of(search), tuple(parents), (), rng, llm, compilers=compilers)
 
     async def holder(self, search: SearchRecord, elite: EliteRecord) -> Parent:
         """Describe the holder of a cell."""

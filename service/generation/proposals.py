@@ -7,7 +7,7 @@ ordinal, so that a killed search continues exactly as it would have.
 import asyncio
 import random
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -53,8 +53,20 @@ class PendingProposal(NamedTuple):
 class Proposer:
     """Makes and stores proposals."""
 
-    def __init__(self, store: Store, holder: str | None = None) -> None:
-        """Prepare; with a `holder`, proposals are stored only for searches whose lease it holds."""
+    def __init__(
+        self,
+        store: Store,
+        holder: str | None = None,
+        compilers: Callable[[SearchRecord], tuple[str, ...]] = lambda search: (),
+    ) -> None:
+        """Prepare.
+
+        Args:
+            store: The archive.
+            holder: Holder of leases: proposals are stored only for searches that it leases. None for all searches.
+            compilers: Returns the Triton releases that may compile a search's candidates; empty if unknown.
+        """
+        self.compilers = compilers
         self._store = store
         self._holder = holder
         self._screening = Screening(store)
@@ -106,7 +118,7 @@ class Proposer:
             emitter = EMITTERS[name]
             choices = [select(elites, rng, around, pinned) for _ in range(emitter.arity)]
             chosen = [await snapshot.parent(choice.parent) for choice in choices if choice is not None]
-            proposal = await emitter.propose(_context(search, operator, stats.trials[name], chosen, rng))
+            proposal = await emitter.propose(self._context(search, operator, stats.trials[name], chosen, rng))
             if not isinstance(proposal, Proposal):
                 continue
             if await self._known_plans.has(search, target_of(search), proposal.source, rng):
@@ -148,6 +160,23 @@ class Proposer:
         """Return True if a candidate with the same source is remembered; candidates are never removed."""
         return (search.id, digest(proposed.proposal.source)) in self._had
 
+    def _context(
+        self,
+        search: SearchRecord,
+        operator: Operator,
+        trials: tuple[EmitterTrial, ...],
+        chosen: Sequence[Parent],
+        rng: random.Random,
+    ) -> ProposalContext:
+        return ProposalContext(
+            operator=operator.model_dump(mode="json"),
+            target=target_of(search),
+            parents=tuple(chosen) or (Parent(candidate="", source=operator.seeds[search.reference_seed]),),
+            trials=trials,
+            rng=rng,
+            compilers=self.compilers(search),
+        )
+
     async def _screened(
         self, snapshot: SearchSnapshot, operator: Operator, ordinal: int, starts: Sequence[Parent]
     ) -> PendingProposal | None:
@@ -155,7 +184,7 @@ class Proposer:
         search, stats = snapshot.search, await snapshot.stats()
         rng = chance(search, ordinal)
         contexts = {
-            (name, start.candidate): _context(search, operator, stats.trials[name], [start], rng)
+            (name, start.candidate): self._context(search, operator, stats.trials[name], [start], rng)
             for start in starts
             for name in stats.accounts
         }
@@ -210,22 +239,6 @@ def _record(search: SearchRecord, operator: Operator, made: PendingProposal) -> 
         parents=tuple(parent for parent in made.proposal.parents if parent),
         note=made.proposal.note,
         exchange=made.proposal.exchange,
-    )
-
-
-def _context(
-    search: SearchRecord,
-    operator: Operator,
-    trials: tuple[EmitterTrial, ...],
-    chosen: Sequence[Parent],
-    rng: random.Random,
-) -> ProposalContext:
-    return ProposalContext(
-        operator=operator.model_dump(mode="json"),
-        target=target_of(search),
-        parents=tuple(chosen) or (Parent(candidate="", source=operator.seeds[search.reference_seed]),),
-        trials=trials,
-        rng=rng,
     )
 
 

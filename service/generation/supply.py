@@ -160,7 +160,7 @@ class CandidateSupply:
         self._store = store
         self._proposer = proposer
         self._verdicts = verdicts
-        self._contexts = ContextBuilder(store)
+        self._contexts = ContextBuilder(store, proposer.compilers)
         self._ask = ask
         self.submissions = AgentSubmissions(store, proposer)
         self._talks: dict[str, _Conversations] = {}

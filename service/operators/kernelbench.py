@@ -28,7 +28,7 @@ TITLE_WORDS = 5
 """Maximum number of words that a docstring gives a name."""
 PATH = re.compile(r"\w+(\.\w+)*", re.ASCII)
 """Pattern of a module's name for a parameter."""
-REFERENCE, SEEDS = "reference.py", ("seed.py", "second.py")
+REFERENCE, SEEDS = "reference.py", ("seed.py", "second.py", "third.py")
 """Names of the files beside the spec."""
 RETURNED = """
 def _returned(results, inputs):

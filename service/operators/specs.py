@@ -51,7 +51,7 @@ RIGHT = {
     "policy": "a table with host",
     "policy.host": "'allocate' or 'copy'",
     "backward": "true to judge gradients as well, or false",
-    "baselines": "a list of 'compile', 'max_autotune', 'native' and 'liger'; eager PyTorch is always one; or ['seed']",
+    "baselines": "a list of 'compile', 'max_autotune', 'native', 'liger', 'helion', beside eager PyTorch; or ['seed']",
 }
 """Description of a valid value for each field of a spec, by its path without indices."""
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from math import ceil
 
 from archive.records import SearchFingerprint, SearchRecord
-from service.evaluation.jobs import traced_at
+from service.evaluation.jobs import judged_at, target_of, traced_at
 from workers.protocol import AnyReport, TraceReport
-from workers.queue import Dispatcher
+from workers.queue import Dispatcher, places_of
 
 LOOK_S = 1.0
 """Seconds between two reads of the queue's depth."""
@@ -93,6 +93,7 @@ class InFlightLimits:
         self._total = 0
         self._seconds: dict[str, JobSeconds] = {}
         self._workers: Counter[str] = Counter()
+        self._compilers: dict[str, set[str]] = {}
         self._deep: frozenset[str] = frozenset()
         self._lagging = False
         self._look_at = 0.0
@@ -140,13 +141,19 @@ class InFlightLimits:
         """Return the number of candidates that one search may have in flight while no queue is full."""
         if self._limits.per_search is not None:
             return self._limits.per_search
-        evaluators = sum(self._workers[name] for name in search.devices)
+        evaluators = sum(self._workers[judged_at(search, name)] for name in search.devices)
         return self._seconds.get(search.id, JobSeconds()).in_flight(self._workers[traced_at(search)], evaluators)
 
     def add(self, search: SearchRecord, candidates: int) -> None:
         """Count candidates that a search has added since the last `look`."""
         self._owners[search.owner] += candidates
         self._total += candidates
+
+    def compilers(self, search: SearchRecord) -> tuple[str, ...]:
+        """Return the Triton releases that may compile a search's candidates; empty if no worker is known yet."""
+        if search.compiler is not None:
+            return (search.compiler,)
+        return tuple(sorted(self._compilers.get(target_of(search), ())))
 
     async def _find_deep(self) -> frozenset[str]:
         """Return the places where more jobs wait than their workers need."""
@@ -159,11 +166,14 @@ class InFlightLimits:
     async def _count_workers(self) -> Counter[str]:
         """Count the workers by place: a target that they trace for, a device that they evaluate on."""
         workers: Counter[str] = Counter()
+        self._compilers = {}
         for worker in await self._dispatcher.workers():
-            workers.update(place for place in (worker.target, worker.device) if place)
+            if worker.target and worker.compiler:
+                self._compilers.setdefault(worker.target, set()).add(worker.compiler)
+            workers.update(places_of(worker.target, worker.device, worker.compiler))
         return workers
 
 
 def _places(search: SearchRecord) -> set[str]:
     """Return the places that a search's jobs go to: its devices, and the place where its candidates are traced."""
-    return {*search.devices, traced_at(search)}
+    return {*(judged_at(search, name) for name in search.devices), traced_at(search)}

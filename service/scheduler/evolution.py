@@ -101,7 +101,7 @@ class Evolution:
         self._running_time = RunningTime(store)
         self._transitions = SearchTransitions(store, events, self.search_leases, self.finals, self.verdicts)
         self.spot_checks = SpotChecks(store, events)
-        self._proposer = Proposer(store, self.search_leases.holder)
+        self._proposer = Proposer(store, self.search_leases.holder, self._limits_in_flight.compilers)
         self._proposing = CandidateSupply(store, self._proposer, self.verdicts, ask)
         self._preparation = Preparation(store, dispatcher, self._proposer, self.verdicts)
         self._ingestion = Ingestion(

@@ -1,5 +1,7 @@
 """Equal kernels go the way of candidates: what holds the cell, what is confirmed, and how sure that is."""
 
+import threading
+
 import pytest
 
 from benchmarks.equal_kernels import RecordedReports, contest, equal_bundle, tally_contest
@@ -34,6 +36,23 @@ def test_holders_are_confirmed_and_counted_with_bounds() -> None:
     assert (found["confirms"], found["confirmed"], found["held_and_confirmed"]) == (20, 2, 2)
     assert found["held_at_most"] == pytest.approx(0.1508, abs=0.001)
     assert found["confirmed_at_most"] == pytest.approx(0.317, abs=0.001)
+
+
+def test_executors_judge_beside_each_other_and_count_alike() -> None:
+    both = threading.Barrier(2, timeout=30)
+
+    class Slow(Lucky):
+        """A card where the first two kernels wait for each other."""
+
+        def measure(self, number: int) -> ReportFacts | None:
+            if number < 2:
+                both.wait()
+            return super().measure(number)
+
+    card = Slow()
+    rows = list(contest(card, 200, 0, TimeAllowance(60), executors=2))
+    assert sorted(row["kernel"] for row in rows[1:]) == list(range(200))
+    assert tally_contest(rows) == tally_contest(list(contest(Lucky(), 200, 0, TimeAllowance(60))))
 
 
 def test_more_are_confirmed_on_request_and_none_after_the_time() -> None:

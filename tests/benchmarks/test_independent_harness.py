@@ -5,8 +5,11 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from random import Random
 
 import pytest
+
+from benchmarks.independent_harness import median_bounds
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "independent_harness.py"
 SEED = "import torch\n\n\ndef double(x, by):\n    return (x * by).float()\n"
@@ -41,7 +44,7 @@ def exported(path: Path, *, provenance: str = "measured", source: str = SLOW) ->
 def run(folder: Path, *archives: Path) -> dict[str, object]:
     """Run the script alone, outside the repository."""
     command = [sys.executable, "-I", str(SCRIPT), *map(str, archives)]
-    command += ["--device", "cpu", "--seconds", "0.3", "--out", "out.json"]
+    command += ["--device", "cpu", "--seconds", "0.3", "--processes", "2", "--out", "out.json"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[str, object] = json.loads((folder / "out.json").read_text())
@@ -53,6 +56,10 @@ def test_an_elite_is_timed_beside_its_seed_and_compared_with_its_report(tmp_path
     [row] = found["rows"]  # type: ignore[misc]
     assert row["confirmed"] and set(row["shapes"]) == {"N=262144", "N=65536"}
     assert 0.0 < row["independent"] < 0.7, "twenty times the work"
+    for timed in row["shapes"].values():
+        assert timed["low"] <= timed["ratio"] <= timed["high"] and timed["pairs"] >= 2
+        assert timed["seed_us"] < timed["elite_us"]
+        assert timed["ratio"] == pytest.approx(timed["seed_us"] / timed["elite_us"], rel=0.5)
     assert row["difference_percent"] == pytest.approx(100 * (row["independent"] - 1))
     assert (found["compared"], found["within_half_percent"]) == (1, 0)
     assert found["largest_percent"] == pytest.approx(abs(row["difference_percent"]))
@@ -62,7 +69,16 @@ def test_predicted_elites_are_left_out_and_kernels_that_do_not_run_are_rows(tmp_
     broken = exported(tmp_path / "broken.zip", source="def double(x, by):\n    raise ValueError('no')\n")
     found = run(tmp_path, exported(tmp_path / "model.zip", provenance="predicted"), broken)
     [row] = found["rows"]  # type: ignore[misc]
-    assert row["error"] == "ValueError: no" and found["compared"] == 0
+    assert (row["error"], row["candidate"]) == ("ValueError: no", "c") and found["compared"] == 0
+
+
+def test_a_median_lies_between_its_bounds_95_times_of_100() -> None:
+    random, missed = Random(1), 0
+    for _ in range(2000):
+        drawn = sorted(random.gauss(0, 1) for _ in range(101))
+        low, high = median_bounds(101)
+        missed += not drawn[low] <= 0 <= drawn[high]
+    assert 0.03 < missed / 2000 < 0.07
 
 
 def test_it_imports_nothing_of_ours() -> None:

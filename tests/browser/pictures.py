@@ -15,12 +15,14 @@ QUALITY = 55
 
 
 def pages(page: Page, address: str) -> dict[str, str]:
-    """Addresses by name: the newest search and its best candidate stand for all; it is compared with the one before.
+    """Addresses by name: the newest search on a card, or the newest, and its best candidate stand for all.
 
-    One search must have failed.
+    It is compared with the next of its kind. One search must have failed.
     """
     page.goto(address)
-    searches = page.locator(".searches tbody th a")
+    fine = page.locator(".searches tbody tr:not(:has(.state.failed))")
+    measured = fine.filter(has=page.locator(".badge.measured"))
+    searches = (measured if measured.count() else fine).locator("th a")
     search, other = (searches.nth(index).get_attribute("href") for index in (0, min(1, searches.count() - 1)))
     failed = page.locator("tr:has(.state.failed) th a").first.get_attribute("href")
     page.goto(f"{address}{search}/candidates")

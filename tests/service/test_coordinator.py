@@ -1,6 +1,7 @@
 """A coordinator checks what it is asked for, keeps it, and goes on with it after a restart."""
 
 import asyncio
+import importlib.metadata
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -205,3 +206,35 @@ async def test_a_done_search_goes_on_if_its_limits_leave_room(coordinator: Coord
     assert (await coordinator.resume(search.id)).state is SearchState.PREPARING
     lease = await store.search_leases.get(search.id)
     assert lease is not None and lease.holder != ""
+
+
+async def test_a_service_that_nobody_can_join_refuses_a_compiler_that_is_not_here(
+    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "3.7.1")
+    monkeypatch.setattr("service.fleet.capabilities.LOOK_AGAIN_S", 0.0)
+    coordinator = await Coordinator.open(Settings(data_dir=tmp_path, local_workers=0))
+    coordinator.settings = Settings(data_dir=tmp_path, local_workers=1)
+    try:
+        assert (await coordinator.submit(SearchRequest(operator="softmax", compiler="3.7"))).compiler == "3.7"
+        with pytest.raises(InvalidInput, match=r"no worker has Triton 3\.9; .* have 3\.7") as caught:
+            await coordinator.submit(SearchRequest(operator="softmax", compiler="3.9"))
+        assert caught.value.field == "compiler"
+        with pytest.raises(InvalidInput, match="a recording: nothing is compiled"):
+            await coordinator.submit(SearchRequest(operator="softmax", devices=("recorded:h200",), compiler="3.7"))
+    finally:
+        await coordinator.close()
+
+
+async def test_a_compiler_that_no_worker_has_yet_is_waited_for(
+    coordinator: Coordinator, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.fleet.capabilities.LOOK_AGAIN_S", 0.0)
+    search = await coordinator.submit(SearchRequest(operator="softmax", compiler="3.9"))
+    worker = LeaseClient(redis_url, "w", target="sm_90", device="model:sm_90")
+    worker.announce(versions={"triton": "3.8.0"})
+    assert await queued(coordinator)
+    assert await coordinator.describe_missing(search) == ["a worker that traces for sm_90 with Triton 3.9"]
+    worker.announce(versions={"triton": "3.9.0"})
+    assert await coordinator.describe_missing(search) == []
+    worker.depart()

@@ -221,6 +221,7 @@ class Workbench:
             "seed",
             "shapes",
             "stop",
+            "compiler",
         )
         search = await self.store.searches.create(NewSearch(**{name: getattr(template, name) for name in fields}))
         await self.evolution.sweep(search)

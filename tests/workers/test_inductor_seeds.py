@@ -6,6 +6,7 @@ import pytest
 
 from service.emitters.rules import RULES
 from service.evaluation.single import Judge
+from service.fleet.fixed_sizes_seed import with_fixed_sizes
 from service.operators.catalogue import catalogue_names, load_operator
 from tests.workers.tracer.jobs import LIMITS, in_jail, operator
 from workers import inductor_seeds, sandbox, trace_job
@@ -89,27 +90,45 @@ def test_a_size_that_the_reference_computes_with_is_not_made_one_number():
     assert drafted(operator(reference=reference, shapes=several[:1])).outcome is Outcome.CORRECT
 
 
-CONVOLVED = {
-    "inputs": [
-        {"name": "x", "shape": ["N", "C", "H", "W"], "dtype": "float32"},
-        {"name": "w", "shape": ["F", "C", 3, 3], "dtype": "float32"},
-        {"name": "b", "shape": ["F"], "dtype": "float32"},
-    ],
-    "ranges": {"H": [3, 64], "W": [3, 64]},
-    "shapes": [{"dims": {"N": 2, "C": 6, "H": 9, "W": 12, "F": 20}}],
+CONVOLUTIONS = {
+    "with even and odd places": ("conv2d(x, w, b, stride=2, padding=1).relu() + b[0]", (6, 20)),
+    "without padding": ("conv2d(x, w, b, dilation=2) * torch.sigmoid(b)[:, None, None]", (6, 20)),
+    "of many channels": ("conv2d(x, w, b, padding=1).relu() * 3", (16, 32)),
+    "spread": (
+        "torch.clamp(conv_transpose2d(x, w.transpose(0, 1), None, stride=2) + b[:, None, None], -1, 2)",
+        (5, 20),
+    ),
+    "spread, of many channels": ("conv_transpose2d(x, w.transpose(0, 1), b, padding=1).relu()", (16, 32)),
+    "by channel": ("conv2d(x, w[:, :1], b, groups=6).relu()", (6, 6)),
 }
 
 
-@pytest.mark.parametrize("how", ["stride=2, padding=1", ""])
-def test_convolutions_are_kernels_of_ours_and_what_follows_them_inductors(how):
-    reference = f"import torch\n\n\ndef scale(x, w, b):\n    return torch.nn.functional.conv2d(x, w, b, {how}).relu()\n"
-    of = operator(reference=reference, **CONVOLVED)
+@pytest.mark.parametrize("kind", CONVOLUTIONS)
+async def test_convolutions_end_with_what_follows_them_and_are_judged_correct(kind: str):
+    code, (channels, filters) = CONVOLUTIONS[kind]
+    lines = ["import torch", "from torch.nn.functional import conv2d, conv_transpose2d"]
+    of = operator(
+        reference="\n".join([*lines, "", "", "def scale(x, w, b):", f"    return {code}", ""]),
+        inputs=[
+            {"name": "x", "shape": ["N", channels, "H", "W"], "dtype": "float32"},
+            {"name": "w", "shape": [filters, channels, 3, 3], "dtype": "float32", "low": -1, "high": 1},
+            {"name": "b", "shape": [filters], "dtype": "float32", "low": -1, "high": 1},
+        ],
+        ranges={"N": [1, 2], "H": [5, 12], "W": [5, 12]},
+        shapes=[{"dims": {"N": 2, "H": 9, "W": 12}}],
+        precision={"allow_tf32": "convolutions"},
+    )
     written = drafted(of)
     assert written.outcome is Outcome.CORRECT, written.reason
-    assert "scale_product[" in written.source
-    assert written.source.count("@triton.jit\ndef scale_") == 2
-    report = traced(of, written.source)
-    assert report.outcome is Outcome.CORRECT, report.reason
+    last = written.source.splitlines()[-2]
+    assert "scale_product" in last or "scale_add_up" in last, "nothing is launched after the convolution"
+    assert ("scale_pack[" in written.source) == ("many channels" in kind)
+    fixed = with_fixed_sizes(written.source)
+    assert fixed is not None
+    async with Judge(of, Device.parse("model:sm_90"), admit=True) as judge:
+        for source in (written.source, fixed):
+            found = await judge.judge(source)
+            assert found.outcome is Outcome.CORRECT, found.reason
 
 
 def test_rules_find_in_the_draft_of_a_product_what_they_look_for():

@@ -30,7 +30,7 @@ class FigureKey(WireModel):
 
     device: Device
     versions: dict[str, str]
-    """Versions of torch, triton, liger, driver and cuda, and the card's name."""
+    """Versions of torch, triton, liger, helion, driver and cuda, and the card's name."""
     protocol_version: int = PROTOCOL_VERSION
 
     @property

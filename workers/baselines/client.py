@@ -24,13 +24,18 @@ from workers.safe_python import PYTHON
 COMMAND = (*PYTHON, "-m", "workers.baselines")
 """Command of the process. It takes `--card` and one request per line on standard input; replies go to standard
 output."""
+LIBRARIES = {"liger": "liger-kernel", "helion": "helion"}
+"""Distributions of the optional libraries, by the baseline's name."""
 SUBFOLDER = "baselines"
 """Subfolder of cached figures in an executor's folder."""
 START_S = 600.0
 """Seconds for it to start, and to wait until other processes have measured theirs on the card. Importing torch and
 opening the card takes 6 s on a warm H200 host."""
-SHAPE_S = 300.0
-"""Seconds for one shape: no more than two contenders use up the 120 s that each is given to get ready."""
+TUNING_S = float(os.environ.get("HELION_AUTOTUNE_BUDGET_SECONDS") or 60)
+"""Seconds that Helion tunes a shape for. It compiles for most of them, on all cores. A search never inherits the
+variable, which is Helion's own."""
+SHAPE_S = 360.0 + TUNING_S
+"""Seconds for one shape: no more than three contenders use up the time that each is given to get ready."""
 REQUESTS_KEPT = 64
 """Maximum number of pacers whose baselines are in memory, each a few numbers."""
 CLOSING_S = 0.1
@@ -331,10 +336,14 @@ class BackgroundBaselines:
         self._process.close()
 
 
-def liger_version() -> str:
-    """Return the version of liger-kernel, or `absent`."""
+def library_versions() -> dict[str, str]:
+    """Return the versions of the optional libraries among the baselines, or `absent`, by the baseline's name."""
+    return {name: _version(package) for name, package in LIBRARIES.items()}
+
+
+def _version(package: str) -> str:
     try:
-        return version("liger-kernel")
+        return version(package)
     except PackageNotFoundError:
         return "absent"
 
@@ -347,7 +356,7 @@ def _keys(operator: Operator, pacer: Bundle, device: Device, versions: Mapping[s
             shape=plan.shape.key,
             device=device,
             pacer=pacer.restricted([plan]).identity,
-            versions={**versions, "liger": liger_version()},
+            versions={**versions, **library_versions()},
         )
         for plan in pacer.benchmarks
     }

@@ -5,10 +5,11 @@ from functools import partial
 
 import torch
 
+from workers.baselines.helion import HELION, helion_of
 from workers.baselines.inductor import compiled
 from workers.baselines.liger import LIGER, liger_of
 from workers.baselines.module import Function, spread, to_module
-from workers.baselines.native import NATIVE, native_of
+from workers.baselines.native import NATIVE, natives_of
 from workers.baselines.training import both_ways, forward_of
 from workers.gpu_lock import GpuLock
 from workers.protocol import Graph, Operator
@@ -41,18 +42,15 @@ def contenders_of(
     to_own_module = partial(to_module, graph, len(operator.given), device)
     makers: dict[str, Maker] = {EAGER: partial(spread, to_own_module())}
     to_compile = partial(forward_of, operator, graph, device) if operator.backward else to_own_module
-    wanted = (*MODES, NATIVE, LIGER) if operator.baselines is None else operator.baselines
+    wanted = (*MODES, NATIVE, LIGER, HELION) if operator.baselines is None else operator.baselines
     modes = {name: mode for name, mode in MODES.items() if name in wanted}
     makers |= {name: partial(_compiled, operator, to_compile(), mode, turns) for name, mode in modes.items()}
-    native = native_of(operator, graph.shape.dims)
-    if native is not None and NATIVE in wanted:
-        makers[native[0]] = partial(_as_is, native[1])
-    if LIGER in wanted:
-        liger = liger_of(operator)
-        if isinstance(liger, str):
-            return makers, {LIGER: liger}
-        makers[LIGER] = partial(_as_is, liger)
-    return makers, {}
+    if NATIVE in wanted:
+        makers |= {name: partial(_as_is, found) for name, found in natives_of(operator, graph.shape.dims).items()}
+    libraries = {LIGER: liger_of(operator), HELION: helion_of(operator, graph.shape.dims, turns)}
+    found = {name: library for name, library in libraries.items() if name in wanted}
+    makers |= {name: partial(_as_is, library) for name, library in found.items() if not isinstance(library, str)}
+    return makers, {name: reason for name, reason in found.items() if isinstance(reason, str)}
 
 
 def _compiled(operator: Operator, module: torch.fx.GraphModule, mode: str, turns: GpuLock) -> Function:

@@ -103,4 +103,4 @@ class BaselineReply(WireModel):
     copies: tuple[CopyTime, ...] = ()
     """Copies of the request that fit the card's free memory, in its order."""
     versions: dict[str, str]
-    """Versions of torch, triton, liger, driver and cuda as the process saw them, and the card's name."""
+    """Versions of torch, triton, liger, helion, driver and cuda as the process saw them, and the card's name."""

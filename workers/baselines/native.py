@@ -1,21 +1,30 @@
 """PyTorch's own single call for an operator of the catalogue, as a user would write it.
 
 The references of the catalogue contain every step in float32, which is slow in eager mode. For attention the one call
-is known as SDPA, and that is the baseline's name; for others it is `native`. The gradients of an operator with
-`backward` are autograd's gradients of that call.
+is SDPA with one of its backends, each a baseline of its own, such as `sdpa_cudnn`: PyTorch's own choice among them is
+not always the fastest. For other operators it is `native`. The gradients of an operator with `backward` are autograd's
+gradients of that call.
 """
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from typing import TypeAlias
 
 import torch
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from workers.baselines.module import Function, spread
 from workers.baselines.training import both_ways
 from workers.protocol import Operator
 
-NATIVE, SDPA = "native", "sdpa"
+NATIVE = "native"
+BACKENDS = {
+    "sdpa_flash": SDPBackend.FLASH_ATTENTION,
+    "sdpa_cudnn": SDPBackend.CUDNN_ATTENTION,
+    "sdpa_efficient": SDPBackend.EFFICIENT_ATTENTION,
+}
+"""Baselines of attention: SDPA with one backend. Its fourth one, `math`, takes the steps that `eager` takes."""
 ATTENTIONS = {"attention", "decode_attention", "sliding_window_attention"}
 """Entries whose single call is `scaled_dot_product_attention`."""
 
@@ -29,24 +38,37 @@ def signature_of(operator: Operator) -> Signature:
     return operator.entry, (*inputs, *(item.name for item in operator.scalars))
 
 
-def native_of(operator: Operator, dims: Mapping[str, int]) -> tuple[str, Function] | None:
-    """Return the baseline's name and its function for a shape; None if PyTorch has no such function."""
-    name = SDPA if operator.entry in ATTENTIONS else NATIVE
+def natives_of(operator: Operator, dims: Mapping[str, int]) -> dict[str, Function]:
+    """Return the functions for a shape by the baseline's name; empty if PyTorch has no such function."""
     found = _FUNCTIONS.get(signature_of(operator))
     if found is None:
-        return None
+        return {}
     scalars = operator.scalar_values(dims)
 
     def once(*inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return (found(*inputs, *scalars),)
 
-    return name, both_ways(once, operator) if operator.backward else spread(once)
+    calls: dict[str, Callable[..., tuple[torch.Tensor, ...]]] = {NATIVE: once}
+    if operator.entry in ATTENTIONS:
+        calls = {name: partial(_pinned, backend, once) for name, backend in BACKENDS.items()}
+    return {name: both_ways(call, operator) if operator.backward else spread(call) for name, call in calls.items()}
 
 
-def _band(q: torch.Tensor, window: int) -> torch.Tensor:
-    """Return the mask of positions that each position sees: not later, and less than a window before it."""
-    positions = q.shape[-2]
-    return torch.ones((positions, positions), dtype=torch.bool, device=q.device).tril().triu(1 - window)
+def _pinned(
+    backend: SDPBackend, call: Callable[..., tuple[torch.Tensor, ...]], *inputs: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    with sdpa_kernel(backend):
+        return call(*inputs)
+
+
+@lru_cache(1)
+def _band(positions: int, window: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Return the mask that SDPA adds: 0 where a position sees another, at most a window before it, and -inf elsewhere.
+
+    It is made once per shape, before any timing, as a user would make it once per model.
+    """
+    seen = torch.ones((positions, positions), dtype=torch.bool, device=device).tril().triu(1 - window)
+    return torch.zeros((positions, positions), dtype=dtype, device=device).masked_fill_(~seen, float("-inf"))
 
 
 def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -73,7 +95,7 @@ _FUNCTIONS: dict[Signature, Callable[..., torch.Tensor]] = {
     ),
     ("decode_attention", ("q", "k", "v")): functional.scaled_dot_product_attention,
     ("sliding_window_attention", ("q", "k", "v", "window")): lambda q, k, v, window: (
-        functional.scaled_dot_product_attention(q, k, v, attn_mask=_band(q, window))
+        functional.scaled_dot_product_attention(q, k, v, attn_mask=_band(q.shape[-2], window, q.dtype, q.device))
     ),
     ("attention", ("q", "k", "v", "causal")): lambda q, k, v, causal: functional.scaled_dot_product_attention(
         q, k, v, is_causal=causal

@@ -11,7 +11,9 @@ import torch
 from triton.runtime.errors import TritonError
 
 from workers.baselines.agreement import Disagrees, check, most_summands
+from workers.baselines.client import TUNING_S
 from workers.baselines.contenders import EAGER, Maker
+from workers.baselines.helion import HELION
 from workers.baselines.module import Function, Tensors
 from workers.baselines.time_limit import at_most
 from workers.checks.expectation import NUDGE_ROUNDOFFS
@@ -30,7 +32,7 @@ FAILURES = (
     ValueError,
     TritonError,
 )
-"""Exceptions of torch.compile, Triton and liger-kernel if they cannot run something, including lack of memory."""
+"""Exceptions of torch.compile, Triton and the libraries if they cannot run something, including lack of memory."""
 READY_S = 60.0
 """Seconds for a contender to get ready, without its waits for the card. torch.compile took 2 to 20 s on an idle host,
 and minutes if max-autotune tries kernels for float32 products of the whole attention matrix."""
@@ -77,9 +79,10 @@ class ContenderPreparation:
             if name == EAGER:
                 continue
             begun = time.perf_counter()
+            limit_s = READY_S + (TUNING_S if name == HELION else 0.0)
             try:
                 # The lock encloses the time limit, so that no interruption prevents its release.
-                with self._gpu_lock.shared(), at_most(READY_S, lambda: self._gpu_lock.waited_s):
+                with self._gpu_lock.shared(), at_most(limit_s, lambda: self._gpu_lock.waited_s):
                     function = make()
                     self.compare(function)
             except Disagrees as error:

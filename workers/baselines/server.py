@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from workers import driver
-from workers.baselines.client import liger_version
+from workers.baselines.client import library_versions
 from workers.baselines.contenders import contenders_of
 from workers.baselines.copies import CopyTimer
 from workers.baselines.figures import summarise
@@ -173,5 +173,5 @@ def _call(function: Function, sets: Sequence[InputSet], number: int) -> tuple[to
 
 
 def _versions(card: driver.DriverCard) -> dict[str, str]:
-    ours = {"torch": torch.__version__, "triton": version("triton"), "liger": liger_version(), "card": card.name}
-    return {**ours, **card.versions}
+    ours = {"torch": torch.__version__, "triton": version("triton"), "card": card.name}
+    return {**ours, **library_versions(), **card.versions}

@@ -2,12 +2,9 @@
 
 import ast
 import re
-from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 
-from workers.inductor_seeds.convolution import read_convolution
-from workers.inductor_seeds.extremes import Extremes
+from workers.inductor_seeds.convolving import ASSERTED, SILENT, ConvolvingHost, is_contiguous
 from workers.inductor_seeds.lowering import InductorKernel, LoweredReference
 from workers.inductor_seeds.naming import KNOWN, TILED, UniqueNames, name_locals, rename
 from workers.inductor_seeds.operations import CONVOLUTION
@@ -31,10 +28,6 @@ LONGEST = 65535
 """Maximum programs along the second and third axis of a grid (CUDA programming guide, compute capabilities)."""
 
 _EMPTY = "empty_strided_cuda"
-_FUNCTIONS: Mapping[str, Callable[..., int]] = {"max": max, "min": min}
-"""Functions that code of sizes and strides calls."""
-_ASSERTED = "assert_size_stride"
-_SILENT = (_ASSERTED, "args.clear", "torch.cuda.set_device", "assert_alignment")
 _HEADER = "import torch\nimport triton\nimport triton.language as tl\n"
 
 
@@ -46,7 +39,8 @@ def write(operator: Operator, lowered: LoweredReference) -> str:
     """
     lines = _flat(ast.parse(lowered.host).body[0])
     host = _Host(operator, lowered.kernels, _results(lines, operator), _layouts(lines))
-    for line in lines:
+    for at, line in enumerate(lines, 1):
+        host.after = lines[at:]
         host.add(line)
     kernels = "\n\n".join(host.kernels)
     needed = _needed(kernels)
@@ -84,7 +78,7 @@ def _layouts(lines: Sequence[ast.stmt]) -> dict[str, tuple[ast.expr, ast.expr]]:
     found: dict[str, tuple[ast.expr, ast.expr]] = {}
     for line in reversed(lines):  # Results of our own operations are asserted later, under another name.
         match line:
-            case ast.Expr(value=ast.Call(func=func, args=[tensor, size, stride, *_])) if dotted(func) == _ASSERTED:
+            case ast.Expr(value=ast.Call(func=func, args=[tensor, size, stride, *_])) if dotted(func) == ASSERTED:
                 found[ast.unparse(tensor)] = (size, stride)
             case ast.Assign(value=ast.Call(func=func, args=[size, stride, _])) if dotted(func) == _EMPTY:
                 found[bound(line)] = (size, stride)
@@ -107,24 +101,8 @@ def _flat(function: ast.stmt) -> list[ast.stmt]:
     return lines
 
 
-@dataclass
-class _Host:
+class _Host(ConvolvingHost):
     """The function that launches, line by line, and the kernels that it launches."""
-
-    operator: Operator
-    drafts: Mapping[str, InductorKernel]
-    results: Mapping[str, str]
-    layouts: Mapping[str, tuple[ast.expr, ast.expr]]
-    lines: list[str] = field(default_factory=list)
-    kernels: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._given = [item.name for item in self.operator.inputs] + [item.name for item in self.operator.scalars]
-        self._names = UniqueNames([*self._given, self.operator.entry])
-        self._known = {"reinterpret_tensor": "torch.as_strided"}
-        self._names_by_text: dict[str, tuple[str, Mapping[str, str]]] = {}
-        self._sizes: dict[str, str] = {}
-        self._extremes = Extremes(self.operator)
 
     def text(self) -> str:
         """Return the whole function."""
@@ -171,6 +149,7 @@ class _Host:
             case ast.Call(func=ast.Name(id="reinterpret_tensor"), args=arguments):
                 said = ", ".join(self._read(item) for item in arguments)
                 self._known[name] = self._names.give("view")
+                self._views[self._known[name]] = said
                 self.lines.append(f"{self._known[name]} = torch.as_strided({said})")
             case ast.Call(func=func) if dotted(func) == CONVOLUTION:
                 self._convolve(name, value)
@@ -184,6 +163,7 @@ class _Host:
                 code = self._read(value)
                 self._known[name] = self._names.give("count")
                 self._extremes.number(self._known[name], code)
+                self._numbers.number(self._known[name], code)
                 self.lines.append(f"{self._known[name]} = {code}")
 
     def _size(self, symbol: str, tensor: str, axis: int) -> None:
@@ -193,24 +173,19 @@ class _Host:
             self._known[symbol] = self._names.give("_".join(names_in(shape[axis])) or f"d{axis}")
             self.lines.append(f"{self._known[symbol]} = {tensor}.shape[{axis}]")
             self._extremes.dimension(self._known[symbol], shape[axis])
+            self._numbers.dimension(self._known[symbol], shape[axis])
 
     def _allocation(self, size: ast.expr, stride: ast.expr, dtype: ast.expr) -> str:
         device = f"device={self._given[0]}.device"
-        if _is_contiguous(size, stride):
+        if is_contiguous(size, stride):
             return f"torch.empty({self._read(size)}, dtype={ast.unparse(dtype)}, {device})"
         return f"torch.empty_strided({self._read(size)}, {self._read(stride)}, dtype={ast.unparse(dtype)}, {device})"
-
-    def _read(self, value: ast.expr) -> str:
-        # A copy: layouts hold the same extents by Inductor's names, as the strides are.
-        renamed = deepcopy(value)
-        rename(renamed, self._known)
-        return ast.unparse(renamed)
 
     def _call(self, name: str, call: ast.Call) -> None:
         kernel, _, method = name.rpartition(".")
         if kernel in self.drafts and method == "run":
             self._launch(self.drafts[kernel], [self._read(item) for item in call.args])
-        elif name not in _SILENT:
+        elif name not in SILENT:
             raise TraceRefused(Outcome.FORBIDDEN_OP, f"TorchInductor's host code calls {name}")
 
     def _launch(self, draft: InductorKernel, arguments: Sequence[str]) -> None:
@@ -221,6 +196,9 @@ class _Host:
         simplify(replace_runtime(function))
         parameters = [item.arg for item in function.args.args]
         passed = dict(zip(parameters, arguments, strict=False))
+        if self._fuse(function, passed, draft.grid):
+            return
+        self._settle()
         use = self._use(passed)
         plain = flatten(function, use)
         simplify(function)
@@ -252,49 +230,6 @@ class _Host:
             self._keep(function)
             self._names_by_text[text] = name, renamed
         return self._names_by_text[text]
-
-    def _convolve(self, name: str, call: ast.Call) -> None:
-        """Launch our own kernel for a convolution."""
-        layouts = [self._layout(item) for item in (*call.args[:2], ast.Name(name))]
-        if not all(_is_contiguous(*layout) for layout in layouts):
-            raise TraceRefused(
-                Outcome.FORBIDDEN_OP, "TorchInductor's convolution reads or writes a tensor that is not packed"
-            )
-        x, weight, y = ([*size.elts] for size, _ in layouts if isinstance(size, ast.Tuple))
-        exactly = not self.operator.precision.allow_tf32 and any(i.dtype == "float32" for i in self.operator.inputs)
-        convolution = read_convolution(call, weight, y, precision="ieee" if exactly else None)
-        given = [self._read(item) for item in call.args[:2]]
-        extents = [[self._read(item) for item in sizes] for sizes in (x, weight, y)]
-        made = self._known[name] = self._names.give(self.results.get(name, "scratch"))
-        shape = f"({', '.join(extents[2])})"
-        self.lines.append(f"{made} = torch.empty({shape}, dtype={given[0]}.dtype, device={self._given[0]}.device)")
-        if given[0] in self._extremes.dtypes:
-            self._extremes.tensor(made, shape, self._extremes.dtypes[given[0]])
-        function = convolution.kernel()
-        simplify(function)
-        text = ast.unparse(function)
-        if text not in self._names_by_text:
-            function.name = self._names.give(f"{self.operator.entry}_{function.name}")
-            self._keep(function)
-            self._names_by_text[text] = function.name, {}
-        kernel, _ = self._names_by_text[text]
-        arguments = [*given, made, *convolution.arguments(*extents)]
-        arguments += [f"{option}={value}" for option, value in convolution.options.items()]
-        self.lines.append(f"{kernel}[{convolution.grid(*extents)}]({', '.join(arguments)})")
-
-    def _layout(self, tensor: ast.expr) -> tuple[ast.expr, ast.expr]:
-        """Return extents and strides of a tensor."""
-        match tensor:
-            case ast.Name(id=name) if name in self.layouts:
-                return self.layouts[name]
-            case ast.Call(func=ast.Name(id="reinterpret_tensor"), args=[_, size, stride, *_]):
-                return size, stride
-        raise TraceRefused(
-            Outcome.FORBIDDEN_OP, f"the layout of `{ast.unparse(tensor)[:200]}`, which is convolved, is unknown"
-        )
-
-    def _keep(self, function: ast.FunctionDef) -> None:
-        self.kernels.append(ast.unparse(ast.fix_missing_locations(function)) + "\n")
 
     def _helpers(self, draft: InductorKernel) -> dict[str, str]:
         """Write the functions of a kernel's reductions and scans. Returns their names by Inductor's."""
@@ -332,24 +267,3 @@ class _Host:
                 )
             found[item.arg] = names.give(wish)
         return found
-
-
-def _is_contiguous(size: ast.expr, stride: ast.expr) -> bool:
-    """True if strides are those of a packed tensor of any size, tested with large primes as sizes."""
-    read = {item.id for node in (size, stride) for item in ast.walk(node) if isinstance(item, ast.Name)}
-    symbols = sorted(read - _FUNCTIONS.keys())
-    primes = dict(zip(symbols, (10007, 10009, 10037, 10039, 10061, 10067, 10069, 10079), strict=False))
-    if len(primes) < len(symbols):
-        return False
-    sizes, strides = (_evaluated(node, primes) for node in (size, stride))
-    expected = 1
-    for extent, step in zip(reversed(sizes), reversed(strides), strict=True):
-        if extent != 1 and step != expected:
-            return False
-        expected *= extent
-    return True
-
-
-def _evaluated(node: ast.expr, values: Mapping[str, int]) -> tuple[int, ...]:
-    found: tuple[int, ...] = eval(ast.unparse(node), {"__builtins__": dict(_FUNCTIONS)}, dict(values))
-    return found

@@ -59,16 +59,20 @@ class Extremes:
     def _most(self, node: ast.expr) -> int | None:
         """Return the maximum of an expression that is monotonic in its operands."""
         match node:
-            case ast.Constant(value=int() as number) if number >= 0:
+            case ast.Constant(value=int() as number):
                 return number
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as number)):
+                return -number
             case ast.Name(id=name):
                 return self._numbers.get(name)
             case ast.BinOp(left=left, op=op, right=right):
                 first, second = self._most(left), self._most(right)
                 if first is None or second is None:
                     return None
-                if isinstance(op, ast.Add | ast.Mult):
-                    return first + second if isinstance(op, ast.Add) else first * second
+                if isinstance(op, ast.Add):
+                    return first + second
+                if isinstance(op, ast.Mult):
+                    return first * second if min(first, second) >= 0 else None
                 if isinstance(op, ast.FloorDiv) and isinstance(right, ast.Constant) and second > 0:
                     return first // second
         return None

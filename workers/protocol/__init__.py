@@ -79,7 +79,16 @@ from workers.protocol.report import (
     TraceReport,
 )
 from workers.protocol.symbolic import SymbolicPlan
-from workers.protocol.toolchain import PtxasTool, Toolchain
+from workers.protocol.toolchain import (
+    PtxasTool,
+    Release,
+    Toolchain,
+    compiled_at,
+    describe_compiler,
+    described_place,
+    is_before,
+    release_of,
+)
 from workers.protocol.trust import TrustGrounds, label
 
 __all__ = [
@@ -147,6 +156,7 @@ __all__ = [
     "Ratio",
     "Readings",
     "Reference",
+    "Release",
     "Report",
     "Samples",
     "Scalar",
@@ -166,8 +176,13 @@ __all__ = [
     "WireModel",
     "bundle_of",
     "check_protocol",
+    "compiled_at",
+    "describe_compiler",
+    "described_place",
     "device_of_card",
+    "is_before",
     "label",
     "patience_s",
     "printable",
+    "release_of",
 ]

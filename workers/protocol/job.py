@@ -9,6 +9,7 @@ from workers.protocol.device import Device
 from workers.protocol.graph import Graph
 from workers.protocol.operator import MAX_SOURCE_BYTES, Identifier, Operator, Shape
 from workers.protocol.plan import Bundle, Digest
+from workers.protocol.toolchain import Release
 
 PRACTICAL_MARGIN = 0.005
 """Relative margin by which a challenger must certainly be faster than the incumbent (evaluation protocol 3.4)."""
@@ -49,6 +50,8 @@ class TraceJob(WireModel):
     target: str
     device: Device | None = None
     """Recording that gives the result for a source; None to compile it."""
+    compiler: Release | None = None
+    """Release of Triton that the worker has to have; None for any."""
     seed: int = 0
     """Seed of the sample of autotune configurations; never of input values."""
     deadline_s: float = 20.0
@@ -77,6 +80,8 @@ class MeasureJob(WireModel):
     operator: Operator
     graphs: tuple[Graph, ...]
     device: Device
+    compiler: Release | None = None
+    """As in a trace job, for `model` devices: they execute what their own Triton compiles."""
     source: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] | None = None
     pacer: Bundle | None = None
     """The bundle that the candidate is timed beside, on devices that measure: the first seed's benchmark plans. None if
@@ -112,6 +117,8 @@ class ConfirmJob(WireModel):
     operator: Operator
     graphs: tuple[Graph, ...]
     device: Device
+    compiler: Release | None = None
+    """As in a trace job, for `model` devices: they execute what their own Triton compiles."""
     pacer: Bundle | None = None
     """As in a measure job."""
     deadline_s: float = MEASURED_DEADLINE_S
@@ -141,6 +148,8 @@ class FinalJob(WireModel):
     unreached: str = ""
     """Reason why no random shape of the bundle has an input of more than 2^31 elements; empty if one has."""
     device: Device
+    compiler: Release | None = None
+    """As in a trace job, for `model` devices: they execute what their own Triton compiles."""
     source: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] | None = None
     """As in a measure job."""
     deadline_s: float = MEASURED_DEADLINE_S

@@ -181,8 +181,9 @@ class BenchmarkShape(WireModel):
     weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
 
 
-BaselineName = Literal["compile", "max_autotune", "native", "liger", "seed"]
-"""Baselines besides eager PyTorch: two modes of torch.compile, PyTorch's own operator in one call, liger-kernel's.
+BaselineName = Literal["compile", "max_autotune", "native", "liger", "helion", "seed"]
+"""Baselines besides eager PyTorch: two modes of torch.compile, PyTorch's own operator in one call, liger-kernel's, and
+a kernel in Helion.
 
 `seed` stands alone and in place of all: speedups are over the first seed kernel, which is the pacer.
 """

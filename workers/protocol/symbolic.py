@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from workers.protocol.base import Constant, WireModel
 from workers.protocol.formula import Expression, Formula, FormulaInvalid, Term, combine, evaluate, terms_of
-from workers.protocol.operator import DTYPE_BYTES, MAX_INPUTS, DtypeName, Identifier, Shape
+from workers.protocol.operator import DTYPE_BYTES, MAX_INPUTS, DtypeName, Shape
 from workers.protocol.plan import (
     MAX_ARGUMENTS,
     MAX_BUFFERS,
@@ -28,6 +28,7 @@ from workers.protocol.plan import (
     LaunchOptions,
     Number,
     NumberType,
+    Parameter,
     Plan,
     Pointer,
     Step,
@@ -149,8 +150,8 @@ class SymbolicLaunch(WireModel):
     grid: tuple[Expression, Expression, Expression]
     arguments: tuple[SymbolicArgument, ...] = Field(max_length=MAX_ARGUMENTS)
     function: Annotated[str, Field(max_length=256)]
-    parameters: tuple[Identifier, ...] = Field(max_length=MAX_ARGUMENTS)
-    constants: Annotated[dict[Identifier, Constant], Field(max_length=MAX_ARGUMENTS)] = {}
+    parameters: tuple[Parameter, ...] = Field(max_length=MAX_ARGUMENTS)
+    constants: Annotated[dict[Parameter, Constant], Field(max_length=MAX_ARGUMENTS)] = {}
     options: LaunchOptions = {}
     line: int | None = None
 

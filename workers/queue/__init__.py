@@ -39,7 +39,7 @@ from workers.errors import QueueUnavailable
 from workers.queue.broker import BrokerWorker, LeaseBroker
 from workers.queue.dispatch import Delivery, Dispatcher
 from workers.queue.forwarding import ForwardedReport
-from workers.queue.keys import JobQueue, is_host, queues_of
+from workers.queue.keys import JobQueue, is_host, places_of, queues_of
 from workers.queue.lease import Lease, LeaseClient
 from workers.queue.lease_request import LeaseRequest
 from workers.queue.lost_jobs import lost_report, report_instead
@@ -63,6 +63,7 @@ __all__ = [
     "WorkerStatus",
     "is_host",
     "lost_report",
+    "places_of",
     "queues_of",
     "report_instead",
 ]

@@ -28,6 +28,7 @@ from workers.queue.keys import (
     JobQueue,
     ask_key,
     held_key,
+    in_turn,
     inbox_key,
     reports_key,
     user_of,
@@ -174,7 +175,7 @@ class LeaseBroker:
             if remote.draining and await self._redis.get(held_key(remote.worker)) in (None, request.done):
                 await self._redis.rpush(inbox_key(remote.worker), FAREWELL)
                 return self._note(remote, request)
-            queues = [queue.name for queue in remote.queues]
+            queues = [queue.name for queue in in_turn(remote.queues)]
             limits = (MOST_OWED, MAX_DELIVERIES, self._lease_ms)
             arguments: list[str | int] = [remote.worker, request.number, request.done, *limits, *queues]
             while (handed := await self._hand(args=arguments)) is not None:

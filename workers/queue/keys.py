@@ -3,14 +3,19 @@
 The keys themselves keep their names: workers of an earlier release may be connected, and jobs queued, at an upgrade.
 """
 
+import random
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Self
 
 from workers.protocol import (
     Job,
     TraceJob,
+    compiled_at,
 )
+from workers.targets import TARGETS
 
 QUEUES = "reef:lanes"
 WORKERS = "reef:workers"
@@ -79,7 +84,8 @@ def worker_of(reports: str) -> str:
 class JobQueue:
     """The queue of jobs of one kind for one place.
 
-    The place is a target for trace jobs that compile, and a device for all others.
+    The place is a target for trace jobs that compile, and a device for all others. Jobs that ask for a compiler have
+    places of their own, such as `sm_90/triton-3.9`, if they compile or are for a `model` device.
     """
 
     place: str
@@ -97,8 +103,10 @@ class JobQueue:
             reserved: True if only trusted workers may do it.
         """
         if not isinstance(job, TraceJob):
-            return cls(job.device.name, f"{RESERVED if reserved and job.kind not in DECISIVE else ''}{job.kind}")
-        place = job.target if job.device is None else job.device.name
+            model = job.device.kind == "model"
+            place = compiled_at(job.device.name, job.compiler if model else None)
+            return cls(place, f"{RESERVED if reserved and job.kind not in DECISIVE else ''}{job.kind}")
+        place = compiled_at(job.target, job.compiler) if job.device is None else job.device.name
         if job.references:
             return cls(place, f"{FINAL}-{job.kind}")
         return cls(place, f"{RESERVED if reserved or job.source is None else ''}{job.kind}")
@@ -152,7 +160,7 @@ class JobQueue:
         return f"reef:dead:{self.name}"
 
 
-def queues_of(target: str | None, device: str | None) -> tuple[JobQueue, ...]:
+def queues_of(target: str | None, device: str | None, compiler: str | None = None) -> tuple[JobQueue, ...]:
     """Return the queues of a trusted worker in order of preference.
 
     Jobs that finish a candidate, or that others wait for, come first. Finalists come last, so that no ordinary
@@ -161,8 +169,32 @@ def queues_of(target: str | None, device: str | None) -> tuple[JobQueue, ...]:
     Args:
         target: Compile target that it traces for; None if it does not trace.
         device: Name of the device that it measures on; None if it measures nothing.
+        compiler: Release of its Triton; None if unknown, and it then gets no job that asks for one.
     """
-    judging = [JobQueue(device, kind) for kind in ("confirm", f"{RESERVED}measure", "measure")] if device else []
-    tracing = [JobQueue(target, kind) for kind in (f"{RESERVED}trace", "trace")] if target else []
-    finals = (*([JobQueue(device, FINAL)] if device else ()), *([JobQueue(target, f"{FINAL}-trace")] if target else ()))
-    return (*judging, *tracing, *finals)
+    kinds = [(device, kind) for kind in ("confirm", f"{RESERVED}measure", "measure")]
+    kinds += [(target, kind) for kind in (f"{RESERVED}trace", "trace")]
+    kinds += [(device, FINAL), (target, f"{FINAL}-trace")]
+    return tuple(JobQueue(place, kind) for name, kind in kinds if name for place in _places(name, compiler))
+
+
+def places_of(target: str | None, device: str | None, compiler: str | None = None) -> tuple[str, ...]:
+    """Return the places that a worker works at; arguments as of `queues_of`."""
+    return tuple(dict.fromkeys(place for name in (target, device) if name for place in _places(name, compiler)))
+
+
+def in_turn(queues: Iterable[JobQueue]) -> list[JobQueue]:
+    """Return queues in order of preference, those of one kind for several places in random order.
+
+    Neither the jobs that ask for a worker's compiler nor the others come first for ever.
+    """
+    ordered = list[JobQueue]()
+    for _, group in groupby(queues, key=lambda queue: queue.kind):
+        same = list(group)
+        ordered += random.sample(same, len(same))
+    return ordered
+
+
+def _places(name: str, compiler: str | None) -> list[str]:
+    """Return a target or device, and its place for jobs that ask for a compiler; a card or a recording has none."""
+    compiles = name in TARGETS or name.startswith("model:")
+    return list(dict.fromkeys([name, compiled_at(name, compiler if compiles else None)]))

@@ -17,7 +17,7 @@ from workers.protocol import (
     Job,
 )
 from workers.queue.connection import ANSWER_S, MAX_BLOCK_MS, RETRIES, backoff, script, translated
-from workers.queue.keys import JOB_GROUP, WORKERS, JobQueue, queues_of, reports_key, worker_key
+from workers.queue.keys import JOB_GROUP, WORKERS, JobQueue, in_turn, queues_of, reports_key, worker_key
 from workers.queue.lost_jobs import lost_report
 from workers.queue.status import WorkerStatus
 
@@ -91,11 +91,14 @@ class LeaseClient:
     def announce(self, *, jail: str = "", versions: Mapping[str, str] | None = None) -> None:
         """Publish this worker's status. Later calls add to what earlier ones published.
 
+        With a version of Triton it also takes jobs that ask for that release.
+
         Raises:
             QueueUnavailable: If Redis does not answer.
         """
         known = {"jail": jail or self._status.jail, "versions": {**self._status.versions, **(versions or {})}}
         self._status = self._status.model_copy(update=known)
+        self._queues = queues_of(self._status.target, self._status.device, self._status.compiler)
         with translated():
             self._appear(None)
 
@@ -195,7 +198,7 @@ class LeaseClient:
         return bool(self._renew(args=[stream, self.worker, lease.entry, idle_ms, deliveries]))
 
     def _next(self) -> Lease | None:
-        while taken := self._take(args=[self.worker, self.lease_ms, *(queue.name for queue in self._queues)]):
+        while taken := self._take(args=[self.worker, self.lease_ms, *(queue.name for queue in in_turn(self._queues))]):
             lease = self._read(*taken)
             if lease is None:
                 continue

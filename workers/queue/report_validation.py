@@ -71,5 +71,7 @@ def _is_of(job: TraceJob, report: TraceReport) -> None:
             continue
         if (bundle.operator, bundle.target) != (job.operator.digest, job.target):
             raise ValueError("a bundle is for another operator or target")
+        if job.compiler is not None and (bundle.toolchain is None or bundle.toolchain.release != job.compiler):
+            raise ValueError(f"a bundle is not from Triton {job.compiler}")
         if tuple(plan.shape for plan in bundle.plans) != job.shapes or len(variant.readings) != len(job.shapes):
             raise ValueError("a bundle does not have exactly the job's shapes")

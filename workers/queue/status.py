@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from workers.protocol import WireModel
+from workers.protocol import WireModel, release_of
 
 
 class WorkerStatus(WireModel):
@@ -27,3 +27,8 @@ class WorkerStatus(WireModel):
     jail: str = ""
     busy: str | None = None
     seen: datetime
+
+    @property
+    def compiler(self) -> str | None:
+        """Release of its Triton; None while it is unknown."""
+        return release_of(self.versions.get("triton", "")) or None

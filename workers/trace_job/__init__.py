@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError
 from workers import inductor_seeds, sandbox, tracer
 from workers.assembler import Assembler, assemble, toolchain_of
 from workers.errors import ToolMissing
-from workers.protocol import Bundle, Graph, Outcome, Stage, TracedVariant, TraceJob, TraceReport
+from workers.protocol import Bundle, Graph, Outcome, Stage, TracedVariant, TraceJob, TraceReport, release_of
 from workers.protocol.job import BUSY
 from workers.protocol.plan import MAX_PLANS
 from workers.sandbox import SandboxEnding, SandboxLimits, SandboxResult
@@ -111,13 +111,16 @@ def trace(
     """
     if job.target not in TARGETS:
         raise ToolMissing(f"there is no target '{job.target}'; known: {', '.join(TARGETS)}")
+    versions = _versions(job.target)
+    if job.compiler is not None and release_of(versions["triton"]) != job.compiler:
+        raise ToolMissing(f"the job asks for Triton {job.compiler}, and this worker has {versions['triton']}")
     warm()
     report = TraceReport(
         job=job.id,
         search=job.search,
         candidate=job.candidate,
         worker=worker,
-        versions=_versions(job.target),
+        versions=versions,
         jail=sandbox.probe(),
         outcome=Outcome.CORRECT,
     )

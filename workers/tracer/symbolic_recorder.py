@@ -10,7 +10,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from workers.protocol import Allocate, Copy, Fill, Launch, Outcome, Policy
 from workers.protocol.formula import Term, combine
-from workers.protocol.plan import MAX_STEPS, NumberType
+from workers.protocol.plan import MAX_STEPS, NumberType, spread
 from workers.protocol.symbolic import (
     SymbolicBuffer,
     SymbolicCopy,
@@ -110,14 +110,16 @@ class SymbolicRecorder(PlanRecorder):  # type: ignore[no-untyped-call]
         x, y, z = (term_of(_counted(size)) for size in grid)
         taken = {param.name: param for param in function.params}
         constants = {
-            name: names.constant(name, plain(value))
-            for name, value in arguments.items()
+            part: names.constant(part, plain(value))
+            for name, whole in arguments.items()
+            for part, value in spread(name, whole)
             if taken[name].is_constexpr or value is None
         }
         given = {
-            name: self._argument(name, value, taken[name].annotation_type)
-            for name, value in arguments.items()
-            if name not in constants
+            part: self._argument(part, value, taken[name].annotation_type if part == name else "")
+            for name, whole in arguments.items()
+            for part, value in spread(name, whole)
+            if part not in constants
         }
         step = SymbolicLaunch(
             grid=(x, y, z),

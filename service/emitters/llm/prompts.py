@@ -1,6 +1,5 @@
 """Prompts of the strategies: made from a context, and asked."""
 
-import importlib.metadata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +8,7 @@ from archive.descriptors import DESCRIPTORS
 from service.emitters.base import LlmContext, Parent, ProposalContext
 from service.emitters.llm.rendering import VERSION, PromptWriter, RenderedPrompt, write
 from service.emitters.llm.strategies import AGENTIC, EXPLORE, Approach
-from service.emitters.rules import RULES
+from service.emitters.rules import rules_for
 from service.evaluation.figure_labels import provenance, relative_to
 from service.llm.base import LlmAnswer, LlmPrompt, Purpose
 from workers.protocol import CardSheet, Distribution, Input, Operator, Output, Scalar
@@ -29,6 +28,10 @@ RANKS = {DEVICE: 10, HINTS: 30, API: 60, CHANGES: 100, FAILURES: 200, MOVES: 240
 """Ranks of sections: the largest is dropped first if a prompt is too long, its last items first."""
 TIMES_RANK, TURN_RANK, BEST_SOURCE_RANK = 12, 50, 300
 """Ranks of a kernel's times, of the earlier turns of a conversation, and of the best kernel's source."""
+SUPPORTED = "3.6 to 3.9"
+"""Releases of Triton that may compile a candidate if none is known yet."""
+BLOCK_POINTERS = "block_pointers"
+"""Rule whose words later releases of Triton do not know."""
 WITH_MOVES = ("improve", "explore", "agentic")
 """Strategies that work on one kernel, whose prompts name the rewriting rules that match it."""
 ORDERS = {
@@ -80,7 +83,8 @@ def prompt(
     _kernels(writer, found, figures)
     _best(writer, llm, found, figures)
     if found.strategy in WITH_MOVES and found.parents:
-        rules = [rule for rule in RULES.values() if rule.applies(found.parents[0].source)][:MOST_MOVES]
+        known = rules_for(context.compilers).values()
+        rules = [rule for rule in known if rule.applies(found.parents[0].source)][:MOST_MOVES]
         if rules:
             writer.add(MOVES, RANKS[MOVES], "moves", {"rules": rules})
     if llm.cell is not None and found.strategy == EXPLORE:
@@ -228,7 +232,8 @@ def _api(context: ProposalContext, operator: Operator, found: Approach) -> Mappi
     dtypes = {item.dtype for item in operator.inputs} | {item.dtype for item in operator.outputs}
     major = target.capability[0]
     return {
-        "triton": importlib.metadata.version("triton"),
+        "triton": " or ".join(context.compilers) or SUPPORTED,
+        "block_pointers": BLOCK_POINTERS in rules_for(context.compilers),
         "target": context.target,
         "nvidia": target.vendor == "nvidia",
         "bulk": major >= 9,

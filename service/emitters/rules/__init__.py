@@ -12,6 +12,7 @@ runs every rule of the table over the catalogue's seeds). The helpers, in the or
     rows       a row in one tile, as straight-line code
 """
 
+from collections.abc import Collection
 from typing import Any
 
 from service.emitters.rules.backward import ReverseOrder
@@ -75,4 +76,10 @@ RULES: dict[str, Rule[Any]] = {
 }
 """Every rule, by name."""
 
-__all__ = ["RULES", "Rule"]
+
+def rules_for(compilers: Collection[str]) -> dict[str, Rule[Any]]:
+    """Return the rules whose results all of some Triton releases know, by name."""
+    return {name: rule for name, rule in RULES.items() if rule.is_known_to(compilers)}
+
+
+__all__ = ["RULES", "Rule", "rules_for"]

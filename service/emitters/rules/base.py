@@ -7,12 +7,13 @@ Matching is the hard part and may give up; changing may not fail.
 import ast
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 from service.emitters.rules.facts import ELEMENTWISE, HINTS, REDUCTIONS
 from service.operators.sources import dotted, parse, render, walk, without_texts
+from workers.protocol import is_before
 
 Site = TypeVar("Site")
 
@@ -36,10 +37,12 @@ class Rule(ABC, Generic[Site]):
     Attributes:
         name: Name in notes; also its key in the table.
         meaning: Its effect and purpose, in one line.
+        offered_before: First release of Triton that warns of what it writes, or does not know it; empty if none does.
     """
 
     name: ClassVar[str]
     meaning: ClassVar[str]
+    offered_before: ClassVar[str] = ""
 
     @abstractmethod
     def sites(self, module: ast.Module) -> Iterable[Site]:
@@ -48,6 +51,12 @@ class Rule(ABC, Generic[Site]):
     @abstractmethod
     def change(self, site: Site, rng: random.Random) -> None:
         """Rewrite one place, in the tree that it was found in."""
+
+    def is_known_to(self, compilers: Collection[str]) -> bool:
+        """Return True if all of some releases of Triton know what it writes; without any, all that are supported."""
+        return not self.offered_before or (
+            bool(compilers) and all(is_before(release, self.offered_before) for release in compilers)
+        )
 
     def applies(self, source: str) -> bool:
         """Return True if a source has such a place."""

@@ -24,6 +24,7 @@ class BlockPointers(Rule[BoxedLoad]):
 
     name = "block_pointers"
     meaning = "load a box of a matrix through a block pointer"
+    offered_before = "3.8"
 
     def sites(self, module: ast.Module) -> Iterable[BoxedLoad]:
         """Find loads of boxes."""

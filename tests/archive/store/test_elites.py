@@ -36,13 +36,15 @@ async def test_an_offer_becomes_the_elite(store: Store, subject: tuple[str, str]
     assert await store.elites.list(subject[0], DEVICE, 1) == [elite]
 
 
-async def test_an_elite_tells_by_which_protocol_it_was_judged(store: Store, subject: tuple[str, str]) -> None:
+async def test_an_elite_names_its_protocol_and_its_compiler(store: Store, subject: tuple[str, str]) -> None:
     known, unknown = offer(*subject, 1.5, cell=3), offer(*subject, 1.25, cell=4)
-    await store.reports.save(new_report(*subject, job=known.job, protocol_version=7))
+    await store.reports.save(new_report(*subject, job=known.job, protocol_version=7, compiler="Triton 3.9.0"))
     for each in (known, unknown):
         await store.elites.offer(each)
     versions = [elite.protocol_version for elite in await store.elites.list(subject[0], DEVICE, 1)]
     assert versions == [7, None]
+    compilers = [elite.compiler for elite in await store.elites.list(subject[0], DEVICE, 1)]
+    assert compilers == ["Triton 3.9.0", ""]
     best = await store.elites.best(subject[0], DEVICE)
     mark, _ = await store.views.top_elites(subject[0], DEVICE, 1, limit=2)
     assert best is not None and best.protocol_version == mark.protocol_version == 7

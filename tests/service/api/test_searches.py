@@ -222,3 +222,13 @@ async def test_only_an_admin_admits_an_operator_that_mutation_testing_fails(serv
         assert (refused.status_code, "'admin'" in refused.json()["detail"]) == (403, True)
         search = (await client.post("/api/v1/searches", json=body, headers=admin)).json()
     assert (search["admit"], search["admitted"]) == (True, "")
+
+
+async def test_a_search_asks_for_a_compiler(client: httpx.AsyncClient) -> None:
+    asked = await client.post("/searches", json={"operator": "rmsnorm", "compiler": "3.9"})
+    assert asked.json()["compiler"] == "3.9"
+    address = f"/searches/{asked.json()['id']}"
+    assert (await client.get(address)).json()["compiler"] == "3.9"
+    for wrong in ("3.9.0", "newest", "3"):
+        refused = await client.post("/searches", json={"operator": "rmsnorm", "compiler": wrong})
+        assert refused.status_code == 422

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import httpx
 import pytest
 
 from archive.errors import RecordNotFound
 from service.dashboard.candidate import facts_by_launch, load_assembly, load_candidate, load_kernel
+from service.dashboard.rendering import PageFrame, render_page
 from tests.service.dashboard.conftest import Filled, Service
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -19,6 +22,19 @@ async def test_a_variant_is_held_against_the_seed_and_the_floor(service: Service
     assert values["num_warps"] == 2 and values["tensor_core"] is None, "the position of a kind among kinds is no figure"
     assert page.against is not None and page.against.id == filled.first
     assert [line.kind for line in page.changes or ()].count("add") == 1
+
+
+async def test_a_holder_on_a_card_is_confirmed_or_provisional(service: Service, filled: Filled) -> None:
+    page = await load_candidate(service.coordinator.store, filled.best, None, None)
+    predicted = page.judged[0]
+    measured = replace(predicted, provenance="measured")
+    provisional = replace(measured, holder=None, provisional=True)
+    for judged, said in (
+        (predicted, "holds cell 1</dd>"),
+        (measured, "holds cell 1, confirmed</dd>"),
+        (provisional, "holds cell 1 provisionally: measured once, not confirmed</dd>"),
+    ):
+        assert said in render_page(replace(page, judged=(judged,)), PageFrame())
 
 
 async def test_a_report_of_an_older_protocol_is_marked(pages: httpx.AsyncClient, filled: Filled) -> None:

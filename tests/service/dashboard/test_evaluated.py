@@ -84,5 +84,5 @@ async def test_a_copy_of_the_bytes_stands_beside_the_floors() -> None:
     result = ShapeResult(shape="N=1024", mid_us=10.0, low_us=9.5, high_us=10.5, copy_us=8.0)
     report = records.report({}, device=Device.parse("h100"), shapes=(result,), card=H100)
     (times,) = compare(report, {"N=1024": ShapeWork(24_000_000, matrix_flops=1e9)}, [], "measured")
-    assert [bar.label for bar in times.bars][1:] == ["memory floor", "copy of the bytes", "arithmetic floor"]
+    assert [bar.label for bar in times.bars][1:] == ["memory floor", "plain copy", "arithmetic floor"]
     assert times.over_copy == pytest.approx(1.25)

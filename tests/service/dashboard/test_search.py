@@ -59,6 +59,16 @@ async def test_the_page_says_that_the_best_is_unexamined_and_what_time_is_left(
     assert "1 min 0 s left<" in render_fragment(page.parts["status"], PageFrame()).replace("\xa0", " ")
 
 
+async def test_the_reason_of_an_end_is_an_error_only_if_the_search_failed(service: Service, filled: Filled) -> None:
+    view, shown = MapView.of(filled.search, {}), {}
+    for state in (SearchState.DONE, SearchState.PAUSED, SearchState.FAILED):
+        search = replace(filled.search, state=state, reason="it has run for 60 s")
+        page = await load_search(service.coordinator, search, view)
+        said = render_fragment(page.parts["status"], PageFrame())
+        shown[state] = said.partition(">it has run for 60 s<")[0].rpartition("<p class=")[2]
+    assert [shown[state] for state in shown] == ['"notice plain"', '"notice"', '"notice bad"']
+
+
 async def test_courses_may_run_along_the_time(service: Service, filled: Filled) -> None:
     page = await load_search(service.coordinator, filled.search, MapView.of(filled.search, {"along": "time"}))
     charts = page.parts["charts"]

@@ -113,7 +113,7 @@ def failed(operator, number=9):
     )
 
 
-def context(operator="rmsnorm", draw=0, parents=None, **changes):
+def context(operator="rmsnorm", draw=0, parents=None, compilers=("3.7",), **changes):
     """A brief in which every strategy is possible."""
     values = {
         "cell": 18,
@@ -138,4 +138,5 @@ def context(operator="rmsnorm", draw=0, parents=None, **changes):
         trials=(),
         rng=random.Random(draw),
         llm=llm(**values),
+        compilers=compilers,
     )

@@ -1,6 +1,8 @@
 import random
 from collections import Counter
 
+import pytest
+
 from service.emitters.base import EmitterTrial, Parent, ProposalContext
 from service.emitters.rewrite import JOINT, PATIENCE, Rewrite, rule_accounts
 from service.emitters.rules import RULES
@@ -77,3 +79,16 @@ def test_ways_are_rules_that_apply_and_do_not_rest():
     failures = tuple(EmitterTrial("backward", "compile_error", None, ("other",)) for _ in range(PATIENCE))
     assert "backward" not in {edit.note for edit in Rewrite().edits(context(seed("softmax"), trials=failures))}
     assert Rewrite().apply(context("x = 1"), edits[0]) is None
+
+
+@pytest.mark.parametrize(
+    ("compilers", "offered"), [(("3.7",), True), (("3.8",), False), (("3.7", "3.10"), False), ((), False)]
+)
+async def test_a_rule_is_tried_only_where_every_compiler_of_the_search_knows_its_words(compilers, offered):
+    parent = Parent("c0", seed("attention"))
+    known = [
+        ProposalContext({}, "sm_90", (parent,), (), random.Random(draw), compilers=compilers) for draw in range(60)
+    ]
+    assert any(edit.note == "block_pointers" for edit in Rewrite().edits(known[0])) is offered
+    found = [await Rewrite().propose(context) for context in known]
+    assert any("make_block_ptr" in proposal.source for proposal in found if proposal) is offered

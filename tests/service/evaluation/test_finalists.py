@@ -21,7 +21,7 @@ from service.generation.supply import Filled
 from tests.service import records
 from tests.service.measured import DEVICE, elites, history, identity, outcomes, plant, seed
 from tests.service.workbench import Answers, Workbench, bundle_of
-from workers.protocol import PROTOCOL_VERSION, FinalJob, Outcome, ShapeRole, TraceJob, TraceReport
+from workers.protocol import PROTOCOL_VERSION, FinalJob, Outcome, ShapeRole, Toolchain, TraceJob, TraceReport
 from workers.protocol import operator as operators
 
 SIZES = (10, 11)
@@ -94,6 +94,17 @@ async def test_a_finalist_that_traces_otherwise_the_second_time_fails(bench: Wor
     bench.answers = answers
     search = await bench.run(await bench.begin(evaluations=len(SIZES)))
     assert [elite.bundle for elite in await elites(bench, search)] == [identity(SIZES[1])]
+
+
+async def test_a_finalist_that_another_toolchain_traces_keeps_its_cell(bench: Workbench) -> None:
+    moved = records.bundle(77).model_copy(update={"toolchain": Toolchain(triton="3.9.0")})
+    bench.answers = Answers(retraced=lambda source: moved)
+    search = await bench.run(await bench.begin(evaluations=len(SIZES)))
+    held = await elites(bench, search)
+    assert len(held) == len(SIZES)
+    for stamp in (await finalists(bench.store, held)).values():
+        assert stamp.standing == "not possible"
+        assert "triton 3.9.0 traced it, and a release that named no toolchain before" in stamp.reason
 
 
 async def test_what_cannot_be_examined_keeps_its_cell_and_says_so(bench: Workbench) -> None:

@@ -13,7 +13,7 @@ from service.evaluation.verdicts import _record
 from tests.service import records
 from tests.service.measured import DEVICE, elites, plant
 from tests.service.workbench import Answers, Workbench
-from workers.protocol import ConfirmJob, Device, Outcome, TracedVariant, TraceJob, TraceReport
+from workers.protocol import ConfirmJob, Device, Outcome, Toolchain, TracedVariant, TraceJob, TraceReport
 from workers.queue import JobQueue, LeaseClient
 
 SOURCE = "def double(x):\n    return x\n"
@@ -141,6 +141,25 @@ async def test_what_differs_is_refused_for_good(
     )
     assert await settled(retraces, case, *found) == expected
     assert await retraces.known(case.candidate) == expected and not retraces.awaits("candidate")
+
+
+@pytest.mark.parametrize("is_verified", [True, False])
+async def test_a_kernel_is_not_to_blame_for_another_toolchain(
+    bench: Workbench, case: EvaluationCase, is_verified: bool
+) -> None:
+    if not is_verified:
+        await bench.store.remote_workers.mark_unverified("candidate", "host")
+    retraces = Retraces(bench.store, UnitOfWork(bench.store, bench.dispatcher, bench.events))
+    other = variant(2)
+    assert other.bundle is not None
+    moved = other.bundle.model_copy(update={"toolchain": Toolchain(triton="3.9.0")})
+    found = await settled(retraces, case, other.model_copy(update={"bundle": moved}))
+    assert found is not None and found.outcome is Outcome.WORKER_LOST
+    if is_verified:
+        assert "triton 3.9.0 traced it" in found.reason
+        assert await retraces.known(case.candidate) is None, "with the first toolchain it may be repeated"
+    else:
+        assert found.reason == MISTRACED, "an untrusted worker may name any toolchain"
 
 
 async def test_a_repeat_that_ends_for_want_of_time_says_nothing_about_bundles(

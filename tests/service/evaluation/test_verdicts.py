@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from archive.records import EMPTY_CELL, CandidateState, Placement, SearchRecord, SearchState
-from service.evaluation.jobs import confirm_id, measure_id, reference_job
+from service.evaluation.jobs import confirm_id, measure_id, reference_job, retrace_id
 from service.events import EliteWithdrawn, Event
 from tests.service import records
 from tests.service.measured import DEVICE, FIRST, SECOND, elites, history, identity, outcomes, plant
@@ -244,6 +244,22 @@ async def test_a_challenger_that_turns_out_wrong_is_not_placed(card: Workbench) 
     assert [elite.bundle for elite in await elites(card, search)] == [identity(FIRST)]
     assert await outcomes(card, search) == ["correct", "nondeterministic"]
     assert [candidate.objective for candidate in await card.store.candidates.list(search.id, limit=1)] == [None]
+
+
+async def test_a_wrong_confirm_revises_the_verdict_before_the_second_trace_comes(card: Workbench) -> None:
+    wrong = {(ConfirmJob, identity(SECOND)): Outcome.WRONG_RESULT}
+    card.answers = Answers(
+        speedup=times_better({FIRST: 1.0, SECOND: 1.3}),
+        outcome=lambda job: wrong.get((type(job), bundle_of(job).identity), Outcome.CORRECT),
+    )
+    search = await card.begin(evaluations=2)
+    while not any(bundle_of(job).identity == identity(SECOND) for job in card.judged(ConfirmJob)):
+        await card.evolution.tick()
+        later = {retrace_id(each.id) for each in await card.store.candidates.list(search.id) if each.ordinal == 1}
+        card.work(but=later)
+    await card.evolution.tick()
+    assert await outcomes(card, search) == ["correct", "wrong_result"], "a loss of the queue changes nothing any more"
+    assert (await history(card, search))[-1].placement is Placement.WITHDRAWN
 
 
 async def test_a_lost_confirm_places_nobody_and_says_nothing_about_the_kernel(card: Workbench) -> None:

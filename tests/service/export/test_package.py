@@ -68,8 +68,17 @@ async def test_if_nobody_can_be_packed_it_says_why() -> None:
 
 
 async def test_searches_that_do_not_belong_together_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="is not double with gradients: entry, inputs or reference differ"):
+    with pytest.raises(InvalidInput, match="is not double: entry, inputs or reference differ"):
         await export(offer(SOURCES, BEST), offer(SOURCES, BEST, reference=OTHER))
+
+
+async def test_a_search_that_is_compared_with_is_of_the_same_operator_and_its_shapes_are_timed() -> None:
+    package = await export(offer(SOURCES, BEST), against=offer(SOURCES, FAST))
+    readme = package.files["README.md"]
+    assert "These times are predictions" in readme and "A search at shapes of its own" not in readme, "no card"
+    assert KEYS[1] in package.serving
+    with pytest.raises(InvalidInput, match=r"is not double: entry.* differ"):
+        await export(offer(SOURCES, BEST), against=offer(SOURCES, FAST, reference=OTHER))
 
 
 async def test_a_shape_that_is_none_is_refused() -> None:

@@ -14,7 +14,15 @@ import pytest
 from service.certificates.document import digest_of
 from service.errors import InvalidInput
 from service.export.decision_tree import PYTORCH, Leaf, Question, TimedShape, Tree
-from service.export.package_files import WITHOUT_SOURCE, Gradients, PackageParts, plain, render, serving_at
+from service.export.package_files import (
+    WITHOUT_SOURCE,
+    ComparedShape,
+    Gradients,
+    PackageParts,
+    plain,
+    render,
+    serving_at,
+)
 from service.export.verification import JudgedFunction, VerifiedModule
 from tests.service.certificates import evidence
 from tests.service.export.pieces import certificate, gluon_module, verified
@@ -112,6 +120,22 @@ def test_the_readme_says_what_was_judged_and_timed_where() -> None:
     assert "were not judged on a sm_90 card here" in render(parts(modules={"elite_0": module}))["README.md"]
 
 
+def test_the_readme_says_how_good_it_is_where_nobody_searched() -> None:
+    card = Device.parse("h200")
+    measured = verified().module.certificate.model_copy(update={"device": card})
+    module = replace(verified(), module=replace(verified().module, certificate=measured), wrong=("N=9", "N=4"))
+    compared = (ComparedShape("N=77", 5.5, 5.0), ComparedShape("N=99", 10.0, 10.0))
+    told = parts(modules={"elite_0": module}, judged_on=card, compared=compared)
+    count = len({key for each in verified().verdicts for key in each.shapes} - {"N=4", "N=1024"})
+    text = render(told)["README.md"]
+    assert f"judged at {count + 1} shapes that its search did not judge, and was right at {count}." in text
+    assert "faster than this package there by 4.9 %" in text and "| N=77 | 5.50 | 5.00 |" in text
+    assert "| us, measured | PyTorch |" in text and "predictions" not in text
+    text = render(parts(modules={"elite_0": module}))["README.md"]
+    assert "| us, predicted | PyTorch |" in text and "These times are predictions" in text, "no card judged it here"
+    assert "that its search did not judge" not in text and "what a search there would gain is not known" in text
+
+
 def test_the_tree_is_written_as_questions() -> None:
     tree = Question("N", 64, Leaf((PYTORCH,)), Question("N", 900, Leaf(("elite_0", PYTORCH)), Leaf(("elite_0",))))
     packed = parts(tree=tree)
@@ -207,20 +231,78 @@ assert len(operation._found) <= operation.REMEMBERED
 """
 
 
+WATCHED = """
+import torch
+from double_kernels import double, operation
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+operation._warned.add(f"double_kernels: {operation.why_not((torch.zeros(4),), (2.0,))}; PyTorch computes instead")
+plain = torch.randn(4)
+direct, found = [], operation._functions
+operation._functions = lambda tensors, scalars, select: direct.append(tensors) or found(tensors, scalars, select)
+operation._OPERATORS = None
+assert torch.equal(double(plain), 2 * plain) and direct, "nobody watches, so no dispatcher is asked"
+assert torch.equal(double(torch.nn.Parameter(plain, requires_grad=False)), 2 * plain)
+operation._OPERATORS = torch.ops.double_kernels
+
+
+class Seen(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        seen.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+class Handed(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        seen.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+class Sub(torch.Tensor):
+    pass
+
+
+for mode in (Seen(), Handed()):
+    seen = []
+    with mode:
+        double(plain)
+    assert any("double_kernels.double" in name for name in seen), seen
+graph = make_fx(lambda x: double(x))(plain).graph
+assert [str(node.target) for node in graph.nodes if node.op == "call_function"] == ["double_kernels.double.default"]
+assert "double_kernels::double" in str(torch.jit.trace(double, plain, check_trace=False).graph)
+exported = torch.export.export(type("M", (torch.nn.Module,), {"forward": lambda self, x: double(x)})(), (plain,))
+assert "double_kernels.double.default" in str(exported.graph)
+inside = []
+torch.func.vmap(lambda row: inside.append(operation._is_plain((row,))) or row)(torch.randn(2, 4))
+torch.func.functionalize(lambda row: inside.append(operation._is_plain((row,))) or row)(plain)
+odd = (torch._neg_view(plain), torch._efficientzerotensor(4), plain.as_subclass(Sub))
+assert not any(inside) and not any(operation._is_plain((plain, each)) for each in odd), inside
+assert torch.equal(double(torch._neg_view(plain)), -2 * plain)
+"""
+
+
 VLLM = """
 import torch
 from double_kernels import double, operation, register_with_vllm
 
-library = torch.library.Library("vllm", "FRAGMENT")
+try:
+    from vllm.utils.torch_utils import direct_register_custom_op  # a third of a gigabyte, so no dependency
+except ImportError:
+    library = torch.library.Library("vllm", "FRAGMENT")
 
-
-def direct_register_custom_op(
-    op_name, op_func, mutates_args=None, fake_impl=None, target_lib=None, dispatch_key=None, tags=()
-):
-    # The signature and the contract of vLLM's function of this name, which cannot be installed without a card.
-    (target_lib or library).define(op_name + torch.library.infer_schema(op_func, mutates_args=mutates_args or []))
-    (target_lib or library).impl(op_name, op_func, dispatch_key or "CPU")
-    (target_lib or library)._register_fake(op_name, fake_impl)
+    def direct_register_custom_op(
+        op_name, op_func, mutates_args=None, fake_impl=None, target_lib=None, dispatch_key=None, tags=()
+    ):
+        # The text of vLLM 0.33.0 with the dispatch key of its platform without a card.
+        mutates_args = [] if mutates_args is None else mutates_args
+        schema = torch.library.infer_schema(op_func, mutates_args=mutates_args)
+        mine = target_lib or library
+        mine.define(op_name + schema, tags=tags)
+        mine.impl(op_name, op_func, dispatch_key=dispatch_key or "CPU")
+        if fake_impl is not None:
+            mine._register_fake(op_name, fake_impl)
 
 
 operator = register_with_vllm(direct_register_custom_op)
@@ -333,6 +415,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of all scripts that have run, each in a folder and a process of its own."""
     base = tmp_path_factory.mktemp("alone")
     folders = [laid_out(ALONE, parts(refusals=()), base / "through"), laid_out(VLLM, parts(refusals=()), base / "vllm")]
+    folders.append(laid_out(WATCHED, parts(refusals=()), base / "watched"))
     folders.append(laid_out(IN_GLUON, in_gluon(), base / "gluon"))
     for name, (serving, training) in CUTS.items():
         gradients = Gradients(("elite_0",), above(training), parts().timed)
@@ -352,6 +435,10 @@ def printed(folder: Path) -> str:
 
 def test_gradients_pass_through_the_operator_compiled_or_not(ran: Path) -> None:
     assert printed(ran / "through") == ""
+
+
+def test_modes_tracers_and_transforms_see_calls_and_no_one_else_waits_for_them(ran: Path) -> None:
+    assert printed(ran / "watched") == ""
 
 
 def test_kernels_in_gluon_are_packaged_and_imported(ran: Path) -> None:

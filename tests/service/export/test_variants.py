@@ -54,6 +54,20 @@ def test_what_is_not_assumed_is_not_specialised() -> None:
     assert own.launched(step) == "kernel" and own.conditions == ()
 
 
+def test_parts_of_tuples_are_specialised_and_guarded() -> None:
+    arguments = [POINTER, *({"kind": "number", "type": "i32", "value": value} for value in ("M", "N"))]
+    launch = {**LAUNCH, "arguments": arguments, "parameters": ["x", "n.0", "n.1"], "constants": {"n.2": 1}}
+    told = SymbolicPlan.model_validate({**BODY, "cases": [[]], "steps": [*BODY["steps"][:2], launch]})
+    functions = choose_functions([told], [{"M": 16, "N": 7}, {"M": 5, "N": 7}])
+    assert [names(each) for each in functions] == [{"n.0"}, set()]
+    assert not any(each.unspecialised(told.launches[0]) for each in functions)
+    served = {
+        (m, n): [at for at, each in enumerate(functions) if each.admits({"M": m, "N": n})]
+        for m, n in ((32, 7), (5, 9), (32, 16), (32, 1), (1, 9), (7, 32))
+    }
+    assert served == {(32, 7): [0], (5, 9): [1], (32, 16): [], (32, 1): [], (1, 9): [], (7, 32): []}
+
+
 def test_kernels_are_counted_and_the_most_wanted_shapes_served() -> None:
     plans = [plan(at, 100 * at, 100 * at + 99) for at in range(2 * MAX_COMPILED)]
     shapes = [{"M": 3, "N": 100 * at + 1} for at in range(len(plans)) for _ in range(1 + at // 100)]

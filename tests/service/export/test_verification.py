@@ -138,6 +138,50 @@ def test_descriptors_of_host_code_are_written_with_formulas() -> None:
     assert all(found.module.function_for({"N": n}) == 0 for n in (1, 77, 4096))
 
 
+IN_TUPLES = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def double_kernel(tensors, sizes, by, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = at < sizes[0]
+    value = tl.load(tensors[0] + at * sizes[1][0], mask=mask)
+    if sizes[1][1] is None:
+        value = value * by
+    tl.store(tensors[1] + at, value, mask=mask)
+
+
+def launch(x, y, by):
+    n = x.numel()
+    double_kernel[(triton.cdiv(n, 256),)]((x, y), (n, (x.stride(0), None)), by, BLOCK=256)
+    return y
+
+
+def double(x, by):
+    return launch(x, torch.empty_like(x), by)
+
+
+def double_backward(grad_y, x, y, by):
+    return launch(grad_y, torch.empty_like(x), by)
+"""
+
+
+def test_parts_of_tuples_are_formulas_with_guards_of_what_triton_assumes_of_them() -> None:
+    found = run(certificate(IN_TUPLES, bundle_of(OPERATOR.reference, IN_TUPLES)))
+    assert (
+        not found.remarks
+        and "double_kernel[((N + 255) // 256, 1, 1)]((x, b2,), (N, (1, None,),), " in found.module.text
+    )
+    aligned, generic = found.verdicts
+    assert {name for _, name in aligned.function.assumed} == {"sizes.0"} and not generic.function.assumed
+    assert len(set(aligned.kernels)) == len(set(generic.kernels)) == 1, "Triton compiles no other kernel at any shape"
+    assert "__any_" not in found.module.text, "Triton specialises parts of tuples whatever it is told"
+    assert [found.module.function_for({"N": n}) for n in (1024, 16, 1023, 2, 1)] == [0, 0, 1, 1, None]
+
+
 @pytest.fixture(scope="module")
 def in_gluon() -> ExportedModule:
     return gluon_module()

@@ -36,9 +36,10 @@ async def test_a_convolution_may_use_tf32_as_its_baseline_does_unless_that_is_re
         usual = await importer.operator(SourceFile(text, "conv"))
         strict = await importer.operator(SourceFile(text, "conv", strict=True))
     assert usual.operator.precision.allow_tf32 and TF32_NOTE in usual.notes
-    assert "ieee" not in usual.operator.seeds[0] and len(usual.operator.seeds) == 1
+    assert "ieee" not in usual.operator.seeds[0] and "width: tl.constexpr" in usual.operator.seeds[1]
     assert not strict.operator.precision.allow_tf32 and TF32_NOTE not in strict.notes
     assert "ieee" in strict.operator.seeds[0] and "tf32x3" in strict.operator.seeds[1]
+    assert "tf32x3" in strict.operator.seeds[2] and "width: tl.constexpr" in strict.operator.seeds[2]
 
 
 async def test_a_search_needs_a_kernel_to_start_from() -> None:

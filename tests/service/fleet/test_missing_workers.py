@@ -64,3 +64,15 @@ async def test_a_device_that_nobody_judges_on_is_said_before_any_job_is_sent_the
     assert await describe_missing(served(bench), bench.dispatcher, search) == [judge, tracer]
     stopped = await bench.store.searches.set_state(search.id, SearchState.STOPPED)
     assert await describe_missing(served(bench), bench.dispatcher, stopped) == []
+
+
+async def test_a_compiler_that_no_worker_has_is_said_in_one_sentence(bench: Workbench) -> None:
+    search = await bench.begin(evaluations=2, compiler="3.9")
+    await bench.evolution.tick()
+    wanted = "a worker that traces for sm_90 with Triton 3.9"
+    worker = LeaseClient(bench.redis_url, "worker", target="sm_90", device=records.DEVICE)
+    worker.announce(versions={"triton": "3.7.1"})
+    assert await find_missing(served(bench), bench.dispatcher, search) == MissingWorkers((wanted,), stuck=True)
+    assert await describe_missing(served(bench), bench.dispatcher, search) == [wanted]
+    worker.announce(versions={"triton": "3.9.1"})
+    assert await find_missing(served(bench), bench.dispatcher, search) == MissingWorkers((), stuck=False)

@@ -1,7 +1,9 @@
 """Script that runs convolutions in Triton's interpreter: it reads cases and prints their distances from torch.
 
 A case is {"axes": [[taps, stride, padding, dilation], ...], "transposed", "groups", "images", "channels", "filters",
-"extents", "more"}: channels and filters of a group, extents of the images, and what a transposed one adds behind.
+"extents", "more", "most", "fixed", "precision", "wide"}: channels and filters of a group, extents of the images, what a
+transposed one adds behind, the maximum channels and filters that the kernel is chosen for, true for a fixed number of
+channels, the precision of products, and true for indices of 64 bits. It prints a distance and true for copies per case.
 """
 
 import importlib.util
@@ -18,16 +20,22 @@ import ast
 import torch
 import triton
 
-from workers.inductor_seeds.convolution import Convolution, ConvolutionAxis
+from workers.inductor_seeds.convolution import PACK_OPTIONS, Convolution, ConvolutionAxis, ConvolutionSizes, packing
 
 HEADER = "import triton\nimport triton.language as tl\n\n\n"
 
 
 def distance(case, folder):
-    """Largest difference from torch's result in float64, with inputs around 1."""
+    """Return the largest difference from torch's result in float64, and True if the kernel reads copies."""
     axes = tuple(ConvolutionAxis(*axis) for axis in case["axes"])
     groups, transposed = case["groups"], case["transposed"]
-    of = Convolution(axes, transposed, groups, case["filters"], "ieee")
+    sizes = ConvolutionSizes(
+        *case.get("most", (case["channels"], case["filters"])),
+        far=case.get("wide", False),
+        wide=case.get("wide", False),
+    )
+    fixed = case["channels"] if case.get("fixed") else None
+    of = Convolution(axes, transposed, groups, fixed, case["filters"], sizes, case.get("precision", "ieee"))
     channels, filters = case["channels"] * groups, case["filters"] * groups
     first, second = (channels, case["filters"]) if transposed else (filters, case["channels"])
     torch.manual_seed(0)
@@ -39,16 +47,34 @@ def distance(case, folder):
     )
     y = torch.full(expected.shape, float("nan"))
     sizes = [[str(size) for size in tensor.shape] for tensor in (x, weight, y)]
+    given = [x, weight]
+    if of.is_packed:
+        given = [packed(*copy, folder) for copy in zip(given, of.copies(*sizes[:2]), strict=True)]
     kernel = of.kernel()
+    grid = eval(of.grid(*sizes), {"triton": triton})
+    blocks = {name: value for name, value in of.options.items() if name.startswith("BLOCK")}
+    compiled(ast.unparse(kernel), kernel.name, folder)[grid](*given, y, *map(int, of.arguments(*sizes)), **blocks)
+    return float((y - expected).abs().nan_to_num(torch.inf).max()), of.is_packed
+
+
+def packed(tensor, how, folder):
+    """Copy a tensor with its channels last."""
+    made = torch.full([eval(extent) for extent in how.shape], float("nan"))
+    grid = eval(how.grid(PACK_OPTIONS), {"triton": triton})
+    numbers = [eval(code) for code in (how.places, how.channels, *how.steps)]
+    blocks = {name: value for name, value in PACK_OPTIONS.items() if name.startswith("BLOCK")}
+    compiled(ast.unparse(packing(rounded=False)), "pack", folder)[grid](tensor, made, *numbers, **blocks)
+    return made
+
+
+def compiled(text, name, folder):
+    """Import a kernel."""
     path = Path(folder) / f"kernel_{len(list(Path(folder).iterdir()))}.py"
-    path.write_text(HEADER + ast.unparse(kernel))
+    path.write_text(HEADER + text)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    grid = eval(of.grid(*sizes), {"triton": triton})
-    blocks = {name: value for name, value in of.options.items() if name.startswith("BLOCK")}
-    getattr(module, kernel.name)[grid](x, weight, y, *map(int, of.arguments(*sizes)), **blocks)
-    return float((y - expected).abs().nan_to_num(torch.inf).max())
+    return getattr(module, name)
 
 
 def main():

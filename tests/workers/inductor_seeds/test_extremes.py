@@ -24,6 +24,12 @@ def test_numbers_grow_with_what_they_are_computed_from():
     assert found.most("count + 1") == 32771 // 4 * 2 + 1
 
 
+def test_numbers_that_shrink_what_they_are_added_to_are_exact():
+    found = extremes()
+    assert (found.most("-2 + N"), found.most("(N + -3) // 2 + 1")) == (32766, 32765 // 2 + 1)
+    assert found.most("-2 * N") is None
+
+
 def test_what_is_not_known_is_not_small():
     found = extremes()
     assert [found.most(code) for code in ("M - N", "other", "M // N", "M * other")] == [None] * 4

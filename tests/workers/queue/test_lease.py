@@ -305,3 +305,38 @@ async def test_a_cancelled_search_leaves_nothing(dispatcher: Dispatcher, redis_u
     await share_out(dispatcher, "stays", 1, owner="ann")
     await dispatcher.cancel("gone")
     assert served(redis_url, 3) == ["stays"]
+
+
+async def test_a_job_waits_for_a_worker_that_has_its_compiler(dispatcher: Dispatcher, hire: Hire) -> None:
+    asked = trace_job("asked").model_copy(update={"compiler": "3.9"})
+    await dispatcher.submit(asked)
+    old, new, unknown = hire("old"), hire("new"), hire("unknown")
+    old.announce(versions={"triton": "3.7.1"})
+    assert old.lease(block_ms=0) is None and unknown.lease(block_ms=0) is None
+    new.announce(versions={"triton": "3.9.0"})
+    lease = new.lease(block_ms=0)
+    assert lease is not None and lease.job == asked
+
+
+async def test_model_devices_execute_what_their_own_compiler_wrote(dispatcher: Dispatcher, hire: Hire) -> None:
+    asked = measure_job("asked").model_copy(update={"compiler": "3.9"})
+    await dispatcher.submit(asked)
+    old, new = hire("old", device=DEVICE), hire("new", device=DEVICE)
+    old.announce(versions={"triton": "3.8.0"})
+    new.announce(versions={"triton": "3.9.0"})
+    assert old.lease(block_ms=0) is None
+    lease = new.lease(block_ms=0)
+    assert lease is not None and lease.job == asked
+
+
+async def test_neither_jobs_that_ask_for_a_compiler_nor_the_others_come_first_for_ever(
+    dispatcher: Dispatcher, hire: Hire
+) -> None:
+    for number in range(24):
+        asked = trace_job(f"asked-{number}", search="asking").model_copy(update={"compiler": "3.7"})
+        await dispatcher.submit_all([(trace_job(f"any-{number}", search="any"), False), (asked, False)])
+    worker = hire()
+    worker.announce(versions={"triton": "3.7.1"})
+    leases = [worker.lease(block_ms=0) for _ in range(24)]
+    counts = Counter(lease.job.search for lease in leases if lease)
+    assert min(counts["asking"], counts["any"]) > 2

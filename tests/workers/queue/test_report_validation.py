@@ -14,6 +14,7 @@ from workers.protocol import (
     Ratio,
     Readings,
     ShapeResult,
+    Toolchain,
     TracedVariant,
     TraceReport,
 )
@@ -113,3 +114,17 @@ def test_figures_that_cannot_be_are_refused(figures: dict[str, Any]) -> None:
     job = measure_job("job-1")
     with pytest.raises(ValueError, match=r"impossible|longer than"):
         require_match(job, report_on(job, "w").model_copy(update=figures))
+
+
+@pytest.mark.parametrize("triton", [None, "3.7.1"])
+def test_plans_of_another_compiler_than_the_job_asks_for_are_refused(triton: str | None) -> None:
+    job = trace_job("job-1").model_copy(update={"compiler": "3.9"})
+
+    def answer(triton: str | None) -> TraceReport:
+        toolchain = None if triton is None else Toolchain(triton=triton)
+        return traced(variants=(variant(bundle=BUNDLE.model_copy(update={"toolchain": toolchain})),))
+
+    with pytest.raises(ValueError, match=r"not from Triton 3\.9"):
+        require_match(job, answer(triton))
+    require_match(job, answer("3.9.2"))
+    require_match(trace_job("job-1"), answer(triton))

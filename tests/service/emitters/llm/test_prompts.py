@@ -122,3 +122,20 @@ async def test_a_seed_that_is_no_candidate_is_not_named():
     lone = context(answer=script, parents=(known.parents[0].__class__("", "x = 1"),))
     await ask(lone, lone.llm, approach(lone, lone.llm))
     assert script.asked[0][1].parents == ()
+
+
+@pytest.mark.parametrize(
+    ("compilers", "heading", "offered"),
+    [
+        (("3.7",), "Triton 3.7,", True),
+        (("3.9",), "Triton 3.9,", False),
+        (("3.7", "3.9"), "Triton 3.7 or 3.9,", False),
+        ((), "Triton 3.6 to 3.9,", False),
+    ],
+)
+def test_nothing_is_offered_that_a_compiler_of_the_search_does_not_know(compilers, heading, offered):
+    """Block pointers are the one thing of the page, and of the rules, that a supported release lacks."""
+    text = rendered("attention", "improve", parents=(kernel("attention"),), compilers=compilers).user
+    assert heading in text
+    assert ("through a block pointer" in text) is offered
+    assert ("Write no `tl.make_block_ptr`" in text) is not offered
