@@ -35,7 +35,7 @@ from service.evaluation.reports import addressed, is_about_source, is_unverified
 from service.evaluation.retraces import Retraces
 from service.evaluation.traces import TraceRequests
 from service.evaluation.unit_of_work import UnitOfWork
-from service.events import EventBus, SearchChanged
+from service.events import EventBus
 from workers.protocol import Bundle, Device, Operator, Outcome, Report, TracedVariant, TraceReport
 from workers.queue import Dispatcher
 
@@ -52,7 +52,6 @@ class Verdicts:
 
     def __init__(self, store: Store, dispatcher: Dispatcher, events: EventBus) -> None:
         self._store = store
-        self._events = events
         self.unit_of_work = UnitOfWork(store, dispatcher, events)
         self.reference_seed = ReferenceSeed(store)
         self.failures = SearchFailures(store, events, self.reference_seed)
@@ -283,13 +282,10 @@ class Verdicts:
             self.unit_of_work.judge(candidate, verdict, revises=revises)
             return
         await self.unit_of_work.commit()  # The verdicts on the other seeds are read from the archive.
-        refused = verdict.outcome != Outcome.CORRECT
-        change = await self.reference_seed.change(search, verdict) if refused else None
+        change = await self.reference_seed.change(search, verdict) if verdict.outcome != Outcome.CORRECT else None
         self.unit_of_work.judge(candidate, verdict, revises=revises, reference=change)
         first = candidate.id in await self.unit_of_work.commit()
         search = await self._store.searches.get(search.id)
-        if search.reference_seed != candidate.ordinal:
-            self._events.publish(SearchChanged(search=search.id, state=search.state.value, reason=search.reason))
         if await self.failures.has_reference(search) and first and search.state is not SearchState.FAILED:
             await self.baselines.relate_seed(search, subject.operator)
             await self.order_traced(search, subject.operator, queued)
