@@ -255,7 +255,7 @@ def find_reader(name: str, after: Sequence[ast.stmt], drafts: Mapping[str, Induc
     for line in after:
         mentioned = names & {node.id for node in ast.walk(line) if isinstance(node, ast.Name)}
         if not is_read and _is_launch(line):
-            if not mentioned:
+            if not mentioned or _is_convolution(line):
                 return None
             if mentioned & _written_in_place(line, drafts):
                 return ResultReader(is_kept=True)
@@ -282,8 +282,12 @@ def _is_same_memory(line: ast.stmt, *, is_read: bool) -> bool:
 
 def _is_launch(line: ast.stmt) -> bool:
     """True for launches of kernels and for convolutions."""
-    calls = [node for node in ast.walk(line) if isinstance(node, ast.Call)]
-    return any(dotted(call.func) == CONVOLUTION or dotted(call.func).endswith(".run") for call in calls)
+    calls = (node for node in ast.walk(line) if isinstance(node, ast.Call))
+    return _is_convolution(line) or any(dotted(call.func).endswith(".run") for call in calls)
+
+
+def _is_convolution(line: ast.stmt) -> bool:
+    return any(isinstance(node, ast.Call) and dotted(node.func) == CONVOLUTION for node in ast.walk(line))
 
 
 def _is_silent(line: ast.stmt) -> bool:

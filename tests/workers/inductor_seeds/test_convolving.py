@@ -119,6 +119,14 @@ def test_only_the_next_launch_is_a_reader():
     assert find_reader("buf0", [], drafts) is None
 
 
+def test_a_convolution_of_a_convolution_is_launched_after_it():
+    call = "    buf3 = torch.ops.kernelreef.convolution.default(buf0, arg1_1, [1], [1], [1], False, [0], 1)\n"
+    asserted = "    assert_size_stride(buf3, (s0, 8, s1), (8 * s1, s1, 1))\n"
+    source = written(call + asserted + LAUNCH.format(other="arg0_1").replace("buf0", "buf3"))
+    first, second = source.index("(x, w, scratch, N"), source.index("(scratch, w, x, y, N")
+    assert source.index("scratch = torch.empty(") < first < second
+
+
 def test_strides_of_packed_tensors_are_told_from_others():
     def said(size: str, stride: str) -> bool:
         return is_contiguous(*(ast.parse(code, mode="eval").body for code in (size, stride)))
