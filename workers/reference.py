@@ -87,6 +87,7 @@ Result: TypeAlias = torch.Tensor | tuple[torch.Tensor, ...] | None
 """The value of one node."""
 
 Rounding: TypeAlias = Callable[[int, torch.Tensor], torch.Tensor]
+Factors: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 """A float tensor as it was computed, by which node of the graph, to the one that is gone on with."""
 _COMPARING = frozenset(_COMPARISONS.split())
 _TO_WHOLE = _COMPARING | {"round", "floor", "ceil", "trunc", "floor_divide"}
@@ -119,6 +120,7 @@ def evaluate(
     double: bool,
     rounding: Rounding | None = None,
     tf32: bool | Literal["convolutions"] = False,
+    factors: Factors | None = None,
 ) -> tuple[torch.Tensor, ...]:
     """Compute the reference.
 
@@ -130,8 +132,9 @@ def evaluate(
         inputs: The operator's inputs, in order, on one device. They are not changed.
         double: Evaluate in float64 instead of the operator's own dtypes.
         rounding: What becomes of every float tensor that an operation computes; None leaves them as they are.
-        tf32: True if float32 factors of products are cut to TF32, `convolutions` if only those of
-                convolutions and recurrent layers.
+        tf32: True if factors of products may be TF32, `convolutions` if only those of convolutions and recurrent
+            layers.
+        factors: What becomes of each float factor that may be TF32; None cuts those of float32.
 
     Returns:
         The results, in the operator's order; what is an input that was only moved may share its memory.
@@ -145,7 +148,8 @@ def evaluate(
         values: list[Result] = []
         spent = _spent_after(graph)
         for index, node in enumerate(graph.nodes):
-            result = _call(node, given, values, double, copy=copy, tf32=takes_tf32(node, tf32))
+            change = (factors or cut_to_tf32) if takes_tf32(node, tf32) else None
+            result = _call(node, given, values, double, copy=copy, factors=change)
             values.append(result if rounding is None or _moves(node) else _rounded(result, partial(rounding, index)))
             for used in spent.get(index, ()):
                 values[used] = None
@@ -244,18 +248,22 @@ def takes_tf32(node: Node, allowed: bool | Literal["convolutions"]) -> bool:
     return bool(allowed) and (name == _CONVOLUTION or name in _LAYERS or (allowed is True and is_product(node)))
 
 
-def _to_tf32(value: object) -> object:
-    """Cut finite float32 values after the 10 bits of TF32's mantissa, as matrix units read them.
+def cut_to_tf32(values: torch.Tensor) -> torch.Tensor:
+    """Cut finite float32 values after the 10 bits of TF32's mantissa, as matrix units read them; others stay.
 
     So factors are too small, by 4e-4 on average. Rounding them first costs an instruction each, which few kernels pay.
-    Of lists, as the states and weights of a layer, each is cut.
     """
+    if values.dtype != torch.float32:
+        return values
+    cut = (values.contiguous().view(torch.int32) & ~_LOST).view(torch.float32)
+    return torch.where(values.isfinite(), cut, values)
+
+
+def _changed(value: object, change: Factors) -> object:
+    """Change a factor; of lists, as the states and weights of a layer, each."""
     if isinstance(value, list | tuple):
-        return [_to_tf32(each) for each in value]
-    if not isinstance(value, torch.Tensor) or value.dtype != torch.float32:
-        return value
-    cut = (value.contiguous().view(torch.int32) & ~_LOST).view(torch.float32)
-    return torch.where(value.isfinite(), cut, value)
+        return [_changed(each, change) for each in value]
+    return change(value) if _is_real(value) else value
 
 
 def _moves(node: Node) -> bool:
@@ -329,14 +337,20 @@ def call_of(
 
 
 def _call(
-    node: Node, given: Sequence[torch.Tensor], values: Sequence[Result], double: bool, *, copy: bool, tf32: bool
+    node: Node,
+    given: Sequence[torch.Tensor],
+    values: Sequence[Result],
+    double: bool,
+    *,
+    copy: bool,
+    factors: Factors | None,
 ) -> Result:
     device = given[0].device if given else None
     operation, args, kwargs = call_of(node, lambda value: _resolve(value, given, values, double), device)
-    if tf32:
+    if factors is not None:
         first = 1 if _base(node) in _ADDING else 0
         last = first + (3 if _base(node) in _LAYERS else 2)
-        args[first:last] = [_to_tf32(value) for value in args[first:last]]
+        args[first:last] = [_changed(value, factors) for value in args[first:last]]
     if node.op == _CAST and not copy and _casts_nothing(args, kwargs):
         return _tensor(args[0])
     if node.op in _PRODUCTS_OF_TWO and not is_finite(*(value for value in args if _is_real(value))):

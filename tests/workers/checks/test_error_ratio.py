@@ -291,3 +291,26 @@ def test_factors_that_matrix_units_cut_pass_where_tf32_is_allowed(monkeypatch):
         for seed in range(6):
             evidence = gather(op, name, seed, kernel, M=1, N=2, K=72)
             assert examine(evidence)[1].outcome is None, (name, seed)
+
+
+def test_rounded_factors_pass_before_a_sigmoid_on_heavy_inputs_and_those_of_bfloat16_do_not(monkeypatch):
+    """Few elements that do not saturate have nearly all of their row's error, and other ones in the native answer."""
+
+    def activated(bits):
+        def kernel(a, b):
+            product = _rounded(a, bits) @ _rounded(b, bits)
+            return torch.sigmoid(torch.nn.functional.gelu(product)) + 1.0
+
+        return kernel
+
+    source = "def products(a, b):\n    return torch.sigmoid(torch.nn.functional.gelu(a @ b)) + 1.0\n"
+    monkeypatch.setitem(REFERENCES, "products", (source, {"a": ("M", "K"), "b": ("K", "N")}))
+    op = operator("products", "float32", precision={"allow_tf32": True})
+
+    def refused(bits, seeds):
+        kernel = activated(bits)
+        found = [examine(gather(op, "heavy", seed, kernel, M=3, N=62, K=216))[1].outcome for seed in range(seeds)]
+        return sum(outcome is not None for outcome in found)
+
+    assert refused(10, 40) == 0
+    assert refused(7, 12) >= 1
