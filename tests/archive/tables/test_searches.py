@@ -211,7 +211,7 @@ async def explain(database: Database, statement: str, parameters: Any) -> list[s
         return [row[0] for row in plan]
 
 
-FROM_REPORTS = {"protocol_version"}
+FROM_REPORTS = {"protocol_version", "compiler"}
 """What an elite's report says of it."""
 
 

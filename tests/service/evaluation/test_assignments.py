@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from archive.records import Placement, SearchState
-from service.evaluation.jobs import EvaluationCase, measure_id, measure_job, trace_job
+from service.evaluation.jobs import measure_id, trace_job
 from tests.service import records
 from tests.service.measured import DEVICE, elites, history, identity, outcomes, plant, seed
 from tests.service.workbench import Answers, Workbench, bundle_of
-from workers.protocol import Bundle, ConfirmJob, Device, MeasureJob, Outcome, Trust
+from workers.protocol import Bundle, ConfirmJob, MeasureJob, Outcome
 
 FIRST, SECOND, TWIN = 10, 15, 20
 """Sizes of seeds in one cell; the second and its twin come to the same bundle."""
@@ -99,7 +99,7 @@ async def test_a_source_that_cannot_be_interpreted_says_nothing_of_its_twins(car
     assert [job.source for job in card.judged(MeasureJob)] == [seed(FIRST), seed(SECOND), seed(TWIN)]
 
 
-async def test_the_first_seed_waits_for_its_twins_job_but_takes_only_a_trusted_word(
+async def test_a_twin_of_the_first_seed_waits_for_that_ones_verdict(
     card: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch, SECOND, TWIN)
@@ -115,11 +115,7 @@ async def test_the_first_seed_waits_for_its_twins_job_but_takes_only_a_trusted_w
         traced = card.answers.to(trace_job(search, records.OPERATOR, candidate))
         await verdicts.apply_trace(search, records.OPERATOR, traced)
     await verdicts.unit_of_work.commit()
-    case = EvaluationCase(search, records.OPERATOR, twin, 0, identity(SECOND), Device.parse(records.DEVICE))
     waiting = await card.dispatcher.outstanding(search.id)
-    assert case.job() in waiting and measure_id(first.id, 0, records.DEVICE) not in waiting
-    told = card.answers.to(measure_job(case, bundle(twin.source), None)).model_copy(update={"trust": Trust.C})
-    await verdicts.apply_report(search, records.OPERATOR, told)
-    await verdicts.unit_of_work.commit()
-    assert [len(await card.store.reports.of_candidate(each.id)) for each in (twin, first)] == [1, 0]
-    assert measure_id(first.id, 0, records.DEVICE) in await card.dispatcher.outstanding(search.id)
+    assert measure_id(first.id, 0, records.DEVICE) in waiting and measure_id(twin.id, 0, records.DEVICE) not in waiting
+    assert (await card.run(search)).state is SearchState.DONE
+    assert [job.source for job in card.judged(MeasureJob)] == [first.source]

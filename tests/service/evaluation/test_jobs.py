@@ -129,4 +129,6 @@ def test_what_is_done_again_has_an_id_of_its_own() -> None:
 @pytest.mark.parametrize(("emitter", "ordinal", "first"), [("seed", 0, True), ("seed", 1, False), ("tune", 0, False)])
 def test_only_the_first_seed_is_what_others_are_held_against(emitter: str, ordinal: int, first: bool) -> None:
     candidate = replace(case().candidate, emitter=emitter, ordinal=ordinal)
-    assert is_reference_seed(candidate) is replace(case(), candidate=candidate).is_reference_seed is first
+    assert (
+        is_reference_seed(case().search, candidate) is replace(case(), candidate=candidate).is_reference_seed is first
+    )
