@@ -103,6 +103,7 @@ CONVOLUTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CONVOLUTIONS)
 async def test_convolutions_end_with_what_follows_them_and_are_judged_correct(kind: str):
     code, (channels, filters) = CONVOLUTIONS[kind]
