@@ -6,7 +6,7 @@ Runs inside the sandbox, because the file is untrusted Python.
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import torch
@@ -49,9 +49,9 @@ def inspect_problem(request: bytes) -> bytes:
         A `ProblemInspection` as JSON.
     """
     question = ProblemQuestion.model_validate_json(request)
-    logging.disable()  # Sizes that do not work are no errors.
     try:
-        found = _inspected(question)
+        with _unlogged():  # Sizes that do not work are no errors.
+            found = _inspected(question)
     except ProblemUnfit as unfit:
         found = ProblemInspection(reason=str(unfit))
     except NotExportable as refusal:
@@ -65,6 +65,16 @@ def inspect_problem(request: bytes) -> bytes:
     except RAISED as error:
         found = ProblemInspection(reason=_raised(error), line=line_of(error))
     return found.model_dump_json().encode()
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    before = logging.root.manager.disable
+    logging.disable()
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def _refused(reason: str) -> str:
