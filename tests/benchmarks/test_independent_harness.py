@@ -59,7 +59,7 @@ def test_an_elite_is_timed_beside_its_seed_and_compared_with_its_report(tmp_path
     for timed in row["shapes"].values():
         assert timed["low"] <= timed["ratio"] <= timed["high"] and timed["pairs"] >= 2
         assert timed["seed_us"] < timed["elite_us"]
-        assert timed["ratio"] == pytest.approx(timed["seed_us"] / timed["elite_us"], rel=0.5)
+        assert timed["ratio"] < 0.9, "of pairs, so not the ratio of the medians where others use the cores"
     assert row["difference_percent"] == pytest.approx(100 * (row["independent"] - 1))
     assert (found["compared"], found["within_half_percent"]) == (1, 0)
     assert found["largest_percent"] == pytest.approx(abs(row["difference_percent"]))
