@@ -19,7 +19,8 @@ tuples as arguments, borders of quantised results, remarks, 704 inputs, recurren
 are products and sums of dimensions, times of copies, traces with line information, ordered integers, sizes of 0,
 absent inputs, predicted times of checked sources, plans that name their compiler and ptxas, options of launches,
 roles of warps, clusters and places of sums among readings, sums to few results that are added one after another,
-biases decided by fresh draws, native answers with factors cut to TF32 where it is allowed, jobs that ask for a compiler.
+biases decided by fresh draws, native answers with factors cut to TF32 where it is allowed, jobs that ask for a
+compiler.
 """
 
 NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
