@@ -1,6 +1,7 @@
 """The reference seed: the operator's first seed kernel that is not refused, which all times relate to."""
 
 import textwrap
+from collections.abc import Sequence
 from typing import TypeVar
 
 from archive.records import (
@@ -125,7 +126,7 @@ class ReferenceSeed:
     async def candidate(self, search: SearchRecord) -> CandidateRecord | None:
         """Return the reference seed; None if the search has no seeds yet."""
         seeds = await self._store.candidates.seeds(search.id)
-        return next((seed for seed in seeds if seed.ordinal == search.reference_seed), None)
+        return _reference_of(search, seeds)
 
     async def change(self, search: SearchRecord, verdict: CandidateVerdict) -> ReferenceChange | None:
         """Return the change of the reference seed that its refusal leads to; None if no other seed is left."""
@@ -144,7 +145,7 @@ class ReferenceSeed:
     async def fault(self, search: SearchRecord) -> str:
         """Return the reason why a search has no reference seed to relate to; empty unless its seed is refused."""
         seeds = await self._store.candidates.seeds(search.id)
-        reference = next((seed for seed in seeds if seed.ordinal == search.reference_seed), None)
+        reference = _reference_of(search, seeds)
         if reference is None or not _is_refused(reference):
             return ""
         if all(map(_is_refused, seeds)):
@@ -156,6 +157,10 @@ class ReferenceSeed:
         reports = latest_reports(await reports_on(self._store, seed.id))
         correct = (report for report in reports if report.outcome is Outcome.CORRECT)
         return next((report for report in correct if report.device.name == device), None)
+
+
+def _reference_of(search: SearchRecord, seeds: Sequence[CandidateRecord]) -> CandidateRecord | None:
+    return next((seed for seed in seeds if seed.ordinal == search.reference_seed), None)
 
 
 def _is_refused(seed: CandidateRecord) -> bool:

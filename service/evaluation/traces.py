@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from archive.records import SEED_EMITTER, CandidateRecord, NewVariant, TraceOutcome, VariantRecord
 from archive.store import Store
-from service.evaluation.jobs import JobSubject, trace_job
+from service.evaluation.jobs import VARYING, JobSubject, trace_job
 from service.evaluation.pending import Pending
 from service.evaluation.unit_of_work import UnitOfWork
 
@@ -22,7 +22,8 @@ class TraceRequests:
         earlier = await self._store.candidates.find_traced(asked.candidate.trace_key)
         if earlier is None or await self._store.remote_workers.unverified_trace(earlier.id):
             if self._waiting.join(asked.candidate.trace_key, asked):
-                seeds = await self._store.candidates.seeds(asked.search.id)
+                varies = asked.candidate.emitter in VARYING
+                seeds = await self._store.candidates.seeds(asked.search.id) if varies else ()
                 job = trace_job(asked.search, asked.operator, asked.candidate, seeds)
                 # Any seed may become the reference seed, so trusted workers trace all of them.
                 self._unit_of_work.send(job, reserved=asked.candidate.emitter == SEED_EMITTER)

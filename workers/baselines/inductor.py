@@ -18,6 +18,7 @@ from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 from workers.gpu_lock import GpuLock
 
 Method: TypeAlias = Callable[..., object]
+Lock: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 LINGER_S = 0.03
 """Maximum seconds that the card stays reserved until the next kernel is timed: the next of several that are compiled
@@ -55,26 +56,22 @@ def prepare() -> None:
 @contextmanager
 def exclusive_tuning(gpu_lock: GpuLock) -> Iterator[None]:
     """Lock the card exclusively while TorchInductor times kernels, and release it while it compiles the next one."""
-
-    def exclusive(method: Method) -> Method:
-        return _locked(method, lambda: gpu_lock.exclusive(LINGER_S))
-
     with ExitStack() as stack:
-        _replace(stack, benchmarking.benchmarker, "benchmark_gpu", exclusive)
+        _lock(stack, benchmarking.benchmarker, "benchmark_gpu", lambda: gpu_lock.exclusive(LINGER_S))
         for name in TUNING:
-            _replace(stack, CachingAutotuner, name, lambda method: _locked(method, gpu_lock.away))
+            _lock(stack, CachingAutotuner, name, gpu_lock.away)
         yield
 
 
-def _replace(stack: ExitStack, owner: object, name: str, change: Callable[[Method], Method]) -> None:
-    """Replace a method until the stack ends."""
+def _lock(stack: ExitStack, owner: object, name: str, lock: Lock) -> None:
+    """Have a method hold a lock while it runs, until the stack ends."""
     before = getattr(owner, name)
     # Kernels are also tuned at their first launch, in a call that TorchDynamo traces.
-    setattr(owner, name, torch.compiler.disable(change(before)))  # type: ignore[no-untyped-call]
+    setattr(owner, name, torch.compiler.disable(_locked(before, lock)))  # type: ignore[no-untyped-call]
     stack.callback(setattr, owner, name, before)
 
 
-def _locked(method: Method, lock: Callable[[], AbstractContextManager[None]]) -> Method:
+def _locked(method: Method, lock: Lock) -> Method:
     """Return a method that holds a lock while it runs. What it was given is finished before."""
 
     @wraps(method)

@@ -108,6 +108,8 @@ class Expectation:
     def sensitivity(self) -> Tensors:
         """Movement of `expected` when float inputs move by a few roundoffs of the accumulator; zero for integers.
 
+        Factors that may be TF32 move by up to `TF32_STEP` besides.
+
         Gradients are also moved by rounding every intermediate value and the results they are computed from: they are
         differences of large terms, which nudged inputs move together.
         """
