@@ -216,7 +216,8 @@ class CudaDevice(DeviceBench):
     def _baselines(
         self, operator: Operator, graphs: tuple[Graph, ...], pacer: Bundle, wait: bool
     ) -> dict[str, Baseline]:
-        if self._beside.begin(operator, graphs, pacer, self.versions(), again=wait):
+        begins = self._beside.begin(operator, graphs, pacer, self.versions(), again=wait)
+        if begins and wait:  # Otherwise answers would fill the memory again long before it is used.
             self._processes.make_room()
         return self._beside.find(operator, pacer, wait=wait)
 
