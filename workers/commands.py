@@ -83,13 +83,6 @@ class TimedSample(WireModel):
     streams: tuple[int, ...]
     """Streams of the slots, then of the decoys."""
     decoys: tuple[int, ...] = ()
-    untimed: int = Field(default=0, ge=0)
-    """Number of the first slots whose calls end before the time begins: they leave the cache as this plan leaves it."""
-
-    @property
-    def timed(self) -> int:
-        """Number of calls in the sample's time."""
-        return len(self.slots) - self.untimed
 
     @property
     def filled(self) -> tuple[int, ...]:
@@ -305,7 +298,7 @@ class TimedRound(WireModel):
     wall_us: float
     """The whole round by the host's clock."""
     starts_us: tuple[float, ...]
-    """Start of each sample, or of its untimed calls, in microseconds after the first, by events; in the same order."""
+    """Start of each sample in microseconds after the first one, by events; in the same order."""
     holds_us: tuple[float, ...]
     """End of the hold before each sample, in microseconds after the first one, by the timer of the card."""
     checksums: tuple[int, ...]

@@ -15,11 +15,6 @@ CONFIDENCE = 0.95
 """Confidence of two-sided intervals."""
 FEWEST = 4
 """Samples below which there is no interval."""
-UNTIMED_BELOW_US = 700.0
-"""Duration below which a sample begins with a call that is not timed. After a flush a cache has nothing to write back,
-so that the last call's results, which it still holds, are a gift; kernels differ by up to 3.5 us in it on H100s and
-H200s, half a per cent of this duration. After another call of the same plan, a sample writes back as much as it leaves.
-"""
 
 
 @dataclass(frozen=True)

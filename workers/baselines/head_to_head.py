@@ -1,12 +1,11 @@
 """Head-to-head timing of contenders: graph against graph, from a cold cache, in a random order.
 
 Every contender is captured into CUDA graphs of several calls, each call on another set of inputs. A sample is: flush
-the cache, hold the card while the host queues the rest, an untimed call, start event, one graph, stop event.
+the cache, hold the card while the host queues the rest, start event, one graph, stop event.
 """
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from math import ceil, log
 from random import SystemRandom
 from statistics import fmean
@@ -14,7 +13,6 @@ from statistics import fmean
 import torch
 
 from workers.device_kernels import DeviceKernels
-from workers.timing import UNTIMED_BELOW_US
 
 SAMPLE_US = 200.0
 """Target length of a sample: events resolve 0.5 us, a quarter of a per cent of it (evaluation protocol 3.3, step 2)."""
@@ -34,15 +32,6 @@ STEADY = 0.02
 
 Call = Callable[[int], object]
 """Runs a contender on the set of a number, on torch's current stream; its result keeps the memory alive."""
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One sample: a call on a set of its own, if one goes before it, and the graph of its timed calls."""
-
-    untimed: torch.cuda.CUDAGraph | None
-    graph: torch.cuda.CUDAGraph
-    calls: int
 
 
 class Interlude:
@@ -86,7 +75,8 @@ class HeadToHead:
         # Intermediate values may share memory, because graphs are replayed one at a time. With memory of their own,
         # five graphs of an eager attention over 4096 positions would take 86 GB.
         self._pool = torch.cuda.graph_pool_handle()
-        self._samples: dict[str, list[Sample]] = {}
+        self._graphs: dict[str, list[torch.cuda.CUDAGraph]] = {}
+        self._calls: dict[str, int] = {}
 
     def enter(self, name: str, call: Call) -> None:
         """Add a contender: run it on every set, then capture it.
@@ -98,18 +88,16 @@ class HeadToHead:
             for number in range(self._sets):
                 call(number)
             self._stream.synchronize()
-            first, *others = self._random.sample(range(self._sets), self._sets)
-            alone, _ = self._capture(call, [first])
-            single_us = min(self._time([Sample(None, alone, 1)] * 3))
-            calls = calls_for(single_us, max(1, len(others)))
-            untimed = alone if others and calls * single_us < UNTIMED_BELOW_US else None
-            for _ in range(GRAPHS):
-                graph, _ = self._capture(call, self._random.sample(others or [first], calls))
-                self._samples.setdefault(name, []).append(Sample(untimed, graph, calls))
+            alone, _ = self._capture(call, 1)
+            single_us = min(self._time([(alone, 1)] * 3))
+            calls = calls_for(single_us, self._sets)
+            captured = [self._capture(call, calls) for _ in range(GRAPHS)]
+            self._graphs[name] = [graph for graph, _ in captured]
+            self._calls[name] = calls
 
     def run(self, rounds: int = ROUNDS) -> dict[str, list[float]]:
         """Time all contenders. Returns microseconds per call by name; equal positions are of one round."""
-        times: dict[str, list[float]] = {name: [] for name in self._samples}
+        times: dict[str, list[float]] = {name: [] for name in self._graphs}
         with self._current():
             self._warm_up()
             for _ in range(rounds):
@@ -123,30 +111,28 @@ class HeadToHead:
             levels.append(fmean(log(time_us) for time_us in self._round().values()))
 
     def _round(self) -> dict[str, float]:
-        order = self._random.sample(list(self._samples), len(self._samples))
-        samples = [self._random.choice(self._samples[name]) for name in order]
+        order = self._random.sample(list(self._graphs), len(self._graphs))
+        samples = [(self._random.choice(self._graphs[name]), self._calls[name]) for name in order]
         return dict(zip(order, self._time(samples), strict=True))
 
-    def _time(self, samples: Sequence[Sample]) -> list[float]:
-        """Time samples, one after the other. Returns microseconds per call."""
+    def _time(self, samples: Sequence[tuple[torch.cuda.CUDAGraph, int]]) -> list[float]:
+        """Replay graphs, each of a number of calls, one at a time. Returns microseconds per call."""
         events = []
-        for sample in samples:
+        for graph, calls in samples:
             start, stop = _event(), _event()
             self._interlude.enqueue(self._stream)
-            if sample.untimed:
-                sample.untimed.replay()
             start.record(self._stream)
-            sample.graph.replay()
+            graph.replay()
             stop.record(self._stream)
-            events.append((start, stop, sample.calls))
+            events.append((start, stop, calls))
         self._stream.synchronize()
         return [start.elapsed_time(stop) * 1e3 / calls for start, stop, calls in events]
 
-    def _capture(self, call: Call, sets: Sequence[int]) -> tuple[torch.cuda.CUDAGraph, list[object]]:
-        """Capture a graph of calls on sets, and their results, whose memory is not reused while held."""
+    def _capture(self, call: Call, calls: int) -> tuple[torch.cuda.CUDAGraph, list[object]]:
+        """Capture a graph of calls on different sets, and their results, whose memory is not reused while held."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
-            kept = [call(number) for number in sets]
+            kept = [call(number) for number in self._random.sample(range(self._sets), calls)]
         return graph, kept
 
     def _current(self) -> AbstractContextManager[None]:

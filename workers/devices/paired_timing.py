@@ -25,12 +25,12 @@ from workers.devices.trial import VariantTrial
 from workers.errors import Transient
 from workers.memory_layout import SMALL_ZONE_BYTES, slot_bytes
 from workers.protocol import PRACTICAL_MARGIN, Outcome, Plan, Stage
-from workers.timing import CONFIDENCE, UNTIMED_BELOW_US, Estimate, estimate
+from workers.timing import CONFIDENCE, Estimate, estimate
 
 SAMPLE_US = 100.0
 """Target duration of a sample: events resolve 0.5 us, which is 0.5 % of it and 5 % of a tenth of it."""
 MAX_CALLS = 64
-"""Maximum number of timed calls in one sample."""
+"""Maximum number of calls in one sample."""
 PAIRS_PER_ROUND = 12
 """Maximum number of pairs without a pause: the remainder of a measurement of 16 pairs after its first look."""
 STAGES = (4, 16, 64, 256)
@@ -78,7 +78,7 @@ class PairedTimes:
         shape: Its key.
         candidate_us: Microseconds per call, pair by pair.
         pacer_us: The same of the pacer.
-        calls: Timed calls in each sample.
+        calls: Calls in each sample.
         candidate_mhz: SM clock before each of the candidate's samples.
         pacer_mhz: The same of the pacer's.
         host_factor: Minimum ratio of a round's time by the host's clock to that by the card's timer.
@@ -141,19 +141,6 @@ class SamplePair:
         return faster - slower <= STEADY_WITHIN * faster
 
 
-@dataclass(frozen=True)
-class SampleCalls:
-    """Numbers of calls in a sample: those that are timed, and those before them."""
-
-    timed: int
-    untimed: int = 0
-
-    @property
-    def total(self) -> int:
-        """Number of all its calls."""
-        return self.timed + self.untimed
-
-
 @dataclass
 class CallTime:
     """Microseconds of a pacer's call at a shape, measured once; they only decide how many calls make a sample."""
@@ -191,8 +178,8 @@ class PairedTimer:
             CardFailed: If clocks disagree, or the card's clock does not settle.
         """
         calls = self._calls()
-        most = self._pairs_that_fit(PAIRS_PER_ROUND, calls.total)
-        slots = self._lay_out(most, calls.total)
+        most = self._pairs_that_fit(PAIRS_PER_ROUND, calls)
+        slots = self._lay_out(most, calls)
         shape = self._plan(PairSide.CANDIDATE).shape.key
         steady: list[SamplePair] = []
         unsteady = 0
@@ -204,7 +191,7 @@ class PairedTimer:
                 if unsteady > MAX_UNSTEADY:
                     moved = f"the card's clock moved by more than {STEADY_WITHIN:.0%}"
                     raise CardFailed(f"within {unsteady} pairs {moved}, or the card had to wait for the host")
-            timing = timing_of(shape, steady[WARM_PAIRS:], calls.timed, self._host_factor)
+            timing = timing_of(shape, steady[WARM_PAIRS:], calls, self._host_factor)
             if suffices(timing):
                 break
         return timing
@@ -212,17 +199,15 @@ class PairedTimer:
     def _plan(self, side: PairSide) -> Plan:
         return self._trial.bundles[side].plans[self._plans[side]]
 
-    def _calls(self) -> SampleCalls:
-        """Return the calls of a sample, from the time of single ones."""
+    def _calls(self) -> int:
+        """Return the number of calls per sample, from the time of single ones."""
         if self._call_time.single_us is None:
             pairs = self._pairs_that_fit(2, 1)
-            slots = self._lay_out(pairs, 1)
-            self._call_time.single_us = min(pair.pacer_us for pair in self._round(pairs, SampleCalls(1), slots))
-        timed = min(MAX_CALLS, max(1, ceil(SAMPLE_US / self._call_time.single_us)))
-        untimed = int(timed * self._call_time.single_us < UNTIMED_BELOW_US)
-        while timed > 1 and not self._fits(1, timed + untimed):
-            timed -= 1
-        return SampleCalls(timed, untimed if self._fits(1, timed + untimed) else 0)
+            self._call_time.single_us = min(pair.pacer_us for pair in self._round(pairs, 1, self._lay_out(pairs, 1)))
+        calls = min(MAX_CALLS, max(1, ceil(SAMPLE_US / self._call_time.single_us)))
+        while calls > 1 and not self._fits(1, calls):
+            calls -= 1
+        return calls
 
     def _fits(self, pairs: int, calls: int) -> bool:
         needed = sum(self._slots_of(side, pairs, calls) * room for side, room in self._room.items())
@@ -251,8 +236,8 @@ class PairedTimer:
         self._trial.take(first, end, Stage.TIME)
         return slots
 
-    def _round(self, pairs: int, calls: SampleCalls, slots: Mapping[PairSide, tuple[RunSlot, ...]]) -> list[SamplePair]:
-        used = {side: places[: self._slots_of(side, pairs, calls.total)] for side, places in slots.items()}
+    def _round(self, pairs: int, calls: int, slots: Mapping[PairSide, tuple[RunSlot, ...]]) -> list[SamplePair]:
+        used = {side: places[: self._slots_of(side, pairs, calls)] for side, places in slots.items()}
         samples = pair_up(pairs, calls, self._next_stream, self._trial.random, self._untrusted_sides)
         self._next_stream += len(used[PairSide.CANDIDATE])
         order = TimingRound(
@@ -268,7 +253,7 @@ class PairedTimer:
         timed: dict[PairSide, list[tuple[float, float, bool]]] = {side: [] for side in PairSide}
         figures = zip(reply.samples_us, reply.clocks_mhz, punctual(reply), strict=True)
         for sample, each in zip(samples, figures, strict=True):
-            if len(sample.slots) == calls.total:  # Truncated samples do not count.
+            if len(sample.slots) == calls:  # Truncated samples do not count.
                 timed[sample.side].append(each)
         both = zip(timed[PairSide.CANDIDATE], timed[PairSide.PACER], strict=True)
         return [
@@ -331,7 +316,7 @@ def truncated_of(pairs: int, calls: int) -> int:
 
 def pair_up(
     pairs: int,
-    calls: SampleCalls,
+    calls: int,
     first_stream: int,
     random: Random,
     untrusted_sides: Sequence[PairSide] = (PairSide.CANDIDATE,),
@@ -345,7 +330,7 @@ def pair_up(
 
     Args:
         pairs: Number of pairs.
-        calls: The calls of each sample.
+        calls: Number of calls in each sample.
         first_stream: First stream that the candidate has not been given.
         random: Seeded with a secret.
         untrusted_sides: Sides whose plans are not trusted.
@@ -360,23 +345,21 @@ def pair_up(
 
 
 def _series(
-    side: PairSide, pairs: int, calls: SampleCalls, first_stream: int, random: Random, is_untrusted: bool
+    side: PairSide, pairs: int, calls: int, first_stream: int, random: Random, is_untrusted: bool
 ) -> Iterator[TimedSample]:
     """Yield a side's samples of a round: those of its pairs, then its truncated ones."""
-    own = slots_of(calls.total) if is_untrusted else calls.total
-    for number in range(pairs + (truncated_of(pairs, calls.total) if is_untrusted else 0)):
+    own = slots_of(calls) if is_untrusted else calls
+    for number in range(pairs + (truncated_of(pairs, calls) if is_untrusted else 0)):
         places = range(number * own, (number + 1) * own)
         if not is_untrusted:
-            again = random.sample(range(max(PACER_STREAMS, own)), own)
-            streams = tuple(PACER_STREAM + stream for stream in again)
-            yield TimedSample(side=side, slots=tuple(places), streams=streams, untimed=calls.untimed)
+            again = random.sample(range(max(PACER_STREAMS, calls)), calls)
+            yield TimedSample(side=side, slots=tuple(places), streams=tuple(PACER_STREAM + stream for stream in again))
             continue
         first = first_stream if side is PairSide.CANDIDATE else UNTRUSTED_STREAM + first_stream
         mine = random.sample(places, own)
+        called = calls if number < pairs else random.randrange(1, calls)
         streams = tuple(first + place for place in places)
-        called, untimed = (calls.total, calls.untimed) if number < pairs else (random.randrange(1, calls.total), 0)
-        slots, decoys = tuple(mine[:called]), tuple(mine[called:])
-        yield TimedSample(side=side, slots=slots, decoys=decoys, streams=streams, untimed=untimed)
+        yield TimedSample(side=side, slots=tuple(mine[:called]), decoys=tuple(mine[called:]), streams=streams)
 
 
 def punctual(timed: TimedRound) -> list[bool]:
@@ -401,7 +384,7 @@ def check_clocks(order: TimingRound, timed: TimedRound) -> float:
     timer_us = timed.holds_us[-1]
     if min(timed.clocks_mhz) <= 0 or timer_us <= 0:
         raise CardFailed("the card's clock and its timer stand still")
-    sampled_us = sum(us * sample.timed for sample, us in zip(order.samples, timed.samples_us, strict=True))
+    sampled_us = sum(us * len(sample.slots) for sample, us in zip(order.samples, timed.samples_us, strict=True))
     longest_us = max(sampled_us, timer_us)
     if longest_us > timed.wall_us:
         raise CardFailed(f"the card says {longest_us:.0f} us of a round that took {timed.wall_us:.0f} us in all")

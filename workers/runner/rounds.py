@@ -1,8 +1,8 @@
 """Timing of a round: prepared first, then all samples enqueued without waiting, and their times read from events.
 
-A sample is: refill its slots, flush the cache, hold the card so that the host can queue the rest, untimed calls, start
-event, the calls back to back, stop event. Then everything that an untrusted side may have written gets a checksum,
-since it must not change any more. Calls on several slots are one CUDA graph, so that no host time lies between them.
+A sample is: refill its slots, flush the cache, hold the card so that the host can queue the rest, start event, the
+calls back to back, stop event. Then everything that an untrusted side may have written gets a checksum, since it must
+not change any more. Calls on several slots are one CUDA graph, so that no host time lies between them.
 """
 
 import gc
@@ -35,10 +35,9 @@ class _ReadySample:
     """One sample, ready.
 
     Attributes:
-        calls: Number of timed calls.
+        calls: Number of calls.
         filled: Its slots, decoys included.
         refill: Content of the slots.
-        untimed: The step before the timed one, if any.
         enqueue: The timed step.
         hold_us: Microseconds that the card is held before it.
         summed: (address, bytes, address of the checksum) of all memory in its checksum.
@@ -47,7 +46,6 @@ class _ReadySample:
     calls: int
     filled: tuple[RunSlot, ...]
     refill: SlotRefill
-    untimed: Step | None
     enqueue: Step
     hold_us: float
     summed: list[tuple[int, int, int]]
@@ -89,7 +87,7 @@ class TimedRounds:
         self._filler = filler
         self._stream = stream
         self._graphs = RoundGraphs(stream)
-        self._events: list[tuple[driver.Handle, driver.Handle, driver.Handle]] = []
+        self._events: list[driver.Handle] = []
         self._checksums = driver.allocate(MAX_SAMPLES * CHECKSUM_BYTES)
         self._key = 0
         self._warm: set[tuple[PairSide, int]] = set()
@@ -133,16 +131,13 @@ class TimedRounds:
             events = [self._enqueue(ready, number) for number, ready in enumerate(samples)]
         driver.synchronise(self._stream)
         wall_us = (time.perf_counter() - started) * 1e6
-        samples_us = (
-            driver.elapsed_us(start, stop) / ready.calls
-            for (_, start, stop), ready in zip(events, samples, strict=True)
-        )
+        samples_us = (driver.elapsed_us(*pair) / ready.calls for pair, ready in zip(events, samples, strict=True))
         checksums = struct.unpack(f"<{len(samples)}q", driver.read(self._checksums, len(samples) * CHECKSUM_BYTES))
         delays = self._support.delays(len(samples))
         return TimedRound(
             samples_us=tuple(samples_us),
             wall_us=wall_us,
-            starts_us=tuple(driver.elapsed_us(events[0][0], released) for released, _, _ in events),
+            starts_us=tuple(driver.elapsed_us(events[0][0], start) for start, _ in events),
             holds_us=tuple((delay.ended_ns - delays[0].ended_ns) / 1e3 for delay in delays),
             checksums=checksums,
             clocks_mhz=tuple(delay.clock_mhz for delay in delays),
@@ -170,35 +165,31 @@ class TimedRounds:
         self, order: TimingRound, number: int, sample: TimedSample, loaded_plan: LoadedPlan
     ) -> _ReadySample:
         filled = tuple(order.slots[sample.side][index] for index in sample.filled)
-        untimed, timed = filled[: sample.untimed], filled[sample.untimed : len(sample.slots)]
+        slots = filled[: len(sample.slots)]
         refill = self._filler.prepare(loaded_plan, filled, order.seed, sample.streams)
         checksum = self._checksums + number * CHECKSUM_BYTES
         summed = self._filler.written(loaded_plan, filled, checksum) if sample.side in order.untrusted_sides else []
-        before = self._step(loaded_plan, untimed) if untimed else None
-        lone = sum(len(slots) == 1 for slots in (untimed, timed))
-        hold_us = HOLD_US + STEP_US * lone * len(loaded_plan.plan.steps)
-        return _ReadySample(len(timed), filled, refill, before, self._step(loaded_plan, timed), hold_us, summed)
+        if len(slots) == 1:
+            hold_us = HOLD_US + STEP_US * len(loaded_plan.plan.steps)
+            return _ReadySample(1, filled, refill, loaded_plan.loaded.bind(slots[0]), hold_us, summed)
+        graph = self._graphs.capture([loaded_plan.loaded.bind(slot) for slot in slots])
+        return _ReadySample(len(slots), filled, refill, graph, HOLD_US, summed)
 
-    def _step(self, loaded_plan: LoadedPlan, slots: Sequence[RunSlot]) -> Step:
-        """Return the step that calls a plan on slots: a graph if they are several."""
-        calls = [loaded_plan.loaded.bind(slot) for slot in slots]
-        return calls[0] if len(calls) == 1 else self._graphs.capture(calls)
-
-    def _enqueue(self, ready: _ReadySample, number: int) -> tuple[driver.Handle, driver.Handle, driver.Handle]:
-        if number == len(self._events):
-            self._events.append((driver.make_event(), driver.make_event(), driver.make_event()))
-        released, start, stop = self._events[number]
+    def _enqueue(self, ready: _ReadySample, number: int) -> tuple[driver.Handle, driver.Handle]:
+        start, stop = self._pair(number)
         self._filler.refill(ready.refill)
         self._support.flush(self._stream)
         self._support.delay(self._stream, ready.hold_us, number)
-        driver.record(released, self._stream)
-        if ready.untimed:
-            ready.untimed(self._stream)
         driver.record(start, self._stream)
         ready.enqueue(self._stream)
         driver.record(stop, self._stream)
         self._support.sum_up(self._stream, ready.summed, self._key)
-        return released, start, stop
+        return start, stop
+
+    def _pair(self, number: int) -> tuple[driver.Handle, driver.Handle]:
+        while len(self._events) < 2 * number + 2:
+            self._events.append(driver.make_event())
+        return self._events[2 * number], self._events[2 * number + 1]
 
 
 def check_round(order: TimingRound) -> None:
@@ -213,7 +204,7 @@ def check_round(order: TimingRound) -> None:
     used: set[tuple[PairSide, int]] = set()
     for sample in order.samples:
         places = {(sample.side, index) for index in sample.filled}
-        if sample.side not in order.plans or sample.timed < 1 or len(sample.streams) != len(sample.filled):
+        if sample.side not in order.plans or not sample.slots or len(sample.streams) != len(sample.filled):
             raise BadMessage(f"a sample of the {sample.side} lacks a plan, a slot or a stream")
         if not all(0 <= index < len(order.slots.get(sample.side, ())) for index in sample.filled):
             raise BadMessage(f"a sample of the {sample.side} names a slot that does not exist")

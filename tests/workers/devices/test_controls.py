@@ -76,13 +76,17 @@ class Timely(Machine):
 
 
 class Indifferent(Timely):
-    """A call takes as long whatever is done in it."""
+    """A sample takes as long whatever is done in it."""
 
-    last: tuple[int, ...] = ()
+    rested = True
+
+    def hold(self, launched: Launched) -> None:
+        super().hold(launched)
+        self.rested = True
 
     def compute(self, place: tuple[int, ...], us: float = 20.0) -> None:
-        super().compute(place, us if place != self.last else 0.0)
-        self.last = place
+        super().compute(place, us if self.rested else 0.0)
+        self.rested = False
 
 
 class Slow(Timely):

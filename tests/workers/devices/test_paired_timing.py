@@ -33,7 +33,6 @@ from workers.devices.paired_timing import (
     CallTime,
     PairedTimer,
     PairedTimes,
-    SampleCalls,
     SamplePair,
     check_clocks,
     check_cycles,
@@ -46,7 +45,6 @@ from workers.devices.paired_timing import (
 )
 from workers.devices.trial import benchmarks, room_for
 from workers.protocol import PRACTICAL_MARGIN, Outcome
-from workers.timing import UNTIMED_BELOW_US
 
 MINE, BOTH = (PairSide.CANDIDATE,), tuple(PairSide)
 
@@ -56,14 +54,11 @@ def samples_of(samples: Sequence[TimedSample], side: PairSide) -> list[TimedSamp
 
 
 @pytest.mark.parametrize("untrusted_sides", [MINE, BOTH])
-@pytest.mark.parametrize(
-    ("pairs", "calls", "untimed"), [(1, 1, 0), (8, 1, 0), (8, 1, 1), (4, 7, 0), (4, 7, 1), (2, 64, 1)]
-)
+@pytest.mark.parametrize(("pairs", "calls"), [(1, 1), (8, 1), (4, 7), (2, 64)])
 def test_no_slot_is_used_twice_and_the_candidate_never_meets_content_again(
-    pairs: int, calls: int, untimed: int, untrusted_sides: tuple[PairSide, ...]
+    pairs: int, calls: int, untrusted_sides: tuple[PairSide, ...]
 ) -> None:
-    samples = pair_up(pairs, SampleCalls(calls, untimed), 5, Random(3), untrusted_sides)
-    calls += untimed
+    samples = pair_up(pairs, calls, 5, Random(3), untrusted_sides)
     own = (pairs + truncated_of(pairs, calls)) * slots_of(calls)
     for side in PairSide:
         used = [slot for sample in samples_of(samples, side) for slot in sample.filled]
@@ -80,7 +75,7 @@ def test_no_slot_is_used_twice_and_the_candidate_never_meets_content_again(
 def test_samples_of_strangers_have_decoys_and_feints_between_them(
     untrusted_sides: tuple[PairSide, ...], calls: int, decoys: int, truncated: int
 ) -> None:
-    samples = pair_up(12, SampleCalls(calls), 0, Random(3), untrusted_sides)
+    samples = pair_up(12, calls, 0, Random(3), untrusted_sides)
     for side in PairSide:
         whole = [sample for sample in samples_of(samples, side) if len(sample.slots) == calls]
         short = [sample for sample in samples_of(samples, side) if 0 < len(sample.slots) < calls]
@@ -92,24 +87,15 @@ def test_samples_of_strangers_have_decoys_and_feints_between_them(
 def test_decoys_are_drawn_anew_for_every_round_and_so_is_where_feints_stand_and_end() -> None:
     random, places, ends, last = Random(3), set(), set(), set()
     for first in range(0, 2000, 20):
-        samples = samples_of(pair_up(1, SampleCalls(8), first, random), PairSide.CANDIDATE)
+        samples = samples_of(pair_up(1, 8, first, random), PairSide.CANDIDATE)
         place = next(index for index, sample in enumerate(samples) if len(sample.slots) < 8)
         places, ends = places | {place}, ends | {len(samples[place].slots)}
         last |= set(samples[1 - place].decoys)
     assert places == {0, 1} and ends == set(range(1, 8)) and last == set(range(10))
 
 
-@pytest.mark.parametrize("calls", [SampleCalls(1, 1), SampleCalls(5, 1)])
-def test_samples_in_pairs_begin_with_an_untimed_call_and_truncated_ones_with_any(calls: SampleCalls) -> None:
-    samples = pair_up(12, calls, 0, Random(3))
-    whole = [sample for sample in samples if len(sample.slots) == calls.total]
-    short = [sample for sample in samples if len(sample.slots) < calls.total]
-    assert {(sample.untimed, sample.timed) for sample in whole} == {(1, calls.timed)} and len(whole) == 24
-    assert {sample.untimed for sample in short} == {0} and len(short) == 3
-
-
 def test_pairs_stay_together_whatever_stands_between_them() -> None:
-    whole = [sample for sample in pair_up(12, SampleCalls(5), 0, Random(3)) if len(sample.slots) == 5]
+    whole = [sample for sample in pair_up(12, 5, 0, Random(3)) if len(sample.slots) == 5]
     assert all({one.side, other.side} == set(PairSide) for one, other in zip(whole[::2], whole[1::2], strict=True))
 
 
@@ -118,7 +104,7 @@ def test_a_pacer_that_is_no_stranger_meets_contents_again_and_a_stranger_never_d
         untrusted_sides: [
             stream
             for first in (0, 105)
-            for sample in samples_of(pair_up(12, SampleCalls(5), first, Random(3), untrusted_sides), PairSide.PACER)
+            for sample in samples_of(pair_up(12, 5, first, Random(3), untrusted_sides), PairSide.PACER)
             for stream in sample.streams
         ]
         for untrusted_sides in (MINE, BOTH)
@@ -134,7 +120,7 @@ def test_slots_are_used_in_no_order() -> None:
 
 
 def test_who_goes_first_is_drawn() -> None:
-    firsts = [sample.side for sample in pair_up(200, SampleCalls(1), 0, Random(4))[::2]]
+    firsts = [sample.side for sample in pair_up(200, 1, 0, Random(4))[::2]]
     assert 70 < firsts.count(PairSide.PACER) < 130
 
 
@@ -226,23 +212,18 @@ def test_who_is_known_to_be_quick_is_called_several_times_from_the_first_round_o
         bundles=dict.fromkeys(PairSide, bundle), seed=str, processes=SimpleNamespace(arena_bytes=2**34)
     )
     plans = dict.fromkeys(PairSide, next(index for index, _ in benchmarks(bundle)))
-    times = (20.0, 19.9, 250.0, 0.1, UNTIMED_BELOW_US)
-    known = [PairedTimer(trial, plans, CallTime(single_us))._calls() for single_us in times]
-    assert known == [SampleCalls(*each) for each in ((5, 1), (6, 1), (1, 1), (MAX_CALLS, 1), (1, 0))]
+    known = [PairedTimer(trial, plans, CallTime(single_us))._calls() for single_us in (20.0, 19.9, 250.0, 0.1)]
+    assert known == [5, 6, 1, MAX_CALLS]
     room = PairedTimer(trial, plans, CallTime())._room
-    for timed in (2, 1):
-        fits = 2 * slots_of(timed + 1) * room[PairSide.CANDIDATE] + (timed + 1) * room[PairSide.PACER]
-        trial.processes.arena_bytes = 2**20 + fits
-        assert PairedTimer(trial, plans, CallTime(20.0))._calls() == SampleCalls(timed, 1)
-    trial.processes.arena_bytes -= 1
-    assert PairedTimer(trial, plans, CallTime(20.0))._calls() == SampleCalls(1, 0)
+    trial.processes.arena_bytes = 2**20 + 2 * slots_of(2) * room[PairSide.CANDIDATE] + 2 * room[PairSide.PACER]
+    assert PairedTimer(trial, plans, CallTime(20.0))._calls() == 2
 
 
 class Unhurried(PairedTimer):
     """Every call takes 250 us, since there is no card."""
 
-    def _round(self, pairs: int, calls: SampleCalls, slots: Mapping[PairSide, tuple[RunSlot, ...]]) -> list[SamplePair]:
-        assert all(len(places) >= pairs * calls.total for places in slots.values())
+    def _round(self, pairs: int, calls: int, slots: Mapping[PairSide, tuple[RunSlot, ...]]) -> list[SamplePair]:
+        assert all(len(places) >= pairs * calls for places in slots.values())
         return [SamplePair(250.0, 250.0, 1980.0, 1980.0)] * pairs
 
 
@@ -251,7 +232,7 @@ class Restless(Unhurried):
 
     share = 2
 
-    def _round(self, pairs: int, calls: SampleCalls, slots: Mapping[PairSide, tuple[RunSlot, ...]]) -> list[SamplePair]:
+    def _round(self, pairs: int, calls: int, slots: Mapping[PairSide, tuple[RunSlot, ...]]) -> list[SamplePair]:
         found = super()._round(pairs, calls, slots)
         return [replace(pair, pacer_mhz=1500.0) if number % self.share else pair for number, pair in enumerate(found)]
 
@@ -300,7 +281,7 @@ TIMED = TimedRound(
     checksums=(0,) * 6,
     clocks_mhz=(1980.0,) * 6,
 )
-ORDER = TimingRound(plans={}, slots={}, samples=pair_up(3, SampleCalls(1), 0, Random(5), ()), seed="00")
+ORDER = TimingRound(plans={}, slots={}, samples=pair_up(3, 1, 0, Random(5), ()), seed="00")
 
 
 def slower(share: float) -> tuple[float, ...]:

@@ -24,8 +24,8 @@ from workers.commands import PairSide
 from workers.memory_layout import ZONE_BYTES
 from workers.protocol import Buffer, Bundle, Kernel, Launch, Number, Operator, Plan, Pointer, View
 
-CALLS = 7
-"""Calls of a sample, the untimed one among them: every report says how many are timed."""
+CALLS = 6
+"""Calls of a sample: every report says so."""
 ROUNDS = (6, 12, 12, 12, 12, 12)
 """Pairs of the rounds of a race."""
 
@@ -49,13 +49,6 @@ class Steals(Machine):
 
     def is_due(self, place: Place) -> bool:
         return is_due(place[1]) and not is_due(place[0])
-
-
-class StealsOne(Steals):
-    """Does the work of one other: the untimed call before a sample can have no timed one pay for more."""
-
-    def due(self, place: Place) -> list[Place]:
-        return super().due(place)[:1]
 
 
 class HoldsACell(Steals):
@@ -125,9 +118,9 @@ class DefersToTheEnd(Defers):
 
 
 class DefersSingleCalls(DefersToTheEnd):
-    """The same where a sample is one timed call."""
+    """The same where a sample is one call."""
 
-    calls = 2
+    calls = 1
 
 
 class PutsDecoysBack(Steals):

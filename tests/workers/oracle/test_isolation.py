@@ -15,7 +15,6 @@ from tests.workers.devices.thieves import (
     PutsDecoysBack,
     ReadsTheTable,
     Steals,
-    StealsOne,
     WorksInPlace,
     bundle_in_place,
     in_place,
@@ -25,7 +24,7 @@ from workers.oracle.isolation import LATE, UNCALLED
 from workers.protocol import Outcome
 
 SLOW_US = 250.0
-"""A kernel whose samples have one timed call."""
+"""A kernel that is called once a sample."""
 MISDEEDS = {LATE, UNCALLED}
 
 
@@ -48,11 +47,6 @@ def test_calls_that_mind_their_own_business_are_timed(single_us: float, calls: i
 def test_calls_that_do_not_are_refused(thief: type[Machine]) -> None:
     with raced(thief) as (trial, machine):
         assert refused(trial) in MISDEEDS and machine.amiss > 0
-
-
-def test_untimed_calls_that_do_the_work_of_the_timed_one_are_refused() -> None:
-    with raced(StealsOne) as (trial, machine):
-        assert refused(trial, SLOW_US) in MISDEEDS and machine.amiss > 0
 
 
 def test_lone_calls_that_leave_their_work_to_a_later_sample_are_refused() -> None:
@@ -87,16 +81,11 @@ def test_without_feints_seals_tell_who_changes_results_later(monkeypatch, thief:
 
 
 @pytest.mark.parametrize(
-    ("thief", "single_us", "missing"),
-    [
-        (Steals, stage.QUICK_US, ("CALLS_PER_DECOY", "PAIRS_PER_TRUNCATED")),
-        (StealsOne, SLOW_US, ("CALLS_PER_DECOY", "PAIRS_PER_TRUNCATED")),
-        (Defers, stage.QUICK_US, ("PAIRS_PER_TRUNCATED",)),
-    ],
+    ("thief", "missing"), [(Steals, ("CALLS_PER_DECOY", "PAIRS_PER_TRUNCATED")), (Defers, ("PAIRS_PER_TRUNCATED",))]
 )
-def test_without_what_stops_them_they_would_pass_and_be_faster(monkeypatch, thief, single_us, missing) -> None:
+def test_without_what_stops_them_they_would_pass_and_be_faster(monkeypatch, thief, missing) -> None:
     for name in missing:
         monkeypatch.setattr(f"workers.devices.paired_timing.{name}", inf)
     with raced(thief) as (trial, machine):
-        found = timing_of(trial, single_us)
+        found = timing_of(trial)
     assert machine.amiss > 0 and exp(found.slowdown.mean) < 0.5

@@ -92,24 +92,9 @@ def test_only_calls_are_timed(stage: Stage) -> None:
 def test_a_sample_refills_flushes_and_holds_before_it_is_timed(stage: Stage) -> None:
     stage.time(sample(MINE, 3), sample(ITS, 3))
     stage.run(round_of(sample(ITS, 0), sample(MINE, 0, 1)))
-    sample_of_one = [*REFILL, "event", "event", "work", "event"]
-    sample_of_two = [*REFILL, "event", "event", "graph", "event", "sum_up"]
+    sample_of_one = [*REFILL, "event", "work", "event"]
+    sample_of_two = [*REFILL, "event", "graph", "event", "sum_up"]
     assert stage.paper.log == ["fill_zones", "synchronise", "reset", *sample_of_one, *sample_of_two, "synchronise"]
-
-
-def test_untimed_calls_come_after_the_hold_and_before_the_time(stage: Stage) -> None:
-    stage.time(sample(MINE, 3), sample(ITS, 3))
-    samples = (
-        TimedSample(side=ITS, slots=(0, 1), streams=(0, 1), untimed=1),
-        TimedSample(side=MINE, slots=(0, 1, 2), streams=(0, 1, 2), untimed=1),
-    )
-    timed = stage.run(round_of(*samples))
-    assert timed.samples_us == pytest.approx((30.0, 20.0)), "of the calls that are timed, each"
-    sample_of_one = [*REFILL, "event", "work", "event", "work", "event"]
-    sample_of_two = [*REFILL, "event", "work", "event", "graph", "event", "sum_up"]
-    assert stage.paper.log == ["fill_zones", "synchronise", "reset", *sample_of_one, *sample_of_two, "synchronise"]
-    held = [launched.parameters[0] for launched in stage.paper.launched if launched.does == "delay"]
-    assert held[-2:] == [50_000 + 6 * 5_000, 50_000 + 3 * 5_000], "each lone call is queued by the host, step by step"
 
 
 def test_the_graphs_of_a_round_are_gone_with_the_next(stage: Stage) -> None:
