@@ -8,7 +8,8 @@
     python -m benchmarks.models conclude --data DATA --rules RULES --out results
 
 A data folder holds one search per operator and goes on where it was left, on any machine. Searches have the card one
-after the other. A search starts from the operator's first seed alone. Its model is the backend `manual`, so prompts wait in the archive while no card is held.
+after the other. A search starts from the operator's first seed alone. Its model is the backend `manual`, so prompts
+wait in the archive while no card is held.
 `search` has all answers judged, and then opens prompts, which know of every verdict. Each answer must come from its
 prompt alone.
 
