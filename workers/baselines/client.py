@@ -61,6 +61,8 @@ def measure_baselines(
     ask: Callable[[BaselineRequest], BaselineReply],
     cache: FigureCache | None,
     versions: Mapping[str, str],
+    *,
+    eager_alone: bool = False,
 ) -> dict[str, Baseline]:
     """Time the baselines of an operator beside a pacer, at every benchmark shape.
 
@@ -74,6 +76,7 @@ def measure_baselines(
         ask: Measures missing figures (`BaselineProcess.ask`).
         cache: Figures measured before, by any process; None measures every time.
         versions: Versions of torch, triton, driver and cuda, and the card's name, which figures depend on.
+        eager_alone: True for eager PyTorch alone, in a few rounds, without copies and without the cache.
 
     Returns:
         Baselines by shape key, each with the time of a copy of its bytes.
@@ -81,6 +84,9 @@ def measure_baselines(
     Raises:
         BaselinesFailed: If they could not be measured.
     """
+    if eager_alone:
+        reply = ask(request_for(operator, graphs, pacer, pacer.benchmarks, eager_alone=True))
+        return {baseline.shape: baseline for baseline in reply.baselines}
     keys = _keys(operator, pacer, device, versions)
     sizes = {plan.shape.key: CopySize.of(operator, plan) for plan in pacer.benchmarks}
 
@@ -171,7 +177,13 @@ def _by_name(reply: BaselineReply) -> dict[Named, AnyFigure]:
 
 
 def request_for(
-    operator: Operator, graphs: Sequence[Graph], pacer: Bundle, plans: Sequence[Plan], copies: Sequence[CopySize] = ()
+    operator: Operator,
+    graphs: Sequence[Graph],
+    pacer: Bundle,
+    plans: Sequence[Plan],
+    copies: Sequence[CopySize] = (),
+    *,
+    eager_alone: bool = False,
 ) -> BaselineRequest:
     """Build the request for some of a pacer's plans, whose kernels are assembled again, and for copies.
 
@@ -188,6 +200,7 @@ def request_for(
             for digest, kernel in (reduced.kernels.items() if plans else ())
         },
         copies=tuple(copies),
+        eager_alone=eager_alone,
     )
 
 
@@ -268,7 +281,7 @@ class BackgroundBaselines:
         self._cache = None if folder is None else FigureCache(folder / SUBFOLDER, self._closed.is_set)
         self._process = process
         self._thread = ThreadPoolExecutor(1)
-        self._tasks: dict[tuple[str, str], Future[dict[str, Baseline]]] = {}
+        self._tasks: dict[tuple[str, str, bool], Future[dict[str, Baseline]]] = {}
 
     def begin(
         self,
@@ -278,6 +291,7 @@ class BackgroundBaselines:
         versions: Mapping[str, str],
         *,
         again: bool = False,
+        eager_alone: bool = False,
     ) -> bool:
         """Begin to measure, unless that was begun. Returns True if it begins now, and no other process has.
 
@@ -287,25 +301,29 @@ class BackgroundBaselines:
             pacer: The bundle that baselines are related to.
             versions: Versions that figures depend on.
             again: True to repeat a request that failed.
+            eager_alone: As for `measure_baselines`.
         """
-        key = operator.digest, pacer.identity
+        key = operator.digest, pacer.identity, eager_alone
         known = self._tasks.get(key)
         if known is not None and not (again and known.done() and known.exception() is not None):
             return False
         while len(self._tasks) >= REQUESTS_KEPT:
             del self._tasks[next(iter(self._tasks))]
         given = (operator, graphs, pacer, self._device, self._process.ask, self._cache, versions)
-        is_first = self._cache is None or _are_due(self._cache, _keys(operator, pacer, self._device, versions))
-        self._tasks[key] = self._thread.submit(measure_baselines, *given)
+        cache = None if eager_alone else self._cache
+        is_first = cache is None or _are_due(cache, _keys(operator, pacer, self._device, versions))
+        self._tasks[key] = self._thread.submit(measure_baselines, *given, eager_alone=eager_alone)
         return is_first
 
-    def find(self, operator: Operator, pacer: Bundle, *, wait: bool = False) -> dict[str, Baseline]:
+    def find(
+        self, operator: Operator, pacer: Bundle, *, wait: bool = False, eager_alone: bool = False
+    ) -> dict[str, Baseline]:
         """Return the baselines of a pacer by shape key; empty while they are being measured, or if that failed.
 
         Raises:
             BaselinesFailed: If the caller waits, and they could not be measured.
         """
-        task = self._tasks.get((operator.digest, pacer.identity))
+        task = self._tasks.get((operator.digest, pacer.identity, eager_alone))
         if task is None or not (wait or task.done()):
             return {}
         try:
