@@ -45,7 +45,6 @@ class ExportExecutors:
     Attributes:
         device: Device that judges, as soon as `judging` has returned: the elites' own, another hardware class of their
             target that this machine has, or the interpreter.
-        note: Sentence about why it is not the elites' own device; empty if it is.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class ExportExecutors:
         """
         self._wanted, self._command, self._cards = wanted, command, cards
         self._resources = AsyncExitStack()
-        self.device, self.note = wanted, ""
+        self.device, self._reason = wanted, ""
 
     async def __aenter__(self) -> Self:
         """Start the executors."""
@@ -109,6 +108,17 @@ class ExportExecutors:
         await self._opening
         return await self._judges.run(job, Report)
 
+    def note(self, found_on: Device) -> str:
+        """Return a sentence about the device that judged elites of another one; empty if it is theirs."""
+        if self.device == found_on:
+            return ""
+        if self.device.measures:
+            return f"the functions were judged and timed on a card of the class {self.device.name}, not {found_on.name}"
+        return (
+            f"no card of the class {found_on.name} judged the functions: the interpreter did, at small shapes, and "
+            f"their times are predictions ({self._reason})"
+        )
+
     async def _open(self, judge: LocalExecutor, device: Device) -> None:
         """Wait until the card is open; the interpreter judges if it cannot be opened."""
         try:
@@ -118,18 +128,9 @@ class ExportExecutors:
             self._judges = await self._several("both", self.device)
             return
         self._judges, self.device = _Pool([judge]), device
-        if device != self._wanted:
-            self.note = (
-                f"the functions were judged and timed on this machine's {device.name}; the elites were found on another "
-                f"hardware class, {self._wanted.name}"
-            )
 
     def _interpret(self, reason: str) -> None:
-        self.device = Device(kind="model", subject=self._wanted.target)
-        self.note = (
-            f"nothing was judged or timed on a card of the class {self._wanted.name}: the interpreter judged the "
-            f"functions at small shapes, and times are predictions ({reason})"
-        )
+        self.device, self._reason = Device(kind="model", subject=self._wanted.target), reason
 
     async def _several(self, kind: str, device: Device | None) -> _Pool:
         count = max(1, min(MOST_TRACERS, len(os.sched_getaffinity(0)) // CORES_PER_TRACER))

@@ -93,12 +93,12 @@ async def export(
         training=Gradients(tuple(training.modules), training.tree, training.timed) if training else None,
         judged_on=judged_on,
         refusals=tuple(refusals),
-        note=executors.note,
+        note=executors.note(first.device),
         compared=_compared(serving, _best(against.contenders)) if against is not None and judged_on.measures else (),
     )
     trained = _by_shape(training) if training else {}
     return Package(
-        package, render(parts), _by_shape(serving), trained, tuple(refusals), executors.note, _stages(parts.modules)
+        package, render(parts), _by_shape(serving), trained, tuple(refusals), parts.note, _stages(parts.modules)
     )
 
 

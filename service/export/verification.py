@@ -7,10 +7,11 @@ So each function gets a verdict of its own at shapes that it serves; one without
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from time import monotonic
 
 from service.certificates.document import Certificate
-from service.errors import ServiceError
+from service.errors import ServiceError, Unavailable
 from service.export.executors import ExportExecutors
 from service.export.extraction import NotExtractable
 from service.export.modules import ExportedModule, write_module
@@ -40,6 +41,12 @@ TOOLS = ("torch", "triton", "ptxas")
 """Tools whose versions decide the machine code."""
 DEADLINE_S = 300.0
 """Deadline in seconds of a trace of a module: compiling 64 kernels takes about one minute."""
+INTERPRETED_OPERATIONS = 2.0**28
+"""Maximum operations of the reference at a shape that no search judged, for the interpreter: its work follows them, and
+not the bytes of inputs, where many sequences share few pages."""
+CARD_OPERATIONS = (inf, 2.0**36, 2.0**34, 2.0**32)
+"""The same on a card, one after the other until the card's memory suffices. A reference in float64 that gathers pages
+for all sequences takes 30 GB at 2**35 operations; a product of two matrices takes 0.2."""
 PARTS = 8
 """Number of parts that functions are tried in where they do not compile together: few functions fail as a rule, and
 each trial compiles all of its part."""
@@ -228,7 +235,8 @@ class ExportVerifier:
     def _shapes(self, module: ExportedModule, sampled: SampledShapes) -> tuple[Shape, ...]:
         """Choose shapes for each function: the spread ones that it serves, and its smallest, middle and largest.
 
-        Only the spread ones are timed, as benchmark shapes; the largest is if no function serves a spread one.
+        Only the spread ones are timed, as benchmark shapes; the largest is if no function serves a spread one. Those of
+        the search come first: a card's controls are made from the first, and times of tiny plans vary too much.
         """
         operator = module.certificate.operator
         served: dict[int, list[Shape]] = {}
@@ -243,7 +251,8 @@ class ExportVerifier:
             for shape in (ranked[0], ranked[len(ranked) // 2], ranked[-1], *spread):
                 role = ShapeRole.BENCHMARK if shape.key in sampled.spread else ShapeRole.RANDOM
                 found[shape.key] = Shape(dims=shape.dims, role=role)
-        ordered = sorted(found.values(), key=lambda shape: operator.input_bytes(shape.dims))
+        searched = [Shape(dims=shape.dims).key for shape in operator.shapes]
+        ordered = sorted(found.values(), key=lambda each: (each.key not in searched, operator.input_bytes(each.dims)))
         return tuple(_with_a_benchmark(ordered))
 
     def _trace_job(self, module: ExportedModule, shapes: tuple[Shape, ...]) -> TraceJob:
@@ -263,11 +272,20 @@ class ExportVerifier:
 
         A job that fails names one failure. So its functions are then judged by halves.
         """
-        functions = _functions_tried(module, traced)
-        report = await self._measure(module, _bundle_of(functions.values(), traced), traced.graphs, related=True)
-        if report.outcome is Outcome.CORRECT:
-            return _Judgement([_verdict(module, at, plans, traced, report) for at, plans in functions.items()], report)
-        return _Judgement(await self._by_halves(module, functions, traced, report), None)
+        first: Unavailable | None = None
+        for most in CARD_OPERATIONS:
+            functions = _functions_tried(module, traced, most)
+            bundle = _bundle_of(functions.values(), traced)
+            try:
+                report = await self._measure(module, bundle, traced.graphs, related=True)
+            except Unavailable as error:
+                first = first or error
+                continue
+            if report.outcome is Outcome.CORRECT:
+                found = [_verdict(module, at, plans, traced, report) for at, plans in functions.items()]
+                return _Judgement(found, report)
+            return _Judgement(await self._by_halves(module, functions, traced, report), None)
+        raise first or ServiceError("no shape of the module can be judged")
 
     async def _by_halves(
         self, module: ExportedModule, functions: Mapping[int, Sequence[Plan]], traced: TraceReport, failed: Report
@@ -294,14 +312,17 @@ class ExportVerifier:
 
         async def judged(at: int, plans: Sequence[Plan]) -> JudgedFunction:
             bundle = _bundle_of([[_untimed(plan) for plan in plans]], traced)
-            return _verdict(module, at, plans, traced, await self._measure(module, bundle, traced.graphs, related=False))
+            return _verdict(
+                module, at, plans, traced, await self._measure(module, bundle, traced.graphs, related=False)
+            )
 
-        functions = _functions_tried(module, traced)
+        functions = _functions_tried(module, traced, INTERPRETED_OPERATIONS)
         return _Judgement(list(await asyncio.gather(*(judged(*each) for each in functions.items()))), None)
 
     async def _timed(self, module: ExportedModule, traced: TraceReport) -> Report:
         """Time all functions at the spread shapes, on a card beside the eager reference: a package has nothing else."""
-        served = [plan for plans in _functions_tried(module, traced).values() for plan in plans]
+        most = CARD_OPERATIONS[-1] if self._executors.device.measures else inf
+        served = [plan for plans in _functions_tried(module, traced, most).values() for plan in plans]
         # All were judged. A prediction needs one executed plan, the smallest.
         smallest = min(served, key=lambda plan: module.certificate.operator.input_bytes(plan.shape.dims))
         plans = [smallest, *(plan for plan in served if plan.shape.role is ShapeRole.BENCHMARK and plan != smallest)]
@@ -343,12 +364,15 @@ class _Clock:
         self._since = now
 
 
-def _functions_tried(module: ExportedModule, traced: TraceReport) -> dict[int, list[Plan]]:
-    """Return the traced plans that each function of a module serves, by the function's index."""
+def _functions_tried(module: ExportedModule, traced: TraceReport, most_operations: float) -> dict[int, list[Plan]]:
+    """Return the traced plans that each function of a module serves, by the function's index, without heavy ones."""
+    searched = {shape.key for shape in module.certificate.shapes}
+    work = {graph.shape.key: (graph.matrix_flops or 0.0) + (graph.other_flops or 0.0) for graph in traced.graphs}
+    heavy = {key for key, operations in work.items() if operations > most_operations} - searched
     found: dict[int, list[Plan]] = {}
     for plan in _bundle(traced).plans:
         at = module.function_for(plan.shape.dims)
-        if at is not None:
+        if at is not None and plan.shape.key not in heavy:
             found.setdefault(at, []).append(plan)
     return dict(sorted(found.items()))
 

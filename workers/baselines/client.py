@@ -61,8 +61,6 @@ def measure_baselines(
     ask: Callable[[BaselineRequest], BaselineReply],
     cache: FigureCache | None,
     versions: Mapping[str, str],
-    *,
-    eager_alone: bool = False,
 ) -> dict[str, Baseline]:
     """Time the baselines of an operator beside a pacer, at every benchmark shape.
 
@@ -76,7 +74,6 @@ def measure_baselines(
         ask: Measures missing figures (`BaselineProcess.ask`).
         cache: Figures measured before, by any process; None measures every time.
         versions: Versions of torch, triton, driver and cuda, and the card's name, which figures depend on.
-        eager_alone: True for eager PyTorch alone, in a few rounds, without copies and without the cache.
 
     Returns:
         Baselines by shape key, each with the time of a copy of its bytes.
@@ -84,9 +81,6 @@ def measure_baselines(
     Raises:
         BaselinesFailed: If they could not be measured.
     """
-    if eager_alone:
-        reply = ask(request_for(operator, graphs, pacer, pacer.benchmarks, eager_alone=True))
-        return {baseline.shape: baseline for baseline in reply.baselines}
     keys = _keys(operator, pacer, device, versions)
     sizes = {plan.shape.key: CopySize.of(operator, plan) for plan in pacer.benchmarks}
 
@@ -102,6 +96,18 @@ def measure_baselines(
         for shape, copy in copies.items()
         if isinstance(baseline := found.get(shape), Baseline)
     }
+
+
+def measure_eager(
+    operator: Operator, graphs: Sequence[Graph], pacer: Bundle, ask: Callable[[BaselineRequest], BaselineReply]
+) -> dict[str, Baseline]:
+    """Time eager PyTorch alone beside a pacer, in a few rounds at every benchmark shape. Nothing is kept.
+
+    Raises:
+        BaselinesFailed: If the process failed.
+    """
+    reply = ask(request_for(operator, graphs, pacer, pacer.benchmarks, eager_alone=True))
+    return {baseline.shape: baseline for baseline in reply.baselines}
 
 
 def measure_copy(
@@ -301,7 +307,7 @@ class BackgroundBaselines:
             pacer: The bundle that baselines are related to.
             versions: Versions that figures depend on.
             again: True to repeat a request that failed.
-            eager_alone: As for `measure_baselines`.
+            eager_alone: True for `measure_eager` in place of `measure_baselines`.
         """
         key = operator.digest, pacer.identity, eager_alone
         known = self._tasks.get(key)
@@ -309,10 +315,12 @@ class BackgroundBaselines:
             return False
         while len(self._tasks) >= REQUESTS_KEPT:
             del self._tasks[next(iter(self._tasks))]
+        if eager_alone:
+            self._tasks[key] = self._thread.submit(measure_eager, operator, graphs, pacer, self._process.ask)
+            return True
         given = (operator, graphs, pacer, self._device, self._process.ask, self._cache, versions)
-        cache = None if eager_alone else self._cache
-        is_first = cache is None or _are_due(cache, _keys(operator, pacer, self._device, versions))
-        self._tasks[key] = self._thread.submit(measure_baselines, *given, eager_alone=eager_alone)
+        is_first = self._cache is None or _are_due(self._cache, _keys(operator, pacer, self._device, versions))
+        self._tasks[key] = self._thread.submit(measure_baselines, *given)
         return is_first
 
     def find(
