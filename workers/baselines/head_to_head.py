@@ -21,6 +21,8 @@ GRAPHS = 4
 %."""
 ROUNDS = 40
 """Number of rounds that count: the interval of a ratio is then 0.3 % wide at a deviation of 1 %."""
+BRIEF_ROUNDS = 10
+"""Number of rounds that count where a ratio is only compared with one: its interval is then 0.7 % wide."""
 FLUSHED_CACHES = 2
 """Memory written between samples, in units of the L2 cache's size (evaluation protocol 3.3, step 3)."""
 HOLD_US = 50.0
