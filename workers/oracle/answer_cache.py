@@ -4,9 +4,9 @@ import secrets
 import sys
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from workers.commands import SECRET_BYTES
+from workers.commands import SECRET_BYTES, TIMED
 from workers.oracle.answers import Answer
 
 RECENT = 4
@@ -36,6 +36,10 @@ LEAST_SHARE = 0.25
 
 RECOVERY = 512
 """Subjects in which the cache grows from nothing to its full size again."""
+
+
+_ShelfName: TypeAlias = tuple[str, str, bool]
+# An operator's digest, a shape, and if the content is timed.
 
 
 class AnswerKey(NamedTuple):
@@ -70,7 +74,7 @@ class CachedAnswer:
 
 @dataclass
 class _Shelf:
-    """Answers of one operator, shape and draw, with the turn of their last use; the least recently used come first.
+    """Answers on timed or on other content at one shape of an operator, with the turn of their last use, oldest first.
 
     All that were ever computed took so many seconds, and bytes.
     """
@@ -117,7 +121,7 @@ class AnswerCache:
         self._arenas: dict[object, int] = {}
         self.key = secrets.randbits(63) | 1
         """Key of the inputs' checksums (`workers.oracle.base.OracleCard.sums`)."""
-        self._shelves: dict[tuple[str, ...], _Shelf] = {}
+        self._shelves: dict[_ShelfName, _Shelf] = {}
         self._uses: dict[str, _OperatorUse] = {}
         self._held_bytes = 0
         self._turn = 0
@@ -155,7 +159,7 @@ class AnswerCache:
 
     def recall(self, key: AnswerKey, *, widened: bool) -> CachedAnswer | None:
         """Return the cached answers of a content, or None; widened answers also serve where `widened` is false."""
-        shelf = self._shelves.get(key[:3], _Shelf())
+        shelf = self._shelves.get(_shelf_of(key), _Shelf())
         entry, _ = shelf.entries.get(key, (None, 0))
         if entry is None or (widened and not entry.widened):
             return None
@@ -171,7 +175,7 @@ class AnswerCache:
             entry: Its answers.
             seconds: Seconds that it took to compute them.
         """
-        shelf = self._shelves.setdefault(key[:3], _Shelf())
+        shelf = self._shelves.setdefault(_shelf_of(key), _Shelf())
         self._forget(shelf, key)
         shelf.seconds, shelf.bytes = shelf.seconds + seconds, shelf.bytes + entry.bytes
         if entry.bytes * ENTRY_SHARE <= self._most_bytes and self._makes_room(entry.bytes, shelf.seconds_per_byte):
@@ -223,3 +227,7 @@ class AnswerCache:
         entry, _ = shelf.entries.pop(key, (None, 0))
         if entry is not None:
             self._held_bytes -= entry.bytes
+
+
+def _shelf_of(key: AnswerKey) -> _ShelfName:
+    return key.operator, key.shape, key.draw == TIMED
