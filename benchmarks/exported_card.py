@@ -7,7 +7,8 @@ to `rows/OPERATOR.json` when it is known, first without times. `--seconds` limit
 its times. Processes with one `--lock` share the card while they check, and have it in turn while they time.
 
 A row: `right` of `shapes` random shapes (log-uniform in the ranges, a third of the sizes not divisible by 16; `skipped`
-are too large for a float64 reference) where the error against float64 is at most twice that of PyTorch.
+are too large for a float64 reference) where the error against float64 is at most twice that of PyTorch, and a few
+roundings.
 `served_share`: share of those that a kernel computes. `not_slower_share`: share of the `compared` ones that a kernel
 computes in at most 1.05 times the time of eager PyTorch.
 `over_compiled`, `over_exact`: geometric means, at `timed` shapes, of another time over that of the package: of
