@@ -19,12 +19,14 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from workers.inductor_seeds import recurrence
 from workers.inductor_seeds.extremes import values_of
-from workers.inductor_seeds.operations import CONVOLUTION, DECOMPOSITIONS, NAMESPACE, thin_products
+from workers.inductor_seeds.operations import DECOMPOSITIONS, NAMESPACE, thin_products
 from workers.protocol import Operator, Outcome
 from workers.protocol.extent import size_of
 from workers.targets import Target
 from workers.tracer.fake_device import DEVICE, pretend
+from workers.tracer.recurrent import WholeLayers
 from workers.tracer.reference import load_entry
 from workers.tracer.refusal import TraceRefused
 
@@ -114,7 +116,7 @@ def _lowered(operator: Operator, target: Target, *, copied: bool) -> LoweredRefe
     if foreign := _FOREIGN.search(found["body"]):
         raise TraceRefused(Outcome.FORBIDDEN_OP, f"TorchInductor calls {foreign[0]}, which is no Triton kernel")
     drafts = {match["name"]: _draft(match["name"], match["text"], target) for match in _KERNEL.finditer(text)}
-    if not drafts and CONVOLUTION not in found["body"]:
+    if not drafts and f"torch.ops.{NAMESPACE}." not in found["body"]:
         raise TraceRefused(Outcome.FORBIDDEN_OP, "TorchInductor needs no kernel for it")
     return LoweredReference("def call(self, args):\n" + found["body"], drafts)
 
@@ -145,14 +147,15 @@ def _trace(operator: Operator, *, copied: bool) -> tuple[fx.GraphModule, list[Fa
     named = _late("torch._dynamo.source").ConstantSource
     _late("torch._inductor.lowering")  # Some decompositions, such as that of max pooling, need it.
     known = _late("torch._inductor.decomposition").select_decomp_table()
-    table = thin_products({**known, **DECOMPOSITIONS})
+    table = thin_products({**known, **DECOMPOSITIONS, **recurrence.DECOMPOSITIONS})
     entry, scalars = load_entry(operator), [scalar.value for scalar in operator.scalars]
     symbolic = _late("torch.fx.experimental.symbolic_shapes")
     sizes = symbolic.ShapeEnv(duck_shape=False, specialize_zero_one=False)
     dims: dict[str, Any] = {}
     alone = {extent for item in operator.inputs for extent in item.shape}
     for name in operator.dimensions:
-        if name not in alone:  # TorchInductor reads sizes off axes, and cannot divide.
+        if name not in alone or len(set(values_of(operator, name))) == 1:
+            # TorchInductor reads sizes off axes, and cannot divide. A size that is always the same is a number.
             dims[name] = _only_value(operator, name)
             continue
         hint, source = max(SMALLEST_HINT, operator.shapes[0].dims[name]), named(name)
@@ -164,14 +167,15 @@ def _trace(operator: Operator, *, copied: bool) -> tuple[fx.GraphModule, list[Fa
 
     called = torch.func.functionalize(call, remove="mutations") if copied else call
 
-    with FakeTensorMode(allow_non_fake_inputs=True, shape_env=sizes), torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+    fake = FakeTensorMode(allow_non_fake_inputs=True, shape_env=sizes)
+    with fake, torch.no_grad(), sdpa_kernel(SDPBackend.MATH), WholeLayers():
         inputs: list[Any] = [
             torch.empty([size_of(extent, dims) for extent in item.shape], dtype=getattr(torch, item.dtype))
             for item in operator.inputs
         ]
         traced = make_fx(called, decomposition_table=table)(*inputs)
     for name in operator.dimensions:
-        if name in alone and dims[name].node.expr.is_number and len(set(values_of(operator, name))) > 1:
+        if isinstance(dims[name], torch.SymInt) and dims[name].node.expr.is_number:
             reason = (
                 f"its reference uses the size '{name}' as a Python number: a seed would be valid for one value only"
             )
