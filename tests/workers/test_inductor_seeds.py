@@ -170,6 +170,32 @@ async def test_recurrent_layers_are_one_launch_per_position_and_judged_correct(k
         assert found.outcome is Outcome.CORRECT, found.reason
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "once"),
+    [
+        ("layer_norm(x, x.shape[1:])", True),
+        ("batch_norm(x, None, None, w, training=True)", True),
+        ("layer_norm(x, x.shape[2:])", False),
+    ],
+)
+async def test_far_apart_elements_are_read_once_for_their_variance(code: str, once: bool):
+    of = operator(
+        reference=f"from torch.nn.functional import batch_norm, layer_norm\n\n\ndef scale(x, w):\n    return {code}\n",
+        inputs=[
+            {"name": "x", "shape": ["M", "C", "N"], "dtype": "float32"},
+            {"name": "w", "shape": ["C"], "dtype": "float32", "low": -1, "high": 1},
+        ],
+        ranges={"M": [2, 64], "C": [2, 64], "N": [2, 4096]},
+        shapes=[{"dims": {"M": 64, "C": 64, "N": 4096}}],
+    )
+    written = drafted(of)
+    assert ("moments_" in written.source) is once, written.reason
+    async with Judge(of, Device.parse("model:sm_90"), admit=True) as judge:
+        found = await judge.judge(written.source)
+        assert found.outcome is Outcome.CORRECT, found.reason
+
+
 def test_rules_find_in_the_draft_of_a_product_what_they_look_for():
     source = drafted(load_operator("matmul")).source
     wanted = ("group_programs", "tensor_descriptors", "split_k", "pipeline_loop", "block_pointers", "even_mask")

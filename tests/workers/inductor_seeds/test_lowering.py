@@ -69,6 +69,21 @@ def test_a_reduction_has_blocks_along_both_axes():
     assert {"XBLOCK", "R0_BLOCK"} <= found["kernels"][0][3].keys()
 
 
+@pytest.mark.parametrize(
+    ("reference", "columns"),
+    [("x.sum(0) * w", True), ("x.sum(1)", False), ("(x * w).amax(0)", True), ("(x + w[:1] * x[:, :1]).sum(0)", True)],
+)
+def test_programs_of_a_reduction_have_results_whose_elements_lie_side_by_side(reference, columns):
+    of = operator(
+        reference=f"def scale(x, w):\n    return {reference}\n",
+        shapes=[{"dims": {"M": 4096, "N": 4096}}],
+        ranges={"M": [1, 4096], "N": [1, 4096]},
+    )
+    (kernel, *_) = lowered(of)["kernels"]
+    assert (kernel[3]["XBLOCK"] >= 32) is columns, kernel[3]
+    assert (kernel[3]["R0_BLOCK"] >= 1024) is not columns
+
+
 def options(reference: str, dtype: str, *, m: int = 4096, n: int = 4096) -> dict[str, int]:
     """Return the options for the kernel of a product of x[M, N] and w[N, N]."""
     inputs = [
