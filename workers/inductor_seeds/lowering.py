@@ -249,8 +249,8 @@ def _generate(traced: fx.GraphModule, inputs: list[FakeTensor]) -> str:
 
 def _hints(inputs: Sequence[FakeTensor]) -> dict[Any, int]:
     """Return the sizes of tensors at the first shape, by the symbols that stand for them."""
-    sizes = (size.node for tensor in inputs for size in tensor.shape if isinstance(size, torch.SymInt))
-    return {node.expr: node.hint for node in sizes if node.expr.is_symbol}
+    sizes: list[Any] = [size for tensor in inputs for size in tensor.shape if not isinstance(size, int)]
+    return {size.node.expr: size.node.hint for size in sizes if size.node.expr.is_symbol}
 
 
 class _Sized(Protocol):
