@@ -121,12 +121,13 @@ class Measurement:
             if self.pacer is not None:
                 self._assemble_judged(self.pacer)
         self.setting.processes.provide(room_for(self.bundle, pacer, *filter(None, (incumbent,))))
+        if self.related:
+            # The compilers of the baselines start now, on cores of their own. The oracle drops its answers for their
+            # sake, so they start before the controls, whose answers the timings need too.
+            self.setting.baselines(self.operator, self.graphs, pacer, False)
         if self.controls is None:
             with timed(self.stages_s, "controls"):
                 self.controls = self._control(pacer)
-        if self.related:
-            # The compilers of the baselines start now, on cores of their own.
-            self.setting.baselines(self.operator, self.graphs, pacer, False)
         timings = self._timings(pacer, pairs)
         with timed(self.stages_s, "baselines"):
             baselines = self.setting.baselines(self.operator, self.graphs, pacer, self.waits) if self.related else {}

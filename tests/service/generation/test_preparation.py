@@ -1,4 +1,4 @@
-"""A search runs once its reference, its operator's admission and the reference seed's verdict are there, in any order."""
+"""A search runs with its reference, its operator's admission and the reference seed's verdict, in whatever order."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
