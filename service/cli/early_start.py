@@ -14,14 +14,14 @@ from service.settings import Settings
 def begin_early(settings: Settings, devices: Sequence[str]) -> Iterator[ExecutorTemplate]:
     """Start the template of the executors, and list the cards if a device may be one. The template ends with the block.
 
-    It may run already (`service.cli.early_template`).
+    It may run already (`service.cli.early_template`). Without devices nothing is started that does not run.
 
     Args:
         settings: Settings of the service to come.
         devices: Devices of the search to come.
     """
     with closing(template_of(settings.workers_log)) as template:
-        if settings.local_workers:
+        if settings.local_workers and devices:
             with suppress(OSError):  # The service says why the data folder is unusable.
                 settings.data_dir.mkdir(parents=True, exist_ok=True)
                 template.start()

@@ -40,6 +40,16 @@ def test_it_is_the_template_of_the_search(settings: Settings) -> None:
     assert template.pid is None
 
 
+def test_a_resumed_search_takes_the_one_that_runs(settings: Settings) -> None:
+    with begin_early(settings, []) as template:
+        assert template.pid is None, "nothing says that it needs workers"
+    assert runs(["search", "--resume", "0196"], settings)
+    first = template_of(settings.workers_log).pid
+    with begin_early(settings, []) as template:
+        assert template.pid == first
+    assert template.pid is None
+
+
 @pytest.mark.parametrize(
     "arguments", [[], ["searches"], ["serve"], [*SEARCH, "--url", "http://x"], [*SEARCH, "--url=http://x"], ["--help"]]
 )
