@@ -31,7 +31,7 @@ from triton.runtime.errors import OutOfResources
 
 from service.operators.catalogue import load_operator
 from service.operators.joined_files import read_candidate
-from workers.protocol import Operator
+from workers.protocol import Input, Operator
 from workers.tracer.needed import needed_part
 
 ON_CARD = "--card" in sys.argv
@@ -125,13 +125,25 @@ def drawn(operator: Operator, dims: dict[str, int]) -> list[torch.Tensor]:
     for item in operator.inputs:
         shape, dtype = operator.input_shape(item, dims), getattr(torch, item.dtype)
         if not dtype.is_floating_point:
-            high = dims[item.high] if isinstance(item.high, str) else int(item.high or 2)
-            tensors.append(torch.randint(int(item.low or 0), high, tuple(shape), dtype=dtype))
+            tensors.append(integers(item, dims, tuple(shape)).to(dtype))
         elif item.low is not None and item.distribution == "uniform":
             tensors.append(torch.empty(tuple(shape)).uniform_(float(item.low), float(item.high)).to(dtype))
         else:
             tensors.append(torch.randn(tuple(shape)).to(dtype))
     return tensors
+
+
+def integers(item: Input, dims: dict[str, int], shape: tuple[int, ...]) -> torch.Tensor:
+    """Draw integers of one of the orders that these specs have."""
+    low, high = int(item.low or 0), dims[item.high] if isinstance(item.high, str) else int(item.high or 2)
+    if item.distribution == "unique":
+        return low + torch.randperm(high - low)[: shape[0]]
+    if item.distribution in ("offsets", "counts"):
+        inner = shape[0] - (2 if item.distribution == "offsets" else 1)
+        cuts = torch.randint(high + 1, (inner,)).sort().values
+        offsets = torch.cat((torch.tensor([0]), cuts, torch.tensor([high])))
+        return offsets if item.distribution == "offsets" else offsets.diff()
+    return torch.randint(low, high, shape)
 
 
 def difference(one: torch.Tensor, other: torch.Tensor) -> float:
@@ -172,9 +184,11 @@ def main() -> None:
             with torch.no_grad():
                 right = reference(*(tensor.clone() for tensor in given))
                 found = entry(*given)
-            for one, other, output in zip(
-                *(x if isinstance(x, tuple | list) else (x,) for x in (found, right)), operator.outputs, strict=True
-            ):
+            changed = {item.name: tensor for item, tensor in zip(operator.inputs, given, strict=True) if item.mutable}
+            returned = iter(() if found is None else found if isinstance(found, tuple | list) else (found,))
+            right = right if isinstance(right, tuple | list) else (right,)
+            for other, output in zip(right, operator.outputs, strict=True):
+                one = changed[output.name] if output.name in changed else next(returned)
                 worst = max(worst, difference(one, other) / TOLERANCE.get(output.dtype, 0.0001))
             if worst > 1:
                 print(f"differs by {worst:.3g} tolerances at {dims}")

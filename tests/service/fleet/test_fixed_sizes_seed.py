@@ -32,3 +32,9 @@ def test_sizes_become_constants_but_pointers_and_scalars_do_not():
 def test_a_draft_that_divides_by_no_size_has_no_such_seed():
     assert with_fixed_sizes(POOLED.replace("x // count", "x + count"), ["alpha"]) is None
     assert with_fixed_sizes(POOLED.replace("count, alpha", "alpha: tl.constexpr"), ["alpha"]) is None
+
+
+def test_a_pointer_that_is_passed_twice_stays_one():
+    made = with_fixed_sizes(POOLED.replace("y_ptr", "y_ptr_2"), ["alpha"])
+    assert made is not None
+    assert "(x_ptr, y_ptr_2, count: tl.constexpr, alpha," in made
