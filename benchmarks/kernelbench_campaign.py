@@ -280,7 +280,7 @@ def work(options: argparse.Namespace, number: int, cards: Sequence[int]) -> None
     known = list(lines_of({*options.known, options.out}))
     claims = ClaimedEntries(entries_of(options, known), options.out / "claims" / options.sitting)
     with (
-        closing(LineLog(options.out / f"{options.sitting}-{cards[number]}.jsonl")) as lines,
+        closing(LineLog(options.out / f"{options.sitting}-{number}.jsonl")) as lines,
         closing(BaselineProcess(0)) as process,
     ):
         compare = None
