@@ -84,21 +84,30 @@ async def export(
             again = sample(other.operator, other.shapes, shapes)
             training = await _portfolio("training", backward, verifier, again, refusals)
         judged_on = await executors.judging()
-    package = name or f"{first.operator.name}_kernels"
+        note = executors.note(first.device)
     parts = PackageParts(
-        name=package,
+        name=name or f"{first.operator.name}_kernels",
         modules={**serving.modules, **(training.modules if training else {})},
         tree=serving.tree,
         timed=serving.timed,
         training=Gradients(tuple(training.modules), training.tree, training.timed) if training else None,
         judged_on=judged_on,
         refusals=tuple(refusals),
-        note=executors.note(first.device),
+        note=note,
         compared=_compared(serving, _best(against.contenders)) if against is not None and judged_on.measures else (),
     )
-    trained = _by_shape(training) if training else {}
+    return _package(parts, serving, training)
+
+
+def _package(parts: PackageParts, serving: _Portfolio, training: _Portfolio | None) -> Package:
     return Package(
-        package, render(parts), _by_shape(serving), trained, tuple(refusals), parts.note, _stages(parts.modules)
+        name=parts.name,
+        files=render(parts),
+        serving=_by_shape(serving),
+        training=_by_shape(training) if training else {},
+        refusals=parts.refusals,
+        note=parts.note,
+        stages_s={name: dict(each.stages_s) for name, each in parts.modules.items()},
     )
 
 
@@ -160,10 +169,6 @@ def _grown(modules: Mapping[str, VerifiedModule], sampled: SampledShapes, refusa
     for name, each in modules.items():
         refusals += [f"{name}: {remark}" for remark in each.remarks]
     return _Portfolio(modules, grow(timed, tuple(modules)), tuple(timed))
-
-
-def _stages(modules: Mapping[str, VerifiedModule]) -> dict[str, dict[str, float]]:
-    return {name: dict(each.stages_s) for name, each in modules.items()}
 
 
 def _by_shape(portfolio: _Portfolio) -> dict[str, str]:
