@@ -1,8 +1,8 @@
 """Export of a search's elites to the files of a package, with every function verified and judged."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from kernelreef.packages import Package
@@ -68,38 +68,48 @@ async def export(
         InvalidInput: If no elite can be exported, a shape is not one, or the searches do not match.
         ServiceError: If an executor failed.
     """
-    refusals: list[str] = []
-    first = await forward.certificate(_best(forward.contenders))
+    refusals, first = list[str](), await forward.certificate(_best(forward.contenders))
     shapes = (*shapes, *(await _shapes_of(against, first) if against is not None else ()))
-    async with AsyncExitStack() as stack:
-        if executors is None:
-            executors = await stack.enter_async_context(ExportExecutors(first.device, command=command))
+    async with _started(executors, first, command) as executors:
         verifier = ExportVerifier(executors)
-        sampled = sample(first.operator, first.shapes, shapes)
-        serving = await _portfolio("elite", forward, verifier, sampled, refusals)
+        serving = await _portfolio("elite", forward, verifier, sample(first.operator, first.shapes, shapes), refusals)
         training = serving if first.operator.backward else None
         if backward is not None:
             other = await backward.certificate(_best(backward.contenders))
             _require_same(first, other)
-            again = sample(other.operator, other.shapes, shapes)
-            training = await _portfolio("training", backward, verifier, again, refusals)
-        judged_on = await executors.judging()
-    package = name or f"{first.operator.name}_kernels"
+            sampled = sample(other.operator, other.shapes, shapes)
+            training = await _portfolio("training", backward, verifier, sampled, refusals)
+        judged_on, note = await executors.judging(), executors.note(first.device)
+    rival = _best(against.contenders) if against is not None and judged_on.measures else None
     parts = PackageParts(
-        name=package,
+        name=name or f"{first.operator.name}_kernels",
         modules={**serving.modules, **(training.modules if training else {})},
         tree=serving.tree,
         timed=serving.timed,
         training=Gradients(tuple(training.modules), training.tree, training.timed) if training else None,
         judged_on=judged_on,
         refusals=tuple(refusals),
-        note=executors.note(first.device),
-        compared=_compared(serving, _best(against.contenders)) if against is not None and judged_on.measures else (),
+        note=note,
+        compared=_compared(serving, rival) if rival else (),
     )
-    trained = _by_shape(training) if training else {}
-    return Package(
-        package, render(parts), _by_shape(serving), trained, tuple(refusals), parts.note, _stages(parts.modules)
-    )
+    return _package(parts, _by_shape(serving), _by_shape(training) if training else {})
+
+
+@asynccontextmanager
+async def _started(
+    executors: ExportExecutors | None, first: Certificate, command: Sequence[str]
+) -> AsyncIterator[ExportExecutors]:
+    """Yield given executors, or start some for an elite."""
+    if executors is not None:
+        yield executors
+        return
+    async with ExportExecutors(first.device, command=command) as started:
+        yield started
+
+
+def _package(parts: PackageParts, serving: Mapping[str, str], training: Mapping[str, str]) -> Package:
+    stages_s = {name: dict(each.stages_s) for name, each in parts.modules.items()}
+    return Package(parts.name, render(parts), serving, training, parts.refusals, parts.note, stages_s)
 
 
 def _best(contenders: Sequence[ExportCandidate]) -> ExportCandidate:
@@ -160,10 +170,6 @@ def _grown(modules: Mapping[str, VerifiedModule], sampled: SampledShapes, refusa
     for name, each in modules.items():
         refusals += [f"{name}: {remark}" for remark in each.remarks]
     return _Portfolio(modules, grow(timed, tuple(modules)), tuple(timed))
-
-
-def _stages(modules: Mapping[str, VerifiedModule]) -> dict[str, dict[str, float]]:
-    return {name: dict(each.stages_s) for name, each in modules.items()}
 
 
 def _by_shape(portfolio: _Portfolio) -> dict[str, str]:

@@ -227,6 +227,19 @@ def beside(process):
         yield found
 
 
+def test_eager_alone_is_asked_for_without_copies_and_kept_for_no_one_else(process, tmp_path):
+    request = request_for(OPERATOR, GRAPHS, pacer(LARGE), pacer(LARGE).plans, eager_alone=True)
+    assert request.eager_alone and not request.copies
+    with closing(BackgroundBaselines(process, H200, tmp_path)) as beside:
+        for brief in (True, True, False):
+            assert beside.begin(OPERATOR, GRAPHS, pacer(LARGE), VERSIONS, eager_alone=brief) or process.asked
+            found = beside.find(OPERATOR, pacer(LARGE), wait=True, eager_alone=brief)
+            assert set(found) == {"M=4,N=8"} and (found["M=4,N=8"].copy_us is None) == brief
+    assert process.asked == 2, "once briefly, and once in full"
+    again = measure(process, pacer(LARGE), tmp_path)
+    assert process.asked == 2 and again["M=4,N=8"].copy_us is not None
+
+
 def begin(beside: BackgroundBaselines, bundle: Bundle, *, again: bool = False) -> bool:
     return beside.begin(OPERATOR, GRAPHS, bundle, VERSIONS, again=again)
 

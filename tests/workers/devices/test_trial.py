@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import replace
-from math import exp
+from math import exp, inf
 
 import pytest
 
@@ -10,6 +10,7 @@ from tests.service import records
 from tests.workers.devices.desk import MIX, opened_desk, trial_at
 from tests.workers.devices.raced import raced, timing_of
 from tests.workers.devices.thieves import Careless
+from tests.workers.runner.plans import kernel
 from workers.commands import SECRET_BYTES, ExaminedRuns, ExamineRuns, OpenDoubt, PairSide
 from workers.devices.ending import JudgementEnded
 from workers.devices.trial import (
@@ -25,7 +26,7 @@ from workers.devices.trial import (
 )
 from workers.inputs import DRAWS
 from workers.memory_layout import SMALL_ZONE_BYTES, ZONE_BYTES, slot_bytes
-from workers.protocol import Buffer, Outcome, ShapeRole, Stage
+from workers.protocol import Buffer, Outcome, Shape, ShapeRole, Stage
 
 
 @pytest.fixture
@@ -52,6 +53,31 @@ def test_memory_of_its_own_spares_a_plan_no_draw(desk, monkeypatch):
     monkeypatch.setattr(trial, "run", met.extend)
     trial.check()
     assert plan_bytes(greedy) > LARGE_PLAN_BYTES and [runs.draw for runs in met] == list(DRAWS)
+
+
+def test_each_set_of_compiled_kernels_runs_twice_on_equal_content_at_its_cheapest_plan(desk, monkeypatch):
+    met = []
+    trial = trial_at(desk)
+    bundle = trial.bundles[PairSide.CANDIDATE]
+    (plan,) = bundle.plans
+    other = kernel(num_warps=8)
+
+    def at(count, of=None):
+        steps = tuple(
+            step.model_copy(update={"kernel": of.digest}) if of and step.op == "launch" else step for step in plan.steps
+        )
+        shape = Shape(dims={"N": count}, role=ShapeRole.RANDOM)
+        buffers = tuple(each.model_copy(update={"bytes": 4 * count}) for each in plan.buffers)
+        return plan.model_copy(update={"shape": shape, "steps": steps, "buffers": buffers})
+
+    plans = (at(300), at(200), at(400, other), at(100, other), plan)
+    trial.bundles = {**trial.bundles, PairSide.CANDIDATE: bundle.model_copy(update={"plans": plans})}
+    trial._contract_bytes = {each.shape.key: 64 for each in plans}
+    monkeypatch.setattr(trial, "run", met.extend)
+    trial.check()
+    own = min(range(len(plans)), key=lambda index: plan_bytes(plans[index]) if index not in (2, 3) else inf)
+    assert {runs.plan for runs in met if runs.count == 2} == {own, 3, 4}
+    assert all(runs.draw == "normal" for runs in met if runs.count == 2) and len(met) == len(plans) * len(DRAWS)
 
 
 def test_only_benchmark_shapes_are_timed():
