@@ -3,6 +3,7 @@
 The graph is data that left a jail, so every operation is looked up in `OPERATIONS` before it is resolved.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -233,10 +234,15 @@ def _is_power_of_two(node: Node) -> bool:
 
 
 def narrowing(graph: Graph) -> dict[int, torch.dtype]:
-    """Return the float dtypes that a graph casts to, by the node of the cast."""
-    dtypes = {index: node.kwargs.get("dtype") for index, node in enumerate(graph.nodes) if node.op == _CAST}
-    named = {index: getattr(torch, ref.dtype) for index, ref in dtypes.items() if isinstance(ref, DtypeRef)}
-    return {index: dtype for index, dtype in named.items() if dtype.is_floating_point}
+    """Return the float dtypes that values are rounded to, by their nodes; only of values that are used once."""
+    users = Counter(used for node in graph.nodes for used in node.uses) + Counter(graph.outputs)
+    found = {}
+    for node in graph.nodes:
+        dtype = node.kwargs.get("dtype")
+        source = node.uses[0] if node.uses else None
+        if node.op == _CAST and isinstance(dtype, DtypeRef) and isinstance(source, NodeRef) and users[source] == 1:
+            found[source.node] = getattr(torch, dtype.dtype)
+    return {node: dtype for node, dtype in found.items() if dtype.is_floating_point}
 
 
 def is_whole_slice(node: Node) -> bool:
@@ -400,7 +406,8 @@ def _normalised(name: str, args: Sequence[Any]) -> torch.Tensor:
         mean, var = (x.mean(axes), x.var(axes, correction=0)) if args[5] else args[3:5]
         scaled = (x - mean.reshape(along)) * torch.rsqrt(var + args[7]).reshape(along)
     scaled = scaled if weight is None else scaled * weight.reshape(along)
-    return scaled if bias is None else scaled + bias.reshape(along)
+    result: torch.Tensor = scaled if bias is None else scaled + bias.reshape(along)
+    return result
 
 
 def _casts_nothing(args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
