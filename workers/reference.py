@@ -406,8 +406,8 @@ def _normalised(name: str, args: Sequence[Any]) -> torch.Tensor:
         mean, var = (x.mean(axes), x.var(axes, correction=0)) if args[5] else args[3:5]
         scaled = (x - mean.reshape(along)) * torch.rsqrt(var + args[7]).reshape(along)
     scaled = scaled if weight is None else scaled * weight.reshape(along)
-    result: torch.Tensor = scaled if bias is None else scaled + bias.reshape(along)
-    return result
+    found: torch.Tensor = scaled if bias is None else scaled + bias.reshape(along)
+    return found
 
 
 def _casts_nothing(args: Sequence[object], kwargs: Mapping[str, object]) -> bool:

@@ -16,6 +16,8 @@ from torch.utils.flop_counter import register_flop_formula
 
 NAMESPACE = "kernelreef_layers"
 """Namespace of the operations that stand for whole layers while a reference is traced."""
+GATES: Mapping[str, int] = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+"""Number of gates by kind of layer: a layer's weights have as many rows per unit."""
 _SETTINGS = "bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first"
 _SCHEMAS = {
     "lstm": f"(Tensor input, Tensor[] hx, Tensor[] params, {_SETTINGS}) -> (Tensor, Tensor, Tensor)",
@@ -26,15 +28,30 @@ _SCHEMAS = {
 
 
 def _made(
+    gates: int,
     input: torch.Tensor,
     hx: torch.Tensor | Sequence[torch.Tensor],
     params: Sequence[torch.Tensor],
     *settings: bool | int | float,
 ) -> tuple[torch.Tensor, ...]:
-    """Return tensors with the shapes of a layer's results: one per position, and the last state or states."""
+    """Return tensors with the shapes of a layer's results: one per position, and the last state or states.
+
+    Raises:
+        ValueError: If sizes do not fit each other, as torch raises. Projections of states are left to torch.
+    """
     states = (hx,) if isinstance(hx, torch.Tensor) else tuple(hx)
     directions = 2 if settings[4] else 1
-    output = input.new_empty((*input.shape[:2], directions * states[0].shape[-1]))
+    hidden = states[0].shape[-1]
+    each = 4 if settings[0] else 2
+    if len(params) == each * int(settings[1]) * directions:
+        rows = input.shape[0 if settings[5] else 1]
+        wanted: list[tuple[int | float, ...]] = [(directions * settings[1], rows, hidden)] * len(states)
+        for chain in range(len(params) // each):
+            features = input.shape[2] if chain < directions else directions * hidden
+            wanted += [(gates * hidden, features), (gates * hidden, hidden), *[(gates * hidden,)] * (each - 2)]
+        if any(tuple(tensor.shape) != shape for tensor, shape in zip((*states, *params), wanted, strict=True)):
+            raise ValueError("the sizes of a recurrent layer do not fit each other")
+    output = input.new_empty((*input.shape[:2], directions * hidden))
     return (output, *(torch.empty_like(state) for state in states))
 
 
@@ -48,7 +65,7 @@ def _flops(
 
 for _name, _schema in _SCHEMAS.items():
     torch.library.define(f"{NAMESPACE}::{_name}", _schema)
-    torch.library.register_fake(f"{NAMESPACE}::{_name}", _made)
+    torch.library.register_fake(f"{NAMESPACE}::{_name}", partial(_made, GATES[_name]))
     register_flop_formula(getattr(getattr(torch.ops, NAMESPACE), _name))(_flops)
 
 
