@@ -131,7 +131,7 @@ MOST_RANKED = 1024
 
 def _ranked(
     values: torch.Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False
-) -> Any:
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Sort by rank: the number of elements before each. NaN is the largest, and equal ones keep their order."""
     if not values.dim() or values.shape[dim] > MOST_RANKED:
         none: tuple[torch.Tensor, torch.Tensor] = NotImplemented
