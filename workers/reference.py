@@ -3,6 +3,7 @@
 The graph is data that left a jail, so every operation is looked up in `OPERATIONS` before it is resolved.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -233,10 +234,15 @@ def _is_power_of_two(node: Node) -> bool:
 
 
 def narrowing(graph: Graph) -> dict[int, torch.dtype]:
-    """Return the float dtypes that a graph casts to, by the node of the cast."""
-    dtypes = {index: node.kwargs.get("dtype") for index, node in enumerate(graph.nodes) if node.op == _CAST}
-    named = {index: getattr(torch, ref.dtype) for index, ref in dtypes.items() if isinstance(ref, DtypeRef)}
-    return {index: dtype for index, dtype in named.items() if dtype.is_floating_point}
+    """Return the float dtypes that values are rounded to, by their nodes; only of values that are used once."""
+    users = Counter(used for node in graph.nodes for used in node.uses) + Counter(graph.outputs)
+    found = {}
+    for node in graph.nodes:
+        dtype = node.kwargs.get("dtype")
+        source = node.uses[0] if node.uses else None
+        if node.op == _CAST and isinstance(dtype, DtypeRef) and isinstance(source, NodeRef) and users[source] == 1:
+            found[source.node] = getattr(torch, dtype.dtype)
+    return {node: dtype for node, dtype in found.items() if dtype.is_floating_point}
 
 
 def is_whole_slice(node: Node) -> bool:

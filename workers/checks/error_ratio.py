@@ -66,8 +66,12 @@ class _Weighed:
     @cached_property
     def measure(self) -> float:
         """The larger of the two; a little over 1 if only too many elements are near the border."""
-        crowded = self._crowd > max(1.0, FRACTION * self.near.numel())
-        return max(float(self.rows.max()), float(self.elements.max()), 1.0 + FRACTION if crowded else 0.0)
+        return max(float(self.rows.max()), float(self.elements.max()), 1.0 + FRACTION if self.is_crowded else 0.0)
+
+    @property
+    def is_crowded(self) -> bool:
+        """True if more elements are near the border than chance explains."""
+        return self._crowd > max(1.0, FRACTION * self.near.numel())
 
     def forgiving(self, leeway: Leeway) -> "_Weighed":
         """Return the same with the leeway for few rows and elements, if they are few."""
@@ -92,7 +96,7 @@ def _examine_output(evidence: CheckEvidence, number: int) -> CheckFinding:
     if weighed.measure > 1:
         bounds, weighed = _weigh_widened(errors, bounds, reference.sensitivity[number], reference, number)
     # By chance the first nudges hardly move a few of many values.
-    if weighed.measure > 1 and (weighed.few or _is_coarse(errors, bounds)):
+    if weighed.measure > 1 and (not weighed.is_crowded or _is_coarse(errors, bounds)):
         bounds, weighed = _weigh_widened(errors, bounds, reference.full_sensitivity[number], reference, number)
     if weighed.measure > 1 and _is_coarse(errors, bounds):
         bounds = widen_by_order(bounds, reference.sequential_loss[number])

@@ -131,10 +131,11 @@ MOST_RANKED = 1024
 
 def _ranked(
     values: torch.Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False
-) -> Any:
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Sort by rank: the number of elements before each. NaN is the largest, and equal ones keep their order."""
     if not values.dim() or values.shape[dim] > MOST_RANKED:
-        return NotImplemented
+        none: tuple[torch.Tensor, torch.Tensor] = NotImplemented
+        return none
     rows = values.movedim(dim, -1)
     place = torch.arange(rows.shape[-1], device=values.device)
     one, other = rows.unsqueeze(-1), rows.unsqueeze(-2)

@@ -10,15 +10,18 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import torch
+from pydantic import ValidationError
 from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from workers.inputs import draw
 from workers.kernelbench.extents import Place, SizeNumber, find_dimensions, find_ranges, varied
 from workers.kernelbench.loading import LoadedProblem, ProblemUnfit, load, spelled
 from workers.kernelbench.naming import size_numbers, unpacked_names
 from workers.kernelbench.orders import ObservedOrder, order_of
+from workers.kernelbench.reach import Named, Ranges, bounds_of_indices
 from workers.kernelbench.values import Undrawable, drawn
-from workers.protocol import DTYPE_BYTES, Distribution, Input, Output, Scalar
+from workers.protocol import DTYPE_BYTES, Distribution, Input, Operator, Output, Scalar, Shape
 from workers.protocol.distribution import ORDERED
 from workers.protocol.extent import names_in
 from workers.protocol.kernelbench import ProblemInspection, ProblemQuestion
@@ -101,16 +104,19 @@ def _inspected(question: ProblemQuestion) -> ProblemInspection:
     numbers = [*problem.hinted, *size_numbers(question.source, problem)]
     found = varied(rows) if several else _dimensions(problem, running, numbers)
     # An operator needs at least one dimension, even if none may change.
-    named = _named(problem, question.source, numbers, found or ((_first_place(problem.shapes),),))
+    named: Named = _named(problem, question.source, numbers, found or ((_first_place(problem.shapes),),))
     shapes = [{name: row[places[0][0]][places[0][1]] for name, places in named.items()} for row in rows]
     largest = {name: max(shape[name] for shape in shapes) for name in named}
-    ranges = find_ranges(named, largest, running.works) if found else {}
+    ranges: Ranges = find_ranges(named, largest, running.works) if found else {}
     empty = {name for name in named if any(shape[name] == 0 for shape in shapes)}
     ranges = {name: (0 if name in empty else low, high) for name, (low, high) in ranges.items()}
     timed = [shape for shape in shapes if 0 not in shape.values()] or shapes
     orders = _orders(problem)
+    named, ranges, highs = _bounded(problem, running, named, shapes[0], ranges, orders)
+    shapes = [{name: shape[name] for name in named} for shape in shapes]
+    timed = [{name: shape[name] for name in named} for shape in timed]
     try:
-        made = _inputs(problem, named, timed[0], orders, published=question.published)
+        made = _inputs(problem, named, orders, highs, published=question.published)
         inputs = tuple(_mutable(item) if item.name in running.changed else item for item in made)
     except Undrawable as error:
         raise ProblemUnfit(str(error)) from None
@@ -191,15 +197,26 @@ class _Running:
         except RAISED:
             return False
 
-    def _run(self, sizes: Mapping[Place, int], *, guarded: bool = False) -> tuple[torch.Tensor, ...]:
+    def computes(self, values: Sequence[torch.Tensor]) -> bool:
+        """Return True if `forward` raises nothing with these values of all tensors."""
+        try:
+            self._run({}, values=values)
+        except RAISED:
+            return False
+        return True
+
+    def _run(
+        self, sizes: Mapping[Place, int], *, guarded: bool = False, values: Sequence[torch.Tensor] = ()
+    ) -> tuple[torch.Tensor, ...]:
         problem = self._problem
         with ExitStack() as stack:
-            stack.enter_context(FakeTensorMode())
+            if not values:
+                stack.enter_context(FakeTensorMode())
             stack.enter_context(torch.no_grad())
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
             stack.enter_context(without_fast_paths())
             stack.enter_context(WholeLayers())
-            made = {
+            made = {tensor.name: value for tensor, value in zip(problem.tensors, values, strict=False)} or {
                 tensor.name: torch.empty(_resized(index, tensor.sizes[0], sizes), dtype=tensor.made.dtype)
                 for index, tensor in enumerate(problem.tensors)
             }
@@ -280,6 +297,43 @@ def _orders(problem: LoadedProblem) -> dict[str, ObservedOrder]:
     return found
 
 
+def _bounded(
+    problem: LoadedProblem,
+    running: "_Running",
+    named: Mapping[str, tuple[Place, ...]],
+    published: Mapping[str, int],
+    ranges: Mapping[str, tuple[int, int]],
+    orders: Mapping[str, ObservedOrder],
+) -> tuple[Mapping[str, tuple[Place, ...]], Mapping[str, tuple[int, int]], Mapping[str, str]]:
+    """Return the dimensions, their ranges, and what bounds integer arguments, as drawn values show."""
+    try:
+        unnamed = _inputs(problem, named, orders, {}, published=True)
+        ends = {
+            item.name: int(item.high) for item in unnamed if isinstance(item.high, float) and "float" not in item.dtype
+        }
+    except Undrawable:  # Told by the caller.
+        ends = {}
+
+    def runs(chosen: Mapping[str, tuple[Place, ...]], highs: Mapping[str, str], sizes: Mapping[str, int]) -> bool:
+        try:
+            inputs = tuple(_inputs(problem, chosen, orders, highs, published=True))
+            operator = Operator(
+                name="problem",
+                entry="problem",
+                reference="pass",
+                inputs=inputs,
+                outputs=(Output(name="result", dtype="float32"),),
+                shapes=({"dims": dict(sizes)},),
+            )
+            shape = Shape(dims=dict(sizes))
+            values = (draw(operator, shape, name, 0) for name in ("normal", "structured", "heavy"))
+            return all(running.computes(tensors) for tensors in values)
+        except (Undrawable, ValidationError, *RAISED):
+            return False
+
+    return bounds_of_indices(named, published, ranges, ends, runs)
+
+
 def _possible(
     inputs: Sequence[Input], largest: Mapping[str, int], ranges: Mapping[str, tuple[int, int]]
 ) -> dict[str, tuple[int, int]]:
@@ -333,8 +387,8 @@ def _notes_on_inputs(inputs: Sequence[Input], orders: Mapping[str, ObservedOrder
 def _inputs(
     problem: LoadedProblem,
     named: Mapping[str, tuple[Place, ...]],
-    dims: Mapping[str, int],
     orders: Mapping[str, ObservedOrder],
+    highs: Mapping[str, str],
     *,
     published: bool,
 ) -> Iterator[Input]:
@@ -346,7 +400,7 @@ def _inputs(
         else:
             fields = drawn(tensor.name, tensor.made.dtype, tensor.origin, parameter=parameter, published=published)
         if not tensor.made.dtype.is_floating_point and "high" in fields:
-            fields["high"] = next((name for name, size in dims.items() if size == fields["high"]), fields["high"])
+            fields["high"] = highs.get(tensor.name, fields["high"])
         shape = [name_of.get((index, axis), size) for axis, size in enumerate(tensor.sizes[0])]
         body = {"name": tensor.name, "shape": shape, "dtype": dtype, "constant": parameter, **fields}
         body |= {"optional": True} if tensor.optional else {}

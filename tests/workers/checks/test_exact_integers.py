@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.workers.checks.cases import gather, operator
+from tests.workers.checks.cases import REFERENCES, gather, operator
 from workers.checks import CHECKS
 from workers.protocol import Outcome
 
@@ -81,3 +81,28 @@ EXACT = {
 def test_what_is_counted_chosen_or_already_whole_has_no_border(name):
     evidence = gather(operator(name), "heavy", 0, EXACT[name])
     assert CHECK.examine(evidence).outcome is Outcome.WRONG_RESULT
+
+
+HALVES = (
+    "def by_half(x):\n"
+    "    w = x.float()\n"
+    "    scale = (w.abs().amax(-1, keepdim=True) / 127).half()\n"
+    "    return (w / scale.float()).clamp(-127, 127).to(torch.int8)\n"
+)
+
+
+@pytest.mark.parametrize("rounds", [True, False])
+def test_a_factor_that_the_reference_rounds_may_be_rounded(monkeypatch, rounds):
+    monkeypatch.setitem(REFERENCES, "by_half", (HALVES, {"x": ("M", "N")}))
+    made = operator("by_half")
+    made = made.model_copy(update={"outputs": (made.outputs[0].model_copy(update={"dtype": "int8"}),)})
+
+    def kernel(x):
+        scale = x.float().abs().amax(-1, True) / 127
+        return (x.float() / (scale.half().float() if rounds else scale)).clamp(-127, 127).to(torch.int8)
+
+    def coarser(x):
+        return (x.float() / (x.float().abs().amax(-1, True) / 127).to(torch.float8_e5m2).float()).to(torch.int8)
+
+    assert CHECK.examine(gather(made, "normal", 0, kernel)).outcome is None
+    assert CHECK.examine(gather(made, "normal", 0, coarser)).outcome is Outcome.WRONG_RESULT

@@ -116,3 +116,19 @@ def test_a_search_in_several_sequences_stays() -> None:
     given = torch.tensor([[0, 3], [1, 2]]), torch.tensor([[1], [1]])
     kept = make_fx(search, decomposition_table=dict(DECOMPOSITIONS))(*given)
     assert any("searchsorted" in str(node.target) for node in kept.graph.nodes)
+
+
+@pytest.mark.parametrize("descending", [True, False])
+@pytest.mark.parametrize("dim", [-1, 0])
+def test_a_sort_by_rank_is_a_stable_sort(dim: int, descending: bool):
+    inf, nan = float("inf"), float("nan")
+    for values in (
+        torch.randint(-2, 3, (5, 9)).float(),
+        torch.tensor([[1.0, nan, inf, -inf], [nan, 1.0, 2.0, -inf]]),
+        torch.randint(-2, 3, (6, 4)),
+    ):
+        found, places = DECOMPOSITIONS[ATEN.sort.stable](values, stable=True, dim=dim, descending=descending)
+        right = torch.sort(values, stable=True, dim=dim, descending=descending)
+        assert torch.equal(places, right.indices) and found.dtype == values.dtype
+        assert torch.equal(found.nan_to_num(7), right.values.nan_to_num(7))
+    assert DECOMPOSITIONS[ATEN.sort.stable](torch.zeros(2, 2048), stable=True) is NotImplemented

@@ -128,6 +128,12 @@ def test_other_options_are_refused_by_name(option):
     assert "num_warps, num_stages, num_ctas, maxnreg" in reason
 
 
+@pytest.mark.parametrize("option", ["launch_pdl", "launch_cooperative_grid"])
+def test_an_option_that_is_off_is_as_if_it_were_not_given(option):
+    plain, off = (candidate(ALLOCATE + LAUNCH.replace("BLOCK", given)) for given in ("BLOCK", f"{option}=False, BLOCK"))
+    assert traced(off).kernels.keys() == traced(plain).kernels.keys()
+
+
 @pytest.mark.parametrize(
     ("grid", "said"),
     [

@@ -3,9 +3,10 @@
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from tests.workers.mutation_testing.references import LAYERS, graphs_of, operator
-from workers.tracer.recurrent import WholeLayers, operation_of
+from workers.tracer.recurrent import PlainCells, WholeLayers, operation_of
 from workers.tracer.reference import without_fast_paths
 
 
@@ -38,3 +39,40 @@ def test_packed_sequences_and_dropout_in_training_are_left_to_torch() -> None:
         assert layer.train()(torch.randn(4, 2, 3))[0].shape == (4, 2, 5)
     assert operation_of("kernelreef_layers", "gru", "default") == "aten.gru.input"
     assert operation_of("aten", "add", "Tensor") == "aten.add.Tensor"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        torch.nn.LSTMCell(5, 7),
+        torch.nn.LSTMCell(5, 7, bias=False),
+        torch.nn.GRUCell(5, 7),
+        torch.nn.RNNCell(5, 7),
+        torch.nn.RNNCell(5, 7, nonlinearity="relu"),
+        torch.nn.LSTM(5, 7, 2, batch_first=True, bidirectional=True),
+        torch.nn.GRU(5, 7),
+        torch.nn.RNN(5, 7, nonlinearity="relu"),
+    ],
+    ids=str,
+)
+def test_steps_written_out_compute_what_torchs_own_do(made: torch.nn.Module):
+    with torch.no_grad():
+        x = torch.randn(3, 4, 5) if isinstance(made, torch.nn.RNNBase) else torch.randn(3, 5)
+        right = made(x)
+        with PlainCells():
+            found = made(x)
+    first, other = (each[0] if isinstance(each, tuple) else each for each in (found, right))
+    assert torch.allclose(first, other, atol=1e-6)
+
+
+def operations(made: torch.nn.Module, *sizes: int) -> set[str]:
+    with torch.no_grad(), PlainCells():
+        traced = make_fx(lambda x: made(x)[0])(torch.randn(*sizes))
+    return {str(node.target) for node in traced.graph.nodes if node.op == "call_function"}
+
+
+def test_steps_written_out_change_nothing_in_place_and_long_layers_are_left_to_torch():
+    cell, layer = torch.nn.LSTMCell(5, 7), torch.nn.GRU(5, 7)
+    assert "aten.tanh.default" in operations(cell, 3, 5) & operations(layer, 4, 1, 5)
+    assert not any("_.default" in name for name in operations(cell, 3, 5) | operations(layer, 4, 1, 5))
+    assert any("_.default" in name for name in operations(layer, 40, 1, 5))

@@ -19,3 +19,11 @@ def test_segments_repeat_as_pytorch_repeats_them(counts: list[int], dtype: torch
 def test_counts_that_do_not_add_up_raise_nothing() -> None:
     assert WRITTEN_OUT[REPEAT](torch.tensor([1, 1]), output_size=4).tolist() == [0, 1, 1, 1]
     assert WRITTEN_OUT[REPEAT](torch.tensor([1, 1])) is NotImplemented
+
+
+def test_of_equal_values_the_first_come_first() -> None:
+    values = torch.tensor([[1.0, 3.0, torch.nan, 3.0], [2.0, 2.0, 2.0, 2.0]])
+    found, places = WRITTEN_OUT[torch.ops.aten.topk.default](values, 3)
+    assert places.tolist() == [[2, 1, 3], [0, 1, 2]] and found[0, 1:].tolist() == [3.0, 3.0]
+    assert WRITTEN_OUT[torch.ops.aten.topk.default](values, 2, 1, False)[1].tolist() == [[0, 1], [0, 1]]
+    assert WRITTEN_OUT[torch.ops.aten.sort.default](values)[1].tolist() == [[0, 1, 3, 2], [0, 1, 2, 3]]

@@ -1,0 +1,56 @@
+"""Indices stay within what they index: dimensions that they reach are joined, or keep their size."""
+
+from tests.workers.kernelbench.test_inspection import look
+
+HEADER = "import torch\n\n"
+POSITIONS = """
+def packed(hidden, cu_seqlens, table):
+    rows = torch.arange(hidden.shape[0], device=hidden.device)
+    start = cu_seqlens[torch.searchsorted(cu_seqlens, rows, right=True) - 1]
+    return hidden + table[rows - start]
+
+
+def example_inputs():
+    return [torch.randn(300, 64), torch.tensor([0, 17, 200, 300]), torch.randn({rows}, 64)]
+"""
+TYPES = """
+def packed(hidden, lengths, types):
+    rows = torch.arange(hidden.shape[0], device=hidden.device)
+    segment = torch.searchsorted(lengths.cumsum(0), rows, right=True).clamp(max=lengths.shape[0] - 1)
+    return hidden + types[segment]
+
+
+def example_inputs():
+    return [torch.randn(300, 64), torch.tensor([17, 183, 80, 20]), torch.randn(4, 64)]
+"""
+GATHERED = """
+def packed(table, index):
+    return table[index]
+
+
+def example_inputs():
+    return [torch.randn(300, 64), torch.randint(0, 300, (300,))]
+"""
+
+
+def test_a_table_of_positions_has_as_many_rows_as_there_are_positions() -> None:
+    found = look(HEADER + POSITIONS.replace("{rows}", "300"))
+    (hidden, offsets, table) = found.inputs
+    assert hidden.shape[0] == table.shape[0] == offsets.high == "D0" and found.ranges["D0"] == (1, 300)
+
+
+def test_a_table_of_another_size_is_told_apart_all_the_same() -> None:
+    hidden, offsets, table = look(HEADER + POSITIONS.replace("{rows}", "512")).inputs
+    assert hidden.shape[0] == offsets.high == "D0" != table.shape[0]
+
+
+def test_a_size_that_indices_of_a_fixed_number_reach_stays() -> None:
+    found = look(HEADER + TYPES)
+    types = found.inputs[2].shape[0]
+    assert types not in found.ranges and (types == 4 or found.shapes[0][types] == 4)
+    assert found.inputs[1].high == found.inputs[0].shape[0]
+
+
+def test_the_bound_of_indices_is_the_axis_that_they_index_where_others_have_its_size() -> None:
+    table, index = look(HEADER + GATHERED).inputs
+    assert index.high == table.shape[0] != index.shape[0]

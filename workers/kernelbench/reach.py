@@ -1,0 +1,88 @@
+"""Sizes that indices reach: which dimension bounds an integer argument, and which are one with it.
+
+Tensors without data show that shapes fit. They do not show that an index lies within its axis: positions of packed
+rows may reach as far as there are rows, so a table of positions has at least as many. So a problem with indices runs on
+drawn values, at small sizes of which one differs.
+
+Runs inside the sandbox.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import product
+
+from workers.kernelbench.extents import Place
+
+MORE = 6
+"""Number by which the size under test exceeds the others."""
+MOST_NAMES = 4
+"""Maximum number of dimensions of one size of which every way to join them is tried; of more, none and all."""
+
+Named = Mapping[str, tuple[Place, ...]]
+Ranges = Mapping[str, tuple[int, int]]
+Runs = Callable[[Named, Mapping[str, str], Mapping[str, int]], bool]
+"""Function that returns True if the problem runs: with these dimensions, bounds of integers, and sizes."""
+
+
+def bounds_of_indices(
+    named: Named, published: Mapping[str, int], ranges: Ranges, ends: Mapping[str, int], runs: Runs
+) -> tuple[Named, Ranges, Mapping[str, str]]:
+    """Return dimensions, some of them joined or without a range, and those that bound integer arguments.
+
+    Args:
+        named: Places of each dimension.
+        published: Sizes of the first example.
+        ranges: Ranges of the dimensions that vary.
+        ends: Ends of the values of integer arguments, by name.
+        runs: Test of a choice at some sizes.
+    """
+    if not ends:
+        return named, ranges, {}
+    alike = [[name for name in named if published[name] == end and name in ranges] for end in {*ends.values()}]
+    for joined in product(*map(_partitions, alike)):
+        kept = {name: named[name] for name in named if not any(name in names for names in alike)}
+        kept |= {
+            group[0]: tuple(sorted(place for name in group for place in named[name])) for way in joined for group in way
+        }
+        kept = {name: kept[name] for name in named if name in kept}
+        choices = [[(argument, name) for name in _of_size(kept, published, end)] for argument, end in ends.items()]
+        for chosen in product(*filter(None, choices)):
+            left = _varying(kept, published, ranges, partial(runs, kept, dict(chosen)))
+            if left is not None:
+                return kept, left, dict(chosen)
+    first = {argument: names[0] for argument, end in ends.items() if (names := _of_size(named, published, end))}
+    return named, ranges, first
+
+
+def _varying(
+    named: Named, published: Mapping[str, int], ranges: Ranges, runs: Callable[[Mapping[str, int]], bool]
+) -> Ranges | None:
+    """Return the ranges without one whose small sizes an index passes; None if a larger size of another fails."""
+    left = {name: ranges[name] for name in named if name in ranges}
+    small = {name: left[name][0] if name in left else published[name] for name in named}
+    if not runs(small):
+        fixed = next((name for name in left if runs({**small, name: published[name]})), None)
+        if fixed is None:
+            return None
+        small[fixed] = published[fixed]
+        del left[fixed]
+    larger = ({**small, name: min(published[name], small[name] + MORE)} for name in left)
+    return left if all(map(runs, larger)) else None
+
+
+def _of_size(named: Named, published: Mapping[str, int], size: int) -> list[str]:
+    return [name for name in named if published[name] == size]
+
+
+def _partitions(names: Sequence[str]) -> list[list[list[str]]]:
+    """Return the ways to join names to groups, those with many groups first."""
+    if len(names) > MOST_NAMES:
+        return [[[name] for name in names], [[*names]]]
+    found: list[list[list[str]]] = [[]]
+    for name in names:
+        found = [
+            [*way[:at], [*way[at], name], *way[at + 1 :]] if at < len(way) else [*way, [name]]
+            for way in found
+            for at in range(len(way) + 1)
+        ]
+    return sorted(found, key=len, reverse=True)
