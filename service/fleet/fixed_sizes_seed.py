@@ -6,9 +6,13 @@ then compiled by itself. Numbers that a loop of the host changes are no sizes: e
 """
 
 import ast
+import re
 from collections.abc import Collection, Iterator
 
 from service.operators.sources import LaunchSite, jit_functions, launches, parse, render, walk
+
+_POINTER = re.compile(r"_ptr(_\d+)?$")
+"""End of a pointer's name; one that is passed twice, as what is changed in place, has a number behind it."""
 
 
 def with_fixed_sizes(draft: str, scalars: Collection[str] = ()) -> str | None:
@@ -26,8 +30,7 @@ def with_fixed_sizes(draft: str, scalars: Collection[str] = ()) -> str | None:
     counted = {name for site in sites for name in _counted(site)}
     for name in {site.kernel.name for site in sites}:
         for parameter in functions[name].args.args:
-            is_size = parameter.annotation is None and not parameter.arg.endswith("_ptr")
-            if is_size and parameter.arg not in scalars and (name, parameter.arg) not in counted:
+            if _is_number(parameter) and parameter.arg not in scalars and (name, parameter.arg) not in counted:
                 parameter.annotation = ast.parse("tl.constexpr", mode="eval").body
     return render(module)
 
@@ -43,6 +46,11 @@ def _counted(site: LaunchSite) -> Iterator[tuple[str, str]]:
 
 def _divides(function: ast.FunctionDef) -> bool:
     """Return True if a kernel has sizes and divides integers."""
-    has_sizes = any(item.annotation is None and not item.arg.endswith("_ptr") for item in function.args.args)
+    has_sizes = any(map(_is_number, function.args.args))
     operations = (node.op for node in walk(function) if isinstance(node, ast.BinOp))
     return has_sizes and any(isinstance(each, ast.FloorDiv | ast.Mod) for each in operations)
+
+
+def _is_number(parameter: ast.arg) -> bool:
+    """Return True for a size or scalar that the compiler does not know."""
+    return parameter.annotation is None and _POINTER.search(parameter.arg) is None

@@ -30,7 +30,7 @@ from workers.protocol import Operator, Outcome
 from workers.protocol.extent import size_of
 from workers.targets import Target
 from workers.tracer.fake_device import DEVICE, pretend
-from workers.tracer.recurrent import WholeLayers
+from workers.tracer.recurrent import PlainCells, WholeLayers
 from workers.tracer.reference import load_entry
 from workers.tracer.refusal import TraceRefused
 
@@ -181,7 +181,7 @@ def _trace(operator: Operator, *, copied: bool) -> tuple[fx.GraphModule, list[Fa
     called = torch.func.functionalize(call, remove="mutations") if copied else call
 
     fake = FakeTensorMode(allow_non_fake_inputs=True, shape_env=sizes)
-    with fake, torch.no_grad(), sdpa_kernel(SDPBackend.MATH), WholeLayers():
+    with fake, torch.no_grad(), sdpa_kernel(SDPBackend.MATH), WholeLayers(), PlainCells():
         inputs: list[Any] = [
             torch.empty([size_of(extent, dims) for extent in item.shape], dtype=getattr(torch, item.dtype))
             for item in operator.inputs

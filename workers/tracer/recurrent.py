@@ -88,6 +88,55 @@ class WholeLayers(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+def _lstm_cell(input: torch.Tensor, states: Sequence[torch.Tensor], *weights: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    hidden, cell = states
+    inward, forget, new, outward = (_from(input, 0, weights) + _from(hidden, 1, weights)).chunk(4, 1)
+    cell = torch.sigmoid(forget) * cell + torch.sigmoid(inward) * torch.tanh(new)
+    return torch.sigmoid(outward) * torch.tanh(cell), cell
+
+
+def _gru_cell(input: torch.Tensor, hidden: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
+    reset, update, new = _from(input, 0, weights).chunk(3, 1)
+    reset_of, update_of, new_of = _from(hidden, 1, weights).chunk(3, 1)
+    kept = torch.sigmoid(update + update_of)
+    proposed = torch.tanh(new + torch.sigmoid(reset + reset_of) * new_of)
+    return proposed + kept * (hidden - proposed)
+
+
+def _plain_cell(
+    act: Callable[[torch.Tensor], torch.Tensor], input: torch.Tensor, hidden: torch.Tensor, *weights: torch.Tensor
+) -> torch.Tensor:
+    return act(_from(input, 0, weights) + _from(hidden, 1, weights))
+
+
+def _from(values: torch.Tensor, number: int, weights: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Multiply by a cell's first or second weights; its biases, if it has any, follow both."""
+    return torch.nn.functional.linear(values, weights[number], weights[2 + number] if len(weights) == 4 else None)
+
+
+CELLS: Mapping[str, Callable[..., Any]] = {
+    "lstm_cell": _lstm_cell,
+    "gru_cell": _gru_cell,
+    "rnn_tanh_cell": partial(_plain_cell, torch.tanh),
+    "rnn_relu_cell": partial(_plain_cell, torch.relu),
+}
+"""Steps of recurrent layers by torch's names."""
+
+
+class PlainCells(TorchFunctionMode):
+    """Mode that writes steps of recurrent layers out: torch's own make numbers of sizes, and work in place."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
+        cell = CELLS.get(getattr(func, "__name__", ""))
+        return func(*args, **(kwargs or {})) if cell is None or kwargs else cell(*args)
+
+
 def operation_of(namespace: str, name: str, overload: str) -> str:
     """Return an operation as graphs name it: ATen's own for a whole layer."""
     return f"aten.{name}.input" if namespace == NAMESPACE else f"{namespace}.{name}.{overload}"

@@ -39,3 +39,9 @@ def test_a_number_that_a_loop_of_the_host_changes_stays_an_argument():
     made = with_fixed_sizes(looped.replace(", 3, alpha,", ", 3, turn + 1,"))
     assert made is not None and "count: tl.constexpr, alpha, N: tl.constexpr" in made
     assert "alpha: tl.constexpr" in str(with_fixed_sizes(POOLED))
+
+
+def test_a_pointer_that_is_passed_twice_stays_one():
+    made = with_fixed_sizes(POOLED.replace("y_ptr", "y_ptr_2"), ["alpha"])
+    assert made is not None
+    assert "(x_ptr, y_ptr_2, count: tl.constexpr, alpha," in made
