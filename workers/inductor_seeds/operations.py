@@ -129,7 +129,7 @@ MOST_RANKED = 1024
 """Maximum elements of a row that are ranked by comparing each with each."""
 
 
-def _ranked(values: torch.Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False) -> Any:
+def _ranked(values: torch.Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False) -> object:
     """Sort by rank: the number of elements before each. NaN is the largest, and equal ones keep their order."""
     if not values.dim() or values.shape[dim] > MOST_RANKED:
         return NotImplemented
