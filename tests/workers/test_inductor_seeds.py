@@ -209,7 +209,7 @@ def test_drafts_for_other_targets(target):
 
 
 def test_what_inductor_leaves_to_a_library_is_refused_with_its_name():
-    of = operator(reference="def scale(x, w):\n    return x.sort(-1).values * w\n", ranges={"N": [1, 128]})
+    of = operator(reference="import torch\n\n\ndef scale(x, w):\n    return torch.complex(x, x).abs() * w\n")
     written = drafted(of)
     assert (written.outcome, written.source) == (Outcome.FORBIDDEN_OP, "")
     assert "TorchInductor calls" in written.reason

@@ -32,7 +32,7 @@ def sequential_results(graph: Graph, inputs: Sequence[torch.Tensor], dtype: torc
         Results with means divided at the end, and with their terms divided; empty if there are no such sums.
     """
     sums = {
-        index: (node, node.uses[0].node)
+        index: (node, node.uses[0])
         for index, node in enumerate(graph.nodes)
         if node.op in _SUMS and isinstance(node.uses[0], NodeRef)
     }
@@ -40,26 +40,31 @@ def sequential_results(graph: Graph, inputs: Sequence[torch.Tensor], dtype: torc
         return []
     found = []
     for divides_terms in (False, True):
-        hook = partial(_replaced, sums, dtype, divides_terms, dict[int, torch.Tensor]())
+        hook = partial(_replaced, sums, dtype, divides_terms, dict[int, list[torch.Tensor]]())
         found.append(list(evaluate(graph, inputs, double=True, rounding=hook)))
     return found
 
 
 def _replaced(
-    sums: dict[int, tuple[Node, int]],
+    sums: dict[int, tuple[Node, NodeRef]],
     dtype: torch.dtype,
     divides_terms: bool,
-    terms: dict[int, torch.Tensor],
+    terms: dict[int, list[torch.Tensor]],
     index: int,
     values: torch.Tensor,
 ) -> torch.Tensor:
-    """Return a node's values, those of a sum with the rounding of each step; keep the terms of later sums."""
-    if any(index == source for _, source in sums.values()):
-        terms[index] = values
+    """Return a node's values, those of a sum with the rounding of each step; keep the terms of later sums.
+
+    A node with several results, as a norm that also gives its statistics, comes once for each.
+    """
+    if any(index == source.node for _, source in sums.values()):
+        terms.setdefault(index, []).append(values)
     if index not in sums or values.numel() > FEW_RESULTS:
         return values
     node, source = sums[index]
-    given = terms.get(source)
+    number = source.result or 0
+    parts = terms.get(source.node, [])
+    given = parts[number] if number < len(parts) else None  # Integers are not rounded, and have no terms here.
     if given is None or given.numel() > MAX_TERMS * values.numel() or not given.isfinite().all():
         return values
     dims = node.args[1] if len(node.args) > 1 else None

@@ -5,6 +5,7 @@ import torch
 
 from service.operators.catalogue import load_catalogue
 from tests.workers.checks.cases import gather, graph_of, operator
+from tests.workers.tracer import jobs
 from workers.checks import CHECKS
 from workers.checks.summation import FEW_RESULTS, sequential_results
 from workers.protocol import Outcome, Shape
@@ -89,3 +90,17 @@ def found(graph, inputs):
 def test_a_reference_without_sums_is_not_evaluated_again() -> None:
     op = operator("gelu")
     assert found(graph_of(op, Shape(dims={"M": 2, "N": 3})), [torch.ones(2, 3)]) == []
+
+
+def test_a_sum_of_a_norm_adds_the_normalised_values_and_not_its_statistics() -> None:
+    code = "def scale(x, w):\n    return torch.nn.functional.group_norm(x, 2).mean((1, 2, 3))\n"
+    inputs = [
+        {"name": "x", "shape": ["M", 4, 4, 6], "dtype": "float32"},
+        {"name": "w", "shape": [4], "dtype": "float32"},
+    ]
+    of = jobs.operator(reference=f"import torch\n\n\n{code}", inputs=inputs, shapes=[{"dims": {"M": 2}}])
+    x = torch.randn(2, 4, 4, 6, generator=torch.Generator().manual_seed(0)) + 3
+    for (found,) in sequential_results(graph_of(of, Shape(dims={"M": 2})), [x, torch.ones(4)], torch.float32):
+        rows = torch.nn.functional.group_norm(x.double(), 2).flatten(1)
+        right = torch.stack([one_by_one(row) / len(row) for row in rows])
+        assert found.shape == (2,) and (found - right).abs().max() < 1e-6

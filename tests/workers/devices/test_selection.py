@@ -11,6 +11,7 @@ from workers.devices.selection import (
     SelectedRun,
     contract_bytes,
     cost,
+    rows,
     select_cases,
     within,
 )
@@ -40,9 +41,15 @@ def test_small_plans_come_first_and_get_every_draw():
 
 def test_inputs_and_results_count_and_the_rows_of_these():
     for graph in graphs("softmax"):
-        rows, columns = graph.output_shapes[0]
-        assert contract_bytes(SOFTMAX, graph) == 2 * 2 * prod((rows, columns))
-        assert cost(SOFTMAX, graph) == contract_bytes(SOFTMAX, graph) + ROW_BYTES * rows
+        height, columns = graph.output_shapes[0]
+        assert contract_bytes(SOFTMAX, graph) == 2 * 2 * prod((height, columns))
+        assert cost(SOFTMAX, graph) == contract_bytes(SOFTMAX, graph) + ROW_BYTES * height
+
+
+def test_a_value_per_row_of_an_input_is_a_row_and_one_per_column_is_not():
+    graph = graphs("softmax")[0].model_copy(update={"shape": Shape(dims={"M": MOST_ROWS + 1, "N": 5})})
+    for shape, expected in [((MOST_ROWS + 1,), MOST_ROWS + 1), ((5,), 1), ((), 1), ((5, MOST_ROWS + 1), 5)]:
+        assert rows(SOFTMAX, graph.model_copy(update={"output_shapes": (shape,)})) == expected
 
 
 def test_larger_plans_share_the_draws():
