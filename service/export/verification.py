@@ -42,10 +42,6 @@ TOOLS = ("torch", "triton", "ptxas")
 """Tools whose versions decide the machine code."""
 DEADLINE_S = 300.0
 """Deadline in seconds of a trace of a module: compiling 64 kernels takes about one minute."""
-PER_FUNCTION = 3
-"""Number of shapes at which each function is judged, besides the spread ones: smallest, middle and largest."""
-
-
 PARTS = 8
 """Number of parts that functions are tried in where they do not compile together: few functions fail as a rule, and
 each trial compiles all of its part."""
