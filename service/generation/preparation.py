@@ -6,6 +6,7 @@ from archive.records import SearchRecord
 from archive.store import Store
 from service.errors import InvalidInput
 from service.evaluation.admissions import Admissions
+from service.evaluation.jobs import JobSubject
 from service.evaluation.verdicts import Verdicts
 from service.generation.drafts import DraftSeeds
 from service.generation.proposals import Proposer
@@ -58,4 +59,4 @@ class Preparation:
             await self._verdicts.failures.fail(search, error.detail)
             return
         for candidate in added_seeds:
-            await self._verdicts.trace(search, operator, candidate)
+            await self._verdicts.trace(JobSubject(search, operator, candidate))

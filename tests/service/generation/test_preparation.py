@@ -8,7 +8,7 @@ import pytest
 from archive.records import SearchState
 from service.evaluation.jobs import admission_id, reference_id
 from tests.service import records
-from tests.service.scheduler.test_evolution import TUNABLE
+from tests.service.records import TUNABLE
 from tests.service.workbench import Workbench
 from workers.protocol import MeasureJob
 
