@@ -7,8 +7,9 @@
     python -m benchmarks.models rules --data RULES --operators softmax FOLDER --device h100               # 5. on a card
     python -m benchmarks.models conclude --data DATA --rules RULES --out results
 
-A data folder holds one search per operator and goes on where it was left, on any machine. A search starts from the
-operator's first seed alone. Its model is the backend `manual`, so prompts wait in the archive while no card is held.
+A data folder holds one search per operator and goes on where it was left, on any machine. Searches have the card one
+after the other. A search starts from the operator's first seed alone. Its model is the backend `manual`, so prompts
+wait in the archive while no card is held.
 `search` has all answers judged, and then opens prompts, which know of every verdict. Each answer must come from its
 prompt alone.
 
@@ -59,8 +60,8 @@ STRATEGIES = (SCRATCH, IMPROVE, EXPLORE, CROSS, REPAIR)
 RULES = ("tune", "rewrite", "cross")
 EVALUATIONS = 100_000
 """Maximum number of evaluations of a search: it is ended from outside."""
-WHILE_JUDGING = 2
-"""Candidates in flight while answers are judged: hardly a prompt is opened before all verdicts are known."""
+WHILE_JUDGING = 4
+"""Candidates in flight while answers are judged: few prompts are opened before all verdicts are known."""
 POLL_S, QUIET_S, OPEN_S = 0.5, 3.0, 40.0
 """Seconds between two looks, without work until all counts as judged, and for opening prompts."""
 BYTES_PER_TOKEN = 4.0
@@ -113,11 +114,15 @@ async def search(options: argparse.Namespace) -> None:
     if (options.data / DATABASE_FILE).exists():
         async with served(options, options.workers, WHILE_JUDGING) as coordinator:
             store = coordinator.store
-            await judged(store, until - (OPEN_S if options.prompts else 0.0), options.linger)
+            async for each, end in turns(coordinator, until - (OPEN_S if options.prompts else 0.0)):
+                await judged(store, each.id, end, options.linger)
             await told(store)
-            left = max([(await store.candidates.count(each.id)).in_flight for each in await _open(store)], default=0)
+            counts = [await store.candidates.count(each.id) for each in await store.searches.list(limit=200)]
+            left = max((each.in_flight for each in counts), default=0)
     if options.prompts:  # What has no verdict yet takes no prompt's place.
         async with served(options, options.workers, options.prompts + left) as coordinator:
+            for each in await coordinator.store.searches.list(limit=200, states=(SearchState.PAUSED,)):
+                await coordinator.resume(each.id)
             await opened(coordinator.store, options.prompts, until)
             await told(coordinator.store)
 
@@ -126,21 +131,35 @@ async def rules(options: argparse.Namespace) -> None:
     """Search by rules; a search pauses at its maximum of evaluations."""
     until = time.monotonic() + options.seconds
     async with served(options, options.workers, None) as coordinator:
-        while time.monotonic() < until:
-            await asyncio.sleep(POLL_S)
-            for each in await _open(coordinator.store):
-                if (await coordinator.store.candidates.count(each.id)).evaluated >= options.evaluations:
-                    await coordinator.pause(each.id)
-        await told(coordinator.store)
+        store = coordinator.store
+        async for each, end in turns(coordinator, until):
+            while time.monotonic() < end and (await store.candidates.count(each.id)).evaluated < options.evaluations:
+                await asyncio.sleep(POLL_S)
+        await told(store)
 
 
-async def judged(store: Store, until: float, linger_s: float) -> bool:
-    """Wait until every search runs and has nothing in flight; returns False if the time was up before."""
+async def turns(coordinator: Coordinator, until: float) -> AsyncIterator[tuple[SearchRecord, float]]:
+    """Let searches that have not ended run one at a time. Yields each with the end of its share of the time left."""
+    states = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
+    found = await coordinator.store.searches.list(limit=200, states=states)
+    for each in found:
+        if each.state is not SearchState.PAUSED:
+            await coordinator.pause(each.id)
+    for number, each in enumerate(reversed(found)):
+        now = time.monotonic()
+        await coordinator.resume(each.id)
+        yield each, now + (until - now) / (len(found) - number)
+        if (await coordinator.store.searches.get(each.id)).state in states:
+            await coordinator.pause(each.id)
+
+
+async def judged(store: Store, search: str, until: float, linger_s: float) -> bool:
+    """Wait until a search runs and has nothing in flight; returns False if the time was up before."""
     quiet = None
     while time.monotonic() < until:
         await asyncio.sleep(POLL_S)
-        found = await store.searches.list(limit=200)
-        busy = [each for each in found if each.state is SearchState.PREPARING or await _in_flight(store, each)]
+        found = await store.searches.get(search)
+        busy = found.state is SearchState.PREPARING or await _in_flight(store, found)
         quiet = None if busy else quiet or time.monotonic()
         if quiet is not None and time.monotonic() - quiet >= max(QUIET_S, linger_s):
             return True

@@ -1,7 +1,7 @@
 """Exported packages of kernels."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernelreef.errors import InvalidInput
@@ -17,6 +17,8 @@ class Package:
         serving: The candidate that serves each shape.
         training: The candidate that serves each shape if gradients are needed.
         refusals: Reasons why other elites were left out.
+        note: Sentence about what judged the functions, if that was not the elites' own device.
+        stages_s: Seconds of each stage of the export, by module.
     """
 
     name: str
@@ -24,6 +26,8 @@ class Package:
     serving: Mapping[str, str]
     training: Mapping[str, str]
     refusals: tuple[str, ...]
+    note: str = ""
+    stages_s: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def write(self, folder: Path) -> Path:
         """Write it into a folder, which must be empty.

@@ -232,6 +232,8 @@ def package_document(package: Package) -> dict[str, object]:
         "serving": dict(package.serving),
         "training": dict(package.training),
         "refusals": list(package.refusals),
+        "note": package.note,
+        "stages_s": {name: dict(stages) for name, stages in package.stages_s.items()},
     }
 
 
@@ -244,4 +246,6 @@ def print_package(package: Package, path: Path) -> None:
     out.print(table, highlight=False)
     for refusal in package.refusals:
         out.print(Text("left out: ", "yellow") + plain(refusal))
+    if package.note:
+        out.print(Text("note: ", "yellow") + plain(package.note))
     out.print(f"The package {package.name} is in {path}: pip install {path}", highlight=False, markup=False)

@@ -1,6 +1,8 @@
 """Export of a search's elites to the files of a package, with every function verified and judged."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from kernelreef.packages import Package
@@ -8,6 +10,7 @@ from service.certificates.document import Certificate
 from service.errors import InvalidInput
 from service.evaluation.executor_client import COMMAND
 from service.export.decision_tree import PYTORCH, TimedShape, Tree, grow
+from service.export.executors import ExportExecutors
 from service.export.extraction import NotExtractable
 from service.export.package_files import ComparedShape, Gradients, PackageParts, render, serving_at
 from service.export.sampling import SampledShapes, sample
@@ -48,6 +51,7 @@ async def export(
     shapes: Sequence[Mapping[str, int]] = (),
     against: ExportSource | None = None,
     command: Sequence[str] = COMMAND,
+    executors: ExportExecutors | None = None,
 ) -> Package:
     """Write a package of the elites that are fastest at some shape.
 
@@ -58,6 +62,7 @@ async def export(
         shapes: Sizes of shapes to time kernels at, besides those that are drawn.
         against: Elites of a search for the same operator at other shapes, where the package is timed beside the best.
         command: Command that starts an executor, without its options.
+        executors: Started executors for elites of that device, which several exports may share; None starts some.
 
     Raises:
         InvalidInput: If no elite can be exported, a shape is not one, or the searches do not match.
@@ -66,7 +71,10 @@ async def export(
     refusals: list[str] = []
     first = await forward.certificate(_best(forward.contenders))
     shapes = (*shapes, *(await _shapes_of(against, first) if against is not None else ()))
-    async with ExportVerifier(first.device, command=command) as verifier:
+    async with AsyncExitStack() as stack:
+        if executors is None:
+            executors = await stack.enter_async_context(ExportExecutors(first.device, command=command))
+        verifier = ExportVerifier(executors)
         sampled = sample(first.operator, first.shapes, shapes)
         serving = await _portfolio("elite", forward, verifier, sampled, refusals)
         training = serving if first.operator.backward else None
@@ -75,7 +83,7 @@ async def export(
             _require_same(first, other)
             again = sample(other.operator, other.shapes, shapes)
             training = await _portfolio("training", backward, verifier, again, refusals)
-        judged_on = verifier.device
+        judged_on = await executors.judging()
     package = name or f"{first.operator.name}_kernels"
     parts = PackageParts(
         name=package,
@@ -85,10 +93,13 @@ async def export(
         training=Gradients(tuple(training.modules), training.tree, training.timed) if training else None,
         judged_on=judged_on,
         refusals=tuple(refusals),
+        note=executors.note(first.device),
         compared=_compared(serving, _best(against.contenders)) if against is not None and judged_on.measures else (),
     )
     trained = _by_shape(training) if training else {}
-    return Package(package, render(parts), _by_shape(serving), trained, tuple(refusals))
+    return Package(
+        package, render(parts), _by_shape(serving), trained, tuple(refusals), parts.note, _stages(parts.modules)
+    )
 
 
 def _best(contenders: Sequence[ExportCandidate]) -> ExportCandidate:
@@ -108,25 +119,34 @@ async def _portfolio(
     """Verify the fastest elites among those that can be exported, and grow the tree that chooses between them."""
     left, verified = list(offer.contenders), dict[tuple[str, int], VerifiedModule]()
     refused = 0
+
+    async def verify(elite: ExportCandidate) -> VerifiedModule | NotExtractable:
+        try:
+            return await verifier.verified(await offer.certificate(elite), sampled)
+        except NotExtractable as refusal:
+            return refusal
+
     while left and refused < MAX_REFUSED:
         best = _best(left)
         shapes = [shape.key for shape in (await offer.certificate(best)).shapes]
         winners = [best, *choose_elites(left, shapes).values()]
-        keys = list(dict.fromkeys((each.candidate, each.variant) for each in winners))[:MAX_MODULES]
-        for winner in (each for each in left if (each.candidate, each.variant) in keys):
-            key = (winner.candidate, winner.variant)
-            try:
-                if key not in verified:
-                    verified[key] = await verifier.verified(await offer.certificate(winner), sampled)
-            except NotExtractable as refusal:
-                refusals.append(f"candidate {winner.candidate}, variant {winner.variant}: {refusal}")
-                left.remove(winner)
+        keys = list(dict.fromkeys(_key(each) for each in winners))[:MAX_MODULES]
+        news = [each for each in left if _key(each) in keys and _key(each) not in verified]
+        for each, found in zip(news, await asyncio.gather(*(verify(each) for each in news)), strict=True):
+            if isinstance(found, NotExtractable):
+                refusals.append(f"candidate {each.candidate}, variant {each.variant}: {found}")
+                left.remove(each)
                 refused += 1
-                break
-        else:
+            else:
+                verified[_key(each)] = found
+        if all(key in verified for key in keys):
             return _grown({f"{kind}_{at}": verified[key] for at, key in enumerate(keys)}, sampled, refusals)
     reason = f": {'; '.join(refusals)}" if refusals else ""
     raise InvalidInput(f"no elite can be exported{reason}", "SEARCH")
+
+
+def _key(elite: ExportCandidate) -> tuple[str, int]:
+    return elite.candidate, elite.variant
 
 
 def _grown(modules: Mapping[str, VerifiedModule], sampled: SampledShapes, refusals: list[str]) -> _Portfolio:
@@ -140,6 +160,10 @@ def _grown(modules: Mapping[str, VerifiedModule], sampled: SampledShapes, refusa
     for name, each in modules.items():
         refusals += [f"{name}: {remark}" for remark in each.remarks]
     return _Portfolio(modules, grow(timed, tuple(modules)), tuple(timed))
+
+
+def _stages(modules: Mapping[str, VerifiedModule]) -> dict[str, dict[str, float]]:
+    return {name: dict(each.stages_s) for name, each in modules.items()}
 
 
 def _by_shape(portfolio: _Portfolio) -> dict[str, str]:

@@ -61,6 +61,7 @@ class PackageParts:
         training: The same for gradients; None without kernels for gradients.
         judged_on: Device that judged the functions.
         refusals: Reasons why elites, functions and plans were left out.
+        note: Sentence about what judged the functions, if that was not the elites' own device.
         compared: Times beside those of another search, at its shapes.
     """
 
@@ -71,6 +72,7 @@ class PackageParts:
     training: Gradients | None
     judged_on: Device
     refusals: tuple[str, ...]
+    note: str = ""
     compared: tuple[ComparedShape, ...] = ()
 
     @property
@@ -170,6 +172,7 @@ def _context(parts: PackageParts) -> dict[str, Any]:
         "package": parts.name,
         "entry": certificate.operator.entry,
         "target": certificate.device.target,
+        "device": certificate.device.name,
         "tf32": certificate.operator.precision.allow_tf32,
         "provenance": certificate.provenance.value,
         "admitted": certificate.admitted,
@@ -186,7 +189,7 @@ def _context(parts: PackageParts) -> dict[str, Any]:
         "refusals": parts.refusals,
         "emitters": sorted({plain(module.certificate.origin.emitter) for module in modules.values()}),
         "judged_on": parts.judged_on.name,
-        "is_judged_here": parts.judged_on == certificate.device,
+        "note": parts.note,
         "ranges": _ranges(certificate.operator),
         "range_words": "; ".join(f"{name} from {low} to {high}" for name, (low, high) in _ranges(certificate.operator)),
         "times": [_times(parts, shape) for shape in parts.timed],

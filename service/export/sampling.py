@@ -17,8 +17,8 @@ SMALL = 40
 """Number of shapes that the interpreter can execute, so that it can judge most functions."""
 ODD = 1 / 3
 """Share of sizes that 16 does not divide."""
-LARGEST_BYTES = 4 * 2**30
-"""Maximum bytes of all inputs of a shape, well below the memory of a card."""
+LARGEST_BYTES = 2**30
+"""Maximum bytes of all inputs of a shape. A card's oracle needs a dozen times as many to judge a run, and seconds."""
 ALIGNED = 16
 
 

@@ -4,15 +4,15 @@ A module's functions are other code than the candidate's, and some of their kern
 So each function gets a verdict of its own at shapes that it serves; one without a verdict is left out.
 """
 
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self
+from math import inf
+from time import monotonic
 
 from service.certificates.document import Certificate
 from service.errors import ServiceError, Unavailable
-from service.evaluation.executor_client import COMMAND, LocalExecutor
+from service.export.executors import ExportExecutors
 from service.export.extraction import NotExtractable
 from service.export.modules import ExportedModule, write_module
 from service.export.sampling import SampledShapes
@@ -20,7 +20,6 @@ from service.export.variants import ExportedFunction, choose_functions, divisibl
 from workers.protocol import (
     MEASURED_DEADLINE_S,
     Bundle,
-    Device,
     Graph,
     MeasureJob,
     Outcome,
@@ -42,6 +41,12 @@ TOOLS = ("torch", "triton", "ptxas")
 """Tools whose versions decide the machine code."""
 DEADLINE_S = 300.0
 """Deadline in seconds of a trace of a module: compiling 64 kernels takes about one minute."""
+INTERPRETED_OPERATIONS = 2.0**28
+"""Maximum operations of the reference at a shape that no search judged, for the interpreter: its work follows them, and
+not the bytes of inputs, where many sequences share few pages."""
+CARD_OPERATIONS = (inf, 2.0**36, 2.0**34, 2.0**32)
+"""The same on a card, one after the other until the card's memory suffices. A reference in float64 that gathers pages
+for all sequences takes 30 GB at 2**35 operations; a product of two matrices takes 0.2."""
 PARTS = 8
 """Number of parts that functions are tried in where they do not compile together: few functions fail as a rule, and
 each trial compiles all of its part."""
@@ -52,12 +57,14 @@ class JudgedFunction:
     """Verdict on one function of a module.
 
     Attributes:
+        at: Its index among the functions of the module that was judged.
         function: The function.
         shapes: Keys of the shapes at which it was judged.
         kernels: SHA-256 of the machine code of its kernels.
-        report: The report; `device` says what judged it.
+        report: The report, which may be on other functions, too; `device` says what judged it.
     """
 
+    at: int
     function: ExportedFunction
     shapes: tuple[str, ...]
     kernels: tuple[str, ...]
@@ -75,6 +82,7 @@ class VerifiedModule:
         pytorch: Time of the eager reference at those shapes, as far as it was measured.
         wrong: Keys of shapes at which functions were judged that were not found correct.
         remarks: Reasons why functions or symbolic plans were left out.
+        stages_s: Seconds by stage: `symbolic`, `compile`, `open` (waiting for the card), `judge`, `time`.
     """
 
     module: ExportedModule
@@ -83,47 +91,23 @@ class VerifiedModule:
     pytorch: Mapping[str, float] = field(default_factory=dict)
     wrong: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    stages_s: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Judgement:
+    """Verdicts on the functions that served a shape, and the report with their times if all were correct on a card."""
+
+    verdicts: list[JudgedFunction]
+    timed: Report | None
 
 
 class ExportVerifier:
-    """Executors that trace and judge exported modules. Use as an async context.
+    """Verification of exported modules by the executors of an export. Modules may be verified concurrently."""
 
-    Modules for a card are judged on it if this machine has it. Otherwise the interpreter judges them at small shapes,
-    as on a `model` device, and nothing is timed.
-    """
-
-    def __init__(self, device: Device, *, command: Sequence[str] = COMMAND) -> None:
-        """Prepare without starting an executor.
-
-        Args:
-            device: Device of the elites.
-            command: Command that starts an executor, without its options.
-        """
-        self._wanted, self._command = device, command
-        self.device = device
-        self._resources = AsyncExitStack()
-
-    async def __aenter__(self) -> Self:
-        if self._wanted.measures:
-            card = await self._resources.enter_async_context(
-                LocalExecutor("measure", device=self._wanted, command=self._command)
-            )
-            try:
-                await card.ready()
-            except Unavailable:
-                self.device = Device.parse(f"model:{self._wanted.target}")
-            else:
-                self.measurer = card
-                self.tracer = await self._resources.enter_async_context(LocalExecutor("trace", command=self._command))
-                return self
-        both = LocalExecutor("both", device=self.device, command=self._command)
-        self.tracer = self.measurer = await self._resources.enter_async_context(both)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._resources.aclose()
+    def __init__(self, executors: ExportExecutors) -> None:
+        """Use some executors, which are started."""
+        self._executors = executors
 
     async def verified(self, certificate: Certificate, sampled: SampledShapes) -> VerifiedModule:
         """Write an elite's module, and judge all of its functions.
@@ -132,26 +116,35 @@ class ExportVerifier:
             NotExtractable: If it cannot be written, its plans differ, or no function is correct.
             ServiceError: If an executor failed.
         """
+        clock = _Clock()
         functions, remarks = await self._functions(certificate, sampled)
+        clock.lap("symbolic")
         module, traced = await self._traced(certificate, functions, sampled, remarks)
-        found = [await self._judged(module, at, traced) for at in range(len(module.functions))]
-        verdicts = [each for each in found if each is not None]
-        kept = [each for each in verdicts if each.report.outcome is Outcome.CORRECT]
-        failed = [each for each in verdicts if each not in kept]
-        remarks += [f"function plan_{at} serves none of the shapes that were tried" for at in _missing(found)]
+        clock.lap("compile")
+        measures = (await self._executors.judging()).measures
+        clock.lap("open")
+        together = await (self._judged_on_card(module, traced) if measures else self._interpreted(module, traced))
+        clock.lap("judge")
+        kept = [each for each in together.verdicts if each.report.outcome is Outcome.CORRECT]
+        failed = [each for each in together.verdicts if each not in kept]
+        judged = {each.at for each in together.verdicts}
+        idle = [at for at in range(len(module.functions)) if at not in judged]
+        remarks += [f"function plan_{at} serves none of the shapes that were tried" for at in idle]
         remarks += [
             f"{each.report.outcome.value} at {each.shapes[0]} and the like: {each.report.reason}" for each in failed
         ]
         if not kept:
             raise NotExtractable(f"none of its functions was found correct: {'; '.join(remarks)}")
-        if len(kept) < len(found):
+        if len(kept) < len(module.functions):
             module = write_module(certificate, [each.function for each in kept])
-            reason = await self.retrace(module, sampled)
+            timed, reason = await asyncio.gather(self._timed(module, traced), self.retrace(module, sampled))
             if reason:
                 raise NotExtractable(reason)
-        times, pytorch = await self._timed(module, traced)
+        else:
+            timed = together.timed or await self._timed(module, traced)
+        clock.lap("time")
         wrong = tuple(key for each in failed for key in each.shapes)
-        return VerifiedModule(module, tuple(kept), times, pytorch, wrong, tuple(remarks))
+        return VerifiedModule(module, tuple(kept), *times_of(timed), wrong, tuple(remarks), clock.stages_s)
 
     async def retrace(self, module: ExportedModule, sampled: SampledShapes) -> str:
         """Trace a module again, and compare its plans and machine code with what its functions say.
@@ -162,7 +155,7 @@ class ExportVerifier:
         Raises:
             ServiceError: If the executor failed.
         """
-        report = await self.tracer.run(self._trace_job(module, self._shapes(module, sampled)), TraceReport)
+        report = await self._executors.trace(self._trace_job(module, self._shapes(module, sampled)))
         bundle = next((each.bundle for each in report.variants if each.bundle is not None), None)
         if bundle is None:
             return f"its exported module does not trace: {report.outcome.value}: {report.reason}"
@@ -182,7 +175,7 @@ class ExportVerifier:
             symbolic=certificate.configuration,
             deadline_s=DEADLINE_S,
         )
-        report = await self.tracer.run(job, TraceReport)
+        report = await self._executors.trace(job)
         chosen = choose_functions(report.symbolic, [shape.dims for shape in sampled.all])
         remarks = [] if report.outcome is Outcome.CORRECT and not report.reason else [_said(report)]
         unserved = [
@@ -202,7 +195,7 @@ class ExportVerifier:
     ) -> tuple[ExportedModule, TraceReport]:
         """Compile all functions that compile. Those that fail together are tried in parts."""
         module = write_module(certificate, functions)
-        report = await self.tracer.run(self._trace_job(module, self._shapes(module, sampled)), TraceReport)
+        report = await self._executors.trace(self._trace_job(module, self._shapes(module, sampled)))
         bundle = next((each.bundle for each in report.variants if each.bundle is not None), None)
         if bundle is not None:
             reason = difference(module, bundle, report)
@@ -232,7 +225,7 @@ class ExportVerifier:
         found: list[ExportedFunction] = []
         for part in (functions[at : at + size] for at in range(0, len(functions), size)):
             module = write_module(certificate, part)
-            report = await self.tracer.run(self._trace_job(module, self._shapes(module, sampled)), TraceReport)
+            report = await self._executors.trace(self._trace_job(module, self._shapes(module, sampled)))
             if any(variant.bundle is not None for variant in report.variants):
                 found += part
             else:
@@ -242,7 +235,8 @@ class ExportVerifier:
     def _shapes(self, module: ExportedModule, sampled: SampledShapes) -> tuple[Shape, ...]:
         """Choose shapes for each function: the spread ones that it serves, and its smallest, middle and largest.
 
-        Each function has a benchmark shape among them, because reports tell times of those.
+        Only the spread ones are timed, as benchmark shapes; the largest is if no function serves a spread one. Those of
+        the search come first: a card's controls are made from the first, and times of tiny plans vary too much.
         """
         operator = module.certificate.operator
         served: dict[int, list[Shape]] = {}
@@ -253,13 +247,13 @@ class ExportVerifier:
         found: dict[str, Shape] = {}
         for shapes in served.values():
             ranked = sorted(shapes, key=lambda shape: operator.input_bytes(shape.dims))
-            picked = {shape.key: shape for shape in (ranked[0], ranked[len(ranked) // 2], ranked[-1])}
-            spread = {shape.key: shape for shape in ranked if shape.key in sampled.spread}
-            timed = spread or {ranked[-1].key: ranked[-1]}
-            for key, shape in {**picked, **timed}.items():
-                role = ShapeRole.BENCHMARK if key in timed else ShapeRole.RANDOM
-                found[key] = Shape(dims=shape.dims, role=role)
-        return tuple(sorted(found.values(), key=lambda shape: operator.input_bytes(shape.dims)))
+            spread = (shape for shape in ranked if shape.key in sampled.spread)
+            for shape in (ranked[0], ranked[len(ranked) // 2], ranked[-1], *spread):
+                role = ShapeRole.BENCHMARK if shape.key in sampled.spread else ShapeRole.RANDOM
+                found[shape.key] = Shape(dims=shape.dims, role=role)
+        searched = [Shape(dims=shape.dims).key for shape in operator.shapes]
+        ordered = sorted(found.values(), key=lambda each: (each.key not in searched, operator.input_bytes(each.dims)))
+        return tuple(_with_a_benchmark(ordered))
 
     def _trace_job(self, module: ExportedModule, shapes: tuple[Shape, ...]) -> TraceJob:
         return TraceJob(
@@ -273,60 +267,152 @@ class ExportVerifier:
             references=True,
         )
 
-    async def _judged(self, module: ExportedModule, at: int, traced: TraceReport) -> JudgedFunction | None:
-        """Judge one function at its shapes. Returns None if it serves none of them."""
-        bundle = _bundle(traced)
-        plans = [plan for plan in bundle.plans if module.function_for(plan.shape.dims) == at]
-        if not plans:
-            return None
-        # Predicting times would execute the large plans as well; a card has to time what it judges.
-        judged = plans if self.device.measures else [_untimed(plan) for plan in plans]
-        report = await self._measure(module, bundle.restricted(judged), traced.graphs, related=False)
-        kernels = tuple(sorted({bundle.cubins[launch.kernel] for plan in plans for launch in plan.launches}))
-        return JudgedFunction(module.functions[at], tuple(plan.shape.key for plan in plans), kernels, report)
+    async def _judged_on_card(self, module: ExportedModule, traced: TraceReport) -> _Judgement:
+        """Judge all functions on a card in one job, which also times them at the spread shapes.
 
-    async def _timed(
-        self, module: ExportedModule, traced: TraceReport
-    ) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        A job that fails names one failure. So its functions are then judged by halves.
+        """
+        first: Unavailable | None = None
+        for most in CARD_OPERATIONS:
+            functions = _functions_tried(module, traced, most)
+            bundle = _bundle_of(functions.values(), traced)
+            try:
+                report = await self._measure(module, bundle, traced.graphs, related=True)
+            except Unavailable as error:
+                first = first or error
+                continue
+            if report.outcome is Outcome.CORRECT:
+                found = [_verdict(module, at, plans, traced, report) for at, plans in functions.items()]
+                return _Judgement(found, report)
+            return _Judgement(await self._by_halves(module, functions, traced, report), None)
+        raise first or ServiceError("no shape of the module can be judged")
+
+    async def _by_halves(
+        self, module: ExportedModule, functions: Mapping[int, Sequence[Plan]], traced: TraceReport, failed: Report
+    ) -> list[JudgedFunction]:
+        """Judge functions that failed together."""
+        if len(functions) == 1:
+            return [_verdict(module, at, plans, traced, failed) for at, plans in functions.items()]
+        found: list[JudgedFunction] = []
+        order = list(functions)
+        for half in (order[: len(order) // 2], order[len(order) // 2 :]):
+            part = {at: functions[at] for at in half}
+            report = await self._measure(module, _bundle_of(part.values(), traced), traced.graphs, related=False)
+            if report.outcome is Outcome.CORRECT:
+                found += [_verdict(module, at, plans, traced, report) for at, plans in part.items()]
+            else:
+                found += await self._by_halves(module, part, traced, report)
+        return found
+
+    async def _interpreted(self, module: ExportedModule, traced: TraceReport) -> _Judgement:
+        """Judge each function by the interpreter in a job of its own: it executes few plans of a bundle.
+
+        Predicting times would execute the large plans as well.
+        """
+
+        async def judged(at: int, plans: Sequence[Plan]) -> JudgedFunction:
+            bundle = _bundle_of([[_untimed(plan) for plan in plans]], traced)
+            return _verdict(
+                module, at, plans, traced, await self._measure(module, bundle, traced.graphs, related=False)
+            )
+
+        functions = _functions_tried(module, traced, INTERPRETED_OPERATIONS)
+        return _Judgement(list(await asyncio.gather(*(judged(*each) for each in functions.items()))), None)
+
+    async def _timed(self, module: ExportedModule, traced: TraceReport) -> Report:
         """Time all functions at the spread shapes, on a card beside the eager reference: a package has nothing else."""
-        bundle = _bundle(traced)
-        served = [plan for plan in bundle.plans if module.function_for(plan.shape.dims) is not None]
-        # All were judged. A prediction needs one executed plan, the smallest, which comes first.
-        plans = served[:1] + [plan for plan in served[1:] if plan.shape.role is ShapeRole.BENCHMARK]
-        report = await self._measure(module, bundle.restricted(plans), traced.graphs, related=True)
-        found = {result.shape: result for result in report.shapes}
-        times = {key: result.mid_us for key, result in found.items() if result.mid_us is not None}
-        eager = {key: result.baselines_us.get(EAGER) for key, result in found.items()}
-        return times, {key: time_us for key, time_us in eager.items() if time_us is not None}
+        most = CARD_OPERATIONS[-1] if self._executors.device.measures else inf
+        served = [plan for plans in _functions_tried(module, traced, most).values() for plan in plans]
+        # All were judged. A prediction needs one executed plan, the smallest.
+        smallest = min(served, key=lambda plan: module.certificate.operator.input_bytes(plan.shape.dims))
+        plans = [smallest, *(plan for plan in served if plan.shape.role is ShapeRole.BENCHMARK and plan != smallest)]
+        return await self._measure(module, _bundle_of([plans], traced), traced.graphs, related=True)
 
     async def _measure(
         self, module: ExportedModule, bundle: Bundle, graphs: Sequence[Graph], *, related: bool
     ) -> Report:
-        measures = self.device.measures
+        device = await self._executors.judging()
         keys = {plan.shape.key for plan in bundle.plans}
-        operator = module.certificate.operator
-        if operator.has_baselines:  # Compilers of PyTorch would take a minute per shape, and no package calls them.
-            operator = operator.model_copy(update={"baselines": ()})
         job = MeasureJob(
             id=HERE,
             search=HERE,
             candidate=HERE,
             variant=0,
-            bundle=bundle,
-            operator=operator,
+            bundle=_with_a_timed_plan(bundle) if device.measures else bundle,
+            operator=module.certificate.operator,
             graphs=tuple(graph for graph in graphs if graph.shape.key in keys),
-            device=self.device,
-            source=None if measures else module.text,
+            device=device,
+            source=None if device.measures else module.text,
             related=related,
             waits_for_baselines=related,
+            eager_alone=True,  # Compilers of PyTorch would take a minute per shape, and no package calls them.
         )
-        return await self.measurer.run(
-            job.model_copy(update={"deadline_s": MEASURED_DEADLINE_S}) if measures else job, Report
-        )
+        limit = {"deadline_s": MEASURED_DEADLINE_S} if device.measures else {}
+        return await self._executors.measure(job.model_copy(update=limit))
 
 
-def _missing(found: Sequence[JudgedFunction | None]) -> list[int]:
-    return [at for at, each in enumerate(found) if each is None]
+class _Clock:
+    """Seconds of each stage of a verification."""
+
+    def __init__(self) -> None:
+        self.stages_s: dict[str, float] = {}
+        self._since = monotonic()
+
+    def lap(self, stage: str) -> None:
+        now = monotonic()
+        self.stages_s[stage] = round(now - self._since, 2)
+        self._since = now
+
+
+def _functions_tried(module: ExportedModule, traced: TraceReport, most_operations: float) -> dict[int, list[Plan]]:
+    """Return the traced plans that each function of a module serves, by the function's index, without heavy ones."""
+    searched = {shape.key for shape in module.certificate.shapes}
+    work = {graph.shape.key: (graph.matrix_flops or 0.0) + (graph.other_flops or 0.0) for graph in traced.graphs}
+    heavy = {key for key, operations in work.items() if operations > most_operations} - searched
+    found: dict[int, list[Plan]] = {}
+    for plan in _bundle(traced).plans:
+        at = module.function_for(plan.shape.dims)
+        if at is not None and plan.shape.key not in heavy:
+            found.setdefault(at, []).append(plan)
+    return dict(sorted(found.items()))
+
+
+def _bundle_of(parts: Iterable[Sequence[Plan]], traced: TraceReport) -> Bundle:
+    return _bundle(traced).restricted([plan for part in parts for plan in part])
+
+
+def _with_a_timed_plan(bundle: Bundle) -> Bundle:
+    """Return a bundle whose first plan is timed if no other is: every measurement on a card times something."""
+    if bundle.benchmarks:
+        return bundle
+    first, *others = bundle.plans
+    timed = first.model_copy(update={"shape": Shape(dims=first.shape.dims)})
+    return bundle.model_copy(update={"plans": (timed, *others)})
+
+
+def _verdict(
+    module: ExportedModule, at: int, plans: Sequence[Plan], traced: TraceReport, report: Report
+) -> JudgedFunction:
+    """Return a verdict on one function: of a report on several, what is about its shapes."""
+    cubins, keys = _bundle(traced).cubins, tuple(plan.shape.key for plan in plans)
+    kernels = tuple(sorted({cubins[launch.kernel] for plan in plans for launch in plan.launches}))
+    own = report.model_copy(update={"shapes": tuple(each for each in report.shapes if each.shape in keys)})
+    return JudgedFunction(at, module.functions[at], keys, kernels, own)
+
+
+def times_of(report: Report) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    """Return the times at each shape of a report, of the functions and of eager PyTorch, as far as it has them."""
+    times = {each.shape: each.mid_us for each in report.shapes if each.mid_us is not None}
+    eager = {each.shape: each.baselines_us[EAGER] for each in report.shapes if EAGER in each.baselines_us}
+    return times, eager
+
+
+def _with_a_benchmark(shapes: Sequence[Shape]) -> Iterator[Shape]:
+    """Yield shapes, the last one as a benchmark if none is: every trace needs one."""
+    timed = any(shape.role is ShapeRole.BENCHMARK for shape in shapes)
+    yield from shapes if timed else shapes[:-1]
+    if shapes and not timed:
+        yield shapes[-1].model_copy(update={"role": ShapeRole.BENCHMARK})
 
 
 def _untimed(plan: Plan) -> Plan:

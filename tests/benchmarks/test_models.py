@@ -87,7 +87,7 @@ async def test_prompts_are_written_answered_and_judged_and_what_came_of_them_is_
     tried = answer(tmp_path / "out")
     assert len(tried) == 3
     await post(options(tmp_path, model="someone"))
-    assert not await judged(asked.bench.store, 0.0, 0.0)
+    assert not await judged(asked.bench.store, search.id, 0.0, 0.0)
     search = await until(asked, search, waiting=1, evaluated=3)
     await post(options(tmp_path, model="another"))  # What was answered is not answered again.
 

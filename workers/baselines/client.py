@@ -98,6 +98,18 @@ def measure_baselines(
     }
 
 
+def measure_eager(
+    operator: Operator, graphs: Sequence[Graph], pacer: Bundle, ask: Callable[[BaselineRequest], BaselineReply]
+) -> dict[str, Baseline]:
+    """Time eager PyTorch alone beside a pacer, in a few rounds at every benchmark shape. Nothing is kept.
+
+    Raises:
+        BaselinesFailed: If the process failed.
+    """
+    reply = ask(request_for(operator, graphs, pacer, pacer.benchmarks, eager_alone=True))
+    return {baseline.shape: baseline for baseline in reply.baselines}
+
+
 def measure_copy(
     operator: Operator,
     bundle: Bundle,
@@ -171,7 +183,13 @@ def _by_name(reply: BaselineReply) -> dict[Named, AnyFigure]:
 
 
 def request_for(
-    operator: Operator, graphs: Sequence[Graph], pacer: Bundle, plans: Sequence[Plan], copies: Sequence[CopySize] = ()
+    operator: Operator,
+    graphs: Sequence[Graph],
+    pacer: Bundle,
+    plans: Sequence[Plan],
+    copies: Sequence[CopySize] = (),
+    *,
+    eager_alone: bool = False,
 ) -> BaselineRequest:
     """Build the request for some of a pacer's plans, whose kernels are assembled again, and for copies.
 
@@ -188,6 +206,7 @@ def request_for(
             for digest, kernel in (reduced.kernels.items() if plans else ())
         },
         copies=tuple(copies),
+        eager_alone=eager_alone,
     )
 
 
@@ -268,7 +287,7 @@ class BackgroundBaselines:
         self._cache = None if folder is None else FigureCache(folder / SUBFOLDER, self._closed.is_set)
         self._process = process
         self._thread = ThreadPoolExecutor(1)
-        self._tasks: dict[tuple[str, str], Future[dict[str, Baseline]]] = {}
+        self._tasks: dict[tuple[str, str, bool], Future[dict[str, Baseline]]] = {}
 
     def begin(
         self,
@@ -278,6 +297,7 @@ class BackgroundBaselines:
         versions: Mapping[str, str],
         *,
         again: bool = False,
+        eager_alone: bool = False,
     ) -> bool:
         """Begin to measure, unless that was begun. Returns True if it begins now, and no other process has.
 
@@ -287,25 +307,31 @@ class BackgroundBaselines:
             pacer: The bundle that baselines are related to.
             versions: Versions that figures depend on.
             again: True to repeat a request that failed.
+            eager_alone: True for `measure_eager` in place of `measure_baselines`.
         """
-        key = operator.digest, pacer.identity
+        key = operator.digest, pacer.identity, eager_alone
         known = self._tasks.get(key)
         if known is not None and not (again and known.done() and known.exception() is not None):
             return False
         while len(self._tasks) >= REQUESTS_KEPT:
             del self._tasks[next(iter(self._tasks))]
+        if eager_alone:
+            self._tasks[key] = self._thread.submit(measure_eager, operator, graphs, pacer, self._process.ask)
+            return True
         given = (operator, graphs, pacer, self._device, self._process.ask, self._cache, versions)
         is_first = self._cache is None or _are_due(self._cache, _keys(operator, pacer, self._device, versions))
         self._tasks[key] = self._thread.submit(measure_baselines, *given)
         return is_first
 
-    def find(self, operator: Operator, pacer: Bundle, *, wait: bool = False) -> dict[str, Baseline]:
+    def find(
+        self, operator: Operator, pacer: Bundle, *, wait: bool = False, eager_alone: bool = False
+    ) -> dict[str, Baseline]:
         """Return the baselines of a pacer by shape key; empty while they are being measured, or if that failed.
 
         Raises:
             BaselinesFailed: If the caller waits, and they could not be measured.
         """
-        task = self._tasks.get((operator.digest, pacer.identity))
+        task = self._tasks.get((operator.digest, pacer.identity, eager_alone))
         if task is None or not (wait or task.done()):
             return {}
         try:

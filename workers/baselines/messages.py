@@ -49,6 +49,8 @@ class BaselineRequest(WireModel):
     machine_code: dict[str, str]
     """Machine code of every kernel by its digest, base64."""
     copies: tuple[CopySize, ...] = ()
+    eager_alone: bool = False
+    """True for eager PyTorch as the only contender, in `BRIEF_ROUNDS` rounds."""
 
 
 class BaselineFigure(WireModel):

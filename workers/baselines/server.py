@@ -16,7 +16,7 @@ from workers.baselines.client import library_versions
 from workers.baselines.contenders import contenders_of
 from workers.baselines.copies import CopyTimer
 from workers.baselines.figures import summarise
-from workers.baselines.head_to_head import HeadToHead, Interlude
+from workers.baselines.head_to_head import BRIEF_ROUNDS, ROUNDS, HeadToHead, Interlude
 from workers.baselines.inductor import exclusive_tuning, prepare
 from workers.baselines.input_sets import InputSet, count_sets, lay_out
 from workers.baselines.messages import PACER, Baseline, BaselineReply, BaselineRequest, CopySize, CopyTime
@@ -43,7 +43,8 @@ def answer(request: BaselineRequest, card: int) -> BaselineReply:
     baselines = []
     demand_precision(request.operator.precision)
     _compiled(request.pacer.target)  # Before the card is locked: compiling takes seconds on the host.
-    prepare()
+    if not request.eager_alone:
+        prepare()
     address = driver.address_of(card)
     with (
         closing(SoleUse(address, BASELINES)) as sole,
@@ -130,9 +131,11 @@ class _Comparison:
     def baseline(self) -> Baseline:
         """Check all contenders, then time them."""
         waited_s = self._gpu_lock.waited_s
-        makers, left_out = contenders_of(self._request.operator, self._graph, self._device, self._gpu_lock)
+        operator, is_brief = self._request.operator, self._request.eager_alone
+        wanted = operator.model_copy(update={"baselines": ()}) if is_brief else operator
+        makers, left_out = contenders_of(wanted, self._graph, self._device, self._gpu_lock)
         with torch.cuda.stream(self._stream):
-            rehearsal = ContenderPreparation(self._request.operator, self._sets[0].inputs, self._gpu_lock)
+            rehearsal = ContenderPreparation(operator, self._sets[0].inputs, self._gpu_lock)
             admitted, refused = rehearsal.admit(makers)
             rehearsal.compare(self._pacer_outputs)
         head_to_head = HeadToHead(self._interlude, self._stream, len(self._sets))
@@ -141,7 +144,7 @@ class _Comparison:
             head_to_head.enter(PACER, self._replay)
             failed = self._enter(head_to_head, admitted)
             begun = time.perf_counter()
-            times = head_to_head.run()
+            times = head_to_head.run(BRIEF_ROUNDS if is_brief else ROUNDS)
         spent = {"contest": time.perf_counter() - begun, "waited": self._gpu_lock.waited_s - waited_s}
         found = summarise(self._plan.shape.key, times, left_out | refused | failed)
         return found.model_copy(update={"spent_s": rehearsal.spent_s | spent})

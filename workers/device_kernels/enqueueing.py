@@ -138,7 +138,7 @@ class DeviceKernels:
                 self._enqueue_rows(stream, "sum_up", batch, blocks, [key])
 
     def flush(self, stream: int) -> None:
-        """Enqueue reading so much memory that nothing else stays in the L2 cache."""
+        """Enqueue writing so much memory that nothing else stays in the L2 cache."""
         self.launch(stream, "flush", (self._flush_blocks, 1, 1), [self._flushed])
 
     def copy(self, stream: int, block: int, source: tuple[int, int], target: tuple[int, int]) -> None:

@@ -351,11 +351,8 @@ def count_zones(table: tl.tensor, seed: tl.tensor, differing: tl.tensor, block: 
 
 @_jit
 def flush(buffer: tl.tensor, block: tl.constexpr) -> None:
-    """Read every word of a buffer of zeros; written lines would go back to memory while a sample runs."""
-    words = buffer + tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
-    total = tl.sum(tl.load(words), axis=0)
-    if total != 0:
-        tl.store(buffer, total)
+    """Write every word of a buffer: what runs next has as much to write back as it leaves (decision 49)."""
+    tl.store(buffer + tl.program_id(0).to(tl.int64) * block + tl.arange(0, block), 0)
 
 
 @_jit

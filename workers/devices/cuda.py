@@ -4,6 +4,8 @@ The executor that holds this device never opens the card itself: its card proces
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -172,12 +174,13 @@ class CudaDevice(DeviceBench):
         self._assemblers.close()
 
     def _measured(self, job: MeasureJob, pairs: int, scrutiny: CheckDepth, *, related: bool) -> Report:
+        baselines = partial(self._baselines, eager_alone=job.eager_alone)
         measurement = Measurement(
             job.operator,
             job.graphs,
             job.bundle,
             job.pacer,
-            self._setting,
+            replace(self._setting, baselines=baselines),
             related=related,
             waits=job.waits_for_baselines,
             scrutiny=scrutiny,
@@ -214,11 +217,17 @@ class CudaDevice(DeviceBench):
         return self._beside.copy_us(operator, bundle, plan, self.versions())
 
     def _baselines(
-        self, operator: Operator, graphs: tuple[Graph, ...], pacer: Bundle, wait: bool
+        self,
+        operator: Operator,
+        graphs: tuple[Graph, ...],
+        pacer: Bundle,
+        wait: bool,
+        *,
+        eager_alone: bool = False,
     ) -> dict[str, Baseline]:
-        if self._beside.begin(operator, graphs, pacer, self.versions(), again=wait):
+        if self._beside.begin(operator, graphs, pacer, self.versions(), again=wait, eager_alone=eager_alone):
             self._processes.make_room()
-        return self._beside.find(operator, pacer, wait=wait)
+        return self._beside.find(operator, pacer, wait=wait, eager_alone=eager_alone)
 
 
 def require_packages(torch_cuda: str | None) -> None:

@@ -137,13 +137,17 @@ class VariantTrial:
     def check(self, scrutiny: CheckDepth = CheckDepth.USUAL) -> None:
         """Run the candidate's plans, cheap ones first, each on several draws, and inspect every run.
 
-        The cheapest plan and the first benchmark run twice on equal content, once under concurrent load.
+        The first benchmark, and the cheapest plan of each set of compiled kernels, run twice on equal content, once
+        under concurrent load: a race may be in one specialisation alone.
         """
         bundle = self.bundles[PairSide.CANDIDATE]
         timed = {index for index, _ in benchmarks(bundle)} if scrutiny is CheckDepth.BRIEF else set()
         checked = [index for index in range(len(bundle.plans)) if index not in timed]
         order = sorted(checked, key=lambda index: plan_bytes(bundle.plans[index]))
-        twice = {*order[:1], next(index for index, _ in benchmarks(bundle))}
+        cheapest: dict[frozenset[str], int] = {}
+        for index in order:
+            cheapest.setdefault(frozenset(launch.kernel for launch in bundle.plans[index].launches), index)
+        twice = {*cheapest.values(), next(index for index, _ in benchmarks(bundle))}
         self.run(
             CheckedRuns(index, name, 2 if index in twice and name == REPEATED else 1)
             for index in order

@@ -36,8 +36,8 @@ from workers.runner.loaded_plans import LoadedPlan, LoadedPlans
 from workers.runner.rounds import TimedRounds
 from workers.runner.slots import CannotRun
 
-LOAD_READS = 8
-"""Reads of memory twice as large as the cache beside a run with concurrent load: a few hundred microseconds."""
+LOAD_FLUSHES = 8
+"""Writes of memory twice as large as the cache beside a run with concurrent load: a few hundred microseconds."""
 IDLE_BYTES = 2**30
 """Maximum unused memory that torch may keep in a runner for the next inputs."""
 
@@ -134,9 +134,9 @@ class RunnerSession:
         free_idle(self._arena.device, IDLE_BYTES)  # Other processes on the card may need it.
 
     def _start_load(self) -> None:
-        """Start reads that go on beside the next run, after everything before it is done."""
+        """Start writes that go on beside the next run, after everything before it is done."""
         driver.synchronise(self._stream)
-        for _ in range(LOAD_READS):
+        for _ in range(LOAD_FLUSHES):
             self._support.flush(self._beside)
 
     def _prepare(self, order: TimingRound) -> None:

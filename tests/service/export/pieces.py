@@ -6,6 +6,7 @@ from pathlib import Path
 
 from service.certificates.document import Certificate, sealed
 from service.evaluation.executor_client import LocalExecutor
+from service.export.executors import ExportExecutors
 from service.export.modules import ExportedModule, write_module
 from service.export.sampling import SampledShapes, sample
 from service.export.variants import choose_functions
@@ -134,8 +135,8 @@ def verified() -> VerifiedModule:
     elite = certificate()
 
     async def run() -> VerifiedModule:
-        async with ExportVerifier(Device.parse("model:sm_90")) as verifier:
-            return await verifier.verified(elite, sampled())
+        async with ExportExecutors(Device.parse("model:sm_90")) as executors:
+            return await ExportVerifier(executors).verified(elite, sampled())
 
     return asyncio.run(run())
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from service.certificates.document import Certificate
+from service.export.executors import ExportExecutors
 from service.export.extraction import NotExtractable
 from service.export.modules import ExportedModule, write_module
 from service.export.variants import exact_functions
@@ -60,7 +61,8 @@ async def test_a_module_that_differs_is_found(module: ExportedModule) -> None:
         return replace(module, text=module.text.replace(before, after), certificate=older)
 
     few = sampled(small=True)
-    async with ExportVerifier(MODEL) as verifier:
+    async with ExportExecutors(MODEL) as executors:
+        verifier = ExportVerifier(executors)
         assert await verifier.retrace(module, few) == ""
         for before, after in (
             ("fill_(0)", "fill_(1)"),
@@ -192,7 +194,8 @@ async def test_gluon_is_exported_with_formulas_and_judged_on_cards_alone(in_gluo
     assert all(module.function_for(shape.dims) is not None for shape in GLUON_SHAPES.all)
     one_shape = write_module(elite, exact_functions(elite.bundle.plans))
     assert "num_warps=4" in one_shape.text, "not 8, the warps of both roles"
-    async with ExportVerifier(MODEL) as verifier:
+    async with ExportExecutors(MODEL) as executors:
+        verifier = ExportVerifier(executors)
         for honest in (module, one_shape):
             assert await verifier.retrace(honest, GLUON_SHAPES) == ""
         for before, after in (
@@ -225,7 +228,7 @@ def test_a_source_that_is_not_what_was_judged_is_refused() -> None:
 
 def run(elite: Certificate) -> VerifiedModule:
     async def verify() -> VerifiedModule:
-        async with ExportVerifier(MODEL) as verifier:
-            return await verifier.verified(elite, sampled())
+        async with ExportExecutors(MODEL) as executors:
+            return await ExportVerifier(executors).verified(elite, sampled())
 
     return asyncio.run(verify())

@@ -42,7 +42,7 @@ from workers.driver import DriverError
 from workers.errors import BadMessage
 from workers.runner import open_card, serve
 from workers.runner.arena import Arena
-from workers.runner.session import LOAD_READS, OpenedCard, RunnerSession, fault_of
+from workers.runner.session import LOAD_FLUSHES, OpenedCard, RunnerSession, fault_of
 
 CONTENT = InputContent(draw="normal", seed="ab" * 16)
 BUNDLE = bundle_of(kernel())
@@ -114,7 +114,7 @@ def test_a_run_has_company_when_all_before_it_is_done(opened) -> None:
     first, second = (RunCase(plan=0, slot=slot, content=CONTENT) for slot in slots_of(BUNDLE, 2))
     cases = (first, second.model_copy(update={"concurrent_load": True}))
     assert session.obey(ExecuteRuns(side=PairSide.CANDIDATE, cases=cases, zones=CONTENT.seed)) == CommandDone()
-    concurrent_load = ["synchronise", *["flush"] * LOAD_READS]
+    concurrent_load = ["synchronise", *["flush"] * LOAD_FLUSHES]
     assert paper.log == ["poison", "fill_zones", "work", *concurrent_load, "work", *WAITED]
 
 
