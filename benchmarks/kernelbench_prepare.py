@@ -1,11 +1,12 @@
 """Operators of KernelBench's problems, made ready before a card: imported, seeded, admitted by mutation testing.
 
     python -m benchmarks.kernelbench_prepare PATH --folder prepared                    # all, default contract
-    python -m benchmarks.kernelbench_prepare PATH --folder prepared --contracts strict,bfloat16 --lot
+    python -m benchmarks.kernelbench_prepare PATH --folder prepared --contracts strict,bfloat16 --lot --processes 32
 
 PATH is the folder with `level1`, `level2`, `level3` of a checkout of KernelBench, at the commit of
 `kernelbench_lot.tsv`. `--folder` gets an operator's folder per contract and problem, and a line per problem in
-`prepared.jsonl`; a run goes on where an earlier one ended. The folder is all that a card's host needs besides this
+`prepared.jsonl`; a run goes on where an earlier one ended. `--processes` problems are prepared at the same time, each
+by a process per step, the largest first. The folder is all that a card's host needs besides this
 repository.
 
 Contracts:
@@ -19,18 +20,17 @@ import asyncio
 import json
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
 from benchmarks.figures import LineLog, Row
 from benchmarks.kernelbench_lot import ListedProblem, read_list
 from service.cli.new import read_problem
 from service.errors import InvalidInput, ServiceError
-from service.evaluation.executor_client import LocalExecutor
 from service.fleet.kernelbench import ImportedOperator, KernelbenchImporter, SourceFile
 from service.operators.kernelbench import files_of_operator, name_of_problem
 from service.operators.shapes import all_shapes
-from workers.protocol import Operator, TraceJob, TraceReport
+from workers.protocol import Operator, TraceJob
 
 DEFAULT, STRICT, BFLOAT16 = "default", "strict", "bfloat16"
 CONTRACTS = (DEFAULT, STRICT, BFLOAT16)
@@ -40,6 +40,8 @@ GATE = "gate.json"
 """Mutation report in an operator's folder."""
 GATE_S = 240.0
 """Seconds for export and mutation testing of one problem; a model of a hundred layers takes a minute."""
+DRAFT_S = 100.0
+"""Seconds of a processor for one draft of a seed, of up to three with fewer and fewer ranges."""
 BASELINES = ("compile", "max_autotune")
 """Baselines of the campaign besides eager PyTorch."""
 NARROWING = '''
@@ -78,21 +80,16 @@ def text_for(source: str, contract: str) -> str:
 
 
 class ProblemPreparation:
-    """Processes that prepare problems. Use it as an async context."""
+    """Processes that prepare problems, one at a time.
 
-    def __init__(self, root: Path, folder: Path) -> None:
-        self._root, self._folder = root, folder
-        self._importer = KernelbenchImporter(target=TARGET)
-        self._tracer = LocalExecutor("trace")
+    Args:
+        root: Folder of the problems.
+        folder: Folder of operators.
+        importer: Its processes.
+    """
 
-    async def __aenter__(self) -> "ProblemPreparation":
-        await self._importer.__aenter__()
-        await self._tracer.__aenter__()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._tracer.__aexit__(None, None, None)
-        await self._importer.__aexit__(None, None, None)
+    def __init__(self, root: Path, folder: Path, importer: KernelbenchImporter) -> None:
+        self._root, self._folder, self._importer = root, folder, importer
 
     async def prepare(self, key: str, contract: str) -> Row:
         """Prepare one problem; return its line."""
@@ -117,7 +114,7 @@ class ProblemPreparation:
         told: Row = {"seeds": len(operator.seeds), "allow_tf32": operator.precision.allow_tf32}
         if not operator.seeds:
             return {**told, "reason": f"no kernel to start from: {imported.no_seed}"}
-        report = await self._tracer.run(_job(operator), TraceReport)
+        report = await self._importer.trace(_job(operator))
         if report.gate is None:
             return {**told, "reason": "" if report.graphs else f"the reference does not export: {report.reason}"}
         (home / GATE).write_text(report.gate.model_dump_json())
@@ -137,17 +134,27 @@ def has_own_row(contract: str, prepared: Iterable[Row], key: str) -> bool:
     return contract != STRICT or any(row.get("allow_tf32") for row in rows)
 
 
-async def prepare(root: Path, problems: Sequence[ListedProblem], contracts: Sequence[str], folder: Path) -> None:
-    """Prepare problems that have no line yet, contract by contract."""
+async def prepare(
+    root: Path, problems: Sequence[ListedProblem], contracts: Sequence[str], folder: Path, processes: int = 1
+) -> None:
+    """Prepare problems that have no line yet, several at the same time. The last level, with whole models, is first."""
+    waiting = sorted((each.key for each in problems), key=lambda key: key.partition("/")[0], reverse=True)
     with closing(LineLog(folder / PREPARED)) as lines:
         known = {(row["problem"], row["contract"]) for row in lines.rows}
-        async with ProblemPreparation(root, folder) as preparation:
-            for contract in contracts:
-                for key in (each.key for each in problems if (each.key, contract) not in known):
+
+        async def work(preparation: ProblemPreparation) -> None:
+            while waiting:
+                key = waiting.pop(0)
+                for contract in (each for each in contracts if (key, each) not in known):
                     if has_own_row(contract, lines.rows, key):
                         row = await preparation.prepare(key, contract)
                         lines.add(row)
                         print(json.dumps(row), flush=True)
+
+        async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
+            for _ in range(min(processes, len(waiting))):
+                importer = await stack.enter_async_context(KernelbenchImporter(target=TARGET, draft_s=DRAFT_S))
+                tasks.create_task(work(ProblemPreparation(root, folder, importer)))
 
 
 def main() -> None:
@@ -158,10 +165,12 @@ def main() -> None:
     options.add_argument("--contracts", default=DEFAULT, help=f"of {', '.join(CONTRACTS)}, with commas")
     options.add_argument("--lot", action="store_true", help="problems of the lot alone")
     options.add_argument("--only", nargs="+", help="these problems alone, such as level1/19_ReLU.py")
+    options.add_argument("--processes", type=int, default=1, help="problems prepared at the same time, a core each")
     chosen = options.parse_args()
     _, listed = read_list()
     problems = [each for each in listed if (each.drawn or not chosen.lot) and each.key in (chosen.only or (each.key,))]
-    asyncio.run(prepare(chosen.path, problems, chosen.contracts.split(","), chosen.folder))
+    contracts = chosen.contracts.split(",")
+    asyncio.run(prepare(chosen.path, problems, contracts, chosen.folder, chosen.processes))
 
 
 if __name__ == "__main__":

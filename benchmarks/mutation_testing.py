@@ -3,17 +3,20 @@
 Two kinds of false admission are counted. Mutants that the checks find must not be pardoned: had the checks missed them,
 they would have to count. And operators made blind, whose results hide what a kernel does, must not be admitted.
 
-python -m benchmarks.mutation_testing [OPERATOR...]
+python -m benchmarks.mutation_testing [OPERATOR...] [--processes N] [--out FOLDER]
 """
 
-import sys
+import argparse
+import multiprocessing
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks.record import write
+from benchmarks.record import RESULTS, write
 from service.operators.catalogue import load_catalogue
 from service.operators.shapes import all_shapes
 from workers import trace_job
@@ -120,19 +123,34 @@ def row(spec: Operator) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Pass every operator through the gate and write `results/gate.json`."""
+def ready() -> None:
+    """Prepare a process that traces."""
     torch.set_num_threads(1)
     trace_job.warm()
+
+
+def named(name: str) -> dict[str, Any]:
+    """Row of an operator of the catalogue."""
+    return row(load_catalogue()[name])
+
+
+def main() -> None:
+    """Pass every operator through the gate and write `gate.json`."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("operators", nargs="*", help="all of the catalogue if none is named")
+    parser.add_argument("--processes", type=int, default=1, help="operators at once; each takes a core")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    names = options.operators or list(load_catalogue())
     rows = []
-    for name, spec in load_catalogue().items():
-        if sys.argv[1:] and name not in sys.argv[1:]:
-            continue
-        rows.append(row(spec))
-        print(rows[-1]["operator"], rows[-1]["verdicts"], rows[-1]["least_kill_rate"], rows[-1]["processor_s"])
-        print("  ", rows[-1]["pardoned_of_killed"], rows[-1]["blinded"], flush=True)
-    if not sys.argv[1:]:
-        print(write("gate", rows, repeats=REPEATS))
+    spawned = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.processes, spawned, ready) as pool:
+        for found in pool.map(named, names):
+            rows.append(found)
+            print(found["operator"], found["verdicts"], found["least_kill_rate"], found["processor_s"])
+            print("  ", found["pardoned_of_killed"], found["blinded"], flush=True)
+    if not options.operators:
+        print(write("gate", rows, options.out, repeats=REPEATS))
 
 
 if __name__ == "__main__":

@@ -2,20 +2,24 @@
 
 python -m benchmarks.published FOLDER                  # every folder of FOLDER, one per file of `published_lot.tsv`
 python -m benchmarks.published FOLDER --only 03,17     # these alone; rows of others are kept
+python -m benchmarks.published FOLDER --device h100 --processes 16    # on this machine's card; adds rows of it
 
 Each folder holds `kernel.json` (repository, commit, path, main file, edited lines), `candidate` (the fetched file with
 its adapter, and files of its repository that it imports), and `operator` (the spec and reference that it is judged by).
-A kernel is fine if Triton's own interpreter, with real tensors on the CPU and without our tracer, gives the reference's
-results at the spec's shapes and with every range at its ends (`published_harness`). Mutation testing of the spec is
-left out: it judges operators. None of the fetched files is part of this repository.
+A kernel is fine if it gives the reference's results without our tracer, at the spec's shapes and with every range at
+its ends (`published_harness`): in Triton's own interpreter, with real tensors on the CPU, or compiled, on a card.
+Mutation testing of the spec is left out: it judges operators. None of the fetched files is part of this repository.
 """
 
 import argparse
 import json
+import multiprocessing
 import secrets
 import subprocess
-import sys
 from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -24,25 +28,26 @@ from service.errors import ServiceError
 from service.operators.catalogue import load_operator
 from service.operators.joined_files import read_candidate
 from service.operators.shapes import all_shapes
+from tests.gpu.benches import Served, measuring
 from workers import sandbox, trace_job
 from workers.devices import ModelDevice
-from workers.protocol import Device, Graph, MeasureJob, Outcome, TraceJob
+from workers.protocol import MEASURED_DEADLINE_S, Answer, Device, Graph, MeasureJob, Outcome, Report, TraceJob
 from workers.safe_python import PYTHON
 from workers.tracer import reference
 from workers.tracer.refusal import tidy
 
 HERE = "published"
-DEVICE = Device.parse("model:sm_90")
 HARNESS_S = 300
 """Seconds for a kernel in Triton's interpreter, which runs programs one after the other."""
 TOLD = 400
 """Longest part of a reason in a row."""
 
 Row = dict[str, Any]
+Measure = Callable[[MeasureJob], Answer]
 
 
-def judged(folder: Path) -> Row:
-    """Judge the best variant of a kernel on `model`."""
+def prepared(folder: Path, device: Device) -> tuple[Row, tuple[MeasureJob, ...]]:
+    """Trace a kernel; returns the verdict of a kernel without variants, or a job per variant."""
     operator = load_operator(str(folder / "operator"))
     main = json.loads((folder / "kernel.json").read_text())["main"]
     files = sorted((folder / "candidate").rglob("*.py"), key=lambda path: path != folder / "candidate" / main)
@@ -54,28 +59,38 @@ def judged(folder: Path) -> Row:
         source=source,
         operator=operator,
         shapes=all_shapes(operator, secrets.randbits(31)),
-        target=DEVICE.target,
+        target=device.target,
     )
     traced = trace_job.trace(job, HERE)
-    bundles = [variant for variant in traced.variants if variant.bundle is not None]
+    bundles = [(variant.index, variant.bundle) for variant in traced.variants if variant.bundle is not None]
     if not bundles:
-        return {"outcome": traced.outcome.value, "reason": traced.reason}
+        return {"outcome": traced.outcome.value, "reason": traced.reason}, ()
     graphs = exported(job)
-    told: Row = {}
-    for variant in bundles:
-        report = ModelDevice(DEVICE, HERE).measure(
-            MeasureJob(
-                id=HERE,
-                search=HERE,
-                candidate=HERE,
-                variant=variant.index,
-                bundle=variant.bundle,
-                operator=operator,
-                graphs=graphs,
-                device=DEVICE,
-                source=source,
-            )
+    return {}, tuple(
+        MeasureJob(
+            id=HERE,
+            search=HERE,
+            candidate=HERE,
+            variant=index,
+            bundle=bundle,
+            operator=operator,
+            graphs=graphs,
+            device=device,
+            source=None if device.measures else source,
+            related=False,
+            deadline_s=MEASURED_DEADLINE_S,
         )
+        for index, bundle in bundles
+    )
+
+
+def judged(jobs: tuple[MeasureJob, ...], measure: Measure) -> Row:
+    """Judge the best variant of a kernel."""
+    told: Row = {}
+    for job in jobs:
+        report = measure(job)
+        if not isinstance(report, Report):
+            return {"outcome": "not judged", "reason": getattr(report, "error", report.kind)}
         told = {"outcome": report.outcome.value, "reason": report.reason}
         if report.outcome is Outcome.CORRECT:
             break
@@ -95,9 +110,9 @@ def exported(job: TraceJob) -> tuple[Graph, ...]:
     return tuple(Graph.model_validate(graph) for graph in said["graphs"])
 
 
-def in_harness(folder: Path) -> Row:
+def in_harness(folder: Path, device: Device) -> Row:
     """Run a kernel outside of our tracer, beside its reference."""
-    command = [*PYTHON, "-m", "benchmarks.published_harness", str(folder)]
+    command = [*PYTHON, "-m", "benchmarks.published_harness", str(folder), *(["--card"] if device.measures else [])]
     root = Path(__file__).parents[1]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=HARNESS_S, cwd=root)
@@ -107,24 +122,36 @@ def in_harness(folder: Path) -> Row:
     return {"fine": done.returncode == 0, "harness": tidy(said[-1])[:TOLD]}
 
 
-def row_of(folder: Path, known: Row, again: bool) -> Row:
-    """Return a kernel's row; what the harness found is kept unless it is to run again."""
+def row_of(folder: Path, device: Device, known: Row, again: bool) -> tuple[Row, tuple[MeasureJob, ...]]:
+    """Return a kernel's row, and what is left to measure on a card.
+
+    What the harness found is kept unless it is to run again.
+    """
     kernel = json.loads((folder / "kernel.json").read_text())
-    row = {name: kernel[name] for name in ("repository", "commit", "path", "operator")} | {"device": DEVICE.name}
+    row = {name: kernel[name] for name in ("repository", "commit", "path", "operator")} | {"device": device.name}
     if "main" not in kernel:
-        return row | {"edits": None, "fine": None, "outcome": "not tried", "reason": kernel.get("why", "")}
+        return row | {"edits": None, "fine": None, "outcome": "not tried", "reason": kernel.get("why", "")}, ()
     row["edits"] = kernel["edits"]
-    row |= in_harness(folder) if again or "harness" not in known else {k: known[k] for k in ("fine", "harness")}
+    row |= in_harness(folder, device) if again or "harness" not in known else {k: known[k] for k in ("fine", "harness")}
     try:
-        told = judged(folder)
+        told, jobs = prepared(folder, device)
+        if jobs and not device.measures:
+            told, jobs = judged(jobs, ModelDevice(device, HERE).measure), ()
     except ServiceError as error:
-        told = {"outcome": "not judged", "reason": error.detail}
-    return row | {"outcome": told["outcome"], "reason": told["reason"][:TOLD].replace(str(folder), "")}
+        told, jobs = {"outcome": "not judged", "reason": error.detail}, ()
+    return row | tellable(told, folder), jobs
 
 
-def summary(rows: list[Row]) -> Row:
-    """Count the kernels that are fine by outcome."""
-    fine = [row for row in rows if row["fine"]]
+def tellable(told: Row, folder: Path) -> Row:
+    """Return outcome and reason as a row has them."""
+    return {name: str(text)[:TOLD].replace(str(folder), "") for name, text in told.items()}
+
+
+def summary(rows: list[Row], device: str) -> Row:
+    """Count the kernels of a device that are fine by outcome; what is fine on one device is fine."""
+    right = {row["path"] for row in rows if row["fine"]}
+    rows = [row for row in rows if row["device"] == device]
+    fine = [row for row in rows if row["path"] in right]
     accepted = sum(row["outcome"] == Outcome.CORRECT for row in fine)
     return {
         "drawn": len(rows),
@@ -134,7 +161,7 @@ def summary(rows: list[Row]) -> Row:
         "accepted": accepted,
         "share": round(accepted / len(fine), 3) if fine else None,
         "outcomes": dict(Counter(row["outcome"] for row in fine)),
-        "accepted_though_not_fine": sum(row["outcome"] == Outcome.CORRECT and row["fine"] is False for row in rows),
+        "accepted_though_not_fine": sum(row["outcome"] == Outcome.CORRECT and row not in fine for row in rows),
     }
 
 
@@ -144,22 +171,39 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="numbers of folders, separated by commas")
     parser.add_argument("--harness", action="store_true", help="run the harness again, too")
+    parser.add_argument("--device", type=Device.parse, default=Device.parse("model:sm_90"))
+    parser.add_argument("--processes", type=int, default=1, help="kernels at once; each takes a core")
     parser.add_argument("--out", type=Path, default=RESULTS / "published.json")
     options = parser.parse_args()
-    known = {row["path"]: row for row in json.loads(options.out.read_text())["rows"]} if options.out.exists() else {}
-    only = set(filter(None, options.only.split(",")))
-    rows = []
+    device, only = options.device, set(filter(None, options.only.split(",")))
+    known = json.loads(options.out.read_text())["rows"] if options.out.exists() else []
+    rows = {(row["path"], row["device"]): row for row in known}
+    places = {}
     for folder in sorted(options.folder.iterdir()):
-        path = json.loads((folder / "kernel.json").read_text())["path"]
-        if only and folder.name not in only:
-            rows += [known[path]] if path in known else []
-            continue
-        row = row_of(folder, known.get(path, {}), options.harness)
-        print(folder.name, row["fine"], row["outcome"], row["reason"][:150], row.get("harness", "")[:100], flush=True)
-        rows.append(row)
-        known[path] = row
-    told = {"command": "python -m benchmarks.published FOLDER", "summary": summary(rows)}
-    print(write(options.out.stem, rows, options.out.parent, **told), told["summary"], sys.argv[0])
+        place = json.loads((folder / "kernel.json").read_text())["path"], device.name
+        if not only or folder.name in only:
+            places[folder] = place
+    with ExitStack() as stack:
+        spawned = multiprocessing.get_context("spawn")
+        pool = stack.enter_context(ProcessPoolExecutor(options.processes, spawned, trace_job.warm))
+        bench = stack.enter_context(Served(measuring(device), MEASURED_DEADLINE_S)) if device.measures else None
+        jobs = {
+            folder: pool.submit(row_of, folder, device, rows.get(place, {}), options.harness)
+            for folder, place in places.items()
+        }
+        if bench is not None:
+            pool.shutdown()  # Measures after harnesses: these use the card, too.
+        for folder, place in places.items():
+            row, left = jobs[folder].result()
+            if bench is not None and left:
+                row |= tellable(judged(left, bench.ask), folder)
+            rows[place] = row
+            fine = (row["fine"], row.get("harness", "")[:100])
+            print(folder.name, row["outcome"], row["reason"][:150], *fine, flush=True)
+            told = list(rows.values())
+            said = {name: summary(told, name) for name in dict.fromkeys(each["device"] for each in told)}
+            write(options.out.stem, told, options.out.parent, summary=said)
+    print(options.out, said)
 
 
 if __name__ == "__main__":

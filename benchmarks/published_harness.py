@@ -2,7 +2,8 @@
 
 Examples at the end of the file do not run.
 
-python -m benchmarks.published_harness FOLDER    # exit status 0 if the results are the reference's
+python -m benchmarks.published_harness FOLDER           # exit status 0 if the results are the reference's
+python -m benchmarks.published_harness FOLDER --card    # compiled, on this machine's card
 """
 
 import ast
@@ -12,13 +13,13 @@ import os
 import runpy
 import sys
 import types
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
-os.environ["TRITON_INTERPRET"] = "1"
+os.environ["TRITON_INTERPRET"] = "0" if "--card" in sys.argv else "1"
 
 import torch
 import triton
@@ -26,12 +27,14 @@ from torch.overrides import TorchFunctionMode
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.autotuner import Autotuner
+from triton.runtime.errors import OutOfResources
 
 from service.operators.catalogue import load_operator
 from service.operators.joined_files import read_candidate
-from workers.protocol import Operator
+from workers.protocol import Input, Operator
 from workers.tracer.needed import needed_part
 
+ON_CARD = "--card" in sys.argv
 TOLERANCE = {"float32": 1e-4, "float16": 1e-2, "bfloat16": 4e-2, "float8_e4m3fn": 0.13, "int8": 1.0}
 """Largest relative or absolute difference by dtype: a hundred roundings of it; one step for quantised results."""
 CARD = torch.device("cuda", 0)
@@ -60,6 +63,20 @@ def host(value: Any) -> Any:
     return torch.device("cpu") if is_card else value
 
 
+def one_configuration() -> None:
+    """Let autotuned kernels run with the first configuration that a card has room for."""
+
+    def first(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+        tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
+        for config in (kept := tuner.prune_configs(kwargs)):
+            if config.pre_hook is not None:
+                config.pre_hook({**tuner.nargs, **kwargs, **config.all_kwargs()})
+            with suppress(*([OutOfResources] if config is not kept[-1] else [])):
+                return tuner.fn.run(*args, **kwargs, **config.all_kwargs())
+
+    Autotuner.run = first  # type: ignore[method-assign]
+
+
 def pretend() -> None:
     """Let `torch.cuda` answer for an H100."""
     card = types.SimpleNamespace(
@@ -79,16 +96,6 @@ def pretend() -> None:
     driver.set_active(
         types.SimpleNamespace(get_active_torch_device=lambda: CARD, **answers)  # type: ignore[arg-type]
     )
-
-    def first(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-        tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
-        kept = tuner.prune_configs(kwargs)
-        config = kept[0]
-        if config.pre_hook is not None:
-            config.pre_hook({**tuner.nargs, **kwargs, **config.all_kwargs()})
-        return tuner.fn.run(*args, **kwargs, **config.all_kwargs())
-
-    Autotuner.run = first  # type: ignore[method-assign]
 
 
 class Absent(MetaPathFinder, Loader):
@@ -118,13 +125,25 @@ def drawn(operator: Operator, dims: dict[str, int]) -> list[torch.Tensor]:
     for item in operator.inputs:
         shape, dtype = operator.input_shape(item, dims), getattr(torch, item.dtype)
         if not dtype.is_floating_point:
-            high = dims[item.high] if isinstance(item.high, str) else int(item.high or 2)
-            tensors.append(torch.randint(int(item.low or 0), high, tuple(shape), dtype=dtype))
+            tensors.append(integers(item, dims, tuple(shape)).to(dtype))
         elif item.low is not None and item.distribution == "uniform":
             tensors.append(torch.empty(tuple(shape)).uniform_(float(item.low), float(item.high)).to(dtype))
         else:
             tensors.append(torch.randn(tuple(shape)).to(dtype))
     return tensors
+
+
+def integers(item: Input, dims: dict[str, int], shape: tuple[int, ...]) -> torch.Tensor:
+    """Draw integers of one of the orders that these specs have."""
+    low, high = int(item.low or 0), dims[item.high] if isinstance(item.high, str) else int(item.high or 2)
+    if item.distribution == "unique":
+        return low + torch.randperm(high - low)[: shape[0]]
+    if item.distribution in ("offsets", "counts"):
+        inner = shape[0] - (2 if item.distribution == "offsets" else 1)
+        cuts = torch.randint(high + 1, (inner,)).sort().values
+        offsets = torch.cat((torch.tensor([0]), cuts, torch.tensor([high])))
+        return offsets if item.distribution == "offsets" else offsets.diff()
+    return torch.randint(low, high, shape)
 
 
 def difference(one: torch.Tensor, other: torch.Tensor) -> float:
@@ -144,13 +163,15 @@ def main() -> None:
     main_file = folder / "candidate" / json.loads((folder / "kernel.json").read_text())["main"]
     files = sorted((folder / "candidate").rglob("*.py"), key=lambda path: path != main_file)
     source = read_candidate(files, operator.entry).text
-    pretend()
+    one_configuration()
+    if not ON_CARD:
+        pretend()
     importlib.import_module("sympy")  # Before `Absent`: torch's custom operators import it, and it asks for others.
     sys.meta_path.append(Absent())
     torch.manual_seed(0)
     made = folder / "joined.py"
     made.write_text(source)
-    with OnTheHost():
+    with nullcontext() if ON_CARD else OnTheHost():
         sys.modules["joined"] = types.ModuleType("joined")
         module: dict[str, Any] = vars(sys.modules["joined"])
         module["__file__"] = str(made)
@@ -159,13 +180,15 @@ def main() -> None:
         reference = runpy.run_path(str(folder / "operator" / "reference.py"))[operator.entry]
         worst = 0.0
         for dims in cases(operator):
-            given = drawn(operator, dims)
+            given = [tensor.to(CARD) if ON_CARD else tensor for tensor in drawn(operator, dims)]
             with torch.no_grad():
                 right = reference(*(tensor.clone() for tensor in given))
                 found = entry(*given)
-            for one, other, output in zip(
-                *(x if isinstance(x, tuple | list) else (x,) for x in (found, right)), operator.outputs, strict=True
-            ):
+            changed = {item.name: tensor for item, tensor in zip(operator.inputs, given, strict=True) if item.mutable}
+            returned = iter(() if found is None else found if isinstance(found, tuple | list) else (found,))
+            right = right if isinstance(right, tuple | list) else (right,)
+            for other, output in zip(right, operator.outputs, strict=True):
+                one = changed[output.name] if output.name in changed else next(returned)
                 worst = max(worst, difference(one, other) / TOLERANCE.get(output.dtype, 0.0001))
             if worst > 1:
                 print(f"differs by {worst:.3g} tolerances at {dims}")

@@ -188,7 +188,7 @@ class CardQueue:
         )
 
     async def _ready(self, search: SearchRecord) -> SearchRecord:
-        """Let a search go on until its seeds are judged; it is stopped if that takes too long."""
+        """Let a search go on until its reference seed is judged; it is stopped if that takes too long."""
         limit = min(time.monotonic() + self._terms.ready_s, self._terms.until)
         search = await self._coordinator.store.searches.get(search.id)
         if search.state is SearchState.PAUSED:

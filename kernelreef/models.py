@@ -373,7 +373,7 @@ class Reward(Resource):
     """Reward of a step from the candidate `over` (None: the search's first seed) to another one, for training.
 
     `gain` is the time of `over` divided by the candidate's; None unless both are correct. `reward` is from -1 to 1;
-    None if the outcome says nothing about the candidate.
+    None if the outcome says nothing about the candidate, as for an operator that mutation testing fails.
     """
 
     candidate: str

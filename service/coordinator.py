@@ -24,7 +24,6 @@ from service.emitters import EMITTERS
 from service.emitters.llm.strategies import STRATEGIES
 from service.errors import Conflict, InvalidInput, NotFound
 from service.evaluation.activity import describe_activity
-from service.evaluation.admissions import is_admitted
 from service.events import EventBus, SearchChanged
 from service.fleet.capabilities import Capabilities
 from service.fleet.devices import DEVICES, choose_devices, local_cards, may_measure, names_card
@@ -239,7 +238,9 @@ class Coordinator:
         if search.state is SearchState.DONE:
             await require_room(self.store, search)
         if search.state not in ACTIVE:
-            state = SearchState.RUNNING if await _prepared(self.store, search) else SearchState.PREPARING
+            operator = Operator.model_validate_json((await self.store.operators.get(search.operator)).document)
+            prepared = await self._evolution.preparation.is_complete(search, operator)
+            state = SearchState.RUNNING if prepared else SearchState.PREPARING
             search = await self._move(search_id, state, (SearchState.PAUSED, SearchState.DONE))
         await self._evolution.search_leases.take(search_id)
         return search
@@ -309,14 +310,6 @@ class Coordinator:
             raise Conflict(f"the search is {search.state.value}; it cannot become {state.value}") from error
         self.events.publish(SearchChanged(search=search.id, state=state.value, reason=""))
         return search
-
-
-async def _prepared(store: Store, search: SearchRecord) -> bool:
-    """Return True if a search has its reference graphs, an admitted operator, and a verdict per seed of it."""
-    seeds = Operator.model_validate_json((await store.operators.get(search.operator)).document).seeds
-    counts = await store.candidates.count(search.id)
-    judged = counts.evaluated + counts.equal_plans >= len(seeds)
-    return bool(search.graphs) and judged and await is_admitted(store, search)
 
 
 async def _cancel_old_jobs(store: Store, dispatcher: Dispatcher) -> None:

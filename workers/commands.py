@@ -209,6 +209,8 @@ class SetOperator(WireModel):
     order: Literal["adopt"] = "adopt"
     operator: Operator
     graphs: tuple[Graph, ...]
+    fresh: bool = False
+    """True if all content of its runs is used once: no answer is worth a place in memory."""
 
 
 class ExamineRuns(WireModel):
@@ -225,6 +227,8 @@ class ExamineRuns(WireModel):
     decides: str = ""
     """The check whose doubt these cases decide, one fresh draw each; all other checks leave them out. Empty for cases
     that every check examines."""
+    start: int = Field(default=0, ge=0)
+    """Number of contents that were looked at before; zero also looks at everything that needs no answer."""
 
 
 class ExamineIdle(WireModel):
@@ -235,16 +239,15 @@ class ExamineIdle(WireModel):
 
 
 class ExamineRound(WireModel):
-    """To the oracle: check every timed output, unchanged inputs and the red zones; or one part of that."""
+    """To the oracle: check every timed output, unchanged inputs and the red zones."""
 
     order: Literal["examine_round"] = "examine_round"
     plans: dict[PairSide, Plan]
     round: TimingRound
     checksums: tuple[int, ...]
     """The checksums that the runner reported for it."""
-    part: int = Field(default=0, ge=0)
-    """Position of this part. Each has runs on other contents; the first also has everything that needs no answer."""
-    parts: int = Field(default=1, ge=1)
+    start: int = Field(default=0, ge=0)
+    """Number of contents that were looked at before; zero also looks at everything that needs no answer."""
 
 
 Order = Annotated[
@@ -333,9 +336,11 @@ class ExaminedRuns(WireModel):
     """Doubts that this examination raised. Each must be decided before the variant counts as correct."""
     pacer: str = ""
     """In a timed round: the fault of a run of the pacer; empty if there is none."""
+    next: int | None = None
+    """Number of contents looked at so far, if others are left: the command is to be sent again with this `start`."""
     secret: str = ""
-    """After `SetOperator`: the secret of contents that are used repeatedly, hexadecimal. All executors that share the
-    oracle get the same one, so that they ask for the same answers."""
+    """After `SetOperator`, unless it is `fresh`: the secret of the operator's contents that are used repeatedly,
+    hexadecimal. All executors that share the oracle get the same one, so that they ask for the same answers."""
 
 
 class CommandRefused(WireModel):

@@ -4,10 +4,9 @@ import os
 from contextlib import suppress
 from threading import Thread
 
+from workers.line_process import STDERR
 from workers.protocol import printable
 
-STDERR = 2
-"""File descriptor of this process's standard error."""
 LAST_S = 1.0
 """Seconds to wait for the last line of a process that has ended; another process may hold its standard error open."""
 LINE_CHARS = 400

@@ -17,47 +17,11 @@ from workers.protocol import (
     ExecutorTask,
     WireModel,
 )
-from workers.safe_python import safe_environment
 
-__all__ = ["ExecutorClient", "ExecutorDied", "executor_environment"]
+__all__ = ["ExecutorClient", "ExecutorDied"]
 
 FAREWELL_S = 2.0
 """Seconds that an idle executor gets to exit by itself."""
-INHERITED = (
-    # Paths.
-    "PATH",
-    "HOME",
-    "TMPDIR",
-    "XDG_CACHE_HOME",
-    "LD_LIBRARY_PATH",
-    "VIRTUAL_ENV",
-    "PYTHONPATH",
-    "PYTHONHOME",
-    "PYTHONUSERBASE",
-    "PYTHONNOUSERSITE",
-    "PYTHONPYCACHEPREFIX",
-    "TRITON_CACHE_DIR",
-    "CUDA_HOME",
-    "CUDA_PATH",
-    "CUDA_CACHE_PATH",
-    "CUDA_MPS_PIPE_DIRECTORY",
-    # Our share of the machine.
-    "CUDA_VISIBLE_DEVICES",
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    # Output.
-    "LANG",
-    "LC_ALL",
-    "TZ",
-    "PYTHONUNBUFFERED",
-    "PYTHONDONTWRITEBYTECODE",
-    "REEF_LOG_JSON",
-    "REEF_LOG_LEVEL",
-)
-"""Environment variables that an executor inherits, by whole names. All others are left out: it forks sandboxes, which
-can read its memory, and dozens of variables change how Triton, PyTorch, CUDA and Python compile and round."""
-CARDS_IN_BUS_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-"""Environment in which CUDA numbers cards as the driver's tools do; its default puts the fastest first."""
 
 
 class ExecutorClient:
@@ -148,12 +112,3 @@ class ExecutorClient:
 
     def _say(self, message: WireModel) -> None:
         self._process.say(message.model_dump_json().encode())
-
-
-def executor_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of processes that trace, compile or evaluate: no secrets, and no influence on verdicts.
-
-    Triton and the driver read it when they are imported.
-    """
-    inherited = {name: environment[name] for name in INHERITED if name in environment}
-    return safe_environment(inherited | CARDS_IN_BUS_ORDER)

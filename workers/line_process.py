@@ -9,10 +9,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO
 
-from workers.error_relay import STDERR
 from workers.executor_fork import ExecutorFork
 from workers.safe_python import safe_environment
 
+STDERR = 2
+"""File descriptor of this process's standard error."""
 CHUNK_BYTES = 1 << 18
 """Bytes moved at once: a socket's usual buffer."""
 

@@ -26,7 +26,7 @@ from typing import NoReturn
 import structlog
 
 from workers.errors import Dismissed, ExecutorDied, QueueUnavailable, Transient, WorkerError
-from workers.executor_client import ExecutorClient, executor_environment
+from workers.executor_client import ExecutorClient
 from workers.joining import ServiceAddress, machine_secret
 from workers.keep_ptxas import keep
 from workers.logs import configure, ids_of
@@ -42,7 +42,7 @@ from workers.protocol import (
     patience_s,
 )
 from workers.queue import DISMISSED, Lease, LeaseClient, RemoteLeaseClient, WorkerStatus, lost_report
-from workers.safe_python import PYTHON
+from workers.safe_python import PYTHON, executor_environment
 from workers.sandbox.syscalls import tie_to
 
 WARM_S = 300.0

@@ -101,6 +101,8 @@ _REFUSED_OVERLOADS = {("view", "dtype"), *((layer, "data") for layer in _LAYERS)
 """Reinterpreting bits has no meaning once float tensors are held in float64; values decide the shapes of packed
 sequences."""
 
+_FOLDING = frozenset(["native_batch_norm", "native_group_norm"])
+"""Norms whose factors and offsets torch folds on a CPU."""
 _PRODUCTS_OF_TWO = frozenset(f"aten.{name}.default" for name in ("mm", "bmm", "addmm", "baddbmm"))
 PART_ELEMENTS = 2**27
 """Elements of factors and results up to which a product that is not finite is worked out at once: masks of the
@@ -182,17 +184,19 @@ def _unmoved(graph: Graph, value: Reference) -> Reference:
 
 @dataclass(frozen=True)
 class RoundedFloats:
-    """The floats of a graph that become integers by a last rounding, as in quantisation.
+    """The floats of a graph that become integers, by a last rounding as in quantisation, or by a comparison.
 
     Attributes:
         nodes: Nodes whose results depend on rounding: no inputs, no sums of integers, no choice among such, and no
             multiples by powers of two.
         outputs: For each result of the graph, True if a cast or an operation makes whole numbers for it, and no
-            comparison is involved: what is counted or chosen is exact.
+            comparison is involved: what is counted or chosen does not move by one.
+        compared: For each result, True if it is whole and comparisons are involved.
     """
 
     nodes: frozenset[int]
     outputs: tuple[bool, ...]
+    compared: tuple[bool, ...]
 
     @classmethod
     def of(cls, graph: Graph, integers: Collection[int]) -> "RoundedFloats":
@@ -208,8 +212,12 @@ class RoundedFloats:
                 whole.add(index)
             elif used <= unrounded | whole and _rounds_nothing(node):
                 unrounded.add(index)
-        ends = (isinstance(value, NodeRef) and value.node in whole - compared for value in graph.outputs)
-        return cls(frozenset(range(len(graph.nodes))) - whole - unrounded, tuple(ends))
+        ends = [value.node if isinstance(value, NodeRef) else -1 for value in graph.outputs]
+        return cls(
+            frozenset(range(len(graph.nodes))) - whole - unrounded,
+            tuple(end in whole - compared for end in ends),
+            tuple(end in whole & compared for end in ends),
+        )
 
 
 def _floats(node: Node) -> Iterator[float]:
@@ -222,6 +230,19 @@ def _is_power_of_two(node: Node) -> bool:
         return False
     factor = node.args[-1]
     return isinstance(factor, int | float) and abs(frexp(factor)[0]) == 0.5
+
+
+def narrowing(graph: Graph) -> dict[int, torch.dtype]:
+    """Return the float dtypes that a graph casts to, by the node of the cast."""
+    dtypes = {index: node.kwargs.get("dtype") for index, node in enumerate(graph.nodes) if node.op == _CAST}
+    named = {index: getattr(torch, ref.dtype) for index, ref in dtypes.items() if isinstance(ref, DtypeRef)}
+    return {index: dtype for index, dtype in named.items() if dtype.is_floating_point}
+
+
+def is_whole_slice(node: Node) -> bool:
+    """Return True if a node casts, or takes the first elements of an axis: what it holds keeps its meaning."""
+    start, step = ([*node.args[2:], None, None, 1][:3])[0], ([*node.args[4:5], 1])[0]
+    return node.op == _CAST or (_base(node) == "slice" and start in (None, 0) and step == 1)
 
 
 def _makes_whole(node: Node) -> bool:
@@ -356,7 +377,31 @@ def _call(
     if node.op in _PRODUCTS_OF_TWO and not is_finite(*(value for value in args if _is_real(value))):
         return _multiply(args, kwargs)
     result: Result = operation(*args, **kwargs)
+    if double and _base(node) in _FOLDING and not is_finite(*(value for value in args if _is_real(value))):
+        assert isinstance(result, tuple)
+        return (_normalised(_base(node), args), *result[1:])
     return result
+
+
+def _normalised(name: str, args: Sequence[Any]) -> torch.Tensor:
+    """Return a norm by its definition, (x - mean) / deviation * weight + bias.
+
+    On a CPU, torch's own multiplies x by weight / deviation and adds one number: an infinite weight makes NaN of
+    results that are infinite. Kernels may do either: `native` is torch's own.
+    """
+    x, weight, bias = args[:3]
+    along = (1, -1, *(1 for _ in x.shape[2:]))
+    if name == "native_group_norm":
+        rows = x.reshape(args[3], args[6], -1)
+        mean, var = rows.mean(-1, keepdim=True), rows.var(-1, correction=0, keepdim=True)
+        scaled = ((rows - mean) * torch.rsqrt(var + args[7])).reshape(x.shape)
+    else:
+        axes = [axis for axis in range(x.dim()) if axis != 1]
+        mean, var = (x.mean(axes), x.var(axes, correction=0)) if args[5] else args[3:5]
+        scaled = (x - mean.reshape(along)) * torch.rsqrt(var + args[7]).reshape(along)
+    scaled = scaled if weight is None else scaled * weight.reshape(along)
+    found: torch.Tensor = scaled if bias is None else scaled + bias.reshape(along)
+    return found
 
 
 def _casts_nothing(args: Sequence[object], kwargs: Mapping[str, object]) -> bool:

@@ -112,6 +112,7 @@ class Trajectory(_TrajectoryPart):
     provenance: Provenance
     protocol_version: int | None
     reward: float | None = None
+    admitted: str = ""
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ async def trajectories(
     async for step in lineage.steps():
         for record in _records(lineage, operator, step):
             rewarded = record.model_copy(update={"reward": reward(record)}) if rewards else record
-            gained = record.gain_over_parent is not None and record.gain_over_parent.low > 1
+            gained = not search.admitted and record.gain_over_parent is not None and record.gain_over_parent.low > 1
             if (which == "all" or gained) and not (rewards and rewarded.reward is None):
                 yield rewarded
 
@@ -147,10 +148,11 @@ async def trajectories(
 def reward(record: Trajectory) -> float | None:
     """Return the reward of a step, from -1 to 1; None if its outcome says nothing about the candidate.
 
-    A correct kernel earns the natural logarithm of the gain's lower bound, over the parent or else over the seed,
-    within `GAIN_BOUNDS`. A kernel that ran and was wrong earns `WRONG`; one that never ran earns `UNUSABLE`.
+    Nor does an outcome of an operator that mutation testing fails: wrong kernels may be correct there. Otherwise a
+    correct kernel earns the natural logarithm of the gain's lower bound, over the parent or else over the seed, within
+    `GAIN_BOUNDS`. A kernel that ran and was wrong earns `WRONG`; one that never ran earns `UNUSABLE`.
     """
-    return reward_of(record.outcome, record.gain_over_parent or record.gain_over_seed)
+    return None if record.admitted else reward_of(record.outcome, record.gain_over_parent or record.gain_over_seed)
 
 
 def reward_of(outcome: str, gain: TrajectoryGain | Ratio | None) -> float | None:
@@ -180,7 +182,8 @@ async def reward_over(
     child = judged[candidate.id]
     gain = lineage.over(child, judged[over], device) if over else lineage.over_seed(child, device)
     verdict = _verdict(child, child.standings.get(device))
-    return StepReward(verdict["outcome"], gain, reward_of(verdict["outcome"], gain))
+    earned = None if search.admitted else reward_of(verdict["outcome"], gain)
+    return StepReward(verdict["outcome"], gain, earned)
 
 
 def _records(lineage: Lineage, operator: Operator, step: LineageStep) -> Iterator[Trajectory]:
@@ -207,6 +210,7 @@ def _records(lineage: Lineage, operator: Operator, step: LineageStep) -> Iterato
             speedup_relative_to=relative_to(device, search),
             readings_before=dict(before.readings) if before else {},
             provenance=provenance(device),
+            admitted=search.admitted,
             **_verdict(step.child, standing),
         )
 

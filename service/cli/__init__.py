@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from archive.errors import ArchiveError
 from kernelreef.validation import invalid
 from service.cli.console import complain, out
+from service.cli.early_template import start_early
 from service.cli.lazy import CommandLocation, group_of
 from service.cli.usage import CLICK_ERROR, complain_of_usage, option_of
 from service.errors import ServiceError, Unauthenticated
@@ -114,6 +115,7 @@ def main() -> None:
     try:
         settings = Settings()
         configure(settings, quiet=sys.argv[1:2] != [] and sys.argv[1] not in SERVERS)
+        start_early(sys.argv[1:], settings)
         sys.exit(app(standalone_mode=False) or 0)
     except CLICK_ERROR as error:
         complain_of_usage(error)

@@ -62,6 +62,6 @@ async def reach(
         async with AsyncReef(where, token or settings.token) as reef:
             yield reef
         return
-    with imported(EARLY).begin_early(settings, devices) if devices else nullcontext() as template:
+    with imported(EARLY).begin_early(settings, devices) if working else nullcontext() as template:
         async with imported(INSIDE).serve_inside(settings, working=working, devices=devices, template=template) as reef:
             yield reef

@@ -24,6 +24,8 @@ NOTE = """\
 Search {search}, candidate {candidate}, {figures}.
 Speedup {mid:.2f}x, {low:.2f}x to {high:.2f}x. The host code is the candidate's own.
 Running statistics of batch norms are not kept."""
+ADMITTED = "ADMITTED against mutation testing, so it may be wrong: {reason}"
+"""Mark of a kernel whose search went on though mutation testing fails its operator."""
 
 benchmark = typer.Typer(help="Summarise searches for KernelBench problems.", no_args_is_help=True)
 
@@ -133,7 +135,10 @@ async def _result(
             figures=in_words(device),
             **speedup.model_dump(),
         )
+        about += "\n" + ADMITTED.format(reason=" ".join(search.admitted.split())) if search.admitted else ""
         _write(write / f"{operator.name}.py", operator, candidate.source, about)
+    if search.admitted:
+        return ProblemResult(search.operator, judged=False, reason=ADMITTED.format(reason=search.admitted))
     speedups = {} if said is None else speedups_of(Report.model_validate(said), speedup)
     return ProblemResult(search.operator, judged=True, speedups=speedups)
 

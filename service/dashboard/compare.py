@@ -121,7 +121,11 @@ async def _side(running: Coordinator, search: SearchRecord, view: MapView, drawn
 
 def _doubts(left: ComparedSearch, right: ComparedSearch) -> tuple[str, ...]:
     """List the reasons why the figures of two sides are not comparable."""
-    doubts = []
+    doubts = [
+        f"The {name} search was admitted against mutation testing, so its kernels may be wrong."
+        for name, side in zip(SIDES, (left, right), strict=True)
+        if side.search.admitted
+    ]
     if left.search.operator != right.search.operator:
         doubts.append("The operators differ, so the speedups are relative to different baselines.")
     if left.provenance != right.provenance:

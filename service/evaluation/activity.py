@@ -61,7 +61,8 @@ def _preparing(search: SearchRecord, jobs: set[str]) -> str:
     kinds = _kinds(jobs)
     if not kinds and admission_id(search.id) in jobs:
         return "testing the operator's checks"
-    return "tracing the seed kernels" if "tracing" in kinds else "timing the baselines and the seed kernels"
+    # Only the reference seed is evaluated before the search runs; the others may still be traced.
+    return "evaluating the reference seed" if "evaluating" in kinds else "tracing the seed kernels"
 
 
 def _kinds(jobs: set[str]) -> Counter[str]:

@@ -5,12 +5,26 @@ extracted text nor compiling its kernels can run anything but Triton's language.
 """
 
 import ast
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from service.export.vocabulary import ATTRIBUTES, BUILTINS, GLUON, HOST, LAYOUT_MAKERS, MODULES, UNSPOKEN, WORDS
+from service.export.aggregates import NAME, Aggregate, NotExtractable, plain_name, read_aggregate
+from service.export.vocabulary import (
+    AGGREGATES,
+    ATTRIBUTES,
+    BUILTINS,
+    CONSTEXPR_FUNCTIONS,
+    FIELDS,
+    GLUON,
+    HOST,
+    LAYOUT_MAKERS,
+    MODULES,
+    UNSPOKEN,
+    WORDS,
+)
 from service.operators.sources import parse, without_texts
+
+__all__ = ["RESERVED", "ExtractedFunctions", "NotExtractable", "lift", "unspecialised"]
 
 ALWAYS = {"torch": "torch", "triton": "triton", "tl": "triton.language"}
 """Names of the modules that every host code imports."""
@@ -22,8 +36,6 @@ SPECIALISED = "do_not_specialize"
 """Argument of the decorator with the parameters that Triton compiles no kernel of their own for."""
 OPTIONS = frozenset({SPECIALISED, "do_not_specialize_on_alignment", "noinline"})
 """Arguments of the decorator that change the compiled code; others are for debugging, or are code."""
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-"""Pattern of names that are extracted: ASCII only, so that no name looks like another."""
 
 _STATEMENTS = (
     *(ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.If, ast.For, ast.While, ast.Return, ast.Pass, ast.Assert),
@@ -43,10 +55,6 @@ _MAKERS = frozenset(f"{GLUON}.{maker}" for maker in LAYOUT_MAKERS.values()) | {
 _PLAIN = (bool, int, float, str, type(None))
 
 
-class NotExtractable(Exception):
-    """Refusal to extract a candidate's device functions; `str` gives the reason, for people."""
-
-
 @dataclass(frozen=True)
 class ExtractedFunctions:
     """Device functions with everything that they use.
@@ -54,8 +62,8 @@ class ExtractedFunctions:
     Attributes:
         imports: Import statements.
         constants: Assignments of constants, in the candidate's order.
-        functions: Text of each function, by name.
-        parameters: Parameters of each function in order, by name.
+        functions: Text of each function, and of each class of an aggregate, by name.
+        parameters: Parameters of each function in order, by name; of a class none.
         bound: Names that the extracted text binds in its module.
     """
 
@@ -87,11 +95,14 @@ class _Extraction:
         self._modules = dict(RESERVED)
         self._assigned: dict[str, ast.Assign | ast.AnnAssign] = {}
         self._defined: dict[str, ast.FunctionDef] = {}
+        self._classes: dict[str, ast.ClassDef] = {}
         for node in module.body:
             self._read(node)
+        self._aggregates = {name: read_aggregate(node) for name, node in self._classes.items() if self._is_value(node)}
+        self._members = {name: own for each in self._aggregates.values() for name, own in each.members.items()}
         self._used: set[str] = set()
         self._constants: set[str] = set()
-        self._functions: dict[str, ast.FunctionDef] = {}
+        self._functions: dict[str, ast.FunctionDef | ast.ClassDef] = {}
         self._waiting: list[str] = []
 
     def take(self, names: Iterable[str]) -> ExtractedFunctions:
@@ -100,8 +111,11 @@ class _Extraction:
         while self._waiting:
             name = self._waiting.pop()
             if name not in self._functions:
-                self._functions[name] = self._function(name)
-        order = {name: at for at, name in enumerate(self._defined)}
+                self._functions[name] = (
+                    self._class(self._aggregates[name]) if name in self._aggregates else self._function(name)
+                )
+        lines = {name: node.lineno for name, node in {**self._defined, **self._classes}.items()}
+        order = dict(sorted(lines.items(), key=lambda each: each[1]))
         functions = {name: self._functions[name] for name in sorted(self._functions, key=order.__getitem__)}
         return ExtractedFunctions(
             imports=tuple(
@@ -109,7 +123,7 @@ class _Extraction:
             ),
             constants=tuple(_text(node) for name, node in self._assigned.items() if name in self._constants),
             functions={name: _text(node) for name, node in functions.items()},
-            parameters={name: tuple(each.arg for each in node.args.args) for name, node in functions.items()},
+            parameters={name: _parameters(node) for name, node in functions.items()},
             bound=frozenset((self._used - set(RESERVED)) | self._constants | set(functions)),
         )
 
@@ -124,6 +138,8 @@ class _Extraction:
                 self._alias(alias.asname or alias.name, f"{node.module}.{alias.name}")
         elif isinstance(node, ast.FunctionDef):
             self._defined[node.name] = node
+        elif isinstance(node, ast.ClassDef):
+            self._classes[node.name] = node
         elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             self._assigned[node.targets[0].id] = node
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
@@ -132,18 +148,41 @@ class _Extraction:
     def _alias(self, name: str, meaning: str) -> None:
         if RESERVED.get(name, meaning) != meaning:
             raise NotExtractable(f"it imports {meaning} as '{name}', the name of {RESERVED[name]} in host code")
-        if meaning in MODULES or meaning in WORDS or meaning in JIT:
-            self._modules[_plain(name)] = meaning
+        if any(meaning in words for words in (MODULES, WORDS, JIT, AGGREGATES, FIELDS, CONSTEXPR_FUNCTIONS)):
+            self._modules[plain_name(name)] = meaning
 
     def _function(self, name: str) -> ast.FunctionDef:
         """Copy a function with all names checked, without decorators and annotations that Triton ignores."""
         found = self._defined.get(name)
         if found is None or name in self._modules or name in UNSPOKEN:
             raise NotExtractable(f"it launches '{name}', which is not a jit function of its module")
+        return self._copied(found, name)
+
+    def _class(self, aggregate: Aggregate) -> ast.ClassDef:
+        """Copy the class of an aggregate: typed fields, a constructor that assigns them, and jit functions."""
+        name = plain_name(aggregate.name)
+        if name in self._modules or name in UNSPOKEN | BUILTINS:
+            raise NotExtractable(f"a class is named '{name}', which is the name of something else")
+        types = [each for annotation in aggregate.fields.values() for each in aggregate.types(annotation)]
+        others = [each for each in types if not (isinstance(each, ast.Name) and each.id in self._aggregates)]
+        self._waiting += [each.id for each in types if isinstance(each, ast.Name) and each not in others]
+        allowed = [(each, FIELDS) for each in others]
+        allowed += [(each, CONSTEXPR_FUNCTIONS.union(_CONSTEXPR)) for each in aggregate.words]
+        for each, words in allowed:
+            if self._meaning(each) not in words:
+                raise NotExtractable(f"the class '{name}' uses {ast.unparse(each)!a:.80}, which is not exported")
+            self._use(each)
+        methods = [self._copied(each, aggregate.members[each.name]) for each in aggregate.methods]
+        (decorator,) = aggregate.node.decorator_list
+        self._use(decorator)
+        return aggregate.written(decorator, methods)
+
+    def _copied(self, found: ast.FunctionDef, name: str) -> ast.FunctionDef:
+        """Copy a jit function under a name."""
         given, taken = found.args, found.args.args
         if given.vararg or given.kwarg or given.kwonlyargs or given.posonlyargs:
             raise NotExtractable(f"'{name}' has parameters that are not plain")
-        bound = {_plain(each.arg) for each in taken} | _stored(found)
+        bound = {plain_name(each.arg) for each in taken} | _stored(found)
         shadowed = bound & (self._modules.keys() | UNSPOKEN)
         if shadowed:
             raise NotExtractable(f"'{name}' has a variable '{min(shadowed)}', which shadows another name")
@@ -151,7 +190,7 @@ class _Extraction:
             self._look(statement, bound)
         arguments = [ast.arg(each.arg, self._annotation(each.annotation)) for each in taken]
         return ast.FunctionDef(
-            name=_plain(name),
+            name=plain_name(name),
             args=ast.arguments([], arguments, None, [], [], None, [self._constant(each) for each in given.defaults]),
             body=found.body,
             decorator_list=[self._decorator(found)],
@@ -168,6 +207,9 @@ class _Extraction:
                 plain = ast.Attribute(ast.Name(module, ast.Load()), "jit", ast.Load())
                 return ast.Call(plain, [], said) if said else plain
         raise NotExtractable(f"'{function.name}' is not decorated with @triton.jit or @gluon.jit")
+
+    def _is_value(self, node: ast.ClassDef) -> bool:
+        return any(self._meaning(each) in AGGREGATES for each in node.decorator_list)
 
     def _annotation(self, node: ast.expr | None) -> ast.expr | None:
         """Return an annotation if it is a word of Triton's; others are for people."""
@@ -203,7 +245,9 @@ class _Extraction:
                 _literal(node)
             case ast.Name():
                 self._name(node, bound)
-            case ast.Attribute() if node.attr not in ATTRIBUTES:
+            case ast.Attribute() if node.attr in self._members:
+                node.attr = self._members[node.attr]
+            case ast.Attribute() if node.attr not in ATTRIBUTES and node.attr not in self._members.values():
                 raise NotExtractable(
                     f"a kernel uses .{node.attr}{_at(node)}, which is not on the list of exported words"
                 )
@@ -214,8 +258,8 @@ class _Extraction:
 
     def _name(self, node: ast.Name, bound: set[str]) -> None:
         if node.id in bound:
-            _plain(node.id)
-        elif node.id in self._defined and node.id not in self._modules:
+            plain_name(node.id)
+        elif node.id in {**self._defined, **self._aggregates} and node.id not in self._modules:
             self._waiting.append(node.id)
         elif node.id in self._assigned and node.id not in self._modules:
             self._keep(node.id)
@@ -228,7 +272,7 @@ class _Extraction:
             return
         if name in UNSPOKEN | BUILTINS:
             raise NotExtractable(f"a constant is named '{name}', which is the name of a builtin")
-        self._constants.add(_plain(name))
+        self._constants.add(plain_name(name))
         node = self._assigned[name]
         assert node.value is not None
         value = self._constant(node.value)
@@ -319,6 +363,10 @@ def unspecialised(text: str, name: str, parameters: Sequence[str]) -> str:
     return _text(function)
 
 
+def _parameters(node: ast.FunctionDef | ast.ClassDef) -> tuple[str, ...]:
+    return () if isinstance(node, ast.ClassDef) else tuple(each.arg for each in node.args.args)
+
+
 def _stored(function: ast.FunctionDef) -> set[str]:
     names = (node for node in ast.walk(function) if isinstance(node, ast.Name))
     return {node.id for node in names if isinstance(node.ctx, ast.Store)}
@@ -333,12 +381,6 @@ def _option(keyword: ast.keyword) -> ast.keyword:
     if not all(isinstance(item, bool | int) or (isinstance(item, str) and NAME.fullmatch(item)) for item in items):
         raise NotExtractable(f"{keyword.arg} of @triton.jit is neither a flag nor a list of parameters")
     return keyword
-
-
-def _plain(name: str) -> str:
-    if not NAME.fullmatch(name) or name.startswith("__"):
-        raise NotExtractable(f"it uses a name that is not plain: {name!a:.80}")
-    return name
 
 
 def _literal(node: ast.Constant) -> None:

@@ -87,6 +87,11 @@ class TensorNames:
     sizes: Mapping[str, str]
 
 
+def anchor_of(operator: Operator) -> int:
+    """Return the index of the first input that is always given: its device is that of all."""
+    return next(at for at, item in enumerate(operator.inputs) if not item.optional)
+
+
 class HostCodeWriter:
     """Writer of the host functions of one symbolic plan, for one choice of what Triton may assume."""
 
@@ -125,7 +130,7 @@ class HostCodeWriter:
             HostTensor(name, tuple(_known(extent, fixed) for extent in item.shape), item.dtype, names.sizes)
             for name, item in given
         ]
-        self._device = f"device={names.inputs[0]}.device"
+        self._device = f"device={names.inputs[anchor_of(operator)]}.device"
 
     def forward(self, name: str) -> str:
         """Write the function that returns the outputs."""

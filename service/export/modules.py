@@ -6,7 +6,7 @@ any other.
 
 import keyword
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import dedent
 
@@ -16,7 +16,7 @@ from service.export.extraction import RESERVED, ExtractedFunctions, NotExtractab
 from service.export.formulas import expression
 from service.export.host_code import DESCRIPTOR, GLUON_DESCRIPTOR, HostCodeWriter, TensorNames
 from service.export.variants import ExportedFunction, functions_in, variant_name
-from workers.protocol import Operator
+from workers.protocol import Input, Operator
 from workers.protocol.extent import names_in, terms_of_extent
 
 CHOOSE, SIZES = "choose", "sizes_of"
@@ -91,8 +91,6 @@ def write_module(certificate: Certificate, functions: Sequence[ExportedFunction]
     operator = certificate.operator
     if any(item.mutable for item in operator.inputs):
         raise InvalidInput("an operator that changes its inputs cannot be exported", "SEARCH")
-    if operator.presences:
-        raise InvalidInput("an operator with optional inputs cannot be exported", "SEARCH")
     if certificate.source is None:
         raise NotExtractable("its source is not available")
     names = names_of(operator)
@@ -196,8 +194,8 @@ def _sizes(operator: Operator, names: TensorNames) -> str:
     checks: list[str] = []
     computed: list[tuple[str, str]] = []
     for tensor, item in zip(names.inputs, operator.inputs, strict=True):
-        checks.append(f"{tensor}.dim() == {len(item.shape)}")
-        for axis, extent in enumerate(item.shape):
+        checks += [] if item.optional else [f"{tensor}.dim() == {len(item.shape)}"]
+        for axis, extent in enumerate(() if item.optional else item.shape):
             place = f"{tensor}.shape[{axis}]"
             if isinstance(extent, str) and names_in(extent) != [extent]:
                 computed.append((place, extent))
@@ -213,9 +211,33 @@ def _sizes(operator: Operator, names: TensorNames) -> str:
     for place, extent in computed:
         known |= _solved(place, extent, known)
         checks.append(f"{place} == {_text(terms_of_extent(extent), known)}")
+    checks += _presences(operator, names, known)
     lines.append(f"    if not ({' and '.join(checks)}):\n        return None")
     found = ", ".join(known[name] for name in names.sizes)
     return "\n".join([*lines, f"    return ({found},)"])
+
+
+def _presences(operator: Operator, names: TensorNames, known: dict[str, str]) -> Iterator[str]:
+    """Add the sizes that say which optional inputs are given, and yield the conditions on those that are."""
+    for tensor, item in zip(names.inputs, operator.inputs, strict=True):
+        if item.optional:
+            known[item.name] = f"int({tensor} is not None)"
+            yield f"({tensor} is None or {_fits(tensor, item, known)})"
+
+
+def _fits(tensor: str, item: Input, known: Mapping[str, str]) -> str:
+    """Write the condition that the sizes of an optional input are those that the other inputs say.
+
+    Raises:
+        InvalidInput: If they do not say one of them.
+    """
+    checks = [f"{tensor}.dim() == {len(item.shape)}"]
+    for axis, extent in enumerate(item.shape):
+        for name in names_in(extent):
+            if name not in known:
+                raise InvalidInput(f"the size '{name}' is that of optional inputs alone", "SEARCH")
+        checks.append(f"{tensor}.shape[{axis}] == {_text(terms_of_extent(extent), known)}")
+    return " and ".join(checks)
 
 
 def _solved(place: str, extent: str, known: Mapping[str, str]) -> dict[str, str]:

@@ -203,8 +203,8 @@ def _require_alike(first: Certificate, second: Certificate, option: str) -> None
     one, other = first.operator, second.operator
     same = (
         one.entry == other.entry
-        and [(item.name, item.shape, item.dtype) for item in one.inputs]
-        == [(item.name, item.shape, item.dtype) for item in other.inputs]
+        and [(item.name, item.shape, item.dtype, item.optional) for item in one.inputs]
+        == [(item.name, item.shape, item.dtype, item.optional) for item in other.inputs]
         and [output.dtype for output in one.outputs] == [output.dtype for output in other.outputs]
         and one.scalars == other.scalars
         and digest(one.reference) == digest(other.reference)

@@ -15,6 +15,7 @@ from service.certificates.document import Certificate, sealed
 from service.errors import InvalidInput
 from service.evaluation.figure_labels import in_words, stamp_of
 from service.export.decision_tree import PYTORCH, Leaf, TimedShape, Tree, choose, loss_of
+from service.export.host_code import anchor_of
 from service.export.modules import ExportedModule, names_of
 from service.export.verification import VerifiedModule
 from service.operators.example_inputs import ORDERED_VALUES, example_inputs
@@ -191,7 +192,11 @@ def _context(parts: PackageParts) -> dict[str, Any]:
         "judged_on": parts.judged_on.name,
         "note": parts.note,
         "ranges": _ranges(certificate.operator),
-        "range_words": "; ".join(f"{name} from {low} to {high}" for name, (low, high) in _ranges(certificate.operator)),
+        "range_words": "; ".join(
+            f"{name} from {low} to {high}"
+            for name, (low, high) in _ranges(certificate.operator)
+            if name not in certificate.operator.presences
+        ),
         "times": [_times(parts, shape) for shape in parts.timed],
         "unsearched": _unsearched(parts),
         "compared": [(each.shape, f"{each.own_us:.2f}", f"{each.searched_us:.2f}") for each in parts.compared],
@@ -232,7 +237,8 @@ def _ranges(operator: Operator) -> tuple[tuple[str, tuple[int, int]], ...]:
     found = []
     for name in operator.dimensions:
         known = [shape.dims[name] for shape in operator.shapes]
-        found.append((name, operator.ranges.get(name, (min(known), max(known)))))
+        fixed = (0, 1) if name in operator.presences else (min(known), max(known))
+        found.append((name, operator.ranges.get(name, fixed)))
     return tuple(found)
 
 
@@ -268,7 +274,12 @@ def _signature(parts: PackageParts) -> dict[str, Any]:
     tensors, scalars = ", ".join(names.inputs), ", ".join(names.scalars)
     values = tuple(None if isinstance(scalar.value, str) else scalar.value for scalar in operator.scalars)
     last = max((at for at, value in enumerate(values) if value is None), default=-1)
-    defaults = [name if at <= last else f"{name}={values[at]!r}" for at, name in enumerate(names.scalars)]
+    optional = {name for name, item in zip(names.inputs, operator.inputs, strict=True) if item.optional}
+    required = [name for name in names.inputs if name not in optional]
+    told = dict.fromkeys(optional, "None") | dict(zip(names.scalars, map(repr, values), strict=True))
+    order = (*names.inputs, *names.scalars)
+    without = max(at for at, name in enumerate(order) if name in required or name in names.scalars[: last + 1])
+    defaults = [f"{name}={told[name]}" if at > without else name for at, name in enumerate(order)]
     fixed = [f"{name} = {value!r}" for name, value in zip(names.scalars, values, strict=True) if value is not None]
     return {
         "inputs": len(operator.inputs),
@@ -280,11 +291,20 @@ def _signature(parts: PackageParts) -> dict[str, Any]:
         "scalars": values,
         "scalar_words": f", with {', '.join(fixed)}" if fixed else "",
         "typed_scalars": [scalar.dtype for scalar in operator.scalars],
-        "signature": ", ".join((*names.inputs, *defaults)),
+        "signature": ", ".join(defaults),
+        "optional": tuple(at for at, name in enumerate(names.inputs) if name in optional),
+        "optional_words": ", ".join(sorted(optional)),
+        "anchor": anchor_of(operator),
+        "watched": ", ".join(
+            f"{required[0]} if {name} is None else {name}" if name in optional else name for name in names.inputs
+        ),
         "sizes": ", ".join(names.sizes.values()),
         "size_names": tuple(names.sizes),
         "input_names": tuple(item.name for item in operator.inputs),
-        "wants": " or ".join(f"{name}.requires_grad" for name in names.inputs),
+        "wants": " or ".join(
+            f"({name} is not None and {name}.requires_grad)" if name in optional else f"{name}.requires_grad"
+            for name in names.inputs
+        ),
         "tuples": f"({tensors},), ({scalars}{',' if scalars else ''})",
         "passed": ", ".join((*names.inputs, *names.scalars)),
         "call": ", ".join((*names.inputs, *(names.scalars[: last + 1]))),
@@ -303,8 +323,8 @@ def _spelling() -> dict[str, Any]:
     def names(letter: str, count: int) -> str:
         return ", ".join(f"{letter}{at}" for at in range(count))
 
-    def typed(count: int, scalars: Sequence[str]) -> str:
-        tensors = [f"t{at}: torch.Tensor" for at in range(count)]
+    def typed(count: int, scalars: Sequence[str], optional: Sequence[int] = ()) -> str:
+        tensors = [f"t{at}: {'Optional[torch.Tensor]' if at in optional else 'torch.Tensor'}" for at in range(count)]
         return ", ".join([*tensors, *(f"s{at}: {kind}" for at, kind in enumerate(scalars))])
 
     def returns(count: int) -> str:

@@ -84,4 +84,4 @@ def _drawn(operator: Operator, rng: random.Random) -> dict[str, int]:
         if rng.random() >= ODD and size >= ALIGNED:
             size -= size % ALIGNED
         dims[name] = max(low, min(high, size))
-    return dims
+    return dims | {name: rng.randrange(2) for name in operator.presences}

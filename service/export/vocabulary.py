@@ -131,6 +131,26 @@ LAYOUT_MAKERS = {name: f"language.{name}" for name in LAYOUTS} | {
 }
 """Constructors of layouts by their names in a plan, as attributes of Gluon's module."""
 
+AGGREGATES = frozenset({"triton.language.core._aggregate", f"{GLUON}.aggregate"})
+"""Decorators of classes whose values are several values of a kernel; releases of Triton name it differently."""
+FIELDS = frozenset(
+    {
+        *(f"triton.language.{name}" for name in ("constexpr", "tensor", "tensor_descriptor", "tuple")),
+        *(f"{GLUON}.language.{name}" for name in ("constexpr", "shared_memory_descriptor", "tensor", "tuple")),
+        f"{GLUON}.language.nvidia.hopper.tma.tensor_descriptor",
+        *(
+            f"{GLUON}.language.nvidia.blackwell.{name}"
+            for name in ("tensor_memory_descriptor", "tma.tensor_descriptor")
+        ),
+    }
+)
+"""Types of their fields. Only annotations of fields may name those: a call of one would make a value of anything."""
+CONSTEXPR_FUNCTIONS = frozenset({"triton.constexpr_function", f"{GLUON}.constexpr_function"})
+"""Decorators of their constructors."""
+OWN = "own_"
+"""Prefix of their fields and methods in an exported module, unless the name is among `ATTRIBUTES`. No value of Triton
+has an attribute that begins so: a field called `handle` gives no access to the handles of tensors."""
+
 _LIBDEVICE = ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice")
 _NVIDIA = f"{GLUON}.language.nvidia"
 MODULES = frozenset(

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from workers.executor_client import executor_environment
-from workers.safe_python import PYTHON
+from workers.safe_python import PYTHON, executor_environment
 
 COMMAND = (*PYTHON, "-m", "workers.executor.template")
 

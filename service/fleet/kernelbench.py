@@ -19,6 +19,7 @@ from service.fleet.tf32x3_seed import on_matrix_units
 from service.operators.kernelbench import operator_of_problem
 from service.operators.shapes import all_shapes
 from workers.protocol import Operator, TraceJob, TraceReport
+from workers.protocol.extent import names_in
 from workers.protocol.kernelbench import ProblemInspection, ProblemQuestion
 from workers.safe_python import PYTHON, safe_environment
 from workers.targets import TARGETS
@@ -82,14 +83,17 @@ class ImportedOperator:
 class KernelbenchImporter:
     """Importer of Python files. Use it as an async context manager, in which its processes stay warm."""
 
-    def __init__(self, *, target: str | None = None, command: Sequence[str] = COMMAND) -> None:
+    def __init__(
+        self, *, target: str | None = None, draft_s: float = DRAFT_S, command: Sequence[str] = COMMAND
+    ) -> None:
         """Prepare without starting a process.
 
         Args:
             target: Target that seeds are drafted for; the first of `TARGETS` if None.
+            draft_s: Seconds of a processor for one draft.
             command: Command that starts the inspector.
         """
-        self._target = target or next(iter(TARGETS))
+        self._target, self._draft_s = target or next(iter(TARGETS)), draft_s
         self._command = command
         self._resources = AsyncExitStack()
         self._inspector: asyncio.subprocess.Process | None = None
@@ -199,9 +203,17 @@ class KernelbenchImporter:
         self._resources.push_async_callback(_end, self._inspector)
         return self._inspector
 
-    async def _draft(self, operator: Operator) -> TraceReport:
+    async def trace(self, job: TraceJob) -> TraceReport:
+        """Have a job done by the process that drafts.
+
+        Raises:
+            Unavailable: If the process failed.
+        """
         if self._executor is None:
             self._executor = await self._resources.enter_async_context(LocalExecutor("trace"))
+        return await self._executor.run(job, TraceReport)
+
+    async def _draft(self, operator: Operator) -> TraceReport:
         job = TraceJob(
             id=HERE,
             search=HERE,
@@ -209,9 +221,9 @@ class KernelbenchImporter:
             shapes=all_shapes(operator, seed=0),
             target=self._target,
             drafts=True,
-            deadline_s=DRAFT_S,
+            deadline_s=self._draft_s,
         )
-        return await self._executor.run(job, TraceReport)
+        return await self.trace(job)
 
 
 def seeds_of(draft: str, operator: Operator) -> tuple[str, ...]:
@@ -283,10 +295,16 @@ def chosen(found: ProblemInspection, file: SourceFile) -> ProblemInspection:
 
 
 def narrowed_by(operator: Operator, reason: str) -> Operator:
-    """Return an operator without the range that a reason names, or without any."""
+    """Return an operator with fewer ranges than one for which no seed was written.
+
+    The range that the reason names is left out. Without a name that of the first input's first axis, which is rarely
+    part of a formula, remains; at last none does.
+    """
     blamed = [name for name in operator.ranges if f"'{name}'" in reason]
-    kept = {name: bounds for name, bounds in operator.ranges.items() if blamed and name not in blamed}
-    return operator.model_copy(update={"ranges": kept})
+    leading = [name for extent in operator.inputs[0].shape[:1] for name in names_in(extent)]
+    kept = {name for name in operator.ranges if name not in blamed} if blamed else {*leading}
+    ranges = {name: bounds for name, bounds in operator.ranges.items() if name in kept}
+    return operator.model_copy(update={"ranges": {} if ranges == operator.ranges else ranges})
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

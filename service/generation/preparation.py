@@ -1,11 +1,14 @@
-"""Preparation of a search: reference, mutation testing, seeds and draft, side by side, before anything is proposed."""
+"""Preparation of a search: reference, mutation testing, seeds and draft, side by side, before anything is proposed.
+
+Proposals wait for the verdict on the reference seed alone. The other seeds are judged beside the first proposals.
+"""
 
 from collections.abc import Collection
 
-from archive.records import SearchRecord
+from archive.records import SearchCounts, SearchRecord
 from archive.store import Store
 from service.errors import InvalidInput
-from service.evaluation.admissions import Admissions
+from service.evaluation.admissions import Admissions, is_admitted
 from service.evaluation.jobs import JobSubject
 from service.evaluation.verdicts import Verdicts
 from service.generation.drafts import DraftSeeds
@@ -28,7 +31,7 @@ class Preparation:
         """Store the seeds, then request the draft and mutation testing. The reference is exported meanwhile.
 
         Returns:
-            True if the search may run: it has a reference, an admitted operator, and a verdict per seed.
+            True if the search may run, as `is_complete` says.
         """
         counts = await self._store.candidates.count(search.id)
         if counts.proposals < len(operator.seeds):
@@ -37,8 +40,12 @@ class Preparation:
         admitted = await self._admissions.obtain(search, operator)
         if self._drafts.is_due(search, operator, counts):
             await self._drafts.order(search, operator)
-            return False
-        return admitted and bool(search.graphs) and counts.in_flight == 0
+        return admitted and await self._has_first_verdict(search, operator, counts)
+
+    async def is_complete(self, search: SearchRecord, operator: Operator) -> bool:
+        """Return True if a search has a reference, an admitted operator, its draft and a correct reference seed."""
+        counts = await self._store.candidates.count(search.id)
+        return await self._has_first_verdict(search, operator, counts) and await is_admitted(self._store, search)
 
     async def sweep(self, search: SearchRecord, operator: Operator, queued: Collection[str]) -> None:
         """Request a missing reference, and allow new requests for all else whose jobs are not in the queue."""
@@ -51,6 +58,12 @@ class Preparation:
             await self._drafts.apply(search, operator, report)
         else:
             await self._admissions.apply(search, operator, report)
+
+    async def _has_first_verdict(self, search: SearchRecord, operator: Operator, counts: SearchCounts) -> bool:
+        # The draft has the ordinal behind the seeds, so it is stored before the first proposal.
+        if not search.graphs or self._drafts.is_due(search, operator, counts):
+            return False
+        return await self._verdicts.reference_seed.is_final(search)
 
     async def _add_seeds(self, search: SearchRecord, operator: Operator, ordinals: range) -> None:
         try:

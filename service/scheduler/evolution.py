@@ -66,6 +66,7 @@ class Evolution:
         search_leases: Leases on the searches.
         spot_checks: Spot checks of remote workers.
         intake: Kernels that agents submit, or have checked.
+        preparation: Requests and applies what searches need before they run.
     """
 
     def __init__(
@@ -103,9 +104,9 @@ class Evolution:
         self.spot_checks = SpotChecks(store, events)
         self._proposer = Proposer(store, self.search_leases.holder, self._limits_in_flight.compilers)
         self._proposing = CandidateSupply(store, self._proposer, self.verdicts, ask)
-        self._preparation = Preparation(store, dispatcher, self._proposer, self.verdicts)
+        self.preparation = Preparation(store, dispatcher, self._proposer, self.verdicts)
         self._ingestion = Ingestion(
-            dispatcher, self.verdicts, self.finals, self._preparation, self.spot_checks, self._cache, self.search_leases
+            dispatcher, self.verdicts, self.finals, self.preparation, self.spot_checks, self._cache, self.search_leases
         )
         self.intake = KernelIntake(
             store, self.search_leases, self._proposing.submissions, self._ingestion.source_checks
@@ -240,7 +241,7 @@ class Evolution:
         """Start to run once all is prepared; a search without a verdict for too long ends."""
         if over := time_over(search, await self._store.candidates.count(search.id)):
             await self._transitions.enter(search, SearchState.DONE, over)
-        elif await self._preparation.advance(search, operator):
+        elif await self.preparation.advance(search, operator):
             await self._transitions.enter(search, SearchState.RUNNING)
 
     async def _sweep_quiet(self) -> None:
@@ -278,7 +279,7 @@ class Evolution:
         self._dispatcher.share(search.id, search.owner, search.priority)
         queued = await self._dispatcher.outstanding(search.id) | self._arrived
         self.verdicts.forget(search.id)
-        await self._preparation.sweep(search, operator, queued)
+        await self.preparation.sweep(search, operator, queued)
         self.finals.forget(search.id)
         if not await self.verdicts.failures.has_reference(
             search

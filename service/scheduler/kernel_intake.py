@@ -71,7 +71,9 @@ class KernelIntake:
 
     async def _require_running(self, search: SearchRecord) -> None:
         if search.state is SearchState.PREPARING:
-            raise Unavailable("the search is being prepared: its seeds are judged first; try again in a few seconds")
+            raise Unavailable(
+                "the search is being prepared: its first seed is judged first; try again in a few seconds"
+            )
         if search.state is not SearchState.RUNNING:
             raise Conflict(f"the search is {search.state.value}; only a running one takes kernels")
         if not await self._leases.take(search.id):

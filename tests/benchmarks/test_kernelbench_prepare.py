@@ -1,8 +1,12 @@
 """Texts of problems under their contracts, and contracts that have rows of their own."""
 
+from pathlib import Path
+
 import torch
 
-from benchmarks.kernelbench_prepare import BFLOAT16, DEFAULT, STRICT, has_own_row, text_for
+from benchmarks.figures import read_lines
+from benchmarks.kernelbench_lot import ListedProblem
+from benchmarks.kernelbench_prepare import BFLOAT16, DEFAULT, PREPARED, STRICT, has_own_row, prepare, text_for
 from tests.workers.kernelbench.problems import LINEAR, LOSS
 from workers.kernelbench import inspect
 from workers.protocol.kernelbench import ProblemQuestion
@@ -28,3 +32,17 @@ def test_the_strict_contract_has_rows_only_where_it_differs() -> None:
     ]
     assert has_own_row(STRICT, rows, "level1/a.py") and not has_own_row(STRICT, rows, "level1/b.py")
     assert has_own_row(DEFAULT, rows, "level1/b.py") and has_own_row(BFLOAT16, rows, "level1/b.py")
+
+
+async def test_problems_are_prepared_side_by_side_each_once(tmp_path: Path) -> None:
+    keys = ["level1/1_Linear.py", "level1/2_Loss.py", "level3/3_Linear.py"]
+    for key, text in zip(keys, (LINEAR, "x = 1", LINEAR), strict=True):
+        (tmp_path / key).parent.mkdir(exist_ok=True)
+        (tmp_path / key).write_text(text)
+    problems = [ListedProblem(key, drawn=False) for key in keys]
+    for _ in range(2):
+        await prepare(tmp_path, problems, [DEFAULT, STRICT], tmp_path / "made", processes=2)
+    rows = {row["problem"]: row for row in read_lines(tmp_path / "made" / PREPARED)}
+    assert sorted(rows) == keys and len(read_lines(tmp_path / "made" / PREPARED)) == len(keys)
+    assert [rows[key]["seeds"] > 0 for key in keys] == [True, False, True] and rows[keys[1]]["reason"]
+    assert (tmp_path / "made" / DEFAULT / "level3_3_linear" / "operator.toml").exists()

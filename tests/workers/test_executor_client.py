@@ -8,9 +8,8 @@ import pytest
 
 from tests.workers.queue.samples import trace_job
 from workers.errors import ExecutorDied, ToolMissing
-from workers.executor_client import CARDS_IN_BUS_ORDER, ExecutorClient, executor_environment
+from workers.executor_client import ExecutorClient
 from workers.protocol import ExecutorFailure, ExecutorReady, Outcome, TraceReport
-from workers.safe_python import SAFE
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
 LONG_S = 60.0
@@ -117,36 +116,3 @@ def test_a_busy_bench_can_be_killed(launch: Launch) -> None:
     bench.kill()
     bench.kill()
     assert not bench.alive
-
-
-NEEDED = {
-    "PATH": "/bin",
-    "PYTHONPATH": "/code",
-    "TRITON_CACHE_DIR": "/cache",
-    "CUDA_VISIBLE_DEVICES": "1",
-    **SAFE,
-    **CARDS_IN_BUS_ORDER,
-}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "REEF_REDIS_URL",
-        "OPENAI_API_KEY",
-        "TRITON_INTERPRET",
-        "TRITON_PTXAS_PATH",
-        "TRITON_KERNEL_OVERRIDE",
-        "TRITON_OF_NEXT_YEAR",
-        "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
-        "NVIDIA_TF32_OVERRIDE",
-        "CUDA_LAUNCH_BLOCKING",
-        "MKL_CBWR",
-        "PYTHONOPTIMIZE",
-        "PYTHONHASHSEED",
-        "PYTHONWARNINGS",
-        "LD_PRELOAD",
-    ],
-)
-def test_a_bench_inherits_what_it_needs_but_no_secret_and_nothing_that_sways_a_verdict(name: str) -> None:
-    assert executor_environment({**NEEDED, name: "1"}) == NEEDED

@@ -132,6 +132,70 @@ async def test_convolutions_end_with_what_follows_them_and_are_judged_correct(ki
             assert found.outcome is Outcome.CORRECT, found.reason
 
 
+WEIGHTS = {"w": [20], "u": [20], "b": [], "v": []}
+LAYERS = {
+    "lstm": (
+        "torch.lstm(x, (h, c), (w0, u0, b0, v0, w1, u1, b1, v1), True, 2, 0.0, False, False, True)",
+        4,
+        ["B", "T", 20],
+    ),
+    "gru": (
+        "torch.gru(x, h + c, (w0, u0, b0, v0, w1, u1, b1, v1), True, 1, 0.0, False, True, False)",
+        3,
+        ["T", "B", 20],
+    ),
+}
+"""Calls of two stacked layers and of two directions, the number of gates, and the shape of their input."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", LAYERS)
+async def test_recurrent_layers_are_one_launch_per_position_and_judged_correct(kind: str):
+    code, gates, shape = LAYERS[kind]
+    weights = [(f"{name}{chain}", [20 * gates, *more]) for chain in "01" for name, more in WEIGHTS.items()]
+    tensors = [("x", shape), ("h", [2, "B", 20]), ("c", [2, "B", 20]), *weights]
+    named = ", ".join(name for name, _ in tensors)
+    of = operator(
+        reference=f"import torch\n\n\ndef scale({named}):\n    return {code}[0]\n",
+        inputs=[{"name": name, "shape": of, "dtype": "float32", "low": -1, "high": 1} for name, of in tensors],
+        ranges={"T": [1, 6], "B": [1, 5]},
+        shapes=[{"dims": {"T": 6, "B": 5}}],
+        precision={"allow_tf32": "convolutions"},
+    )
+    written = drafted(of)
+    assert written.outcome is Outcome.CORRECT, written.reason
+    assert "for wave in range(T" in written.source and "scale_step[" in written.source
+    async with Judge(of, Device.parse("model:sm_90"), admit=True) as judge:
+        found = await judge.judge(written.source)
+        assert found.outcome is Outcome.CORRECT, found.reason
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "once"),
+    [
+        ("layer_norm(x, x.shape[1:])", True),
+        ("batch_norm(x, None, None, w, training=True)", True),
+        ("layer_norm(x, x.shape[2:])", False),
+    ],
+)
+async def test_far_apart_elements_are_read_once_for_their_variance(code: str, once: bool):
+    of = operator(
+        reference=f"from torch.nn.functional import batch_norm, layer_norm\n\n\ndef scale(x, w):\n    return {code}\n",
+        inputs=[
+            {"name": "x", "shape": ["M", "C", "N"], "dtype": "float32"},
+            {"name": "w", "shape": ["C"], "dtype": "float32", "low": -1, "high": 1},
+        ],
+        ranges={"M": [2, 64], "C": [2, 64], "N": [2, 4096]},
+        shapes=[{"dims": {"M": 64, "C": 64, "N": 4096}}],
+    )
+    written = drafted(of)
+    assert ("moments_" in written.source) is once, written.reason
+    async with Judge(of, Device.parse("model:sm_90"), admit=True) as judge:
+        found = await judge.judge(written.source)
+        assert found.outcome is Outcome.CORRECT, found.reason
+
+
 def test_rules_find_in_the_draft_of_a_product_what_they_look_for():
     source = drafted(load_operator("matmul")).source
     wanted = ("group_programs", "tensor_descriptors", "split_k", "pipeline_loop", "block_pointers", "even_mask")
@@ -145,9 +209,7 @@ def test_drafts_for_other_targets(target):
 
 
 def test_what_inductor_leaves_to_a_library_is_refused_with_its_name():
-    of = operator(
-        reference="def scale(x, w):\n    return x.sort(-1).values * w\n",
-    )
+    of = operator(reference="def scale(x, w):\n    return x.sort(-1).values * w\n", ranges={"N": [1, 128]})
     written = drafted(of)
     assert (written.outcome, written.source) == (Outcome.FORBIDDEN_OP, "")
     assert "TorchInductor calls" in written.reason

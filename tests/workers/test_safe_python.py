@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.safe_python import PYTHON, SAFE, safe_environment
+from workers.safe_python import CARDS_IN_BUS_ORDER, PYTHON, SAFE, executor_environment, safe_environment
 
 REPORT = "import json, sys; print(json.dumps(sys.path))"
 
@@ -33,3 +33,36 @@ def test_children_of_children_are_safe_too(tmp_path: Path) -> None:
 
 def test_an_environment_is_kept_otherwise() -> None:
     assert safe_environment({"HOME": "/root"}) == {"HOME": "/root", **SAFE}
+
+
+NEEDED = {
+    "PATH": "/bin",
+    "PYTHONPATH": "/code",
+    "TRITON_CACHE_DIR": "/cache",
+    "CUDA_VISIBLE_DEVICES": "1",
+    **SAFE,
+    **CARDS_IN_BUS_ORDER,
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "REEF_REDIS_URL",
+        "OPENAI_API_KEY",
+        "TRITON_INTERPRET",
+        "TRITON_PTXAS_PATH",
+        "TRITON_KERNEL_OVERRIDE",
+        "TRITON_OF_NEXT_YEAR",
+        "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+        "NVIDIA_TF32_OVERRIDE",
+        "CUDA_LAUNCH_BLOCKING",
+        "MKL_CBWR",
+        "PYTHONOPTIMIZE",
+        "PYTHONHASHSEED",
+        "PYTHONWARNINGS",
+        "LD_PRELOAD",
+    ],
+)
+def test_an_executor_inherits_what_it_needs_but_no_secret_and_nothing_that_sways_a_verdict(name: str) -> None:
+    assert executor_environment({**NEEDED, name: "1"}) == NEEDED

@@ -23,7 +23,7 @@ however often it runs and however many elements it handles.
 
 from workers.assembler.assembly import AssembledBundle, Assembler, assemble, assemble_kernel, ptxas_of
 from workers.assembler.machine import CLASSES, MachineCode
-from workers.assembler.ptx.tools import toolchain_of
+from workers.assembler.ptx.tools import read_own_tools, toolchain_of
 from workers.assembler.refusal import AssemblyRefused
 
 __all__ = [
@@ -35,5 +35,6 @@ __all__ = [
     "assemble",
     "assemble_kernel",
     "ptxas_of",
+    "read_own_tools",
     "toolchain_of",
 ]

@@ -8,11 +8,12 @@ from functools import cached_property, partial
 
 import torch
 
+from workers.checks.choices import Choice
 from workers.checks.summation import sequential_results
 from workers.commands import TIMED
 from workers.float8 import readable
 from workers.protocol import Graph, Operator
-from workers.reference import RoundedFloats, evaluate, filters, is_product, origin, takes_tf32
+from workers.reference import RoundedFloats, Rounding, evaluate, filters, is_product, narrowing, origin, takes_tf32
 
 NUDGE_ROUNDOFFS = 32.0
 """Maximum number of roundoffs by which inputs are nudged to find the sensitivity: the loss of a few operations where
@@ -55,6 +56,8 @@ side: the largest of a billion normals is 6, and inputs with a distribution or b
 larger, because the product of 64 and a drawn value still has an exponential in float64, which a reference may multiply
 by zero."""
 
+CHOICE_NUDGES = 4.0
+"""Factor on the movement of values that are chosen among, as of bounds of mean errors (`tolerance.SENSITIVITY_RMS`)."""
 TF32_STEP = 2.0**-12
 """Largest relative step by which nudges move factors that may be TF32: half of a roundoff of TF32, since bounds are
 four times what a result moves. Without it, right convolutions before a sigmoid were refused on heavy inputs, where few
@@ -196,25 +199,56 @@ class Expectation:
         moved = evaluate(self._graph, self._inputs, double=True, rounding=partial(_rounded_to, self._handed_dtypes))
         return self.expected[: self._results] + moved[self._results :]
 
-    @cached_property
-    def steps(self) -> Tensors:
-        """Steps of one, up or down, to the other integers that floats become which lie on a border: 0 elsewhere.
+    def unexplained(self, number: int, got: torch.Tensor, wrong: torch.Tensor) -> torch.Tensor:
+        """Return the places of a wrong integer result that no rounding explains.
 
-        Rounding moves such a float across, as the largest of a row over its own scale. So it is on either side.
-        Integers that count or choose something have no such border, nor have sums of integers.
+        A float may lie on the border of two integers, as the largest of a row over its own scale, and then it is on
+        either side. So may one that is compared: indices of computed values that are equal but for rounding are in
+        either order. Sums of integers, and choices among inputs, have no such border.
+
+        Args:
+            number: Number of the result.
+            got: The result.
+            wrong: Places where it is not as expected; not changed.
         """
-        found = tuple(torch.zeros_like(value, dtype=torch.int64) for value in self.expected)
-        integers = [number for number, tensor in enumerate(self._inputs) if not tensor.is_floating_point()]
+        integers = [index for index, tensor in enumerate(self._inputs) if not tensor.is_floating_point()]
         rounded = RoundedFloats.of(self._graph, integers)
-        sizes = dict.fromkeys(rounded.nodes, INTERMEDIATE_ROUNDOFFS * self._roundoff)
-        for seed in range(NUDGES + FURTHER_NUDGES if any(rounded.outputs) else 0):
-            rounding = partial(_rounded_at_random, sizes, self._generator(seed))
-            moved = evaluate(self._graph, self._inputs, double=True, rounding=rounding)
-            for steps, one, other, is_rounded in zip(found, moved, self.expected, rounded.outputs, strict=True):
-                if is_rounded and not one.is_floating_point():
-                    step = one.to(torch.int64) - other.to(torch.int64)
-                    steps.copy_(torch.where((steps == 0) & (step.abs() == 1), step, steps))
-        return found
+        expected = self.expected[number]
+        if choice := Choice.of(self._graph, number, rounded):
+            return wrong & ~choice.explains(got, expected, *self._values_of(choice))
+        if not (rounded.outputs[number] or rounded.compared[number]):
+            return wrong
+        found = got.to(torch.int64)
+        by_one = (found - expected.to(torch.int64)).abs() == 1
+        for moved in self._roundings(rounded.nodes):
+            same = moved[number].to(torch.int64) == found
+            wrong = wrong & ~(same & by_one if rounded.outputs[number] else same)
+            if not wrong.any():
+                break
+        return wrong
+
+    def _values_of(self, choice: Choice) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the values that a result chooses among, and the largest rounding of each, float64.
+
+        It is what inputs moved by roundoffs move, what the values lose in their own dtype, and the range where the
+        accumulator underflows: a softmax has exact zeros there.
+        """
+        values = Expectation(self._operator, choice.graph, self._inputs, self._draw)
+        (exact,), (native,), (moved,) = values.expected, values.native, values.sensitivity
+        lost = (readable(native).double() - exact).abs().nan_to_num(0.0, 0.0, 0.0)
+        own = torch.finfo(native.dtype).eps * exact.abs().nan_to_num(0.0, 0.0, 0.0)
+        tiny = torch.finfo(getattr(torch, self._operator.precision.accumulate)).tiny
+        return exact, CHOICE_NUDGES * moved.nan_to_num(0.0, 0.0, 0.0) + lost + own + tiny
+
+    def _roundings(self, nodes: Iterable[int]) -> Iterator[Tensors]:
+        """Yield the results of other roundings: those of casts alone, and random ones with and without them."""
+        casts = partial(_rounded_to, narrowing(self._graph))
+        yield evaluate(self._graph, self._inputs, double=True, rounding=casts)
+        sizes = dict.fromkeys(nodes, INTERMEDIATE_ROUNDOFFS * self._roundoff)
+        for seed in range(NUDGES + FURTHER_NUDGES):
+            moves = partial(_rounded_at_random, sizes, self._generator(seed))
+            rounding = moves if seed % 2 else partial(_in_turn, casts, moves)
+            yield evaluate(self._graph, self._inputs, double=True, rounding=rounding)
 
     @property
     def _results(self) -> int:
@@ -292,6 +326,10 @@ def _rounded_at_random(
 def _moved_factor(generator: torch.Generator, values: torch.Tensor) -> torch.Tensor:
     """Move a factor that may be TF32, each element by itself."""
     return _moves(values.shape, generator).mul_(TF32_STEP).add_(1).mul_(values)
+
+
+def _in_turn(first: Rounding, second: Rounding, node: int, values: torch.Tensor) -> torch.Tensor:
+    return second(node, first(node, values))
 
 
 def _rounded_to(dtypes: Mapping[int, torch.dtype], node: int, values: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ from multiprocessing import get_context
 from typing import TypeAlias, TypeVar
 
 from workers import sandbox
-from workers.assembler import Assembler, AssemblyRefused, MachineCode, assemble_kernel, ptxas_of
+from workers.assembler import Assembler, AssemblyRefused, MachineCode, assemble_kernel, ptxas_of, read_own_tools
 from workers.errors import WorkerError
 from workers.protocol import Bundle, Kernel, PtxasTool
 from workers.sandbox.syscalls import die_with_parent
@@ -33,12 +33,13 @@ class Assemblers:
     """Processes that assemble kernels, and compile our own at the start; one per core at most."""
 
     def __init__(self) -> None:
-        """Probe the sandbox, so that the processes need not, and start them.
+        """Probe the sandbox and read the installed ptxas, so that the processes need not, and start them.
 
         Raises:
             SandboxFailed: If no sandbox can be set up here.
         """
         sandbox.probe()
+        read_own_tools()
         processes = min(len(os.sched_getaffinity(0)), MAX_PROCESSES)
         self._pool = ProcessPoolExecutor(processes, get_context("fork"), initializer=_begin)
         self._pool.submit(os.getpid).result()  # Forks all processes now, before the executor holds secrets.
@@ -86,3 +87,4 @@ def _begin() -> None:
     """Prepare a process."""
     die_with_parent(signal.SIGKILL)
     os.nice(NICENESS)
+    sandbox.expect_commands()

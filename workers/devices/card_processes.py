@@ -37,7 +37,6 @@ from workers.errors import Transient
 from workers.gpu_lock import FOLDER, MEMORY, GpuLock, SoleUse
 from workers.oracle import Oracle, compile_oracle
 from workers.oracle import open_card as open_to_look
-from workers.oracle import serve as serve_oracle
 from workers.protocol import CardShare, CardSheet, Outcome, Stage
 from workers.runner import open_card
 from workers.runner import serve as serve_runner
@@ -127,13 +126,8 @@ class CardProcesses:
         begin = functools.partial(open_card, seat.card, kernels)
         run = functools.partial(serve_runner, begin=begin)
         kernels = kernels | compile_oracle(target.name, spread)
-        oracle = Oracle(functools.partial(open_to_look, seat.card, kernels), seat.sharers, checks)
-
-        def start_oracle() -> ChildConnection:
-            if seat.sharers > 1:
-                return SharedConnection(_folder_of(seat, checks), oracle.receive)
-            return ForkedChild(functools.partial(serve_oracle, oracle=oracle))
-
+        oracle = Oracle(functools.partial(open_to_look, seat.card, kernels), checks)
+        start_oracle = functools.partial(SharedConnection, _folder_of(seat.card, checks), oracle.receive)
         return cls(run, start_oracle, sharers=seat.sharers)
 
     @property
@@ -310,10 +304,13 @@ class CardProcesses:
         return AttachArena(handle=self.opened.handle, arena_bytes=self.opened.arena_bytes)
 
 
-def _folder_of(seat: CardShare, checks: Mapping[str, Check]) -> Path:
-    """Return the folder of the oracle that a user's executors share at a card: the same only for the same code."""
+def _folder_of(card: int, checks: Mapping[str, Check]) -> Path:
+    """Return the folder of the oracle that all executors of a user share at a card: the same only for the same code.
+
+    With an oracle each, a search and three exports had no memory left: each took its answers for all there were.
+    """
     visible = {name: os.environ.get(name) for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")}
-    identity = f"{seat} {visible} {[*checks]} {version('kernelreef')} {__file__} {sys.executable} {os.getuid()}"
+    identity = f"{card} {visible} {[*checks]} {version('kernelreef')} {__file__} {sys.executable} {os.getuid()}"
     return FOLDER / f"kernelreef-oracle-{sha256(identity.encode()).hexdigest()[:16]}"
 
 

@@ -225,7 +225,8 @@ class CudaDevice(DeviceBench):
         *,
         eager_alone: bool = False,
     ) -> dict[str, Baseline]:
-        if self._beside.begin(operator, graphs, pacer, self.versions(), again=wait, eager_alone=eager_alone):
+        begins = self._beside.begin(operator, graphs, pacer, self.versions(), again=wait, eager_alone=eager_alone)
+        if begins and wait:  # Otherwise answers would fill the memory again long before it is used.
             self._processes.make_room()
         return self._beside.find(operator, pacer, wait=wait, eager_alone=eager_alone)
 

@@ -115,18 +115,24 @@ class Measurement:
             JudgementEnded: If the variant is not correct.
             CardFailed: If the card or a process that uses it failed.
         """
+        pacer = self.pacer or self.bundle.reduced()
         with timed(self.stages_s, "assemble"):
-            readings = self._assembled(self.bundle)
-            pacer = self.pacer or self.bundle.reduced()
-            if self.pacer is not None:
-                self._assemble_judged(self.pacer)
+            for bundle in filter(None, (self.bundle, incumbent)):
+                self.setting.assemblers.start(bundle)
+            if self.pacer is None:
+                self._assembled(pacer)
+            else:
+                self._assemble_judged(pacer)
         self.setting.processes.provide(room_for(self.bundle, pacer, *filter(None, (incumbent,))))
+        if self.related:
+            # The compilers of the baselines start now, on cores of their own. The oracle drops its answers for their
+            # sake, so they start before the controls, whose answers the timings need too.
+            self.setting.baselines(self.operator, self.graphs, pacer, False)
         if self.controls is None:
             with timed(self.stages_s, "controls"):
                 self.controls = self._control(pacer)
-        if self.related:
-            # The compilers of the baselines start now, on cores of their own.
-            self.setting.baselines(self.operator, self.graphs, pacer, False)
+        with timed(self.stages_s, "assemble"):  # Its kernels for other shapes were assembled beside the controls.
+            readings = self._assembled(self.bundle)
         timings = self._timings(pacer, pairs)
         with timed(self.stages_s, "baselines"):
             baselines = self.setting.baselines(self.operator, self.graphs, pacer, self.waits) if self.related else {}

@@ -51,9 +51,6 @@ CALLS_PER_DECOY = 4
 """Calls of an untrusted sample per decoy, rounded up: a decoy is a filled slot that is not called."""
 PAIRS_PER_TRUNCATED = 4
 """Pairs of a round per truncated sample of an untrusted side, rounded up: it ends before all of its calls."""
-LOOK_BYTES = 2**30
-"""Bytes of runs on unknown content that the oracle looks at without a break. A confirm of softmax has 25 GB of runs,
-and looks at them took under a second on an H100. A process that is to time waits until a look is over."""
 ROUND_S = 10.0
 """Seconds for a round; honest ones take milliseconds."""
 STEADY_WITHIN = 0.03
@@ -262,26 +259,19 @@ class PairedTimer:
         ]
 
     def _look_at(self, order: ExamineRound) -> None:
-        """Have the oracle look at all runs of a round.
-
-        Unknown answers take it milliseconds each: it computes them in parts, between which others get their turns.
-        """
-        called = sum(len(sample.slots) * self._room[sample.side] for sample in order.round.samples)
-        parts = ceil(called / LOOK_BYTES) if self._trial.is_fresh else 1
-        for part in range(parts):
-            examined = self._trial.processes.look(order.model_copy(update={"part": part, "parts": parts}))
-            self._trial.settle(examined, Stage.TIME)
-            if examined.pacer:
-                self._blame(order.round, examined.pacer)
+        """Have the oracle look at all runs of a round."""
+        wrong = self._trial.inspect(order, Stage.TIME)
+        if wrong:
+            self._blame(order.round, wrong)
 
     def _blame(self, order: TimingRound, wrong: str) -> None:
         """Decide why the pacer's runs are wrong beside the candidate, by running them alone."""
         cases = order.cases(PairSide.PACER)
-        processes, plans = self._trial.processes, {self._plans[PairSide.PACER]: self._plan(PairSide.PACER)}
+        plans = {self._plans[PairSide.PACER]: self._plan(PairSide.PACER)}
         self._trial.execute(ExecuteRuns(side=PairSide.PACER, cases=cases, zones=order.seed), ROUND_S, Stage.TIME)
-        alone = processes.look(ExamineRuns(plans=plans, cases=cases, zones=order.seed))
-        if alone.outcome is not None:
-            raise CardFailed(f"the pacer is wrong on its own: {alone.reason}")
+        for alone in self._trial.looks(ExamineRuns(plans=plans, cases=cases, zones=order.seed)):
+            if alone.outcome is not None:
+                raise CardFailed(f"the pacer is wrong on its own: {alone.reason}")
         reason = f"it writes to memory that is not its own: a kernel beside it gives wrong results, {wrong}"
         raise JudgementEnded(Stage.TIME, Outcome.OUT_OF_BOUNDS, reason)
 

@@ -20,6 +20,7 @@ from workers.commands import (
     ByteRange,
     ExaminedRuns,
     ExamineIdle,
+    ExamineRound,
     ExamineRuns,
     ExecuteRuns,
     InputContent,
@@ -115,18 +116,13 @@ class VariantTrial:
         self._uninterrupted = {
             side: any(codes[digest].mix.open_barriers for digest in bundle.kernels) for side, bundle in bundles.items()
         }
-        kept = processes.look(SetOperator(operator=operator, graphs=tuple(graphs))).secret
+        kept = processes.look(SetOperator(operator=operator, graphs=tuple(graphs), fresh=fresh)).secret
         self._secret = "" if fresh else f"{kept} {operator.digest}"
         processes.replay(Reset(), EXECUTE_S, Stage.CHECK)
         for side, bundle in bundles.items():
             code = {digest: b64encode(codes[digest].code).decode() for digest in bundle.kernels}
             order = LoadBundle(side=side, operator=operator, bundle=bundle, machine_code=code)
             processes.replay(order, EXECUTE_S, Stage.CHECK)
-
-    @property
-    def is_fresh(self) -> bool:
-        """True if the candidate's content is used once, so that the oracle knows no answer."""
-        return not self._secret
 
     def seed(self, shape: str) -> str:
         """Return a secret of content at a shape, by its key, hexadecimal."""
@@ -191,18 +187,43 @@ class VariantTrial:
         """Return a random offset near the arena's start."""
         return self.random.randrange(START_STEPS) * ALIGNMENT
 
-    def settle(self, examined: ExaminedRuns, stage: Stage) -> None:
-        """Record the oracle's findings; the candidate fails if there is a wrong run.
+    def looks(self, order: ExamineRuns | ExamineRound) -> Iterator[ExaminedRuns]:
+        """Have the oracle look at all runs of a command, in as many looks as it takes; yields each one's findings.
 
-        Doubts are decided by further runs, each once: what passed such a decision is not tried again.
+        Other executors get their turns on the card between two looks.
         """
-        self.checks = examined.checks or self.checks
-        if examined.outcome is not None:
-            raise JudgementEnded(stage, examined.outcome, examined.reason)
-        for doubt in examined.doubts:
+        start: int | None = 0
+        while start is not None:
+            examined = self.processes.look(order.model_copy(update={"start": start}))
+            yield examined
+            start = examined.next
+
+    def inspect(self, order: ExamineRuns | ExamineRound, stage: Stage) -> str:
+        """Record the oracle's findings on all runs of a command; the candidate fails if there is a wrong run.
+
+        Doubts are decided by further runs, each once: what passed such a decision is not tried again. These runs take
+        the memory of those that are looked at, so they come last.
+
+        Returns:
+            The fault of a run of the pacer, which ends the looks; empty if there is none.
+        """
+        doubts: dict[OpenDoubt, None] = {}
+        for examined in self.looks(order):
+            self._note(examined, stage)
+            if examined.pacer:
+                return examined.pacer
+            doubts |= dict.fromkeys(examined.doubts)
+        for doubt in doubts:
             if doubt not in self._decided:
                 self._decided.add(doubt)
                 self._decide(doubt, stage)
+        return ""
+
+    def _note(self, examined: ExaminedRuns, stage: Stage) -> None:
+        """Record findings; the candidate fails if there is a wrong run."""
+        self.checks = examined.checks or self.checks
+        if examined.outcome is not None:
+            raise JudgementEnded(stage, examined.outcome, examined.reason)
 
     def _decide(self, doubt: OpenDoubt, stage: Stage) -> None:
         """Run a plan on fresh draws that decide a doubt together, as many at a time as fit the arena."""
@@ -226,7 +247,7 @@ class VariantTrial:
     def _run_cases(
         self, cases: Sequence[RunCase], stage: Stage, *, repeats: tuple[tuple[int, int], ...] = (), decides: str = ""
     ) -> None:
-        """Run cases of the candidate, and settle the oracle's findings about them."""
+        """Run cases of the candidate, and have the oracle inspect them."""
         plans = self.bundles[PairSide.CANDIDATE].plans
         zones = secrets.token_hex(SECRET_BYTES)
         slow = sum(is_large(plans[case.plan]) for case in cases)
@@ -234,10 +255,10 @@ class VariantTrial:
         self.execute(order, EXECUTE_S * max(1, slow), stage)
         used = {case.plan: plans[case.plan] for case in cases}
         look = ExamineRuns(plans=used, cases=tuple(cases), zones=zones, repeats=repeats, decides=decides)
-        self.settle(self.processes.look(look), stage)
+        self.inspect(look, stage)
 
     def _look_at(self, ranges: tuple[ByteRange, ...], stage: Stage) -> None:
-        self.settle(self.processes.look(ExamineIdle(ranges=ranges)), stage)
+        self._note(self.processes.look(ExamineIdle(ranges=ranges)), stage)
 
     def _batches(self, runs: Iterable[CheckedRuns]) -> Iterator[list[CheckedRuns]]:
         bundle = self.bundles[PairSide.CANDIDATE]

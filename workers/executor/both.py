@@ -5,6 +5,7 @@ kernel is assembled once.
 """
 
 import argparse
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 from workers import trace_job
@@ -12,14 +13,18 @@ from workers.executor import OpenedExecutor, measure, trace
 from workers.protocol import ExecutorReady, ExecutorResult, ExecutorTask, TraceJob
 
 
-def warm() -> None:
-    """Import and run once what most jobs of any kind need.
+def warm() -> Iterator[frozenset[str]]:
+    """Run once what executors need. Yields the kinds whose executors find that done, as soon as it is.
+
+    References need more, which takes as long as all else here behind the imports: the first job that needs it does it.
 
     Raises:
         SandboxUnsafe: If this machine cannot kill a sandbox as a process tree.
     """
+    trace_job.warm_assembly()
+    yield frozenset({"measure"})
     trace_job.warm()
-    trace_job.warm_references()
+    yield frozenset({"trace", "both"})
 
 
 def open_executor(options: argparse.Namespace, resources: ExitStack) -> OpenedExecutor:

@@ -3,6 +3,7 @@
     python -m workers.executor.template --with-parent PID       with a socket of a pool as standard input
 
 Sixteen executors that import torch at once are ready after as long as one that imports it sixteen times. The template
+serves each kind as soon as it has done what that kind needs, so a card is opened while it still warms up. It
 has one thread, holds no secret and never opens a card. It runs no job, so each fork starts from the same clean state.
 A fork is in a session of its own. It ends with the template, which ends with its pool, and with its worker.
 """
@@ -13,6 +14,7 @@ import selectors
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,10 +33,25 @@ has. If a library asks for a card at its import, forks start as new processes.""
 
 
 class ForkLoop:
-    """Forks executors, kills those whose workers hang up, and tells workers how theirs ended."""
+    """Forks executors, kills those whose workers hang up, and tells workers how theirs ended.
 
-    def __init__(self, requests: socket.socket) -> None:
+    Attributes:
+        has_card: True if this process had a card open when it forked the present process.
+    """
+
+    def __init__(self, requests: socket.socket, warming: Iterator[frozenset[str]]) -> None:
+        """Prepare to serve.
+
+        Args:
+            requests: Socket of the pool.
+            warming: Warms up by steps between requests; yields the kinds that may be forked from then on. At its end,
+                all kinds may.
+        """
+        self.has_card = False
         self._requests = requests
+        self._warming: Iterator[frozenset[str]] | None = warming
+        self._warm: frozenset[str] = frozenset()
+        self._waiting: list[ReceivedRequest] = []
         self._links: dict[int, socket.socket] = {}
         self._bell, self._wakeup = socket.socketpair()
         self._selector = selectors.PollSelector()
@@ -48,7 +65,7 @@ class ForkLoop:
         signal.set_wakeup_fd(self._bell.fileno())
         signal.signal(signal.SIGCHLD, lambda *_: None)
         while True:
-            ready = [key.fileobj for key, _ in self._selector.select()]
+            ready = [key.fileobj for key, _ in self._selector.select(None if self._warming is None else 0)]
             for pid in [pid for pid, link in self._links.items() if link in ready]:
                 self._kill(pid)
             if self._wakeup in ready:
@@ -56,8 +73,29 @@ class ForkLoop:
                 self._reap()
             if self._requests in ready:
                 request = receive(self._requests)
-                if request is None or self._fork(request) == 0:
-                    return None if request is None else request.arguments
+                if request is None:
+                    return None
+                self._waiting.append(request)
+            elif not ready:
+                self._warm_further()
+            for request in self._servable():
+                if self._fork(request) == 0:
+                    return request.arguments
+
+    def _warm_further(self) -> None:
+        """Take the next step. If this machine fails in it, each fork meets that and tells its worker."""
+        with suppress(WorkerError):
+            if self._warming is not None and (kinds := next(self._warming, None)) is not None:
+                self._warm |= kinds
+                return
+        self._warming = None
+
+    def _servable(self) -> list[ReceivedRequest]:
+        """Return the waiting requests that may be served now, and remove them."""
+        found = [each for each in self._waiting if self._warming is None or {*each.arguments[:1]} & self._warm]
+        self._waiting = [each for each in self._waiting if each not in found]
+        self.has_card = bool(found) and has_opened()
+        return found
 
     def _fork(self, request: ReceivedRequest) -> int:
         template, pid = os.getpid(), fork()
@@ -101,12 +139,6 @@ class ForkLoop:
                 link.close()
 
 
-def warm() -> None:
-    """Import and run once what executors need. If this machine fails, each fork meets that and tells its worker."""
-    with suppress(WorkerError):
-        imported(KIND).warm()
-
-
 def has_opened(devices: str = CARDS) -> bool:
     """Return True if this process has a file open whose path begins so."""
     return any(str(path.resolve()).startswith(devices) for path in list(Path("/proc/self/fd").iterdir()))
@@ -119,10 +151,9 @@ def main() -> int:
     options = parser.parse_args()
     if options.with_parent is not None:
         tie_to(options.with_parent)
-    warm()
-    opened = has_opened()
-    arguments = ForkLoop(socket.socket(fileno=sys.stdin.fileno())).serve()
-    if arguments is not None and opened:
+    loop = ForkLoop(socket.socket(fileno=sys.stdin.fileno()), imported(KIND).warm())
+    arguments = loop.serve()
+    if arguments is not None and loop.has_card:
         os.execv(PYTHON[0], [*PYTHON, "-m", "workers.executor", *arguments])
     if arguments is not None:
         run(arguments)

@@ -48,6 +48,7 @@ def open_executor(options: argparse.Namespace, _: ExitStack) -> OpenedExecutor:
             return _with_predictions(report, job) if job.graphs else report
         return recordings.trace(job, job.source, options.worker)
 
+    sandbox.expect_commands()
     trace_job.warm()
     versions = {package: importlib.metadata.version(package) for package in TRACED_WITH}
     return OpenedExecutor(ExecutorReady(jail=sandbox.probe(), versions=versions), work, _foresee)

@@ -9,6 +9,7 @@ from workers.inductor_seeds.lowering import InductorKernel, LoweredReference
 from workers.inductor_seeds.naming import KNOWN, TILED, UniqueNames, name_locals, rename
 from workers.inductor_seeds.operations import CONVOLUTION
 from workers.inductor_seeds.products import SHORTEST, ParameterUse, flatten
+from workers.inductor_seeds.recurrence import RECURRENCE
 from workers.inductor_seeds.runtime import COMBINE, count_blocks, dotted, replace_runtime
 from workers.inductor_seeds.simplification import bound, simplify
 from workers.protocol import Operator, Outcome
@@ -153,6 +154,8 @@ class _Host(ConvolvingHost):
                 self.lines.append(f"{self._known[name]} = torch.as_strided({said})")
             case ast.Call(func=func) if dotted(func) == CONVOLUTION:
                 self._convolve(name, value)
+            case ast.Call(func=func) if dotted(func) == RECURRENCE:
+                self._recur(name, value)
             case ast.Name(id=other):
                 self._known[name] = self._known.get(other, other)
             case ast.Call():

@@ -1,4 +1,7 @@
-"""Convolutions in a candidate's host function, each with an elementwise kernel as its end where one alone reads it."""
+"""Convolutions and recurrent layers in a candidate's host function.
+
+A convolution has an elementwise kernel as its end where one alone reads it.
+"""
 
 import ast
 import re
@@ -20,6 +23,8 @@ from workers.inductor_seeds.extremes import FAR, Extremes
 from workers.inductor_seeds.lowering import InductorKernel
 from workers.inductor_seeds.naming import UniqueNames, name_locals, rename
 from workers.inductor_seeds.operations import CONVOLUTION
+from workers.inductor_seeds.recurrence import OPTIONS as RECURRENCE_OPTIONS
+from workers.inductor_seeds.recurrence import Recurrence
 from workers.inductor_seeds.runtime import dotted
 from workers.inductor_seeds.simplification import bound, simplify
 from workers.protocol import Operator, Outcome
@@ -92,21 +97,14 @@ class ConvolvingHost:
 
     def _convolve(self, name: str, call: ast.Call) -> None:
         """Launch our own kernel for a convolution, or keep it for the kernel that alone reads it."""
-        layouts = [self._layout(item) for item in (*call.args[:2], ast.Name(name))]
-        if not all(is_contiguous(*layout) for layout in layouts):
-            raise TraceRefused(
-                Outcome.FORBIDDEN_OP, "TorchInductor's convolution reads or writes a tensor that is not packed"
-            )
-        x, weight, y = ([*size.elts] for size, _ in layouts if isinstance(size, ast.Tuple))
+        x, weight, y = self._extents(*call.args[:2], ast.Name(name))
         extents = [[self._read(item) for item in sizes] for sizes in (x, weight, y)]
         given = [self._read(item) for item in call.args[:2]]
         made = self._names.give(self.results.get(name, "scratch"))
         allocation = self._like(given[0], made, f"({', '.join(extents[2])})")
         most = [self._extremes.most(channels) or FAR for _, channels, *_ in extents]
         far, wide = (not self._extremes.is_small(name) for name in (given[0], made))
-        exactly = not self.operator.precision.allow_tf32 and any(i.dtype == "float32" for i in self.operator.inputs)
-        precision = "ieee" if exactly else None
-        convolution = read_convolution(call, weight, y, most, far=far, wide=wide, precision=precision)
+        convolution = read_convolution(call, weight, y, most, far=far, wide=wide, precision=self._precision)
         convolution = replace(convolution, rounded=all(map(self._is_rounded, given)))
         if convolution.is_packed:
             copies = zip(given, convolution.copies(*extents[:2]), strict=True)
@@ -132,6 +130,46 @@ class ConvolvingHost:
         )
         if reader is None:
             self._settle()
+
+    def _recur(self, name: str, call: ast.Call) -> None:
+        """Launch our own kernel for every position of recurrent layers."""
+        self._settle()
+        *tensors, kind, chained = call.args
+        gates, h, states = self._extents(tensors[0], tensors[1], ast.Name(name))
+        given = [self._read(item) for item in tensors]
+        made = self._names.give(self.results.get(name, "states"))
+        self.lines.append(self._like(given[0], made, f"({', '.join(self._read(item) for item in states)})"))
+        self._known[name] = made
+        of = Recurrence(
+            ast.literal_eval(kind),
+            ast.literal_eval(chained),
+            self._precision,
+            all(map(self._is_rounded, (given[0], given[3]))),
+            RECURRENCE_OPTIONS,
+        )
+        kernel = self._own_kernel(of.kernel())
+        extents = [[self._read(item) for item in sizes] for sizes in (gates, h)]
+        self.lines += of.launches(kernel, [*given, made], *extents)
+
+    @property
+    def _precision(self) -> str | None:
+        """Input precision of products of our own kernels; None for the default."""
+        exactly = not self.operator.precision.allow_tf32 and any(i.dtype == "float32" for i in self.operator.inputs)
+        return "ieee" if exactly else None
+
+    def _extents(self, *tensors: ast.expr) -> list[list[ast.expr]]:
+        """Return the extents of packed tensors.
+
+        Raises:
+            TraceRefused: If one is not packed.
+        """
+        layouts = [self._layout(item) for item in tensors]
+        if not all(is_contiguous(*layout) for layout in layouts):
+            raise TraceRefused(
+                Outcome.FORBIDDEN_OP,
+                "a convolution or recurrent layer in TorchInductor's code reads or writes a tensor that is not packed",
+            )
+        return [[*size.elts] for size, _ in layouts if isinstance(size, ast.Tuple)]
 
     def _settle(self) -> None:
         """Launch a pending convolution by itself."""

@@ -4,12 +4,14 @@ Sizes stay symbols, so that one text serves every shape. Matrix products become 
 matmul) instead of calls of a vendor's library.
 """
 
+import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module, reload
+from math import prod
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -19,12 +21,16 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from workers.inductor_seeds import recurrence
 from workers.inductor_seeds.extremes import values_of
-from workers.inductor_seeds.operations import CONVOLUTION, DECOMPOSITIONS, NAMESPACE, thin_products
+from workers.inductor_seeds.indexing import terms
+from workers.inductor_seeds.operations import DECOMPOSITIONS, NAMESPACE, thin_products
+from workers.inductor_seeds.runtime import dotted
 from workers.protocol import Operator, Outcome
 from workers.protocol.extent import size_of
 from workers.targets import Target
 from workers.tracer.fake_device import DEVICE, pretend
+from workers.tracer.recurrent import PlainCells, WholeLayers
 from workers.tracer.reference import load_entry
 from workers.tracer.refusal import TraceRefused
 
@@ -42,12 +48,21 @@ UNROLLED = 1024
 """Maximum multiplications per thread in one loop iteration without a matrix unit. The compiler unrolls them: with 2048
 it takes most of a trace's time limit."""
 
+FAR_APART = 2**16
+"""Minimum elements of a sum whose second reading finds them in no cache: 256 KiB of float32 for each of 132 processors,
+of 50 MB of L2 on an H100, which also holds what else is read."""
+
 SMALLEST_TILE = 32
 """Extent of the smallest tiles in Inductor's list for products."""
 
 _KERNEL = re.compile(r"async_compile\.triton\('(?P<name>\w+)', '''(?P<text>.*?)'''", re.DOTALL)
 _FOREIGN = re.compile(rf"\bextern_kernels\.\w+|(?<!')\btorch\.ops\.(?!{NAMESPACE}\.)[\w.]+|\bcpp_fused\w*")
 """Calls of other code than kernels. Names in quotes are only descriptions."""
+_FAST = {
+    axis: re.compile(rf"^ +({name}\d+) = \(?{index}(?: % .*\))?$", re.MULTILINE)
+    for axis, name, index in (("x", "x", "xindex"), ("r", "r0_", "r0_index"))
+}
+"""Names of a kernel that are an index along results or sums, or its remainder: both step by one."""
 _IN_PLACE = re.compile(r"aten\.\w+_\.")
 """Name of an operation that works in place."""
 _BOUNDARY = "@triton.jit"
@@ -114,7 +129,7 @@ def _lowered(operator: Operator, target: Target, *, copied: bool) -> LoweredRefe
     if foreign := _FOREIGN.search(found["body"]):
         raise TraceRefused(Outcome.FORBIDDEN_OP, f"TorchInductor calls {foreign[0]}, which is no Triton kernel")
     drafts = {match["name"]: _draft(match["name"], match["text"], target) for match in _KERNEL.finditer(text)}
-    if not drafts and CONVOLUTION not in found["body"]:
+    if not drafts and f"torch.ops.{NAMESPACE}." not in found["body"]:
         raise TraceRefused(Outcome.FORBIDDEN_OP, "TorchInductor needs no kernel for it")
     return LoweredReference("def call(self, args):\n" + found["body"], drafts)
 
@@ -145,14 +160,15 @@ def _trace(operator: Operator, *, copied: bool) -> tuple[fx.GraphModule, list[Fa
     named = _late("torch._dynamo.source").ConstantSource
     _late("torch._inductor.lowering")  # Some decompositions, such as that of max pooling, need it.
     known = _late("torch._inductor.decomposition").select_decomp_table()
-    table = thin_products({**known, **DECOMPOSITIONS})
+    table = thin_products({**known, **DECOMPOSITIONS, **recurrence.DECOMPOSITIONS})
     entry, scalars = load_entry(operator), [scalar.value for scalar in operator.scalars]
     symbolic = _late("torch.fx.experimental.symbolic_shapes")
     sizes = symbolic.ShapeEnv(duck_shape=False, specialize_zero_one=False)
     dims: dict[str, Any] = {}
     alone = {extent for item in operator.inputs for extent in item.shape}
     for name in operator.dimensions:
-        if name not in alone:  # TorchInductor reads sizes off axes, and cannot divide.
+        if name not in alone or len(set(values_of(operator, name))) == 1:
+            # TorchInductor reads sizes off axes, and cannot divide. A size that is always the same is a number.
             dims[name] = _only_value(operator, name)
             continue
         hint, source = max(SMALLEST_HINT, operator.shapes[0].dims[name]), named(name)
@@ -164,14 +180,15 @@ def _trace(operator: Operator, *, copied: bool) -> tuple[fx.GraphModule, list[Fa
 
     called = torch.func.functionalize(call, remove="mutations") if copied else call
 
-    with FakeTensorMode(allow_non_fake_inputs=True, shape_env=sizes), torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+    fake = FakeTensorMode(allow_non_fake_inputs=True, shape_env=sizes)
+    with fake, torch.no_grad(), sdpa_kernel(SDPBackend.MATH), WholeLayers(), PlainCells():
         inputs: list[Any] = [
             torch.empty([size_of(extent, dims) for extent in item.shape], dtype=getattr(torch, item.dtype))
             for item in operator.inputs
         ]
         traced = make_fx(called, decomposition_table=table)(*inputs)
     for name in operator.dimensions:
-        if name in alone and dims[name].node.expr.is_number and len(set(values_of(operator, name))) > 1:
+        if isinstance(dims[name], torch.SymInt) and dims[name].node.expr.is_number:
             reason = (
                 f"its reference uses the size '{name}' as a Python number: a seed would be valid for one value only"
             )
@@ -213,8 +230,7 @@ def _generate(traced: fx.GraphModule, inputs: list[FakeTensor]) -> str:
     virtualized = _late("torch._inductor.virtualized").V
     # The original computes a key of an unused cache and would start a process, which the sandbox forbids.
     vars(_late("torch.utils._triton"))["triton_hash_with_backend"] = str
-    # Compute a variance as the mean of squared deviations: plain sums instead of a recurrence of three numbers.
-    vars(_late("torch._inductor.lowering"))["use_two_step_variance"] = lambda *_, **__: True
+    vars(_late("torch._inductor.lowering"))["use_two_step_variance"] = partial(_is_read_twice, _hints(inputs))
     mode = inputs[0].fake_mode
     settings = {"triton.native_matmul": True, "triton.autotune_at_compile_time": False, "compile_threads": 1}
     with ExitStack() as stack:
@@ -231,14 +247,60 @@ def _generate(traced: fx.GraphModule, inputs: list[FakeTensor]) -> str:
     return text
 
 
+def _hints(inputs: Sequence[FakeTensor]) -> dict[Any, int]:
+    """Return the sizes of tensors at the first shape, by the symbols that stand for them."""
+    sizes: list[Any] = [size for tensor in inputs for size in tensor.shape if not isinstance(size, int)]
+    return {size.node.expr: size.node.hint for size in sizes if size.node.expr.is_symbol}
+
+
+class _Sized(Protocol):
+    """The used part of Inductor's `TensorBox`."""
+
+    def get_size(self) -> Sequence[Any]: ...
+
+
+def _is_read_twice(hints: Mapping[Any, int], x: _Sized, axis: object, **_: object) -> bool:
+    """True if a variance is the mean of squared deviations: plain sums, for which its elements are read twice.
+
+    Otherwise it is a recurrence of three numbers, which reads them once.
+    """
+    axes = _late("torch._inductor.lowering")._validate_reduction_axis(x, axis)
+    sizes = [size.xreplace(hints) if hasattr(size, "xreplace") else size for size in x.get_size()]
+    summed = prod(sizes[place] for place in axes)
+    return not getattr(summed, "is_number", True) or int(summed) < FAR_APART
+
+
 def _draft(name: str, text: str, target: Target) -> InductorKernel:
     """Parse a kernel from the text for Inductor's own compiler."""
     before, _, after = text.partition("@triton_heuristics.")
     decorator, _, function = f"triton_heuristics.{after}".partition(_BOUNDARY)
     helpers = before[before.index(_BOUNDARY) :] if _BOUNDARY in before else ""
     halves = ".to(tl.bfloat16)" in function or ".to(tl.float16)" in function
+    if _reads_columns(function):
+        decorator = decorator.replace("ReductionHint.DEFAULT", "ReductionHint.OUTER")
     grid, options = _heuristics(decorator, _Products(function.count("tl.dot("), halves=halves), target)
     return InductorKernel(name, _BOUNDARY + function, grid, options, helpers)
+
+
+def _reads_columns(function: str) -> bool:
+    """True if most loads of a reduction are of elements that lie side by side along its results, not along its sums.
+
+    Inductor tells them apart by strides that are numbers. With symbols for sizes it would have one result per program,
+    whose elements lie far apart, so that most of every memory sector is read in vain.
+    """
+    found = {axis: {name for name in _FAST[axis].findall(function)} for axis in "xr"}
+    columns = rows = 0
+    for node in ast.walk(ast.parse(function)):
+        match node:
+            case ast.Call(func=func, args=[ast.BinOp(left=ast.Name(), op=ast.Add(), right=offset), *_]) if (
+                dotted(func) == "tl.load"
+            ):
+                read = {part.id[0] for part in ast.walk(offset) if isinstance(part, ast.Name)}
+                alone = {part.id for part in terms(offset) if isinstance(part, ast.Name)}
+                if read >= {"x", "r"}:  # Others read one element per result, or the same ones for all results.
+                    columns += bool(alone & found["x"]) and not alone & found["r"]
+                    rows += bool(alone & found["r"])
+    return columns > rows
 
 
 @dataclass(frozen=True)

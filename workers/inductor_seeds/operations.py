@@ -125,7 +125,30 @@ def _bucketed(
     return _searched(boundaries, values, out_int32=out_int32, right=right)
 
 
+MOST_RANKED = 1024
+"""Maximum elements of a row that are ranked by comparing each with each."""
+
+
+def _ranked(values: torch.Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False) -> Any:
+    """Sort by rank: the number of elements before each. NaN is the largest, and equal ones keep their order."""
+    if not values.dim() or values.shape[dim] > MOST_RANKED:
+        return NotImplemented
+    rows = values.movedim(dim, -1)
+    place = torch.arange(rows.shape[-1], device=values.device)
+    one, other = rows.unsqueeze(-1), rows.unsqueeze(-2)
+    ahead, equal = (other > one, other == one) if descending else (other < one, other == one)
+    if values.is_floating_point():
+        ahead = ahead | (other.isnan() & ~one.isnan() if descending else ~other.isnan() & one.isnan())
+        equal = equal | (other.isnan() & one.isnan())
+    rank = (ahead | (equal & (place < place.unsqueeze(-1)))).sum(-1)
+    is_here = rank.unsqueeze(-2) == place.unsqueeze(-1)
+    chosen = torch.where(is_here, rows.unsqueeze(-2), 0).sum(-1).to(values.dtype)
+    places = torch.where(is_here, place, 0).sum(-1)
+    return chosen.movedim(-1, dim), places.movedim(-1, dim)
+
+
 DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = {
+    torch.ops.aten.sort.stable: _ranked,
     torch.ops.aten.convolution.default: _convolve,
     torch.ops.aten.avg_pool3d.default: _averaged,
     torch.ops.aten.searchsorted.Tensor: _searched,

@@ -46,10 +46,22 @@ def softmax_fold(peaks, totals, axis: tl.constexpr):
     tops = tl.expand_dims(top, axis)
     return top, tl.sum(totals * tl.exp(tl.where(tops == float('-inf'), 0.0, peaks - tops)), axis)
 """,
+    "moments_step": """@triton.jit
+def moments_step(value, mean, spread, count):
+    shift = value - mean
+    nearer = mean + shift / (count + 1.0)
+    return nearer, spread + shift * (value - nearer), count + 1.0
+""",
+    "moments_join": """@triton.jit
+def moments_join(mean, spread, count, other_mean, other_spread, other_count):
+    shift, total = other_mean - mean, count + other_count
+    share = tl.where(total == 0.0, 0.0, other_count / total)
+    return mean + shift * share, spread + other_spread + shift * shift * count * share, total
+""",
 }
 """Device functions for candidates. torch's maximum and minimum propagate NaN, `tl.max` does not; those with a place
-take the first of equals. `quotient` and `remainder` round down, where Triton rounds to zero. The last two keep the
-largest value so far and the sum of exponentials relative to it."""
+take the first of equals. `quotient` and `remainder` round down, where Triton rounds to zero. `softmax` keeps the
+largest value so far and the sum of exponentials relative to it, `moments` a mean and the sum of squared deviations."""
 
 ELEMENTWISE = {"larger", "smaller", "quotient", "remainder", *(f"tl.{name}" for name in PLAIN)}
 ELEMENTWISE |= {"tl.where", "tl.cast", "tl.sqrt_rn", "tl.div_rn", "tl.fma"}
@@ -69,6 +81,9 @@ _CALLS: Mapping[str, str] = {
     "triton_helpers.select_one": "tl.sum(tl.where({1}, {0}, 0), {dim}, keep_dims={keep_dims})",
     "triton_helpers.online_softmax_combine": "softmax_step({0}, {1}, {2})",
     "triton_helpers.online_softmax_reduce": "softmax_fold({0}, {1}, {2})",
+    "triton_helpers.welford_reduce": "moments_step({0}, {1}, {2}, {3})",
+    "triton_helpers.welford_combine": "moments_join({0}, {1}, {2}, {3}, {4}, {5})",
+    "triton_helpers.welford": "tl.reduce(({0}, {1}, {2}), {3}, moments_join)",
     "triton_helpers.promote_to_tensor": "({0})",
 }
 _DIVISIONS = {

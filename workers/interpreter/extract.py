@@ -8,7 +8,7 @@ import ast
 import linecache
 import math
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, ModuleType
 
@@ -74,7 +74,7 @@ def extract_module(source: str, launched: Collection[str] = ()) -> ExtractedModu
     sys.modules[MODULE_NAME] = module
     taken = ExtractedModule(vars(module))
     in_gluon, gluons = set[str](), dict[str, object]()
-    for index, statement in enumerate(needed_part(ast.parse(source), launched).body):
+    for index, statement in enumerate(_flat(needed_part(ast.parse(source), launched).body, taken.namespace)):
         gluons.update(_gluons(statement))
         in_gluon |= _names(statement) if _makes_gluon(statement, {**taken.namespace, **gluons}) else set()
         bound = _take(statement, f"<statement {index}>", taken)
@@ -91,6 +91,30 @@ def extract_module(source: str, launched: Collection[str] = ()) -> ExtractedModu
             _require_single(known.setdefault(value.fn.__name__, value), value)
             _require_plain_defaults(value, taken)
     return taken
+
+
+def _flat(statements: Sequence[ast.stmt], namespace: Mapping[str, object]) -> Iterator[ast.stmt]:
+    """Yield statements, in place of an `if` whose condition is plain those that it chooses.
+
+    Conditions are computed when their turn comes, from what was extracted before.
+    """
+    for statement in statements:
+        chosen = _is_true(statement.test, namespace) if isinstance(statement, ast.If) else None
+        if isinstance(statement, ast.If) and chosen is not None:
+            yield from _flat(statement.body if chosen else statement.orelse, namespace)
+        else:
+            yield statement
+
+
+def _is_true(condition: ast.expr, namespace: Mapping[str, object]) -> bool | None:
+    """Return the truth of a condition; None if host code decides it."""
+    if not is_pure(condition, namespace):
+        return None
+    try:
+        value = eval(compile(ast.Expression(condition), "<condition>", "eval"), dict(namespace))
+    except _UNDEFINED:
+        return None
+    return bool(value) if is_constant(value) else None
 
 
 def _gluons(statement: ast.stmt) -> Iterator[tuple[str, object]]:

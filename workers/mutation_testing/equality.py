@@ -166,7 +166,8 @@ class _Miss:
 def _misses(case: MutationCase, results: Tensors, *, overflows: bool = False) -> list[_Miss] | None:
     """Return the errors of results where the reference decides; None if NaN and infinities differ.
 
-    With `overflows`, either answer is right where the reference overflows in the operator's own dtypes alone.
+    With `overflows`, either answer is right where the reference overflows in the operator's own dtypes alone. Integers
+    that a rounding explains are no errors.
     """
     misses = []
     for number, (got, right) in enumerate(zip(results, case.reference.expected, strict=True)):
@@ -179,6 +180,8 @@ def _misses(case: MutationCase, results: Tensors, *, overflows: bool = False) ->
             return None
         usable = readable(got).isfinite() & ~special
         columns = max(1, group_size(right.shape))
+        if not right.is_floating_point():
+            usable &= (got == right) | case.reference.unexplained(number, got, got != right)
         errors, values = torch.where(usable, got.double() - right, 0.0), torch.where(usable, right.double(), 0.0)
         misses.append(_Miss(errors.reshape(-1, columns), values.reshape(-1, columns)))
     return misses

@@ -2,9 +2,10 @@
 
 It runs no candidate's code, and the runner never knows the right results.
 
-    server         `serve`: the loop, on a card of `open_card`; `Oracle`: shared by the executors of a card
+    server         `Oracle`: shared by the executors of a card, which `open_card` opens
     card           the only module that touches CUDA
     examiner       carries out commands
+    looks          the part of many runs that one look is at
     views          buffers of a run, and its inputs made again
     red_zones      descriptions of damaged red zones
     isolation      untrusted calls kept to their own work and time
@@ -17,6 +18,6 @@ It runs no candidate's code, and the runner never knows the right results.
 """
 
 from workers.oracle.compilation import compile_oracle
-from workers.oracle.server import Oracle, open_card, serve
+from workers.oracle.server import Oracle, open_card
 
-__all__ = ["Oracle", "compile_oracle", "open_card", "serve"]
+__all__ = ["Oracle", "compile_oracle", "open_card"]

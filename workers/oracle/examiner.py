@@ -1,6 +1,6 @@
 """The examiner: carries out commands and returns findings."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from workers.checks import CHECKS, Check, CheckEvidence, CheckResults
 from workers.checks.base import FreshDraws
@@ -23,6 +23,7 @@ from workers.oracle.answer_cache import AnswerCache
 from workers.oracle.base import OracleCard, OracleSubject, PlanRun
 from workers.oracle.fast_check import FastCheck
 from workers.oracle.isolation import describe_misdeed, run_of, uncalled_runs
+from workers.oracle.looks import LOOK_S, Look
 from workers.oracle.red_zones import describe_damage
 from workers.oracle.repetition import describe_difference
 from workers.oracle.views import give_evidence, inputs_before, outputs
@@ -35,10 +36,20 @@ IDLE_BYTES = 8 * 2**30
 class Examiner:
     """Judges runs in an arena against the operator that was set last; several examiners may share an answer cache."""
 
-    def __init__(self, card: OracleCard, memory: AnswerCache, checks: Mapping[str, Check] = CHECKS) -> None:
+    def __init__(
+        self,
+        card: OracleCard,
+        memory: AnswerCache,
+        checks: Mapping[str, Check] = CHECKS,
+        *,
+        look_s: float = LOOK_S,
+    ) -> None:
+        self._look_s = look_s
         self._card = card
         self._memory = memory
         self._current: OracleSubject | None = None
+        self._is_fresh = False
+        self._unknown = 1
         self._checks = checks
         self._results = CheckResults(checks)
 
@@ -57,7 +68,9 @@ class Examiner:
             case SetOperator():
                 self._current = OracleSubject(order.operator, {graph.shape.key: graph for graph in order.graphs})
                 self._results = CheckResults(self._checks)
-                return self._conclude().model_copy(update={"secret": self._memory.begin()})
+                self._is_fresh = order.fresh
+                secret = "" if order.fresh else self._memory.begin(self._subject.digest)
+                return self._conclude().model_copy(update={"secret": secret})
             case ExamineRuns():
                 return self._examine(order)
             case ExamineIdle():
@@ -72,6 +85,11 @@ class Examiner:
         """Release unused memory, if it is much: others on the card may need it next."""
         self._card.free(beyond=IDLE_BYTES)
 
+    def give_way(self) -> None:
+        """Drop some of what can be computed again: the card's memory is too small beside it."""
+        self._memory.give_way()
+        self._card.free()
+
     def drop_cache(self) -> None:
         """Drop everything that can be computed again."""
         self._memory.clear()
@@ -85,24 +103,25 @@ class Examiner:
 
     def _examine(self, order: ExamineRuns) -> ExaminedRuns:
         runs = [PlanRun(order.plans[case.plan], case.slot, case.content) for case in order.cases]
-        damage = describe_damage(self._card, self._subject.operator, runs, order.zones)
-        if damage is not None:
-            return self._conclude(Outcome.OUT_OF_BOUNDS, damage)
+        if order.start == 0:
+            damage = describe_damage(self._card, self._subject.operator, runs, order.zones)
+            if damage is not None:
+                return self._conclude(Outcome.OUT_OF_BOUNDS, damage)
+        doubts, look = _Doubts(), self._look(runs, order.start)
         if order.decides:
-            for run in runs:
-                self._results.observe(order.decides, self._evidence(run))
-            return self._conclude()
-        doubts = _Doubts()
-        for plan in dict.fromkeys(case.plan for case in order.cases):
-            mine = [run for run, case in zip(runs, order.cases, strict=True) if case.plan == plan]
-            for run in self._suspects(mine)[0]:
-                if self._results.examine(self._evidence(run), doubts.of(plan, run)) is not None:
-                    return self._conclude()
-        for first, second in order.repeats:
+            for batch in look.batches(lambda _: False):
+                for index in batch:
+                    self._results.observe(order.decides, self._evidence(runs[index]))
+            return self._conclude(look=look)
+        for index in self._suspects(runs, look, len(runs)):
+            fresh_draws = doubts.of(order.cases[index].plan, runs[index])
+            if self._results.examine(self._evidence(runs[index]), fresh_draws) is not None:
+                return self._conclude()
+        for first, second in order.repeats if look.next is None else ():
             difference = self._difference(runs[first], runs[second])
             if difference is not None:
                 return self._conclude(Outcome.NONDETERMINISTIC, difference)
-        return self._conclude(doubts=doubts)
+        return self._conclude(doubts=doubts, look=look)
 
     def _difference(self, first: PlanRun, second: PlanRun) -> str | None:
         """Describe the difference of two runs on equal content; None if no difference matters."""
@@ -113,20 +132,23 @@ class Examiner:
 
     def _examine_round(self, order: ExamineRound) -> ExaminedRuns:
         mine, its = ([run_of(order, side, case) for case in order.round.cases(side)] for side in PairSide)
-        if order.part == 0 and (found := self._misdeeds(order, mine, its)):
+        if order.start == 0 and (found := self._misdeeds(order, mine, its)):
             return found
-        candidates, pacers = self._suspects(*(_part(runs, order.part, order.parts) for runs in (mine, its)))
         doubts, plan = _Doubts(), order.round.plans[PairSide.CANDIDATE]
-        for run in candidates:
-            if self._results.examine(self._evidence(run), doubts.of(plan, run)) is not None:
-                return self._conclude()
-        for run in pacers:
-            results = CheckResults(CHECKS)
+        runs = [*mine, *its]
+        look = self._look(runs, order.start)
+        for index in self._suspects(runs, look, len(mine)):
+            run = runs[index]
             # The pacer was judged before; a statistic in doubt is no sign that somebody wrote to its memory.
-            results.examine(self._evidence(run), _Doubts().of(plan, run))
-            if results.failure is not None:
-                return self._conclude(doubts=doubts).model_copy(update={"pacer": results.failure.reason})
-        return self._conclude(doubts=doubts)
+            of_pacer = index >= len(mine)
+            results = CheckResults(CHECKS) if of_pacer else self._results
+            failed = results.examine(self._evidence(run), (_Doubts() if of_pacer else doubts).of(plan, run))
+            if failed is not None and of_pacer:
+                reason = "" if results.failure is None else results.failure.reason
+                return self._conclude(doubts=doubts).model_copy(update={"pacer": reason})
+            if failed is not None:
+                return self._conclude()
+        return self._conclude(doubts=doubts, look=look)
 
     def _misdeeds(self, order: ExamineRound, mine: list[PlanRun], its: list[PlanRun]) -> ExaminedRuns | None:
         """Return the findings on a round that need no answer: writes where or when none may be; None if there are none.
@@ -152,39 +174,53 @@ class Examiner:
         reason = "it writes to memory far from its buffers: mask its stores, and compute addresses from arguments"
         return self._conclude(Outcome.OUT_OF_BOUNDS, reason)
 
-    def _suspects(self, mine: Sequence[PlanRun], its: Sequence[PlanRun] = ()) -> tuple[list[PlanRun], list[PlanRun]]:
-        """Return the candidate's and the pacer's runs that the fast check does not clear, even with widened bounds.
+    def _look(self, runs: Sequence[PlanRun], start: int) -> Look:
+        """Begin a look at runs; another look at the same runs goes on at the pace of the one before."""
+        return Look(runs, start, self._look_s, self._unknown if start else 1)
 
-        The candidate's are of one plan; those that are cleared are recorded in the results.
+    def _suspects(self, runs: Sequence[PlanRun], look: Look, mine: int) -> Iterator[int]:
+        """Yield positions of the runs in a look that the fast check does not clear, even with widened bounds.
+
+        Widened bounds take ten times as long as the others, and the first wrong run ends an examination. So doubted
+        runs are looked at one, two, four at a time. The first `mine` runs are the candidate's; those that are cleared
+        are recorded in the results.
         """
-        fast_check, runs = FastCheck(self._card, self._subject, self._memory), [*mine, *its]
-        margins = fast_check.margins(runs)
-        doubted = [index for index, margin in enumerate(margins) if not margin.is_right]
-        again = fast_check.margins([runs[index] for index in doubted], widened=True) if doubted else []
-        for index, margin in zip(doubted, again, strict=True):
-            margins[index] = margin
-        passed = [margin for margin in margins[: len(mine)] if margin.is_right]
-        if passed:
-            errors, biases = zip(*passed, strict=True)
-            self._results.approve({ErrorRatio.name: max(errors), Bias.name: max(biases)})
-        suspects = [index for index, margin in enumerate(margins) if not margin.is_right]
-        return (
-            [runs[index] for index in suspects if index < len(mine)],
-            [runs[index] for index in suspects if index >= len(mine)],
-        )
+        fast_check = FastCheck(self._card, self._subject, self._memory, keeps=not self._is_fresh)
+
+        def suspected(batch: Sequence[int], *, widened: bool) -> list[int]:
+            margins = dict(
+                zip(batch, fast_check.margins([runs[index] for index in batch], widened=widened), strict=True)
+            )
+            passed = [margin for index, margin in margins.items() if index < mine and margin.is_right]
+            if passed:
+                errors, biases = zip(*passed, strict=True)
+                self._results.approve({ErrorRatio.name: max(errors), Bias.name: max(biases)})
+            return [index for index, margin in margins.items() if not margin.is_right]
+
+        for batch in look.batches(fast_check.knows):
+            self._unknown = look.unknown
+            doubted, count = suspected(batch, widened=False), 1
+            while doubted:
+                yield from suspected(doubted[:count], widened=True)
+                doubted, count = doubted[count:], 2 * count
 
     def _evidence(self, run: PlanRun) -> CheckEvidence:
         given = inputs_before(self._card, self._subject.operator, run)
         return give_evidence(self._card, self._subject, run, given)
 
     def _conclude(
-        self, outcome: Outcome | None = None, reason: str = "", doubts: "_Doubts | None" = None
+        self,
+        outcome: Outcome | None = None,
+        reason: str = "",
+        doubts: "_Doubts | None" = None,
+        look: Look | None = None,
     ) -> ExaminedRuns:
         failure = self._results.failure
         if outcome is None and failure is not None:
             outcome, reason = failure.outcome, failure.reason
         found = tuple(doubts.found) if doubts is not None else ()
-        return ExaminedRuns(outcome=outcome, reason=reason, checks=self._results.results(), doubts=found)
+        left = None if look is None or outcome is not None else look.next
+        return ExaminedRuns(outcome=outcome, reason=reason, checks=self._results.results(), doubts=found, next=left)
 
 
 class _Doubts:
@@ -201,9 +237,3 @@ class _Doubts:
             return ()
 
         return take
-
-
-def _part(runs: Sequence[PlanRun], part: int, parts: int) -> list[PlanRun]:
-    """Return one part of a round's runs, by content: all runs on equal content are in the same part."""
-    numbers = {content: number for number, content in enumerate(dict.fromkeys(run.content for run in runs))}
-    return [run for run in runs if numbers[run.content] % parts == part]

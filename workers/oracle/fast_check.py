@@ -3,6 +3,7 @@
 A run that it does not clear is only a suspect: the table of checks decides if it fails.
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -39,12 +40,17 @@ BATCH_BYTES = 4 * 2**30
 
 
 class FastCheck:
-    """Checks runs of one shape; `memory` keeps answers from look to look."""
+    """Checks runs of one shape; `memory` keeps answers from look to look, if it `keeps` any."""
 
-    def __init__(self, card: OracleCard, subject: OracleSubject, memory: AnswerCache) -> None:
+    def __init__(self, card: OracleCard, subject: OracleSubject, memory: AnswerCache, *, keeps: bool = True) -> None:
         self._card = card
         self._subject = subject
         self._memory = memory
+        self._keeps = keeps
+
+    def knows(self, run: PlanRun) -> bool:
+        """Return True if the answer to a run's content is cached."""
+        return self._memory.recall(self._key(run), widened=False) is not None
 
     def margins(self, runs: Sequence[PlanRun], *, widened: bool = False) -> list[ErrorMargin]:
         """Return the error margin of each run.
@@ -107,8 +113,10 @@ class FastCheck:
         sums = self._sums_of(list(given.values()), next(iter(unknown.values())).plan.shape)
         learned = {}
         for (key, run), each in zip(unknown.items(), sums, strict=True):
+            begun = time.perf_counter()  # Bounds end in numbers of the host, so the card's work is included.
             learned[key] = CachedAnswer(self._derive(run, given.pop(key), widened), widened, tuple(each))
-            self._memory.keep(key, learned[key])
+            if self._keeps:
+                self._memory.keep(key, learned[key], time.perf_counter() - begun)
         return learned
 
     def _given(self, unknown: Mapping[AnswerKey, PlanRun]) -> dict[AnswerKey, Tensors]:

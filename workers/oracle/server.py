@@ -1,4 +1,4 @@
-"""The oracle's loop: opens the card, then carries out the commands of one executor or of all executors of the card."""
+"""The oracle as a process: it opens the card, then carries out the commands of all executors of the card."""
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -10,7 +10,6 @@ import torch
 
 from workers import driver
 from workers.checks import CHECKS, Check
-from workers.child_process import ChildChannel
 from workers.commands import AttachArena, ChildBroken, ChildReady, CommandRefused, ExaminedRuns, Order, Reply
 from workers.device_kernels import SupportKernel
 from workers.errors import WorkerError
@@ -51,12 +50,9 @@ class OracleSession:
 class Oracle:
     """A card that is opened for the first executor, and the answers that all executors share."""
 
-    def __init__(
-        self, begin: Callable[[], CudaOracleCard], sharers: int = 1, checks: Mapping[str, Check] = CHECKS
-    ) -> None:
-        """Keep the function that opens the card, and the number of executors that share it; nothing is opened yet."""
+    def __init__(self, begin: Callable[[], CudaOracleCard], checks: Mapping[str, Check] = CHECKS) -> None:
+        """Keep the function that opens the card; nothing is opened yet."""
         self._begin = begin
-        self._sharers = sharers
         self._checks = checks
 
     def receive(self) -> OracleSession | ChildBroken:
@@ -75,7 +71,7 @@ class Oracle:
         demand_precision()
         card = self._begin()
         most, room = (int(share * card.memory_bytes) for share in (MEMORY_SHARE, ROOM_SHARE))
-        return card, AnswerCache(most, self._sharers, room)
+        return card, AnswerCache(most, room)
 
 
 def open_card(card: int, kernels: Mapping[str, SupportKernel]) -> CudaOracleCard:
@@ -89,23 +85,13 @@ def open_card(card: int, kernels: Mapping[str, SupportKernel]) -> CudaOracleCard
         return CudaOracleCard(card, kernels)
 
 
-def serve(channel: ChildChannel, oracle: Oracle) -> None:
-    """Serve one executor as its oracle until the other end hangs up."""
-    session = oracle.receive()
-    if isinstance(session, ChildBroken):
-        channel.answer(session)
-        return
-    channel.answer(session.greeting)
-    for order in channel.orders():
-        channel.answer(session.answer(order))
-
-
 def respond(examiner: Examiner, order: Order) -> Reply:
-    """Carry out a command; if the card's memory is too small, again with an empty cache."""
+    """Carry out a command; if the card's memory is too small, again with fewer answers, at last with an empty cache."""
     reply = _try(examiner, order)
-    if reply is None:
-        examiner.drop_cache()
-        reply = _try(examiner, order)
+    for make_room in (examiner.give_way, examiner.drop_cache):
+        if reply is None:
+            make_room()
+            reply = _try(examiner, order)
     examiner.tidy()
     return reply or CommandRefused(reason=f"the card's memory does not suffice to carry out '{order.order}'")
 

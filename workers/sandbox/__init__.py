@@ -28,6 +28,7 @@ __all__ = [
     "SandboxEnding",
     "SandboxLimits",
     "SandboxResult",
+    "expect_commands",
     "probe",
     "run",
     "run_command",
@@ -80,6 +81,11 @@ def run_commands(commands: Sequence[SandboxCommand], limits: SandboxLimits) -> l
     """
     sequence = CommandSequence(commands)
     return sequence.read(fork_server().run(ForkRequest(strongest_isolation(), sequence, limits)))
+
+
+def expect_commands() -> None:
+    """Start what `run_commands` needs, and do not wait for it."""
+    fork_server().start()
 
 
 def probe() -> str:

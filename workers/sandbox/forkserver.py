@@ -71,7 +71,7 @@ class ForkRequest:
 
 
 class ForkServer:
-    """Client of the fork server, which it starts at the first request and again after a loss."""
+    """Client of the fork server, which it starts at the first request, or before, and again after a loss."""
 
     def __init__(self) -> None:
         self._process: LineProcess | None = None
@@ -96,6 +96,11 @@ class ForkServer:
         return SandboxResult(
             **{**answer, "ending": SandboxEnding(answer["ending"]), "reply": b64decode(answer["reply"])}
         )
+
+    def start(self) -> None:
+        """Start the server if it does not run, so that the first request need not wait for its imports."""
+        with self._lock:
+            self._started()
 
     def close(self) -> None:
         """End the server. Idempotent."""

@@ -25,13 +25,13 @@ from workers.targets import TARGETS
 from workers.trace_job.admission import admission
 from workers.trace_job.claims import CLAIMS, Claim, UnfoundedClaim, check_bundle
 from workers.trace_job.symbolic import Compared, compare
-from workers.trace_job.warmup import warm, warm_drafts, warm_references
+from workers.trace_job.warmup import warm, warm_assembly, warm_drafts, warm_references
 from workers.tracer import reference
 from workers.tracer.refusal import SOURCE_NAME, tidy
 from workers.tracer.reply import SymbolicReply, TracedPlans, TraceEnded, TraceReply, WrittenSeed
 from workers.tracer.symbolic import trace_symbolic
 
-__all__ = ["JUDGING", "TraceJudging", "trace", "warm", "warm_references"]
+__all__ = ["JUDGING", "TraceJudging", "trace", "warm", "warm_assembly"]
 
 MEMORY_BYTES = 2 * 2**30
 """Maximum memory that a trace adds to the warm process; compiling the largest attention kernels takes under 1 GiB."""

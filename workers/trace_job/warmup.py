@@ -1,4 +1,7 @@
-"""Warm-up: imports and runs once what every traced candidate needs, so that its fork finds it ready."""
+"""Warm-up: imports and runs once what every traced candidate needs, so that its fork finds it ready.
+
+Assembling needs the first step alone, so a process that measures is forked before the others.
+"""
 
 import gc
 from functools import cache
@@ -8,6 +11,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from workers import sandbox
+from workers.assembler import read_own_tools
 from workers.protocol import Policy
 from workers.targets import TARGETS
 from workers.tracer.compiler import rehearse
@@ -19,6 +23,17 @@ _TARGETS = ("sm_90", "sm_100", "gfx942")
 
 
 @cache
+def warm_assembly() -> None:
+    """Probe the sandbox, and read the installed ptxas.
+
+    Raises:
+        SandboxUnsafe: If this machine cannot kill a sandbox as a process tree.
+    """
+    sandbox.probe()
+    read_own_tools()
+
+
+@cache
 def warm() -> None:
     """Probe the sandbox, import, compile and record once, then exclude shared objects from garbage collection.
 
@@ -26,7 +41,7 @@ def warm() -> None:
         SandboxUnsafe: If this machine cannot kill a sandbox as a process tree.
     """
     torch.set_num_threads(1)
-    sandbox.probe()
+    warm_assembly()
     for name in _TARGETS:
         rehearse(TARGETS[name])
     excerpt()

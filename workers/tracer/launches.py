@@ -26,6 +26,8 @@ from workers.tracer.symbolic_recorder import DESCRIPTORS, SymbolicRecorder
 
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """Launch options that a plan carries."""
+UNUSED = ("launch_pdl", "launch_cooperative_grid")
+"""Launch options that a plan does not carry, and that may be given as False."""
 
 _MAX_GRID = 2**31 - 1
 # Maximum programs along an axis on any target; the assembler knows the limits of each target.
@@ -104,6 +106,9 @@ class LaunchInterceptor:
             raise TraceRefused(
                 Outcome.UNSUPPORTED_LAUNCH, "launches a kernel while the module loads: launch in the entry"
             )
+        for name in UNUSED:
+            if kwargs.get(name) is False and name not in function.arg_names:
+                del kwargs[name]
         _require_plain(function, warmup, kwargs)
         given = [name for name in OPTIONS if name in kwargs and name not in function.arg_names]
         options = {name: _option(name, plain(kwargs.pop(name))) for name in given}

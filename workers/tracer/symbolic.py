@@ -74,7 +74,8 @@ class SymbolicExecution(CandidateExecution):
             self._prepare(_Settings(sizes))
             given = [make_input(item, operator.input_shape(item, sizes)) for item in operator.given]
             recorder = SymbolicRecorder(operator.policy, given, log)
-            returned = self._results(recorder, given, operator.scalar_values(sizes), compiles=True)
+            arguments = operator.arguments(given, shape.dims)
+            returned = self._results(recorder, arguments, operator.scalar_values(sizes), compiles=True)
             plan = recorder.symbolic_plan(self._checked(returned, operator.results, recorder))
         if not plan.launches:
             raise TraceRefused(Outcome.PLAN_REJECTED, "launches no kernel", line=self._entry_line)

@@ -74,6 +74,7 @@ def of_elite(elite: models.Elite) -> dict[str, object]:
         "coordinates": {name: each.value for name, each in elite.coordinates.items()},
         "emitter": elite.emitter,
         "finalist": elite.finalist.standing if elite.finalist is not None else None,
+        **({"admitted": elite.admitted} if elite.admitted else {}),
     }
 
 

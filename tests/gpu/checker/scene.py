@@ -82,7 +82,7 @@ def main() -> None:
     options = parser.parse_args()
     target = _target()
     kernels = {**compile_support(target), **compile_oracle(target)}
-    receive = Oracle(functools.partial(open_card, FIRST_CARD.card, kernels), sharers=2).receive
+    receive = Oracle(functools.partial(open_card, FIRST_CARD.card, kernels)).receive
     folder = Path(tempfile.mkdtemp())
     line, other = SharedConnection(folder, receive), SharedConnection(folder, receive)
     greeting, _ = line.hear(ASK_S), other.hear(ASK_S)

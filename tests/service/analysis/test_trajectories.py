@@ -142,3 +142,16 @@ async def test_the_reward_of_a_step_over_its_parent_is_that_of_the_trajectory(tm
             found = await reward_over(store, search, candidate, record.parents[0].candidate, record.device)
             assert (found.outcome, found.reward) == (record.outcome, record.reward)
             assert found == await reward_over(store, search, candidate, None, record.device), "the seed is the parent"
+
+
+async def test_steps_of_an_operator_that_mutation_testing_fails_are_marked_and_earn_nothing(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        search = await stored(store, MADE)
+        await store.searches.set_admitted(search.id, "the checks take 'zeros' for right")
+        search = await store.searches.get(search.id)
+        told = [record async for record in trajectories(store, search)]
+        assert {record.admitted for record in told} == {"the checks take 'zeros' for right"}
+        assert [record async for record in trajectories(store, search, "gains")] == []
+        assert [record async for record in trajectories(store, search, rewards=True)] == []
+        candidate = await store.candidates.get(told[1].candidate)
+        assert (await reward_over(store, search, candidate, None, told[1].device)).reward is None

@@ -86,6 +86,21 @@ def test_every_problem_is_told_with_what_came_of_it(filled: Path) -> None:
     assert "fast_p" in shown and "level1_2_double: the seed kernel is not correct" in shown
 
 
+def test_a_kernel_admitted_against_mutation_testing_is_no_result_and_is_marked(filled: Path) -> None:
+    async def admit() -> None:
+        store = await Store.open(f"sqlite+aiosqlite:///{filled / 'reef.db'}")
+        await store.searches.set_admitted(records.SEARCH_ID, "the checks take\n'zeros' for right")
+        await store.close()
+
+    asyncio.run(admit())
+    found = json.loads(run(filled, "--out", str(filled / "kernels"), "--json").stdout.splitlines()[-1])
+    assert found["problems"][0]["judged"] is False and found["problems"][0]["speedups"] == {}
+    assert "ADMITTED against mutation testing" in found["problems"][0]["reason"]
+    assert {line["judged"] for line in found["fast"]} == {0}
+    written = (filled / "kernels" / "level1_1_double.py").read_text()
+    assert "# ADMITTED against mutation testing, so it may be wrong: the checks take 'zeros' for right\n" in written
+
+
 def test_there_is_no_fast_p_of_predicted_times(filled: Path) -> None:
     assert isinstance(run(filled, "--device", "model:sm_90").exception, InvalidInput)
     assert isinstance(run(filled, "--device", "abacus").exception, InvalidInput)

@@ -1,7 +1,7 @@
 import httpx
 import pytest
 
-from tests.service.dashboard.conftest import Filled, Hostile
+from tests.service.dashboard.conftest import Filled, Hostile, Service
 from tests.service.dashboard.reading import read
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -20,6 +20,23 @@ async def test_what_cannot_be_held_against_each_other_is_said(
     sides = {"left": f"{filled.search.id}@model:sm_90", "right": f"{hostile.search.id}@model:sm_90"}
     page = read(await pages.get("/compare", params=sides))
     assert "The axes differ" in page.text
+
+
+async def test_a_side_admitted_against_mutation_testing_is_no_rival(
+    service: Service, pages: httpx.AsyncClient, filled: Filled
+) -> None:
+    searches, id = service.coordinator.store.searches, filled.search.id
+    sides = {"left": f"{id}@model:sm_90", "right": f"{id}@model:sm_80"}
+    candidate = (await service.coordinator.store.candidates.list(id))[0].id
+    await searches.set_admitted(id, "the checks take 'zeros' for right")
+    try:
+        assert (
+            "The left search was admitted against mutation testing"
+            in read(await pages.get("/compare", params=sides)).text
+        )
+        assert "the checks take 'zeros' for right" in read(await pages.get(f"/candidates/{candidate}")).text
+    finally:
+        await searches.set_admitted(id, "")
 
 
 async def test_without_a_choice_there_is_a_form(pages: httpx.AsyncClient, filled: Filled) -> None:

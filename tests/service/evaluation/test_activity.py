@@ -44,7 +44,7 @@ async def test_each_phase_is_named_in_its_order(bench: Workbench, monkeypatch: p
     phases = [
         "preparing the reference",
         "tracing the seed kernels",
-        "timing the baselines and the seed kernels",
+        "evaluating the reference seed",
         "examining finalists 1 of 2",
         "examining finalists 2 of 2",
         "",
@@ -101,4 +101,4 @@ async def test_a_done_search_says_that_its_baselines_are_timed(
     bench.answers.to = late
     said = await activities(bench, await bench.begin(evaluations=1))
     assert "examining finalists 1 of 1, timing the baselines" in said or "timing the baselines" in said, said
-    assert "timing the baselines" not in " ".join(said[: said.index("timing the baselines and the seed kernels")])
+    assert "timing the baselines" not in " ".join(said[: said.index("evaluating the reference seed")])

@@ -99,7 +99,7 @@ async def test_an_operator_that_nothing_can_be_judged_by_ends_its_search(
     reference = bench.answers.to(reference_job(search, records.OPERATOR))
     assert isinstance(reference, TraceReport) and reference.graphs
     gate = MutationReport.model_validate({"verdict": verdict, "reason": "the checks take 'zeros' for right"})
-    await bench.evolution._preparation.apply(search, records.OPERATOR, reference.model_copy(update={"gate": gate}))
+    await bench.evolution.preparation.apply(search, records.OPERATOR, reference.model_copy(update={"gate": gate}))
     search = await bench.store.searches.get(search.id)
     assert search.state.value == state
     assert bool(search.graphs) == (state != "failed")
@@ -114,7 +114,7 @@ async def test_a_reference_that_masks_with_infinities_is_kept_as_it_is(bench: Wo
     assert isinstance(reference, TraceReport)
     masked = Node(op="aten.masked_fill.Scalar", args=(InputRef(input=0), InputRef(input=0), -math.inf))
     graphs = tuple(graph.model_copy(update={"nodes": (*graph.nodes, masked)}) for graph in reference.graphs)
-    await bench.evolution._preparation.apply(search, records.OPERATOR, reference.model_copy(update={"graphs": graphs}))
+    await bench.evolution.preparation.apply(search, records.OPERATOR, reference.model_copy(update={"graphs": graphs}))
     search = await bench.store.searches.get(search.id)
     assert tuple(Graph.model_validate(graph) for graph in search.graphs) == graphs
 

@@ -173,3 +173,68 @@ def gluon_module() -> ExportedModule:
     told = {"operator": GLUON_OPERATOR, "operator_digest": GLUON_OPERATOR.digest, "shapes": GLUON_SHAPES.all}
     elite = sealed(elite.model_copy(update=told))
     return write_module(elite, choose_functions(symbolic.symbolic, [shape.dims for shape in GLUON_SHAPES.all]))
+
+
+OPTIONAL_SOURCE = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def shift_kernel(bias_ptr, x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    mask = cols < n
+    value = tl.load(x_ptr + row * n + cols, mask=mask, other=0.0)
+    if bias_ptr is not None:
+        value += tl.load(bias_ptr + cols, mask=mask, other=0.0)
+    tl.store(y_ptr + row * n + cols, value, mask=mask)
+
+
+def shift(bias, x, scale):
+    y = torch.empty_like(x)
+    m, n = x.shape
+    block = 128 if bias is None else 256
+    shift_kernel[(m, triton.cdiv(n, block))](bias, x, y, n, BLOCK=block)
+    return y if scale is None else y
+"""
+OPTIONAL = Operator.model_validate(
+    {
+        "name": "shift",
+        "entry": "shift",
+        "reference": "def shift(bias, x, scale):\n    y = x if bias is None else x + bias\n    return y + 0.0\n",
+        "inputs": [
+            {"name": "bias", "shape": ["N"], "dtype": "float32", "optional": True},
+            {"name": "x", "shape": ["M", "N"], "dtype": "float32"},
+            {"name": "scale", "shape": ["N"], "dtype": "float32", "optional": True},
+        ],
+        "outputs": [{"name": "y", "dtype": "float32", "shape": ["M", "N"]}],
+        "shapes": [{"dims": {"M": 4, "N": 256, "bias": 1, "scale": 1}}],
+        "ranges": {"M": [1, 64], "N": [1, 512]},
+    }
+)
+"""The first input may be None, so the device is another's; the last one changes nothing."""
+
+
+@cache
+def optional_module() -> VerifiedModule:
+    """The verified module of an operator with optional inputs."""
+    shapes = tuple(
+        Shape(dims={"M": 4, "N": n, "bias": bias, "scale": scale}, role=role)
+        for n, role in ((256, ShapeRole.BENCHMARK), (33, ShapeRole.BOUNDARY))
+        for bias in (0, 1)
+        for scale in (0, 1)
+    )
+
+    async def run() -> VerifiedModule:
+        job = TraceJob(id="t", search="t", operator=OPTIONAL, shapes=shapes, target="sm_90", source=OPTIONAL_SOURCE)
+        async with ExportExecutors(Device.parse("model:sm_90")) as executors:
+            report = await executors.trace(job)
+            bundle = report.variants[0].bundle
+            assert bundle is not None, report.reason
+            told = {"operator": OPTIONAL, "operator_digest": OPTIONAL.digest, "shapes": shapes}
+            elite = sealed(certificate(OPTIONAL_SOURCE, bundle).model_copy(update=told))
+            return await ExportVerifier(executors).verified(elite, sample(OPTIONAL, shapes))
+
+    return asyncio.run(run())

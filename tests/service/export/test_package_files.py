@@ -25,7 +25,7 @@ from service.export.package_files import (
 )
 from service.export.verification import JudgedFunction, VerifiedModule
 from tests.service.certificates import evidence
-from tests.service.export.pieces import certificate, gluon_module, verified
+from tests.service.export.pieces import certificate, gluon_module, optional_module, verified
 from workers.protocol import Device, Readings, Report, SymbolicPlan
 
 HOSTILE = '"""\n| [x](http://x) <script> `'
@@ -114,10 +114,11 @@ def test_the_readme_says_what_was_judged_and_timed_where() -> None:
     text = render(parts())["README.md"]
     assert "N from 1 to 4096." in text and "| `elite_0` | 2 | `model:sm_90` |" in text
     assert "| N=1024 | yes | `elite_0` |" in text and text.count("|  | `elite_0` | ") >= 8
-    assert "were not judged on a" not in text
+    assert "**Note:**" not in text
     measured = verified().module.certificate.model_copy(update={"device": Device.parse("h200")})
     module = replace(verified(), module=replace(verified().module, certificate=measured))
-    assert "were not judged on a sm_90 card here" in render(parts(modules={"elite_0": module}))["README.md"]
+    noted = render(parts(modules={"elite_0": module}, note="the interpreter judged"))["README.md"]
+    assert "**Note:** the interpreter judged. The search judged the candidate's own kernels on `h200`" in noted
 
 
 def test_the_readme_says_how_good_it_is_where_nobody_searched() -> None:
@@ -331,6 +332,92 @@ assert "tensors on cpu" in operation.why_not((a, b), ())
 """
 
 
+MAYBE_ABSENT = """
+import inspect
+import warnings
+from pathlib import Path
+
+import torch
+from kernels import get_local_kernel
+from shift_kernels import elite_0, operation, override, register_with_vllm, shift
+from shift_kernels.examples import INPUTS, SCALARS, draw
+from shift_kernels.reference import shift as reference
+from tests import test_shift_kernels as tests
+
+warnings.simplefilter("ignore")  # PyTorch computes on a machine without a card
+assert str(inspect.signature(shift)) == "(bias, x, scale=None)"
+x, bias = torch.randn(3, 48), torch.randn(48)
+calls = [(bias, x, None), (None, x, None), (None, x, bias), (bias, x, bias)]
+for given in calls:
+    for called in (shift, torch.compile(shift, backend="aot_eager", fullgraph=True), torch.ops.shift_kernels.shift):
+        assert torch.equal(called(*given), reference(*given))
+    operator, tried = torch.ops.shift_kernels.shift.default, ("test_schema", "test_faketensor")
+    checks = torch.library.opcheck(operator, given, test_utils=tried)
+    assert set(checks.values()) == {"SUCCESS"}
+assert torch.equal(shift(bias, x), reference(bias, x, None))
+learned = torch.randn(48, requires_grad=True)
+(gradient,) = torch.autograd.grad(shift(learned, x).sum(), learned)
+assert torch.equal(gradient, torch.full((48,), 3.0)) and not shift(None, x).requires_grad
+loaded = get_local_kernel(Path("shift_kernels"))
+assert loaded.__name__ != "shift_kernels"
+assert torch.equal(loaded.shift(None, x), x) and torch.equal(loaded.shift(bias, x), x + bias)
+
+
+class OnCard:
+    def __init__(self, tensor, device="cuda:0"):
+        self.tensor, self.device = tensor, torch.device(device)
+
+    def __getattr__(self, name):
+        return getattr(self.tensor, name)
+
+
+def reason(*tensors, **more):
+    operation._found.clear()
+    return operation.why_not([None if each is None else OnCard(each, **more) for each in tensors], ()) or ""
+
+
+operation._kind = lambda index: "sm_90"
+assert not any(reason(*given) for given in calls)
+assert "do not fit together" in reason(bias[:16], x, None) and "do not fit together" in reason(None, x, bias[:16])
+assert "dtypes torch.float64, torch.float32 were not verified" in reason(bias.double(), x, None)
+assert "scale is not contiguous" in reason(None, x, torch.zeros(96)[::2])
+assert "bias is not aligned" in reason(torch.zeros(64)[1:49], x, None)
+assert "the kernels need one GPU" in operation.why_not([OnCard(bias, "cuda:1"), OnCard(x), None], ())
+assert "M = 65 is not within" in reason(None, torch.zeros(65, 48), None)
+chosen = {elite_0.choose(48, 3, *given)[0] for given in ((0, 0), (0, 1), (1, 0), (1, 1))}
+assert len(chosen) == 4, "each combination has a function of its own"
+
+library = torch.library.Library("vllm", "FRAGMENT")
+
+
+def direct_register_custom_op(op_name, op_func, mutates_args, fake_impl):  # as vLLM does
+    library.define(op_name + torch.library.infer_schema(op_func, mutates_args=mutates_args))
+    library.impl(op_name, op_func, "CPU")
+    library._register_fake(op_name, fake_impl)
+
+
+operator = register_with_vllm(direct_register_custom_op)
+for given in calls:
+    assert torch.equal(operator(*given), reference(*given))
+    assert torch.equal(torch.compile(operator, backend="aot_eager", fullgraph=True)(*given), reference(*given))
+
+operation._why_no_shape = lambda tensors, scalars: None  # stand-ins for the card
+operation._found.clear()
+seen = []
+operation._run = lambda function, tensors, sizes: seen.append(sizes) or reference(*tensors)
+with override("relu", lambda x: (None, x, None) if x.dim() == 2 else None, key="CPU"):
+    assert torch.equal(torch.relu(-x.abs()), -x.abs()) and seen == [(48, 3, 0, 0)]
+    assert torch.equal(torch.relu(bias), bias.clamp(min=0)) and len(seen) == 1
+tests.draw = lambda shape, device, seed=0: draw(shape, "cpu", seed)
+marks = tests.test_a_verified_shape_equals_the_reference.pytestmark
+(asked,) = [mark.args[1] for mark in marks if mark.name == "parametrize"]
+for shape in asked:
+    tests.test_a_verified_shape_equals_the_reference(shape)
+assert {sizes[2:] for sizes in seen} == {(0, 0), (0, 1), (1, 0), (1, 1)} and None in INPUTS[asked[0]] + INPUTS[asked[1]]
+tests.test_its_schema_and_its_fake_kernel_hold()
+"""
+
+
 ASKED = """
 import torch
 from double_kernels import operation
@@ -385,10 +472,19 @@ for folder in sys.argv[1:]:
 def in_gluon() -> PackageParts:
     """A package of a kernel in Gluon, with verdicts as a card gives them."""
     module = gluon_module()
-    verdicts = tuple(JudgedFunction(function, (), (), evidence.measured()) for function in module.functions)
+    verdicts = tuple(JudgedFunction(at, each, (), (), evidence.measured()) for at, each in enumerate(module.functions))
     elite = VerifiedModule(module, verdicts, {"K=256,M=128,N=512": 9.0})
     timed = (TimedShape({"M": 128, "N": 512, "K": 256}, {"elite_0": 9.0}),)
     values = {"name": "matmul_kernels", "modules": {"elite_0": elite}, "timed": timed, "training": None}
+    return parts(**values, refusals=())
+
+
+def maybe_absent() -> PackageParts:
+    """A package of an operator with optional inputs."""
+    elite = optional_module()
+    sizes = [dict(part.split("=") for part in key.split(",")) for key in elite.times]
+    timed = tuple(TimedShape({name: int(size) for name, size in each.items()}, {"elite_0": 9.0}) for each in sizes)
+    values = {"name": "shift_kernels", "modules": {"elite_0": elite}, "timed": timed, "training": None}
     return parts(**values, refusals=())
 
 
@@ -417,6 +513,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folders = [laid_out(ALONE, parts(refusals=()), base / "through"), laid_out(VLLM, parts(refusals=()), base / "vllm")]
     folders.append(laid_out(WATCHED, parts(refusals=()), base / "watched"))
     folders.append(laid_out(IN_GLUON, in_gluon(), base / "gluon"))
+    folders.append(laid_out(MAYBE_ABSENT, maybe_absent(), base / "absent"))
     for name, (serving, training) in CUTS.items():
         gradients = Gradients(("elite_0",), above(training), parts().timed)
         packed = parts(tree=above(serving), training=gradients, refusals=())
@@ -443,6 +540,12 @@ def test_modes_tracers_and_transforms_see_calls_and_no_one_else_waits_for_them(r
 
 def test_kernels_in_gluon_are_packaged_and_imported(ran: Path) -> None:
     assert printed(ran / "gluon") == ""
+
+
+def test_inputs_may_be_absent_in_every_form(ran: Path) -> None:
+    assert printed(ran / "absent") == ""
+    readme = render(maybe_absent())["README.md"]
+    assert "These may be None: bias, scale." in readme and "M from 1 to 64; N from 1 to 512." in readme
 
 
 def test_it_registers_with_vllm_as_its_own_operators_do(ran: Path) -> None:

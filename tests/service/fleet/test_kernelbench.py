@@ -5,8 +5,17 @@ import sys
 import pytest
 
 from service.errors import InvalidInput, Unavailable
-from service.fleet.kernelbench import TF32_NOTE, KernelbenchImporter, SourceFile, chosen, searchable, with_seeds
+from service.fleet.kernelbench import (
+    TF32_NOTE,
+    KernelbenchImporter,
+    SourceFile,
+    chosen,
+    narrowed_by,
+    searchable,
+    with_seeds,
+)
 from tests.workers.kernelbench.problems import forward
+from tests.workers.tracer.jobs import operator
 from workers.protocol.kernelbench import ProblemInspection
 
 GATE = SourceFile(forward("return torch.sigmoid(x) * x"), "gate")
@@ -54,6 +63,14 @@ async def test_a_range_that_would_cost_the_seed_is_left_out() -> None:
         imported = await importer.operator(file, ask=lambda found: tuple(found.ranges), tell=told.append)
     assert imported.no_seed == "" and set(imported.operator.ranges) < {"D0", "D1"}
     assert any("has no range" in note for note in imported.notes) and len(told) > 2
+
+
+def test_a_named_range_is_left_out_and_without_a_name_the_first_axis_stays_longest() -> None:
+    of = operator(ranges={"M": [1, 64], "N": [1, 128]})
+    assert set(narrowed_by(of, "it uses the size 'M' as a Python number").ranges) == {"N"}
+    first = narrowed_by(of, "it did not end within 60 s")
+    assert dict(first.ranges) == {"M": (1, 64)}
+    assert not narrowed_by(first, "it did not end within 60 s").ranges
 
 
 async def test_a_spec_without_a_seed_gets_one() -> None:

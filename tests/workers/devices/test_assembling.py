@@ -6,7 +6,9 @@ import pytest
 
 from tests.workers.devices.kernels import PLAIN, job_for
 from workers.assembler import AssemblyRefused, assemble, assemble_kernel
+from workers.assembler.ptx.tools import own_tool
 from workers.devices.assembling import NICENESS, Assemblers
+from workers.sandbox.forkserver import fork_server
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +76,14 @@ def test_a_bundle_is_done_when_all_its_kernels_are(assemblers):
     assert not assemblers.is_done(odd)
     assemblers.start(odd)(new)
     assert assemblers.is_done(odd)
+
+
+def test_a_new_process_is_ready_to_assemble(assemblers):
+    """What each has to do first took a second of the first measurement."""
+    (told,) = assemblers.spread(_readiness, [None])
+    assert told == (True, True)
+
+
+def _readiness(_: object) -> tuple[bool, bool]:
+    started = fork_server()._process
+    return started is not None and started.alive, own_tool.cache_info().currsize > 0

@@ -1,10 +1,14 @@
 from math import sqrt
+from types import SimpleNamespace
 
 import pytest
 
+from tests.workers.devices.kernels import PLAIN, job_for
 from workers.baselines import Baseline, BaselineFigure
-from workers.devices.measurement import _samples, inverse, speedups_of
+from workers.devices.assembling import Assemblers
+from workers.devices.measurement import Measurement, MeasurementContext, _samples, inverse, speedups_of
 from workers.devices.paired_timing import PairedTimes
+from workers.targets import TARGETS
 from workers.timing import Estimate
 
 
@@ -61,3 +65,24 @@ def test_raw_samples_are_kept_pair_by_pair():
     samples = _samples(raced)
     assert samples.clocks_mhz == (1980.0, 1965.0, 1950.0, 1935.0)
     assert (samples.candidate_us, samples.other_us, samples.calls) == ((1.2346, 2.0), (3.0, 4.0), 5)
+
+
+class Begun(Exception):
+    """The baselines were asked for."""
+
+
+def test_baselines_begin_before_answers_are_computed_that_the_oracle_would_drop_for_them():
+    """The controls need the answers of the timings behind them; the processes of this card can answer nothing."""
+
+    def begin(*asked):
+        assert asked[-1] is False, "nothing waits for them"
+        raise Begun
+
+    job, assemblers = job_for(PLAIN), Assemblers()
+    processes = SimpleNamespace(provide=lambda needed_bytes: None)
+    setting = MeasurementContext(processes, assemblers, TARGETS["sm_90"], begin)
+    try:
+        with pytest.raises(Begun):
+            Measurement(job.operator, job.graphs, job.bundle, None, setting).run(4)
+    finally:
+        assemblers.close()

@@ -12,8 +12,6 @@ import pytest
 from tests.workers.devices.desk import opened_desk, trial_at
 from tests.workers.devices.kernels import PLAIN, job_for
 from workers.commands import (
-    ExaminedRuns,
-    ExamineRound,
     PairSide,
     RunSlot,
     TimedRound,
@@ -25,7 +23,6 @@ from workers.devices.ending import JudgementEnded
 from workers.devices.measurement import inverse
 from workers.devices.paired_timing import (
     HOPELESS,
-    LOOK_BYTES,
     LOOK_CONFIDENCE,
     MAX_CALLS,
     PACER_STREAMS,
@@ -320,22 +317,3 @@ def test_a_sample_that_the_host_queued_late_tells_nothing_and_does_not_count(num
     timed = late(number, by_us)
     assert check_clocks(ORDER, timed) == check_clocks(ORDER, TIMED)
     assert punctual(timed) == [index != number for index in range(6)]
-
-
-@pytest.mark.parametrize(("fresh", "slots", "parts"), [(False, 40, 1), (True, 40, 5), (True, 1, 1)])
-def test_a_round_on_unknown_content_is_looked_at_in_parts(fresh: bool, slots: int, parts: int) -> None:
-    bundle, asked = job_for(PLAIN).bundle, []
-    trial = SimpleNamespace(
-        bundles=dict.fromkeys(PairSide, bundle),
-        seed=str,
-        is_fresh=fresh,
-        settle=lambda *_: None,
-        processes=SimpleNamespace(look=lambda order: asked.append(order) or ExaminedRuns()),
-    )
-    timer = PairedTimer(trial, dict.fromkeys(PairSide, 0), CallTime())
-    timer._room = dict.fromkeys(PairSide, LOOK_BYTES // 8)
-    samples = (TimedSample(side=PairSide.CANDIDATE, slots=tuple(range(slots)), streams=tuple(range(slots))),)
-    order = TimingRound(plans={}, slots={}, samples=samples, seed="ab" * 16)
-    timer._look_at(ExamineRound(plans={}, round=order, checksums=(0,)))
-    assert [(each.part, each.parts) for each in asked] == [(part, parts) for part in range(parts)]
-    assert all(each.round == order for each in asked)

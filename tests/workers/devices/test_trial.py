@@ -208,3 +208,35 @@ def test_a_decided_doubt_can_refuse(desk, monkeypatch):
     )
     with pytest.raises(JudgementEnded, match="too large"):
         trial.run([CheckedRuns(0, "normal", 1)])
+
+
+def test_looks_go_on_until_every_run_was_looked_at_and_only_then_doubts_are_decided(desk, monkeypatch):
+    trial, starts = trial_at(desk), []
+    doubts = [OpenDoubt(check="bias", plan=0, draw="normal", draws=draws) for draws in (2, 3)]
+    monkeypatch.setattr(trial, "execute", lambda *_: starts.append("execute"))
+
+    def look(order):
+        if not isinstance(order, ExamineRuns):
+            return ExaminedRuns()
+        starts.append(f"decide {len(order.cases)}" if order.decides else order.start)
+        if order.decides or order.start == 7:
+            return ExaminedRuns()
+        return ExaminedRuns(doubts=(doubts[order.start > 0],), next={0: 3, 3: 7}[order.start])
+
+    monkeypatch.setattr(desk, "look", look)
+    trial.run([CheckedRuns(0, "normal", 1)])
+    assert starts == ["execute", 0, 3, 7, "execute", "decide 2", "execute", "decide 3"]
+
+
+def test_the_first_wrong_run_ends_the_looks(desk, monkeypatch):
+    trial, starts = trial_at(desk), []
+    wrong = ExaminedRuns(outcome=Outcome.WRONG_RESULT, reason="all zeros")
+
+    def look(order):
+        starts.append(order.start)
+        return wrong if order.start else ExaminedRuns(next=3)
+
+    monkeypatch.setattr(desk, "look", look)
+    with pytest.raises(JudgementEnded, match="all zeros"):
+        trial.inspect(ExamineRuns(plans={}, cases=(), zones="ab"), Stage.TIME)
+    assert starts == [0, 3]

@@ -190,6 +190,56 @@ def test_where_a_library_has_opened_a_card_forks_are_new_processes(tmp_path: Pat
     template.close()
 
 
+SLOW = """
+import pathlib, sys, time
+from workers.executor import both, template
+
+def warm():
+    yield frozenset({"measure"})
+    while not pathlib.Path(folder, "go").exists():
+        time.sleep(0.01)
+        yield frozenset()
+    yield frozenset({"trace", "both"})
+
+folder, both.warm = sys.argv.pop(1), warm
+template.main()
+"""
+
+
+def test_a_kind_waits_for_its_own_steps_alone(tmp_path: Path, cold: None) -> None:
+    template = ExecutorTemplate(command=(sys.executable, "-c", SLOW, str(tmp_path)))
+    trace = ExecutorClient(ARGUMENTS, template=template.start())
+    measure = ExecutorClient(("measure", "--device", "model:sm_90", *ARGUMENTS[1:]), template=template.start())
+    assert measure.ready(READY_S) and trace.ready(0.0) is None
+    assert len(forks(template)) == 1
+    (tmp_path / "go").touch()
+    assert trace.ready(READY_S)
+    for client in (trace, measure):
+        client.kill()
+    template.close()
+
+
+FAULTY = """
+from workers.errors import SandboxUnsafe
+from workers.executor import both, template
+
+def warm():
+    raise SandboxUnsafe("no process tree")
+    yield
+
+both.warm = warm
+template.main()
+"""
+
+
+def test_forks_find_out_themselves_what_a_template_could_not_do(cold: None) -> None:
+    template = ExecutorTemplate(command=(sys.executable, "-c", FAULTY))
+    client = ExecutorClient(ARGUMENTS, template=template.start())
+    assert client.ready(READY_S)
+    client.kill()
+    template.close()
+
+
 CARDLESS = """
 import ctypes, torch, triton.backends.nvidia.driver as driver
 from workers.executor import template
@@ -203,7 +253,7 @@ loads = ctypes.CDLL.__init__
 ctypes.CDLL.__init__ = lambda self, name, *rest, **more: (
     opened() if "libcuda" in str(name) or "nvidia-ml" in str(name) else loads(self, name, *rest, **more)
 )
-template.warm()
+list(template.imported(template.KIND).warm())
 print("warm")
 """
 

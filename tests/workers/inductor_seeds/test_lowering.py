@@ -49,8 +49,8 @@ def test_convolutions_are_lowered_by_builds_of_torch_for_cards():
     assert "kernelreef.convolution" in lowered(of, before=keep_the_card_out_of_sight)["host"]
 
 
-def test_sizes_stay_symbols_even_those_that_are_one():
-    found = lowered(operator(shapes=[{"dims": {"M": 1, "N": 128}}]))
+def test_sizes_that_vary_stay_symbols_even_those_that_are_one():
+    found = lowered(operator(shapes=[{"dims": {"M": 1, "N": 128}}], ranges={"M": [1, 4], "N": [1, 128]}))
     ((name, text, grid, options),) = found["kernels"]
     assert f"{name}.run(" in found["host"]
     assert text.startswith("@triton.jit")
@@ -65,8 +65,23 @@ def test_what_torch_found_before_does_not_matter(target):
 
 
 def test_a_reduction_has_blocks_along_both_axes():
-    found = lowered(operator(reference="def scale(x, w):\n    return x.softmax(-1) * w\n"))
+    found = lowered(operator(reference="def scale(x, w):\n    return x.softmax(-1) * w\n", ranges={"N": [1, 128]}))
     assert {"XBLOCK", "R0_BLOCK"} <= found["kernels"][0][3].keys()
+
+
+@pytest.mark.parametrize(
+    ("reference", "columns"),
+    [("x.sum(0) * w", True), ("x.sum(1)", False), ("(x * w).amax(0)", True), ("(x + w[:1] * x[:, :1]).sum(0)", True)],
+)
+def test_programs_of_a_reduction_have_results_whose_elements_lie_side_by_side(reference, columns):
+    of = operator(
+        reference=f"def scale(x, w):\n    return {reference}\n",
+        shapes=[{"dims": {"M": 4096, "N": 4096}}],
+        ranges={"M": [1, 4096], "N": [1, 4096]},
+    )
+    (kernel, *_) = lowered(of)["kernels"]
+    assert (kernel[3]["XBLOCK"] >= 32) is columns, kernel[3]
+    assert (kernel[3]["R0_BLOCK"] >= 1024) is not columns
 
 
 def options(reference: str, dtype: str, *, m: int = 4096, n: int = 4096) -> dict[str, int]:

@@ -53,7 +53,7 @@ HOST = {
     "a call in a table": "NAME = [print('host code ran')]",
     "a call of what only looks plain": "float = tl.core.builtins.exec\nNAME = float('1 / 0')",
     "a member of Triton": "tl.cdiv = NAME = 3",
-    "a condition": "NAME = 1\nif True:\n    NAME = 2",
+    "a condition": "NAME = 1\nif torch.cuda.is_available():\n    NAME = 2",
     "a loop": "NAME = 1\nfor NAME in (2, 3):\n    pass",
     "a sum": "NAME = 1\nNAME += 1",
     "a class": "class NAME:\n    pass",
@@ -149,3 +149,19 @@ def test_a_launched_kernel_in_gluon_is_said_to_be_one(made: str) -> None:
     extract_module(source, ["other"])
     with pytest.raises(NotInterpretable, match="'g' is written in Gluon, which is not interpreted: judge it on a card"):
         extract_module(source, ["g"])
+
+
+def test_a_kernel_under_a_plain_condition_is_taken_over():
+    taken = take(
+        "try:\n    import triton\n    FOUND = True\nexcept ImportError:\n    FOUND = False\n"
+        "if FOUND and triton is not None:\n    @triton.jit\n    def kernel(x):\n        pass\n"
+        "elif torch.nowhere:\n    SIZE = 1\nelse:\n    def kernel(x):\n        pass\n"
+        "if not FOUND:\n    FOUND = 2\nelse:\n    SIZE = 3\n"
+    )
+    assert [each.name for each in taken.definitions.values()] == ["kernel"]
+    assert (taken.namespace["FOUND"], taken.namespace["SIZE"]) == (True, 3)
+
+
+def test_a_condition_of_host_code_leaves_out_what_it_binds():
+    taken = take("if torch.cuda.is_available():\n    SIZE = 1\nif unknown:\n    OTHER = 1\n")
+    assert not {"SIZE", "OTHER"} & taken.namespace.keys() and {"SIZE", "OTHER"} <= taken.left_out.keys()

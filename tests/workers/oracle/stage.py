@@ -2,7 +2,7 @@
 
 import ctypes
 from collections.abc import Callable, Sequence
-from math import prod
+from math import inf, prod
 from random import Random
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from tests.workers.oracle.paper import ARENA_BYTES, PaperCard
 from workers.commands import (
     TIMED,
     AttachArena,
+    ExaminedRuns,
     ExamineRound,
     ExamineRuns,
     InputContent,
@@ -80,10 +81,18 @@ class Stage:
         self.random = Random(1)
         self.card = card or PaperCard()
         if ask is None:
-            self.examiner = Examiner(self.card, AnswerCache(memory_bytes))
+            self.examiner = Examiner(self.card, AnswerCache(memory_bytes), look_s=inf)
             self.examiner.answer(AttachArena(handle="ab", arena_bytes=ARENA_BYTES))
-        self.ask = ask or self.examiner.answer
+        self._ask = ask or self.examiner.answer
         self.adopt()
+
+    def ask(self, order: Order) -> Reply:
+        """The answer to an order, after as many looks as it takes, with the doubts of all."""
+        reply = self._ask(order)
+        while isinstance(reply, ExaminedRuns) and reply.next is not None and not reply.pacer:
+            later = self._ask(order.model_copy(update={"start": reply.next}))
+            reply = later.model_copy(update={"doubts": (*reply.doubts, *later.doubts)})
+        return reply
 
     def adopt(self) -> Reply:
         return self.ask(SetOperator(operator=self.operator, graphs=(self.graph,)))

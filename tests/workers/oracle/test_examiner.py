@@ -143,15 +143,18 @@ def test_mutable_inputs_whose_memory_is_no_output_stay():
     assert examine_round(stage, HONEST["rmsnorm"]).outcome is None
 
 
-def in_parts(stage: Stage, kernel, pacer, parts: int) -> list[ExaminedRuns]:
-    """What the parts of a round say, each asked for by itself."""
-    order = stage.round(kernel, pacer, contents=8)
-    return [stage.examiner.answer(order.model_copy(update={"part": part, "parts": parts})) for part in range(parts)]
+def in_looks(stage: Stage, kernel, pacer) -> list[ExaminedRuns]:
+    """What each look at a round says, if a look has time for one unknown content and for all known ones."""
+    order, found = stage.round(kernel, pacer, contents=8), []
+    stage.examiner._look_s, start = 0.0, 0
+    while start is not None:
+        found.append(stage.examiner.answer(order.model_copy(update={"start": start})))
+        start = found[-1].next if not found[-1].pacer else None
+    return found
 
 
-@pytest.mark.parametrize("parts", [1, 2, 3, 20])
 @pytest.mark.parametrize("wrong", range(4))
-def test_one_wrong_output_is_found_in_whichever_part_it_is(parts: int, wrong: int):
+def test_one_wrong_output_is_found_in_whichever_look_it_is(wrong: int):
     calls = []
 
     def lazy(x):
@@ -159,29 +162,62 @@ def test_one_wrong_output_is_found_in_whichever_part_it_is(parts: int, wrong: in
         return HONEST["softmax"](x) if len(calls) != wrong + 1 else torch.zeros_like(x)
 
     honest = HONEST["softmax"]
-    found = in_parts(Stage(operator("softmax")), lazy, honest, parts)
-    assert Outcome.WRONG_RESULT in {each.outcome for each in found}
+    found = in_looks(Stage(operator("softmax")), lazy, honest)
+    assert found[-1].outcome is Outcome.WRONG_RESULT
     calls.clear()
-    found = in_parts(Stage(operator("softmax")), honest, lazy, parts)
-    assert any(each.pacer for each in found) and {each.outcome for each in found} == {None}
+    found = in_looks(Stage(operator("softmax")), honest, lazy)
+    assert found[-1].pacer and {each.outcome for each in found} == {None}
 
 
-@pytest.mark.parametrize("parts", [2, 5])
-def test_all_parts_look_at_every_run_once(parts: int):
+def test_looks_see_every_run_once_and_one_suffices_if_all_answers_are_known():
     whole, divided = Stage(operator("softmax")), Stage(operator("softmax"))
     honest = HONEST["softmax"]
-    assert in_parts(whole, honest, honest, 1)[0].outcome is None
-    found = in_parts(divided, honest, honest, parts)
-    assert {each.outcome for each in found} == {None} and divided.card.measured == whole.card.measured
+    assert whole.ask(whole.round(honest, honest, contents=8)).outcome is None
+    found = in_looks(divided, honest, honest)
+    assert len(found) > 1 and {each.outcome for each in found} == {None}
+    assert divided.card.measured == whole.card.measured
     assert {check.verdict for check in found[-1].checks} == {"passed"}
+    assert in_looks(divided, honest, honest)[0].next is None, "the same contents again"
 
 
-def test_a_write_beside_a_buffer_is_found_in_the_first_part():
+def test_a_write_beside_a_buffer_is_found_in_the_first_look():
     def writes(x):
         x.as_strided((1,), (1,), x.storage_offset() + x.numel()).fill_(1.0)
         return HONEST["softmax"](x)
 
-    assert in_parts(Stage(operator("softmax")), writes, HONEST["softmax"], 3)[0].outcome is Outcome.OUT_OF_BOUNDS
+    assert in_looks(Stage(operator("softmax")), writes, HONEST["softmax"])[0].outcome is Outcome.OUT_OF_BOUNDS
+
+
+def test_runs_that_are_compared_are_so_after_the_last_look():
+    stage = Stage(operator("softmax"))
+    stage.examiner._look_s = 0.0
+    first, second, third = stage.slots(3)
+    other = InputContent(draw="heavy", seed=SEED)
+    contents = {first: NORMAL, second: NORMAL, third: other}
+    runs = [stage.play(HONEST["softmax"], slot, content) for slot, content in contents.items()]
+    offset = first.buffers[runs[0].plan.outputs[0].buffer]
+    stage.card.arena[offset : offset + 2].view(torch.bfloat16)[0] *= 1.02
+    compared = stage.order(NORMAL, first, second, third, compared=True)
+    order = compared.model_copy(
+        update={"cases": (*compared.cases[:2], compared.cases[2].model_copy(update={"content": other}))}
+    )
+    seen = stage.examiner.answer(order)
+    assert (seen.outcome, seen.next) == (None, 1)
+    assert stage.examiner.answer(order.model_copy(update={"start": 1})).outcome is Outcome.NONDETERMINISTIC
+
+
+@pytest.mark.parametrize("wrong", [1, 16])
+def test_bounds_are_widened_for_as_few_runs_as_show_that_a_kernel_is_wrong(wrong: int):
+    stage, calls, sizes = Stage(operator("softmax")), [], {"calls": 4, "pairs": 4, "contents": 4}
+
+    def lazy(x):
+        calls.append(x)
+        return torch.zeros_like(x) if len(calls) <= wrong else HONEST["softmax"](x)
+
+    assert stage.ask(stage.round(HONEST["softmax"], HONEST["softmax"], **sizes)).outcome is None
+    runs = stage.card.measured
+    assert stage.ask(stage.round(lazy, HONEST["softmax"], **sizes)).outcome is Outcome.WRONG_RESULT
+    assert stage.card.measured == 2 * runs + 1
 
 
 def test_a_pacer_that_is_wrong_is_no_fault_of_the_candidate():
@@ -204,6 +240,17 @@ def test_answers_are_worked_out_once_and_outputs_measured_every_time():
     assert stage.examiner.answer(DropCache()).outcome is None
     assert stage.examiner._memory._held_bytes == 0
     assert stage.card.freed == 1
+
+
+def test_answers_to_content_that_is_used_once_take_no_memory():
+    stage, memory = Stage(operator("softmax")), []
+    for fresh in (True, False):
+        told = stage.examiner.answer(SetOperator(operator=stage.operator, graphs=(stage.graph,), fresh=fresh))
+        assert bool(told.secret) is not fresh
+        assert stage.ask(stage.round(HONEST["softmax"], HONEST["softmax"])).outcome is None
+        assert stage.ask(stage.round(lambda x: torch.zeros_like(x), HONEST["softmax"])).outcome is not None
+        memory.append(stage.examiner._memory._held_bytes)
+    assert memory[0] == 0 < memory[1]
 
 
 def test_rounds_are_judged_without_any_memory():

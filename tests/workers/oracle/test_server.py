@@ -1,6 +1,5 @@
 """Whatever goes wrong is said in one line, and too little memory is met by forgetting first."""
 
-import socket
 from functools import partial
 from types import SimpleNamespace
 
@@ -10,9 +9,8 @@ import torch
 from tests.workers.checks.cases import HONEST, operator
 from tests.workers.oracle.paper import ARENA_BYTES, PaperCard
 from tests.workers.oracle.stage import Stage
-from workers.child_process import ChildChannel
 from workers.commands import (
-    REPLY,
+    TIMED,
     AttachArena,
     ChildBroken,
     ChildReady,
@@ -22,9 +20,10 @@ from workers.commands import (
     SetOperator,
 )
 from workers.driver import DriverError
-from workers.oracle.answer_cache import AnswerCache
+from workers.oracle.answer_cache import ENTRY_SHARE, AnswerCache, AnswerKey, CachedAnswer
+from workers.oracle.answers import ExactAnswer
 from workers.oracle.examiner import IDLE_BYTES, Examiner
-from workers.oracle.server import Oracle, demand_precision, open_card, respond, serve
+from workers.oracle.server import Oracle, demand_precision, open_card, respond
 from workers.protocol import Outcome
 
 NO_MEMORY = torch.OutOfMemoryError("no memory")
@@ -72,8 +71,18 @@ def test_much_idle_memory_is_given_back_after_an_order(idle_bytes, freed):
     assert card.freed == freed
 
 
-def test_too_little_memory_twice_is_said():
-    reply = respond(Examiner(Cramped(2), AnswerCache(0)), ATTEND)
+@pytest.mark.parametrize(("times", "left"), [(0, 4), (1, 3), (2, 0)])
+def test_some_answers_are_forgotten_first_and_then_all(times: int, left: int):
+    memory = AnswerCache(40 * ENTRY_SHARE)
+    for stream in range(4):
+        values = torch.zeros(40, dtype=torch.uint8)
+        memory.keep(AnswerKey("digest", "M=1", TIMED, "5eed", stream), CachedAnswer((ExactAnswer(values),), False))
+    assert isinstance(respond(Examiner(Cramped(times), memory), ATTEND), ExaminedRuns)
+    assert memory._held_bytes == left * 40
+
+
+def test_too_little_memory_without_any_answer_is_said():
+    reply = respond(Examiner(Cramped(3), AnswerCache(0)), ATTEND)
     assert reply == CommandRefused(reason="the card's memory does not suffice to carry out 'attend'")
 
 
@@ -91,10 +100,7 @@ def refuse(handle: str, arena_bytes: int) -> None:
 
 
 def test_a_card_that_is_not_there_is_said_at_once():
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        serve(ChildChannel(theirs), Oracle(partial(open_card, 99, {})))
-        reply = REPLY.validate_json(ours.recv(65536))
+    reply = Oracle(partial(open_card, 99, {})).receive()
     assert isinstance(reply, ChildBroken)
     assert "cannot open the card" in reply.error
 
@@ -124,7 +130,7 @@ def test_benches_of_one_card_work_out_once_what_is_right():
         opened.append(OpenedCard())
         return opened[-1]
 
-    oracle = Oracle(begin, sharers=2)
+    oracle = Oracle(begin)
     for _ in range(2):
         stage = sit_down(oracle)
         # More calls than contents: every bench meets all of them.
@@ -136,7 +142,7 @@ def test_benches_of_one_card_work_out_once_what_is_right():
 
 
 def test_what_one_bench_found_is_no_other_ones():
-    oracle = Oracle(OpenedCard, sharers=2)
+    oracle = Oracle(OpenedCard)
     one, other = sit_down(oracle), sit_down(oracle)
     assert one.adopt().secret == other.adopt().secret != ""
     assert one.examine_round(lambda x: torch.ones_like(x), HONEST["softmax"]).outcome is Outcome.WRONG_RESULT
@@ -145,7 +151,7 @@ def test_what_one_bench_found_is_no_other_ones():
 
 
 def test_who_leaves_takes_nothing_along():
-    oracle = Oracle(OpenedCard, sharers=2)
+    oracle = Oracle(OpenedCard)
     one, other = oracle.receive(), oracle.receive()
     one.leave()
     assert other.answer(AttachArena(handle="ab", arena_bytes=64)).outcome is None
@@ -162,4 +168,4 @@ def test_a_checker_without_an_operator_says_so():
     examiner = Examiner(PaperCard(), AnswerCache(0))
     with pytest.raises(Exception, match="no operator is set"):
         examiner._subject  # noqa: B018
-    assert isinstance(respond(examiner, SetOperator.model_construct(operator=None, graphs=())), ExaminedRuns)
+    assert isinstance(respond(examiner, SetOperator(operator=operator("softmax"), graphs=())), ExaminedRuns)

@@ -1,5 +1,6 @@
 import os
 import signal
+import subprocess
 import threading
 import time
 from contextlib import closing
@@ -9,6 +10,7 @@ import pytest
 
 from workers import sandbox
 from workers.errors import SandboxFailed
+from workers.safe_python import PYTHON
 from workers.sandbox import SandboxEnding, SandboxLimits
 from workers.sandbox.command import CommandSequence, SandboxCommand
 from workers.sandbox.forkserver import ForkRequest, ForkServer, fork_server
@@ -58,6 +60,23 @@ def test_nothing_of_the_asking_process_is_in_the_fork(server):
     (process,) = fork_servers() - before
     resident = int(read(f"/proc/{process}/statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     assert resident < 64 * 2**20
+
+
+def test_it_imports_nothing_that_it_does_not_need():
+    """Sixteen traces and their assemblers each start one: pydantic and our messages took four fifths of its start."""
+    report = (
+        "import sys, workers.sandbox.__main__ as _; print({*sys.modules} & {'pydantic', 'workers.protocol', 'torch'})"
+    )
+    done = subprocess.run((*PYTHON, "-c", report), capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_it_can_be_started_before_the_first_request(server):
+    server.start()
+    started = server._process
+    server.start()
+    assert server.run(shell("exit 0")).ending is SandboxEnding.RETURNED
+    assert started is not None and server._process is started
 
 
 def test_one_that_was_killed_is_replaced(server):

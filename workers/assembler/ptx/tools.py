@@ -6,6 +6,7 @@ A plan names the build that assembles it. A host assembles with exactly that one
 import hashlib
 import re
 import subprocess
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -47,9 +48,16 @@ def own_tool(capability: int) -> tuple[PtxasTool, str]:
     tool = get_ptxas(capability)
     if tool is None:
         raise ToolMissing(f"the installed Triton has no ptxas for sm_{capability}")
-    said = subprocess.run([tool.path, "--version"], capture_output=True, text=True, check=True).stdout
-    found = _VERSION.search(said)
-    return PtxasTool(version=found[1] if found else str(tool.version), digest=_digest(Path(tool.path))), tool.path
+    path = Path(tool.path)
+    version = _said_version(tool.path) or str(tool.version)
+    return PtxasTool(version=version, digest=_digest_of(path, path.stat().st_mtime_ns)), tool.path
+
+
+def read_own_tools() -> None:
+    """Read the builds of the installed Triton once. Forks know them then, and need not each read 60 MB again."""
+    for capability in (0, _NEWEST):
+        with suppress(ToolMissing):
+            own_tool(capability)
 
 
 def path_of(tool: PtxasTool | None, target: Target) -> str:
@@ -70,7 +78,7 @@ def path_of(tool: PtxasTool | None, target: Target) -> str:
             f"the plan's ptxas {tool.version} ({tool.digest[:12]}) is not on this host: keep it with "
             "`python -m workers keep-ptxas VERSION`, the version of the Triton that traces"
         )
-    if _digest_of_kept(kept, kept.stat().st_mtime_ns) != tool.digest:
+    if _digest_of(kept, kept.stat().st_mtime_ns) != tool.digest:
         raise ToolMissing(f"{kept} is not the ptxas that its folder names")
     return str(kept)
 
@@ -80,11 +88,15 @@ def _capability(target: Target) -> int:
 
 
 @cache
-def _digest_of_kept(path: Path, modified_ns: int) -> str:
+def _said_version(path: str) -> str:
+    """Return the version that a build says; empty if it says none."""
+    said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
+    found = _VERSION.search(said)
+    return found[1] if found else ""
+
+
+@cache
+def _digest_of(path: Path, modified_ns: int) -> str:
     """Return the digest of a file that was modified last at a time, nanoseconds."""
-    return _digest(path)
-
-
-def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -5,7 +5,7 @@ import pytest
 
 from tests.workers.assembler.kernels import compiled
 from workers.assembler import assemble_kernel, toolchain_of
-from workers.assembler.ptx.tools import kept_tools, own_tool, path_of
+from workers.assembler.ptx.tools import kept_tools, own_tool, path_of, read_own_tools
 from workers.errors import ToolMissing
 from workers.protocol import PtxasTool
 from workers.targets import TARGETS
@@ -33,6 +33,13 @@ def test_the_installed_triton_has_a_build_per_target():
     assert tool.version.count(".") == 2
     assert toolchain_of(TARGETS["sm_100"]).ptxas.digest != toolchain_of(TARGETS["sm_80"]).ptxas.digest
     assert toolchain_of(TARGETS["gfx942"]).ptxas is None
+
+
+def test_a_fork_reads_no_build_again(monkeypatch):
+    read_own_tools()
+    monkeypatch.setattr(hashlib, "file_digest", lambda *_: pytest.fail("the build is read again"))
+    own_tool.cache_clear()
+    assert all(own_tool(capability)[0].digest for capability in (80, 90, 100, 120))
 
 
 def test_a_kept_build_assembles_the_plans_that_name_it(cache, tmp_path):

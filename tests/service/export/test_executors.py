@@ -1,0 +1,91 @@
+"""Who judges an export: the elites' card, another one that runs the same code, or the interpreter, and it is said."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from service.export.executors import ExportExecutors, card_for
+from service.export.verification import ExportVerifier, VerifiedModule
+from service.fleet.devices import NO_CARD, LocalCard
+from tests.service.export.card_bench import EAGER_US, OWN_US
+from tests.service.export.pieces import certificate, sampled, traced
+from workers.protocol import Device, Outcome
+
+ROOT = Path(__file__).parents[3]
+H100, H200, A100 = (Device.parse(name) for name in ("h100", "h200", "a100"))
+CARDS = {device.name: LocalCard(number, device.name.upper(), device) for number, device in enumerate((A100, H200))}
+
+
+@pytest.fixture
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    traced()  # outside the loop of a test
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
+    return tmp_path / "notes"
+
+
+def test_a_card_of_the_class_judges_before_one_of_the_same_target() -> None:
+    cards = [*CARDS.values(), LocalCard(2, "H100", H100), LocalCard(3, "unknown", None)]
+    found = card_for(H100, cards)
+    assert found is not None and found.device == H100
+    other = card_for(H100, list(CARDS.values()))
+    assert other is not None and other.device == H200
+    assert card_for(H100, [CARDS["a100"]]) is None and card_for(H100, [LocalCard(0, "unknown", None)]) is None
+
+
+@pytest.mark.parametrize(
+    ("cards", "reason"), [((), NO_CARD), ((CARDS["a100"],), "here: cuda:0 is a100")], ids=["none", "another"]
+)
+async def test_without_a_card_that_runs_the_code_the_interpreter_judges_and_the_reason_is_told(
+    cards: tuple[LocalCard, ...], reason: str
+) -> None:
+    async with ExportExecutors(H100, cards=cards) as executors:
+        assert (await executors.judging()).name == "model:sm_90"
+        note = executors.note(H100)
+    assert "no card of the class h100 judged the functions: the interpreter did" in note and reason in note
+    assert executors.note(Device.parse("model:sm_90")) == "", "elites of the model are judged as they were found"
+
+
+async def test_a_card_that_cannot_be_opened_is_named_with_its_reason() -> None:
+    async with ExportExecutors(H200, cards=(CARDS["h200"],)) as executors:  # this machine has no card
+        assert not (await executors.judging()).measures
+        assert "the executor is not ready" in executors.note(H200)
+
+
+def on_paper(notes: Path, rule: str) -> tuple[str, ...]:
+    return (sys.executable, str(ROOT / "tests/service/export/card_bench.py"), str(notes), rule)
+
+
+async def exported(notes: Path, rule: str) -> tuple[VerifiedModule, str]:
+    async with ExportExecutors(H100, command=on_paper(notes, rule), cards=(CARDS["h200"],)) as executors:
+        found = await ExportVerifier(executors).verified(certificate(), sampled())
+        return found, executors.note(H100)
+
+
+async def test_a_card_judges_and_times_all_functions_in_one_job(notes: Path) -> None:
+    found, note = await exported(notes, "none")
+    assert note == "the functions were judged and timed on a card of the class h200, not h100"
+    (job,) = notes.read_text().splitlines()
+    tried = {key for verdict in found.verdicts for key in verdict.shapes}
+    assert job == f"{len(tried)} plans with eager PyTorch on h200"
+    assert set(found.times) == sampled().spread < tried, "only spread shapes are timed"
+    assert set(found.times.values()) == {OWN_US} and set(found.pytorch.values()) == {EAGER_US}
+    for verdict in found.verdicts:
+        assert {each.shape for each in verdict.report.shapes} == set(verdict.shapes) & sampled().spread
+    assert list(found.stages_s) == ["symbolic", "compile", "open", "judge", "time"]
+
+
+async def test_functions_that_fail_together_are_judged_apart_and_the_right_ones_are_timed(notes: Path) -> None:
+    found, _ = await exported(notes, "odd")
+    jobs = notes.read_text().splitlines()
+    assert [bool(each.function.assumed) for each in found.verdicts] == [True], "those that 16 divides"
+    assert found.verdicts[0].report.outcome is Outcome.CORRECT
+    assert [job.split(" plans ")[1] for job in jobs] == [
+        "with eager PyTorch on h200",
+        "alone on h200",
+        "alone on h200",
+        "with eager PyTorch on h200",
+    ]
+    assert any("wrong_result at" in remark and "it is odd" in remark for remark in found.remarks)
+    assert found.wrong and found.times and found.module.function_for({"N": 33}) is None
