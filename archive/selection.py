@@ -1,19 +1,25 @@
-"""Selection of the elites that become parents: often a pinned one, otherwise by one of the policies."""
+"""Selection of the elites that become parents: often a pinned one, otherwise any, or one that was a parent rarely."""
 
 import random
 from collections.abc import Collection, Mapping, Sequence
+from math import sqrt
+from types import MappingProxyType
+from typing import TypeVar
 
-from archive.policies import POLICIES, CellContext, Held, ParentChoice
-from archive.records import PinRecord
+from archive.records import EliteRecord, PinRecord, ProvisionalRecord, SelectableElite
 
-SHARES: Mapping[str, float] = {"curious": 0.5, "uniform": 0.5}
-"""Weights of the policies in `select`. Our choice: every cell keeps half of its probability under `uniform`."""
+Held = TypeVar("Held", EliteRecord, ProvisionalRecord, SelectableElite)
+"""Holder of a cell."""
 
-NOTHING_KNOWN = CellContext()
+CURIOUS_SHARE = 0.5
+"""Share of selections that prefer elites which were parents rarely. Our choice: every cell keeps half of its equal
+probability."""
 
 PINNED_SHARE = 0.5
 """Share of selections that take a pinned elite, if there is one. Our choice: pinned elites get half of the
 search, and the rest of the archive is still explored."""
+
+NO_VISITS: Mapping[int, int] = MappingProxyType({})
 
 
 def preferred(elites: Sequence[Held], pins: Collection[PinRecord]) -> list[Held]:
@@ -24,19 +30,28 @@ def preferred(elites: Sequence[Held], pins: Collection[PinRecord]) -> list[Held]
 
 
 def select(
-    elites: Sequence[Held],
+    elites: Sequence[SelectableElite],
     rng: random.Random,
-    around: CellContext = NOTHING_KNOWN,
-    pinned: Sequence[Held] = (),
-    shares: Mapping[str, float] = SHARES,
-) -> ParentChoice[Held] | None:
-    """Select a parent: often a pinned one, otherwise by a policy drawn by its share.
+    visits: Mapping[int, int] = NO_VISITS,
+    pinned: Sequence[SelectableElite] = (),
+) -> SelectableElite | None:
+    """Select a parent: often a pinned one; otherwise half of the time each elite alike (Mouret and Clune 2015).
 
-    None while no cell is filled.
+    The other half weighs each by 1 / sqrt(visits + 1), as in Go-Explore (Ecoffet et al. 2021).
+
+    Args:
+        elites: Holders of cells.
+        rng: Source of chance.
+        visits: Number of times that a cell's present holder was a parent, by cell; a missing cell has none.
+        pinned: Those of the elites that are pinned.
+
+    Returns:
+        The parent; None while no cell is filled.
     """
     if not elites:
         return None
     if pinned and rng.random() < PINNED_SHARE:
-        return ParentChoice(rng.choice(pinned))
-    (name,) = rng.choices(list(shares), list(shares.values()))
-    return POLICIES[name].choose(elites, around, rng)
+        return rng.choice(pinned)
+    if rng.random() < CURIOUS_SHARE:
+        return rng.choices(elites, [1 / sqrt(visits.get(elite.cell, 0) + 1) for elite in elites])[0]
+    return rng.choice(elites)

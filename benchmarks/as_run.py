@@ -21,7 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -34,7 +34,6 @@ from archive import tables
 from archive.records import Placement
 from benchmarks.figures import FigureRows, LineLog, Row, device_of
 from benchmarks.record import RESULTS
-from benchmarks.throughput import CardUtilisation, processor_ticks
 from service.evaluation.jobs import BASELINES, FINAL, FINAL_TRACE, NEAR_TRACE, purpose_of, trace_id
 from service.settings import DATABASE_FILE
 from workers.protocol import Outcome, Report, Samples
@@ -48,8 +47,47 @@ EVALUATIONS = 1_000_000
 PATIENCE_S = 900
 """Seconds after the stop rule until a command that has not ended is given up."""
 SAMPLE_S = 0.5
+CARD_SAMPLE_MS = 200
+"""Milliseconds between two samples of the card's utilisation."""
 WORKERS_LOG = "workers.log"
 """Log of the workers in the data folder."""
+
+
+class CardUtilisation:
+    """Utilisation of the card in per cent, by its own counters; none without `nvidia-smi`."""
+
+    def __init__(self, card: int) -> None:
+        self._found: deque[float] = deque()
+        command = ["nvidia-smi", f"--id={card}", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
+        self._process: subprocess.Popen[str] | None = None
+        with suppress(OSError):
+            self._process = subprocess.Popen(
+                [*command, f"--loop-ms={CARD_SAMPLE_MS}"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            )
+            threading.Thread(target=self._read, daemon=True).start()
+
+    def taken(self) -> list[float]:
+        """Return the samples since the last call."""
+        return [self._found.popleft() for _ in range(len(self._found))]
+
+    def close(self) -> None:
+        """End it."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def _read(self) -> None:
+        if self._process is not None and self._process.stdout is not None:
+            for line in self._process.stdout:
+                with suppress(ValueError):
+                    self._found.append(float(line))
+
+
+def processor_ticks() -> tuple[int, int]:
+    """Ticks of all processors so far: spent working, and in all."""
+    listing = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    ticks = [int(text) for text in listing]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
 
 @dataclass

@@ -1,21 +1,16 @@
-"""The figures of a card: what it says of rogues and honest kernels, where a candidate's time goes, what noise there is.
+"""Verdicts of a card on rogues and honest kernels, with times beside the seed and seconds by stage.
 
-    python -m benchmarks.card --out results                       all parts
-    python -m benchmarks.card --out results --parts judgements --operators rmsnorm,softmax
-    python -m benchmarks.card --out a --parts judgements --card 0 --share 0/2     a card of several, beside others
-    python -m benchmarks.card --out results --rows a/card_judgements.json b/card_judgements.json
-    python -m benchmarks.card --only gluon --device model:sm_90 --keep traces.json.gz    traces, to be judged elsewhere
-    python -m benchmarks.card --only gluon --traces traces.json.gz --parts judgements    with plans of another Triton
-
-Parts, each a file: `card_judgements` (outcomes), `card_throughput` (seconds by stage, candidates an hour once plans are
-ready, and the seed timed against itself), `correlation` (predicted against measured times; see `correlation.py`).
+python -m benchmarks.card --out results
+python -m benchmarks.card --out results --operators rmsnorm,softmax
+python -m benchmarks.card --out a --card 0 --share 0/2     a card of several, beside others
+python -m benchmarks.card --out results --rows a/card_judgements.json b/card_judgements.json
+python -m benchmarks.card --only gluon --device model:sm_90 --keep traces.json.gz    traces, to be judged elsewhere
+python -m benchmarks.card --only gluon --traces traces.json.gz    with plans of another Triton
 """
 
 import argparse
 import gzip
 import json
-import math
-import statistics
 import threading
 import time
 from collections import defaultdict
@@ -26,11 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks import correlation
 from benchmarks.figures import FigureRows, Row, TimeAllowance, device_of, share_of
-from tests.gpu.benches import Served, Team, measuring
+from tests.gpu.benches import Team, measuring
 from tests.gpu.contracts import operators
-from tests.gpu.honest import Honest, honest_kernels
+from tests.gpu.honest import honest_kernels
 from tests.gpu.judging import Kernel, Traces, measure_job, trace_all, trace_by_operator
 from tests.gpu.rogues import Rogue, load_rogues
 from workers.protocol import (
@@ -45,7 +39,6 @@ from workers.protocol import (
     TraceReport,
 )
 
-PARTS = ("judgements", "throughput", "correlation")
 REASON_CHARS = 300
 NO_KERNEL = frozenset({Outcome.COMPILE_ERROR, Outcome.TRACE_TIMEOUT})
 """Outcomes of honest texts that say nothing of the judge: tunings may ask for more than a card has."""
@@ -189,85 +182,8 @@ def _counts(rows: Iterable[Mapping[str, Any]]) -> Row:
     return {kind: dict(found) for kind, found in counts.items()}
 
 
-def throughput(judged: Sequence[Mapping[str, Any]], figures: FigureRows) -> None:
-    """Seconds by stage and candidates an hour, by operator and over all, out of judgements.
-
-    Plans are ready: tracing is not in it. Nor are baselines, which are measured once for an operator and remembered.
-    """
-    measured = [row for row in judged if row.get("stages_s")]
-    groups = {name: [row for row in measured if row["operator"] == name] for name in sorted(operators())}
-    groups["all"] = measured
-    for name, rows in groups.items():
-        correct = [row for row in rows if row["outcome"] == "correct"]
-        for kind, chosen in (("correct", correct), ("rejected", [row for row in rows if row not in correct])):
-            if chosen:
-                row = {"operator": name, "outcome": kind, **_pace(chosen)}
-                figures.add(row, f"{name} {kind}: {row['median_s']:.3f} s, {row['candidates_per_h']:.0f} an hour")
-
-
-def _pace(rows: Sequence[Mapping[str, Any]]) -> Row:
-    seconds = [row["wall_s"] - row["stages_s"].get("baselines", 0.0) for row in rows]
-    stages = sorted({stage for row in rows for stage in row["stages_s"]})
-    by_stage = {stage: [row["stages_s"].get(stage, 0.0) for row in rows] for stage in stages}
-    return {
-        "candidates": len(rows),
-        "median_s": statistics.median(seconds),
-        "p90_s": _quantile(seconds, 0.9),
-        "candidates_per_h": 3600 * len(seconds) / sum(seconds),
-        "median_by_stage_s": {stage: statistics.median(values) for stage, values in by_stage.items()},
-        "p90_by_stage_s": {stage: _quantile(values, 0.9) for stage, values in by_stage.items()},
-    }
-
-
-def _quantile(values: Sequence[float], share: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
-
-
-def against_itself(name: str, repeats: int, place: MeasurementSetup, figures: FigureRows, limit_s: float) -> None:
-    """Race an operator's seed against itself: intervals should hold 1, and 95 % of them should."""
-    seed = Honest(f"{name}/seed", name, operators()[name].seeds[0])
-    traces = trace_all([seed], place.device.target, place.processes)
-    variant = next(traces.variants(seed.name), None)
-    if variant is None or not traces.knows(name):
-        figures.add({"operator": name, "outcome": "not_judged"}, f"{name}: the seed was not traced")
-        return
-    allowance, ratios, failed = TimeAllowance(limit_s), defaultdict(list), 0
-    job = measure_job(seed, variant, traces, place.device)
-    with Served(place.command, MEASURED_DEADLINE_S) as bench:
-        for _ in range(repeats):
-            if allowance.spent:
-                break
-            answer = bench.ask(job)
-            if isinstance(answer, Report) and answer.outcome is Outcome.CORRECT:
-                for item in answer.shapes:
-                    ratios[item.shape].append(over_pacer(item))
-            else:
-                failed += 1
-                print(getattr(answer, "reason", getattr(answer, "error", "")), flush=True)
-    for shape, found in ratios.items():
-        row = {"operator": name, "outcome": "against itself", "shape": shape, "failed": failed, **_noise(found)}
-        figures.add(row, f"{name} {shape}: {row['intervals_with_1']} of {row['repeats']} hold 1")
-    if not ratios:
-        figures.add({"operator": name, "outcome": "failure", "failed": failed}, f"{name}: nothing was timed")
-
-
-def _noise(found: Sequence[Row | None]) -> Row:
-    known = [row for row in found if row is not None]
-    logs = [math.log(row["mid"]) for row in known]
-    return {
-        "repeats": len(found),
-        "intervals_with_1": sum(row["low"] <= 1 <= row["high"] for row in known),
-        "mean_log": statistics.fmean(logs) if logs else None,
-        "sd_log": statistics.stdev(logs) if len(logs) > 1 else None,
-        "median_half_width": statistics.median(math.log(row["high"] / row["low"]) / 2 for row in known)
-        if known
-        else None,
-        "ratios": known,
-    }
-
-
 def main() -> None:
-    """Make the figures that are asked for."""
+    """Judge, or join judgements."""
     options = _options()
     if options.rows:
         join(FigureRows(options.out, "card_judgements"), options.rows, options.kinds)
@@ -282,20 +198,8 @@ def main() -> None:
     if options.keep:
         keep(_kernels(names, options.kinds, options.only), place, options.keep)
         return
-    judged: Sequence[Mapping[str, Any]] = ()
-    if "judgements" in options.parts:
-        figures = FigureRows(options.out, "card_judgements", options.card)
-        judge(_kernels(names, options.kinds, options.only), place, figures, options.judgements_s)
-        judged = figures.rows
-    if "throughput" in options.parts:
-        figures = FigureRows(options.out, "card_throughput", options.card)
-        throughput(judged, figures)
-        for name in options.against_itself.split(","):
-            against_itself(name, options.repeats, place, figures, options.throughput_s)
-    if "correlation" in options.parts:
-        figures = FigureRows(options.out, "correlation", options.card)
-        kernels = correlation.populations(options.correlated.split(","), options.count)
-        correlation.correlate(figures, place.device, kernels, place.command, options.correlation_s, options.processes)
+    figures = FigureRows(options.out, "card_judgements", options.card)
+    judge(_kernels(names, options.kinds, options.only), place, figures, options.judgements_s)
 
 
 def keep(kernels: Sequence[Kernel], place: MeasurementSetup, path: Path) -> None:
@@ -327,7 +231,6 @@ def _kernels(names: set[str], kinds: Sequence[str], only: Sequence[str]) -> list
 def _options() -> argparse.Namespace:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
-    options.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     options.add_argument("--kinds", nargs="+", choices=("rogue", "honest"), default=("rogue", "honest"))
     options.add_argument("--operators", help="names with commas; all of the catalogue if not given")
     options.add_argument("--only", nargs="+", default=(), help="judge only kernels with one of these in their names")
@@ -335,12 +238,6 @@ def _options() -> argparse.Namespace:
     options.add_argument("--traces", type=_carried, default={}, help="take the kernels' traces from this file")
     options.add_argument("--repeat", type=int, default=1, help="times that every kernel is judged")
     options.add_argument("--judgements-s", type=float, default=1200.0, help="seconds of judging")
-    options.add_argument("--throughput-s", type=float, default=180.0, help="seconds for each seed against itself")
-    options.add_argument("--correlation-s", type=float, default=420.0, help="seconds of measuring for the correlation")
-    options.add_argument("--against-itself", default="rmsnorm", help="operators whose seeds race themselves")
-    options.add_argument("--repeats", type=int, default=200, help="races of a seed against itself")
-    options.add_argument("--correlated", default=correlation.OPERATORS, help="operators of the correlation")
-    options.add_argument("--count", type=int, default=70, help="kernels an operator for the correlation")
     options.add_argument("--processes", type=int, help="traces at once; one a core if not given")
     options.add_argument("--card", type=int, default=0)
     options.add_argument("--benches", type=int, default=1, help="that share the card and take turns on it")

@@ -10,9 +10,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from math import log2
 
-from archive.policies import CellContext
 from archive.records import SelectableElite
-from archive.selection import SHARES, select
+from archive.selection import select
 from benchmarks.recorded_space import JOINT, RecordedKernel, RecordedSpace
 from service.emitters.bandit import ArmStats, draw
 from service.generation.emitter_stats import WINDOW
@@ -23,8 +22,8 @@ PATIENCE = 20
 """Failures in a row after which hill climbing starts anew."""
 
 
-Made = tuple[RecordedKernel, str, RecordedKernel, int | None]
-"""A kernel, the move that leads there, from where, and the cell that was aimed at."""
+Made = tuple[RecordedKernel, str, RecordedKernel]
+"""A kernel, the move that leads there, and from where."""
 
 
 class Contender(ABC):
@@ -85,42 +84,29 @@ class HillClimbing(Contender):
 
 
 class KernelreefSearch(Contender):
-    """The service's loop: a grid of elites, policies that choose parents, a bandit over moves, a screen before judging.
+    """The service's loop: a grid of elites, choices of parents, a bandit over moves, a screen before judging.
 
     Args:
         space: Where.
         seed: Of its chance.
         bandit: Whether moves get turns by what they brought; without it all are alike.
         screened: Whether the screen chooses among ways, but for some proposals that it does not see.
-        shares: How often which policy is asked.
     """
 
     moves = ("tune", "rewrite", "cross")
 
-    def __init__(
-        self,
-        space: RecordedSpace,
-        seed: int,
-        *,
-        bandit: bool = True,
-        screened: bool = False,
-        shares: Mapping[str, float] = SHARES,
-    ) -> None:
+    def __init__(self, space: RecordedSpace, seed: int, *, bandit: bool = True, screened: bool = False) -> None:
         super().__init__(space, seed)
         self._bandit = bandit
         self._screened = screened
         self._seen: deque[tuple[Features, float | None]] = deque(maxlen=SEEN)
         self._gone: set[tuple[int, str | int]] = set()
         self._tunings: dict[int, list[RecordedKernel]] = {}
-        self._shares = shares
         self._elites: dict[int, RecordedKernel] = {}
         self._visits: dict[int, int] = {}
         self._accounts: dict[str, deque[float | None]] = {move: deque(maxlen=WINDOW) for move in self.moves}
         self._move = ""
-        self._aim: int | None = None
         self._judged: set[int] = set()
-        self.aimed = 0
-        self.hits = 0
         self.screened_out = 0
 
     def ask(self) -> RecordedKernel:
@@ -130,9 +116,9 @@ class KernelreefSearch(Contender):
         screened = self._screened and self.rng.random() >= BLIND_SHARE
         made = (self._best_way() if screened else None) or self._propose()
         if made is None:
-            self._move, self._aim = "", None
+            self._move = ""
             return self.space.draw(self.rng)
-        kernel, self._move, parent, self._aim = made
+        kernel, self._move, parent = made
         self._visits[parent.cell or 0] = self._visits.get(parent.cell or 0, 0) + 1
         return kernel
 
@@ -143,8 +129,6 @@ class KernelreefSearch(Contender):
         self._judged.add(kernel.number)
         if self._move:
             self._seen.append((_features(kernel.path, kernel.parameters), kernel.objective))
-        if self._aim is not None:
-            self.aimed, self.hits = self.aimed + 1, self.hits + (kernel.cell == self._aim)
         holder = None if kernel.cell is None else self._elites.get(kernel.cell)
         held = 0.0 if holder is None else holder.objective or 0.0
         won = kernel.cell is not None and (kernel.objective or 0.0) > held
@@ -155,21 +139,20 @@ class KernelreefSearch(Contender):
             self._accounts[self._move].append((kernel.objective or 0.0) - held if won else None)
 
     def _propose(self) -> Made | None:
-        around = CellContext(self._visits, self.space.grid)
         holders = [
             SelectableElite(cell, str(kernel.number), 0, "", kernel.objective or 0.0, self._visits.get(cell, 0))
             for cell, kernel in sorted(self._elites.items())
         ]
-        choice = select(holders, self.rng, around, shares=self._shares)
-        if choice is None:
+        chosen = select(holders, self.rng, self._visits)
+        if chosen is None:
             return None
-        parent = self._elites[choice.parent.cell]
+        parent = self._elites[chosen.cell]
         move = self._next_move()
         if move == "cross":
             found = self.space.cross(parent, self.rng.choice(list(self._elites.values())), self.rng)
         else:
             found = (self.space.tune if move == "tune" else self.space.rewrite)(parent, self.rng)
-        return None if found is None else (found, move, parent, choice.aim)
+        return None if found is None else (found, move, parent)
 
     def _next_move(self) -> str:
         if not self._bandit:
@@ -200,7 +183,7 @@ class KernelreefSearch(Contender):
             kernel = self.rng.choice(leads)
             if kernel.number not in self._judged:
                 self.screened_out += len(edits) - 1
-                return kernel, move, start, None
+                return kernel, move, start
         return None
 
     def _ways(self, start: RecordedKernel) -> Iterator[tuple[RecordedKernel, str | int, Features]]:

@@ -396,9 +396,9 @@ def supplied(
             yield ahead.popleft().result()
 
 
-def space_of(name: str, target: str, first: int = 0, step: int = 1) -> list[ParameterPoint]:
-    """All points of an operator's space, or every so many of them; takes seconds."""
-    return list(points(operators()[name], target))[first::step]
+def space_of(name: str, target: str) -> list[ParameterPoint]:
+    """All points of an operator's space; takes seconds."""
+    return list(points(operators()[name], target))
 
 
 def surveyed() -> tuple[Device, list[int]]:

@@ -1,13 +1,12 @@
 """A process that measures one variant after the other, and has the next ones assembled meanwhile.
 
 Unlike a worker's bench it is told of several jobs ahead of time and takes whichever is assembled first, and where times
-are measured it may do so briefly.
+are measured it does so with as few pairs as there can be.
 """
 
 import os
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from multiprocessing import get_context
@@ -36,13 +35,12 @@ SILENT_S = 60.0
 class Measurer:
     """The process as its owner sees it. Answers come in any order."""
 
-    def __init__(self, device: Device, seat: CardShare, *, briefly: bool = True) -> None:
+    def __init__(self, device: Device, seat: CardShare) -> None:
         """Start it, in the environment that the device needs.
 
         Args:
             device: What is measured on.
             seat: At which card, and how many share it.
-            briefly: Whether times are measured with as few pairs as there can be.
 
         Raises:
             WorkerError: If it cannot be started.
@@ -50,15 +48,13 @@ class Measurer:
         os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
         context = get_context("spawn")
         self._link, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs, device, seat, briefly))
+        self._process = context.Process(target=_work, args=(theirs, device, seat))
         self._process.start()
         theirs.close()
         self.waiting = 0
         """Jobs that it has not answered."""
         self.busy_with = ""
         """Id of the job that it said it began last."""
-        self.spent_s: Mapping[str, float] = {}
-        """Seconds by order so far, as `workers.devices.base.DeviceBench.spent_s` has them."""
         said = self._link.recv() if self._link.poll(OPEN_S) else "it does not answer"
         if not isinstance(said, dict):
             self.close()
@@ -86,7 +82,7 @@ class Measurer:
             EOFError: If it is gone.
         """
         while self.waiting and self._link.poll(timeout_s):
-            job, answer, seconds, self.spent_s = self._link.recv()
+            job, answer, seconds = self._link.recv()
             if answer is not None:
                 self.waiting -= 1
                 return job, answer, seconds
@@ -108,7 +104,6 @@ class MeasurerSlot:
     Args:
         device: What is measured on.
         seat: At which card, and how many share it.
-        briefly: Whether times are measured with as few pairs as there can be.
 
     Attributes:
         device: The same.
@@ -116,14 +111,13 @@ class MeasurerSlot:
         latest: Operator of the job that was sent last.
     """
 
-    def __init__(self, device: Device, seat: CardShare = FIRST_CARD, *, briefly: bool = True) -> None:
+    def __init__(self, device: Device, seat: CardShare = FIRST_CARD) -> None:
         self.device = device
-        self._hire = partial(Measurer, device, seat, briefly=briefly)
+        self._hire = partial(Measurer, device, seat)
         self._measurer = self._hire()
         self.versions = self._measurer.versions
         self.latest = ""
         self._sent: dict[str, tuple[MeasureJob, TracedVariant]] = {}
-        self._spent_before: Counter[str] = Counter()
         self._answered_at = time.monotonic()
 
     def __enter__(self) -> "MeasurerSlot":
@@ -131,11 +125,6 @@ class MeasurerSlot:
 
     def __exit__(self, *_: object) -> None:
         self._measurer.close()
-
-    @property
-    def spent_s(self) -> Counter[str]:
-        """Seconds by order so far, of all its measurers."""
-        return self._spent_before + Counter(self._measurer.spent_s)
 
     @property
     def waiting(self) -> int:
@@ -178,7 +167,6 @@ class MeasurerSlot:
     def _replace(self, reason: str) -> tuple[MeasureJob, TracedVariant, ExecutorFailure]:
         """Start another measurer, which does all jobs but the one that the last one was at."""
         self._measurer.close()
-        self._spent_before = self.spent_s
         lost = self._measurer.busy_with
         job, variant = self._sent.pop(lost if lost in self._sent else next(iter(self._sent)))
         self._measurer = self._hire()
@@ -188,7 +176,7 @@ class MeasurerSlot:
         return job, variant, ExecutorFailure(error=f"a measurer was replaced: {reason}", transient=True)
 
 
-def _work(link: Connection, device: Device, seat: CardShare, briefly: bool) -> None:
+def _work(link: Connection, device: Device, seat: CardShare) -> None:
     """Serve jobs until the connection closes."""
     try:
         bench = open_device(device, "landscape", seat)
@@ -209,14 +197,14 @@ def _work(link: Connection, device: Device, seat: CardShare, briefly: bool) -> N
                 link.poll(LOOK_S)
                 continue
             job = known.pop(prepared or 0)
-            link.send((job.id, None, 0.0, bench.spent_s))
+            link.send((job.id, None, 0.0))
             begun = time.perf_counter()
             try:
-                measure = bench.measure_briefly if briefly and isinstance(bench, CudaDevice) else bench.measure
+                measure = bench.measure_briefly if isinstance(bench, CudaDevice) else bench.measure
                 answer: Report | ExecutorFailure = measure(job)
             except WorkerError as error:
                 answer = ExecutorFailure(error=f"{type(error).__name__}: {error}", transient=True)
-            link.send((job.id, answer, time.perf_counter() - begun, bench.spent_s))
+            link.send((job.id, answer, time.perf_counter() - begun))
             idle_since = time.monotonic()
     except (EOFError, OSError):
         bench.close()

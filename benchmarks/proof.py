@@ -39,9 +39,6 @@ CONTENDERS: dict[str, Callable[[RecordedSpace, int], Contender]] = {
     "ours, screening on": partial(KernelreefSearch, screened=True),
     "ours, screening on, bandit off": partial(KernelreefSearch, screened=True, bandit=False),
     "ours, bandit off": partial(KernelreefSearch, bandit=False),
-    "ours, optimistic and uniform": partial(KernelreefSearch, shares={"optimistic": 0.5, "uniform": 0.5}),
-    "ours, optimistic alone": partial(KernelreefSearch, shares={"optimistic": 1.0}),
-    "ours, target cell alone": partial(KernelreefSearch, shares={"target_cell": 1.0}),
     BASIS: BestOfN,
     "hill climbing": HillClimbing,
     "pyribs": PyribsSearch,
@@ -105,7 +102,7 @@ def run(space: RecordedSpace, name: str, seed: int, evaluations: int) -> Row:
         "curve": [round(best, DIGITS) for best in curve],
     }
     if isinstance(contender, KernelreefSearch):
-        row |= {"aimed": contender.aimed, "hits": contender.hits, "screened_out": contender.screened_out}
+        row |= {"screened_out": contender.screened_out}
     return row
 
 
@@ -141,9 +138,6 @@ def _summary(operator: str, name: str, group: Sequence[Row], level: float | None
         "runs_that_reached_basis": sum(item is not None for item in reached),
         "median_evaluations_to_basis": _median([budget * NEVER if item is None else item for item in reached])
         if sum(item is not None for item in reached) * 2 > len(group)
-        else None,
-        "hit_rate": sum(row.get("hits", 0) for row in group) / aimed
-        if (aimed := sum(row.get("aimed", 0) for row in group))
         else None,
     }
 

@@ -1,9 +1,6 @@
 """Place of the sums of matrix instructions."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from archive.descriptors.base import Descriptor, choice
+from archive.descriptors.base import Descriptor
 
 
 class Accumulators(Descriptor):
@@ -12,10 +9,6 @@ class Accumulators(Descriptor):
     name = "accumulators"
     unit = ""
     meaning = "where matrix instructions add up: registers or tensor memory"
-    needs = ("accumulators",)
+    choices = ("none", "registers", "tensor_memory")
     edges = (1, 2)
     labels = ("none", "registers", "tensor memory")
-
-    def value(self, readings: Mapping[str, Any]) -> float | None:
-        """Return its position in the order of the bins."""
-        return choice(readings, "accumulators", ("none", "registers", "tensor_memory"))

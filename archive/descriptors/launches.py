@@ -1,9 +1,6 @@
 """Number of kernel launches."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from archive.descriptors.base import Descriptor, quantity
+from archive.descriptors.base import Descriptor
 
 
 class LaunchCount(Descriptor):
@@ -15,10 +12,5 @@ class LaunchCount(Descriptor):
     name = "launches"
     unit = "launches"
     meaning = "fused into one kernel, or split into several"
-    needs = ("launches",)
     edges = (2, 3, 5)
     labels = ("1", "2", "3-4", "5 or more")
-
-    def value(self, readings: Mapping[str, Any]) -> float | None:
-        """Return the reading."""
-        return quantity(readings, "launches")

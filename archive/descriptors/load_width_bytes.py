@@ -1,9 +1,6 @@
 """The widest load."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from archive.descriptors.base import Descriptor, quantity
+from archive.descriptors.base import Descriptor
 
 
 class LoadWidthBytes(Descriptor):
@@ -15,10 +12,5 @@ class LoadWidthBytes(Descriptor):
     name = "load_width_bytes"
     unit = "bytes a thread"
     meaning = "how wide memory is read: scalar to fully vectorised"
-    needs = ("load_width_bytes",)
     edges = (2, 4, 8, 16)
     labels = ("1 or none", "2", "4", "8", "16 or more")
-
-    def value(self, readings: Mapping[str, Any]) -> float | None:
-        """Return the reading."""
-        return quantity(readings, "load_width_bytes")

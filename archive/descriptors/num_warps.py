@@ -1,9 +1,6 @@
 """Number of warps per program."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from archive.descriptors.base import Descriptor, quantity
+from archive.descriptors.base import Descriptor
 
 
 class NumWarps(Descriptor):
@@ -15,10 +12,5 @@ class NumWarps(Descriptor):
     name = "num_warps"
     unit = "warps"
     meaning = "threads that work on one program together"
-    needs = ("num_warps",)
     edges = (2, 4, 8, 16, 32)
     labels = ("1", "2", "4", "8", "16", "32")
-
-    def value(self, readings: Mapping[str, Any]) -> float | None:
-        """Return the reading."""
-        return quantity(readings, "num_warps")

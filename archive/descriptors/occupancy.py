@@ -1,9 +1,6 @@
 """Occupancy: the share of an SM's warps that can be resident."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from archive.descriptors.base import Descriptor, quantity
+from archive.descriptors.base import Descriptor
 
 
 class Occupancy(Descriptor):
@@ -15,10 +12,5 @@ class Occupancy(Descriptor):
     name = "occupancy"
     unit = ""
     meaning = "share of an SM's warp slots that can be resident: many threads, or few with much each"
-    needs = ("occupancy",)
     edges = (0.25, 0.5, 0.75, 1.0)
     labels = ("under 25%", "25-50%", "50-75%", "75-100%", "100%")
-
-    def value(self, readings: Mapping[str, Any]) -> float | None:
-        """Return the reading."""
-        return quantity(readings, "occupancy")

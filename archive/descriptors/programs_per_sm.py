@@ -1,9 +1,6 @@
 """Number of programs per SM."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from archive.descriptors.base import Descriptor, quantity
+from archive.descriptors.base import Descriptor
 
 
 class ProgramsPerSm(Descriptor):
@@ -16,10 +13,5 @@ class ProgramsPerSm(Descriptor):
     name = "programs_per_sm"
     unit = "programs an SM"
     meaning = "grid size over the chip: idle SMs, one wave, or many"
-    needs = ("programs_per_sm",)
     edges = (1, 2, 4, 8, 16, 32, 64)
     labels = ("under 1", "1", "2-3", "4-7", "8-15", "16-31", "32-63", "64 or more")
-
-    def value(self, readings: Mapping[str, Any]) -> float | None:
-        """Return the reading."""
-        return quantity(readings, "programs_per_sm")

@@ -1,9 +1,6 @@
 """Registers per thread."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from archive.descriptors.base import Descriptor, quantity
+from archive.descriptors.base import Descriptor
 
 
 class Registers(Descriptor):
@@ -16,10 +13,5 @@ class Registers(Descriptor):
     name = "registers"
     unit = "registers a thread"
     meaning = "what a thread keeps at hand: a loop's few values or a whole row"
-    needs = ("registers",)
     edges = (33, 65, 97, 129)
     labels = ("up to 32", "33-64", "65-96", "97-128", "129 or more")
-
-    def value(self, readings: Mapping[str, Any]) -> float | None:
-        """Return the reading."""
-        return quantity(readings, "registers")

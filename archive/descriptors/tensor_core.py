@@ -1,9 +1,6 @@
 """The matrix unit."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from archive.descriptors.base import Descriptor, choice
+from archive.descriptors.base import Descriptor
 
 
 class TensorCore(Descriptor):
@@ -12,10 +9,6 @@ class TensorCore(Descriptor):
     name = "tensor_core"
     unit = ""
     meaning = "which matrix instruction the kernel uses"
-    needs = ("tensor_core",)
+    choices = ("none", "mma", "wgmma")
     edges = (1, 2)
     labels = ("none", "mma", "wgmma")
-
-    def value(self, readings: Mapping[str, Any]) -> float | None:
-        """Return its position in the order of the bins."""
-        return choice(readings, "tensor_core", ("none", "mma", "wgmma"))

@@ -1,9 +1,6 @@
 """Roles of the warps of a program."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from archive.descriptors.base import Descriptor, choice
+from archive.descriptors.base import Descriptor
 
 
 class WarpRoles(Descriptor):
@@ -12,10 +9,6 @@ class WarpRoles(Descriptor):
     name = "warp_roles"
     unit = ""
     meaning = "all warps do the same, or some load and others compute"
-    needs = ("warp_roles",)
+    choices = ("same", "specialised")
     edges = (1,)
     labels = ("same", "specialised")
-
-    def value(self, readings: Mapping[str, Any]) -> float | None:
-        """Return its position in the order of the bins."""
-        return choice(readings, "warp_roles", ("same", "specialised"))

@@ -24,9 +24,8 @@ class AttemptStore:
     async def asked(self, search: str) -> list[ExchangeSummary]:
         """Return all exchanges of a search without their texts, by ordinal and step."""
         statement = select_record(exchanges, ExchangeSummary).where(exchanges.c.search == search)
-        async with self._database.read() as connection:
-            rows = (await connection.execute(statement)).all()
-        return sorted((ExchangeSummary(**row._asdict()) for row in rows), key=lambda item: (item.ordinal, item.step))
+        found = await self._database.all(ExchangeSummary, statement)
+        return sorted(found, key=lambda item: (item.ordinal, item.step))
 
     async def open(self, search: str) -> list[int]:
         """Return the ordinals of proposals with an exchange and no result yet, ascending."""
@@ -41,9 +40,8 @@ class AttemptStore:
         statement = select_record(exchanges, Exchange).where(
             exchanges.c.search == search, exchanges.c.ordinal == ordinal, exchanges.c.state.in_(LIVE)
         )
-        async with self._database.read() as connection:
-            rows = [Exchange(**row._asdict()) for row in await connection.execute(statement)]
-        latest = {item.step: item for item in sorted(rows, key=lambda item: item.id)}
+        found = await self._database.all(Exchange, statement)
+        latest = {item.step: item for item in sorted(found, key=lambda item: item.id)}
         return [latest[step] for step in sorted(latest)]
 
     async def proposed(self, search: str, ordinal: int) -> CandidateRecord | None:
@@ -74,8 +72,7 @@ class AttemptStore:
             .where(candidates.c.search == search, candidates.c.emitter == emitter)
             .order_by(candidates.c.ordinal)
         )
-        async with self._database.read() as connection:
-            return [Attempt(**row._asdict()) for row in await connection.execute(statement)]
+        return await self._database.all(Attempt, statement)
 
     async def offers(self, search: str, emitter: str, last: int | None = None) -> list[OfferOutcome]:
         """Return the offers of an emitter's candidates to the present grid, oldest first: all, or the `last` ones."""
@@ -102,6 +99,4 @@ class AttemptStore:
 
     async def _candidate(self, search: str, which: ColumnElement[bool]) -> CandidateRecord | None:
         statement = select_record(candidates, CandidateRecord).where(candidates.c.search == search, which)
-        async with self._database.read() as connection:
-            row = (await connection.execute(statement)).one_or_none()
-        return None if row is None else CandidateRecord(**row._asdict())
+        return await self._database.first(CandidateRecord, statement)

@@ -58,9 +58,7 @@ class AuditStore:
             statement = statement.where(audit.c.seq < before)
         if token is not None:
             statement = statement.where(audit.c.token == token)
-        async with self._database.read() as connection:
-            rows = (await connection.execute(statement)).all()
-        return [AuditRecord(**row._asdict()) for row in rows]
+        return await self._database.all(AuditRecord, statement)
 
 
 @asynccontextmanager

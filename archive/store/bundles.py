@@ -39,12 +39,8 @@ class BundleStore:
         Raises:
             RecordNotFound: If none has that identity.
         """
-        async with self._database.read() as connection:
-            statement = select_record(bundles, BundleRecord).where(bundles.c.identity == identity)
-            row = (await connection.execute(statement)).one_or_none()
-        if row is None:
-            raise RecordNotFound(f"there is no bundle {identity}")
-        return BundleRecord(**row._asdict())
+        statement = select_record(bundles, BundleRecord).where(bundles.c.identity == identity)
+        return await self._database.one(BundleRecord, statement, f"there is no bundle {identity}")
 
     async def replace(self, records: Iterable[BundleRecord]) -> None:
         """Store a trusted worker's bundles in place of those of untrusted workers. Idempotent."""

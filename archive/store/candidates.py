@@ -103,12 +103,8 @@ class CandidateStore:
         Raises:
             RecordNotFound: If there is no such search.
         """
-        async with self._database.read() as connection:
-            statement = select_record(counters, SearchCounts).where(counters.c.search == search)
-            row = (await connection.execute(statement)).one_or_none()
-        if row is None:
-            raise RecordNotFound(f"there is no search {search}")
-        return SearchCounts(**row._asdict())
+        statement = select_record(counters, SearchCounts).where(counters.c.search == search)
+        return await self._database.one(SearchCounts, statement, f"there is no search {search}")
 
     async def trials(self, search: str, emitter: str, limit: int = 64) -> list[TrialRecord]:
         """Return an emitter's evaluated proposals, newest first."""
@@ -175,15 +171,13 @@ class CandidateStore:
     async def variants(self, id: str) -> list[VariantRecord]:
         """Return a candidate's variants by index; none before its trace."""
         statement = select_record(variants, VariantRecord).where(variants.c.candidate == id).order_by(variants.c.index)
-        async with self._database.read() as connection:
-            return [VariantRecord(**row._asdict()) for row in await connection.execute(statement)]
+        return await self._database.all(VariantRecord, statement)
 
     async def with_bundle(self, search: str, bundle: str) -> Sequence[VariantRecord]:
         """Return the variants of a search's candidates that came to a bundle."""
         statement = select_record(variants, VariantRecord).join(candidates, candidates.c.id == variants.c.candidate)
         statement = statement.where(variants.c.bundle == bundle, candidates.c.search == search)
-        async with self._database.read() as connection:
-            return [VariantRecord(**row._asdict()) for row in await connection.execute(statement)]
+        return await self._database.all(VariantRecord, statement)
 
     async def judge(
         self,
@@ -220,8 +214,7 @@ class CandidateStore:
             return bool(first)
 
     async def _all(self, statement: Select[Any]) -> list[CandidateRecord]:
-        async with self._database.read() as connection:
-            return [CandidateRecord(**row._asdict()) for row in await connection.execute(statement)]
+        return await self._database.all(CandidateRecord, statement)
 
     # Last, because from here on `list` means this method.
     async def list(

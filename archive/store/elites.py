@@ -13,7 +13,6 @@ from sqlalchemy import ColumnElement, Delete, ScalarSelect, Select, Update, dele
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.column_types import now
-from archive.errors import RecordNotFound
 from archive.progress import PROMOTED, EventCount, GridTotals, summarise
 from archive.records import EMPTY_CELL, EliteRecord, Offer, Placement, PlacementRecord, ProgressRecord, SelectableElite
 from archive.store.counters import count_event
@@ -98,11 +97,7 @@ class EliteStore:
             RecordNotFound: If the cell is empty.
         """
         statement = select_held(EliteRecord).where(*_grid(search, device, axes_version), elites.c.cell == cell)
-        async with self._database.read() as connection:
-            row = (await connection.execute(statement)).one_or_none()
-        if row is None:
-            raise RecordNotFound(f"cell {cell} of search {search} on {device} is empty")
-        return EliteRecord(**row._asdict())
+        return await self._database.one(EliteRecord, statement, f"cell {cell} of search {search} on {device} is empty")
 
     async def best(self, search: str, device: str) -> EliteRecord | None:
         """Return the elite with the largest objective under the search's present axes; None if no cell is filled."""
@@ -112,9 +107,7 @@ class EliteStore:
             .order_by(elites.c.objective.desc(), elites.c.cell)
             .limit(1)
         )
-        async with self._database.read() as connection:
-            row = (await connection.execute(statement)).one_or_none()
-        return None if row is None else EliteRecord(**row._asdict())
+        return await self._database.first(EliteRecord, statement)
 
     async def any_on(self, device: str) -> bool:
         """Return True if any search has an elite on a device."""
@@ -160,8 +153,7 @@ class EliteStore:
             statement = statement.where(placements.c.cell == cell)
         if before is not None:
             statement = statement.where(placements.c.seq < before)
-        async with self._database.read() as connection:
-            return [PlacementRecord(**row._asdict()) for row in await connection.execute(statement)]
+        return await self._database.all(PlacementRecord, statement)
 
     async def progress(self, search: str, device: str, cells: int) -> ProgressRecord:
         """Return the progress on one device, in a grid of that many cells, under the present axes."""
@@ -195,15 +187,13 @@ class EliteStore:
         """Return the elites with the largest objectives, the best first."""
         statement = select_held(EliteRecord).where(*_grid(search, device, axes_version))
         statement = statement.order_by(elites.c.objective.desc()).limit(limit)
-        async with self._database.read() as connection:
-            return [EliteRecord(**row._asdict()) for row in await connection.execute(statement)]
+        return await self._database.all(EliteRecord, statement)
 
     # Last, because from here on `list` means this method.
     async def list(self, search: str, device: str, axes_version: int) -> list[EliteRecord]:
         """Return the elites of all filled cells, by cell."""
         statement = select_held(EliteRecord).where(*_grid(search, device, axes_version)).order_by(elites.c.cell)
-        async with self._database.read() as connection:
-            return [EliteRecord(**row._asdict()) for row in await connection.execute(statement)]
+        return await self._database.all(EliteRecord, statement)
 
 
 def _grid(search: str, device: str, axes_version: int | ScalarSelect[int]) -> tuple[ColumnElement[bool], ...]:

@@ -5,15 +5,17 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import fields
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from sqlalchemy import Connection, Engine, Select, Table, event, exc, make_url, select, text
+from sqlalchemy import Connection, Engine, Executable, Select, Table, event, exc, make_url, select, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from archive.errors import ArchiveError, DatabaseUnavailable, RecordConflict, Unstorable
+from archive.errors import ArchiveError, DatabaseUnavailable, RecordConflict, RecordNotFound, Unstorable
+
+Record = TypeVar("Record")
 
 BUSY_TIMEOUT_MS = 10_000
 """Timeout of SQLite for another process's write; ours take milliseconds."""
@@ -98,6 +100,26 @@ class Database:
         with translated():
             async with self._writer.begin() as connection:
                 yield connection
+
+    async def all(self, record: type[Record], statement: Executable) -> list[Record]:
+        """Return a record for each row of a query, in the order of the rows."""
+        async with self.read() as connection:
+            return [record(**row._asdict()) for row in await connection.execute(statement)]
+
+    async def first(self, record: type[Record], statement: Executable) -> Record | None:
+        """Return the record of a query's first row; None without rows."""
+        return next(iter(await self.all(record, statement)), None)
+
+    async def one(self, record: type[Record], statement: Executable, missing: str) -> Record:
+        """Return the record of a query's first row.
+
+        Raises:
+            RecordNotFound: If there is no row, with `missing` as its text.
+        """
+        found = await self.first(record, statement)
+        if found is None:
+            raise RecordNotFound(missing)
+        return found
 
     async def ping(self) -> None:
         """Check that the database answers.

@@ -61,9 +61,7 @@ class ExchangeStore:
         """Return the exchange of a prompt within a proposal; None if it was never asked."""
         key = zip(KEY, (search, ordinal, step, digest), strict=True)
         statement = select_record(exchanges, Exchange).where(*(exchanges.c[name] == value for name, value in key))
-        async with self._database.read() as connection:
-            row = (await connection.execute(statement)).one_or_none()
-        return None if row is None else Exchange(**row._asdict())
+        return await self._database.first(Exchange, statement)
 
     async def claim(self, id: str, claimed_by: str, lease_s: float) -> Exchange:
         """Claim a prompt, to answer it within some seconds. Its holder may claim it again.
@@ -242,8 +240,7 @@ class ExchangeStore:
             statement = statement.where(exchanges.c.state == state)
         if beyond is not None:
             statement = statement.where(exchanges.c.id > beyond if oldest_first else exchanges.c.id < beyond)
-        async with self._database.read() as connection:
-            return [ExchangeSummary(**row._asdict()) for row in await connection.execute(statement)]
+        return await self._database.all(ExchangeSummary, statement)
 
 
 _BLANK: dict[str, Any] = {

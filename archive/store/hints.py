@@ -51,5 +51,4 @@ class HintStore:
     async def list(self, search: str) -> list[HintRecord]:
         """Return the hints for a search, oldest first."""
         statement = select_record(hints, HintRecord).where(hints.c.search == search).order_by(hints.c.id)
-        async with self._database.read() as connection:
-            return [HintRecord(**row._asdict()) for row in await connection.execute(statement)]
+        return await self._database.all(HintRecord, statement)

@@ -41,14 +41,12 @@ class LineageStore:
             .order_by(candidates.c.ordinal)
             .limit(limit)
         )
-        async with self._database.read() as connection:
-            return [CandidateRecord(**row._asdict()) for row in await connection.execute(statement)]
+        return await self._database.all(CandidateRecord, statement)
 
     async def candidates(self, ids: Collection[str]) -> dict[str, CandidateRecord]:
         """Return candidates by id; missing ones are left out."""
         statement = select_record(candidates, CandidateRecord).where(candidates.c.id.in_(ids))
-        async with self._database.read() as connection:
-            return {row.id: CandidateRecord(**row._asdict()) for row in await connection.execute(statement)}
+        return {each.id: each for each in await self._database.all(CandidateRecord, statement)}
 
     async def reports(self, ids: Collection[str]) -> dict[str, dict[str, str]]:
         """Return the documents of the reports on candidates, by candidate and job, oldest first."""
@@ -64,9 +62,8 @@ class LineageStore:
     async def variants(self, ids: Collection[str]) -> dict[tuple[str, int], VariantRecord]:
         """Return the variants of candidates, by candidate and index."""
         statement = select_record(variants, VariantRecord).where(variants.c.candidate.in_(ids))
-        async with self._database.read() as connection:
-            rows = await connection.execute(statement)
-            return {(row.candidate, row.index): VariantRecord(**row._asdict()) for row in rows}
+        found = await self._database.all(VariantRecord, statement)
+        return {(variant.candidate, variant.index): variant for variant in found}
 
     async def readings(self, identities: Collection[str]) -> dict[str, Readings]:
         """Return the readings of each plan of bundles, by identity."""

@@ -77,8 +77,7 @@ class BudgetStore:
     async def outstanding(self, search: str) -> list[Charge]:
         """Return the charges of a search that are still reserved, oldest first."""
         statement = select_record(charges, Charge).where(charges.c.search == search, RESERVED).order_by(charges.c.id)
-        async with self._database.read() as connection:
-            return [Charge(**row._asdict()) for row in await connection.execute(statement)]
+        return await self._database.all(Charge, statement)
 
     async def of_search(self, search: str) -> list[BudgetRecord]:
         """Return a search's spending, reservations included: as a whole, then per backend by name."""
@@ -87,8 +86,7 @@ class BudgetStore:
             .where(llm_budgets.c.search == search)
             .order_by(llm_budgets.c.backend)
         )
-        async with self._database.read() as connection:
-            return [BudgetRecord(**row._asdict()) for row in await connection.execute(statement)]
+        return await self._database.all(BudgetRecord, statement)
 
 
 async def settle_charge(connection: AsyncConnection, id: str, tokens: int, usd: float | None) -> None:

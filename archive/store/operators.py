@@ -29,12 +29,8 @@ class OperatorStore:
         Raises:
             RecordNotFound: If none has that digest.
         """
-        async with self._database.read() as connection:
-            statement = select_record(operators, OperatorRecord).where(operators.c.digest == digest)
-            row = (await connection.execute(statement)).one_or_none()
-        if row is None:
-            raise RecordNotFound(f"there is no operator with digest {digest}")
-        return OperatorRecord(**row._asdict())
+        statement = select_record(operators, OperatorRecord).where(operators.c.digest == digest)
+        return await self._database.one(OperatorRecord, statement, f"there is no operator with digest {digest}")
 
     async def latest(self, name: str) -> OperatorRecord:
         """Return the newest operator of a name.
@@ -43,12 +39,10 @@ class OperatorStore:
             RecordNotFound: If none has that name.
         """
         newest = operators.c.created_at.desc(), operators.c.digest
-        async with self._database.read() as connection:
-            statement = select_record(operators, OperatorRecord).where(operators.c.name == name)
-            row = (await connection.execute(statement.order_by(*newest).limit(1))).one_or_none()
-        if row is None:
-            raise RecordNotFound(f"there is no operator called '{name}'")
-        return OperatorRecord(**row._asdict())
+        statement = select_record(operators, OperatorRecord).where(operators.c.name == name)
+        return await self._database.one(
+            OperatorRecord, statement.order_by(*newest).limit(1), f"there is no operator called '{name}'"
+        )
 
     async def keep_mutation_report(self, digest: str, verdict: str, document: str) -> None:
         """Store the mutation report of an operator in place of an earlier one. Idempotent.
@@ -76,12 +70,10 @@ class OperatorStore:
 
     async def mutation_reports_of(self, digests: Collection[str]) -> dict[str, MutationReportRecord]:
         """Return the last mutation reports of operators by digest; operators without one are left out."""
-        async with self._database.read() as connection:
-            statement = select_record(mutation_reports, MutationReportRecord).where(
-                mutation_reports.c.operator.in_(digests)
-            )
-            rows = (await connection.execute(statement)).all()
-        return {row.operator: MutationReportRecord(**row._asdict()) for row in rows}
+        statement = select_record(mutation_reports, MutationReportRecord).where(
+            mutation_reports.c.operator.in_(digests)
+        )
+        return {each.operator: each for each in await self._database.all(MutationReportRecord, statement)}
 
     # Last, because from here on `list` means this method.
     async def list(self, *, limit: int | None = None, after: str | None = None) -> list[OperatorRecord]:
@@ -104,6 +96,4 @@ class OperatorStore:
         )
         if after is not None:
             statement = statement.where(operators.c.name > after)
-        async with self._database.read() as connection:
-            rows = (await connection.execute(statement)).all()
-        return [OperatorRecord(**row._asdict()) for row in rows]
+        return await self._database.all(OperatorRecord, statement)

@@ -55,5 +55,4 @@ class PinStore:
         statement = select_record(pins, PinRecord).where(pins.c.search == search).order_by(pins.c.id)
         if device is not None:
             statement = statement.where(pins.c.device == device)
-        async with self._database.read() as connection:
-            return [PinRecord(**row._asdict()) for row in await connection.execute(statement)]
+        return await self._database.all(PinRecord, statement)

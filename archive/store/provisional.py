@@ -91,9 +91,7 @@ class ProvisionalStore:
         )
         if cell is not None:
             statement = statement.where(held.cell == cell)
-        async with self._database.read() as connection:
-            rows = await connection.execute(statement.order_by(held.objective.desc(), held.cell))
-            return [ProvisionalRecord(**row._asdict()) for row in rows]
+        return await self._database.all(ProvisionalRecord, statement.order_by(held.objective.desc(), held.cell))
 
     # Last, because from here on `list` means this method.
     async def list(self, search: str, device: str, axes_version: int) -> list[ProvisionalRecord]:

@@ -8,7 +8,7 @@ from sqlalchemy import ScalarSelect, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.column_types import now
-from archive.errors import RecordConflict, RecordNotFound
+from archive.errors import RecordConflict
 from archive.records import NewRemoteWorker, RemoteWorker, RemoteWorkerCounts, RemoteWorkerState, UnverifiedTrace
 from archive.store.engine import Database, select_record, upsert
 from archive.tables import remote_workers, trusted_machines, unverified_traces
@@ -53,30 +53,20 @@ class RemoteWorkerStore:
         Raises:
             RecordNotFound: If there is none.
         """
-        async with self._database.read() as connection:
-            row = (
-                await connection.execute(select_record(remote_workers, RemoteWorker).where(remote_workers.c.id == id))
-            ).first()
-        if row is None:
-            raise RecordNotFound(f"there is no worker {id}")
-        return RemoteWorker(**row._asdict())
+        statement = select_record(remote_workers, RemoteWorker).where(remote_workers.c.id == id)
+        return await self._database.one(RemoteWorker, statement, f"there is no worker {id}")
 
     async def unverified_traces_of(self, candidates: Collection[str]) -> list[UnverifiedTrace]:
         """Return which of these candidates' traces are unverified."""
         statement = select_record(unverified_traces, UnverifiedTrace).where(
             unverified_traces.c.candidate.in_(candidates)
         )
-        async with self._database.read() as connection:
-            return [UnverifiedTrace(**row._asdict()) for row in await connection.execute(statement)]
+        return await self._database.all(UnverifiedTrace, statement)
 
     async def list(self, states: Collection[RemoteWorkerState]) -> list[RemoteWorker]:
         """Return the workers in these states, by id. Final states collect ever more workers: avoid them."""
-        async with self._database.read() as connection:
-            rows = await connection.execute(
-                select_record(remote_workers, RemoteWorker).where(remote_workers.c.state.in_(states))
-            )
-            found = [RemoteWorker(**row._asdict()) for row in rows]
-        return sorted(found, key=lambda worker: worker.id)
+        statement = select_record(remote_workers, RemoteWorker).where(remote_workers.c.state.in_(states))
+        return sorted(await self._database.all(RemoteWorker, statement), key=lambda worker: worker.id)
 
     async def set_state(
         self, id: str, state: RemoteWorkerState, *, reason: str = "", only_from: Collection[RemoteWorkerState]
@@ -149,13 +139,8 @@ class RemoteWorkerStore:
 
     async def unverified_trace(self, candidate: str) -> UnverifiedTrace | None:
         """Return the untrusted worker that made a candidate's trace; None if it is trusted."""
-        async with self._database.read() as connection:
-            row = (
-                await connection.execute(
-                    select_record(unverified_traces, UnverifiedTrace).where(unverified_traces.c.candidate == candidate)
-                )
-            ).first()
-        return None if row is None else UnverifiedTrace(**row._asdict())
+        statement = select_record(unverified_traces, UnverifiedTrace).where(unverified_traces.c.candidate == candidate)
+        return await self._database.first(UnverifiedTrace, statement)
 
     async def mark_verified(self, candidate: str) -> None:
         """Mark a trace as verified by a trusted worker. Idempotent."""

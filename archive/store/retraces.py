@@ -23,8 +23,7 @@ class RetraceStore:
     async def of(self, trace_keys: Collection[str]) -> dict[str, Retrace]:
         """Return the results of second traces by the key of their candidates' traces; missing ones are left out."""
         statement = select_record(retraces, Retrace).where(retraces.c.trace_key.in_(trace_keys))
-        async with self._database.read() as connection:
-            return {row.trace_key: Retrace(**row._asdict()) for row in await connection.execute(statement)}
+        return {each.trace_key: each for each in await self._database.all(Retrace, statement)}
 
 
 async def add_retraces(connection: AsyncConnection, new: Collection[Retrace]) -> None:

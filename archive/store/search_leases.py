@@ -105,18 +105,14 @@ class SearchLeaseStore:
     async def get(self, search: str) -> SearchLease | None:
         """Return the present or last lease of a search; None if there was never one."""
         statement = select_record(search_leases, SearchLease).where(search_leases.c.search == search)
-        async with self._database.read() as connection:
-            row = (await connection.execute(statement)).one_or_none()
-        return None if row is None else SearchLease(**row._asdict())
+        return await self._database.first(SearchLease, statement)
 
     async def fingerprints(self) -> list[SearchFingerprint]:
         """Return the fingerprints of all unfinished searches; reads no wide columns."""
         columns = (searches.c.id, searches.c.owner, searches.c.state, searches.c.updated_at)
         in_flight = (counters.c.candidates - counters.c.evaluated).label("in_flight")
         statement = select(*columns, in_flight).join(counters, counters.c.search == searches.c.id)
-        async with self._database.read() as connection:
-            rows = await connection.execute(statement.where(TO_RUN))
-            return [SearchFingerprint(**row._asdict()) for row in rows]
+        return await self._database.all(SearchFingerprint, statement.where(TO_RUN))
 
 
 async def require_held(connection: AsyncConnection, search: str, holder: str | None) -> None:

@@ -221,9 +221,7 @@ class SearchStore:
         statement = select_record(searches, SearchRecord).order_by(searches.c.id.desc()).limit(limit)
         if states:
             statement = statement.where(searches.c.state.in_(states))
-        async with self._database.read() as connection:
-            rows = (await connection.execute(statement)).all()
-        return [SearchRecord(**row._asdict()) for row in rows]
+        return await self._database.all(SearchRecord, statement)
 
 
 async def change_references(connection: AsyncConnection, changes: Iterable[ReferenceChange]) -> None:

@@ -27,11 +27,8 @@ class SessionStore:
 
     async def find(self, digest: str) -> SessionRecord | None:
         """Return one session, expired or not."""
-        async with self._database.read() as connection:
-            row = (
-                await connection.execute(select_record(sessions, SessionRecord).where(sessions.c.digest == digest))
-            ).one_or_none()
-        return SessionRecord(**row._asdict()) if row else None
+        statement = select_record(sessions, SessionRecord).where(sessions.c.digest == digest)
+        return await self._database.first(SessionRecord, statement)
 
     async def touch(self, digest: str, at: datetime) -> None:
         """Record the use of a session."""

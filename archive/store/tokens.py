@@ -47,8 +47,7 @@ class TokenStore:
     async def find(self, ids: Collection[str]) -> dict[str, TokenRecord]:
         """Return tokens by id, usable or not; missing ones are left out."""
         statement = select_record(tokens, TokenRecord).where(tokens.c.id.in_(ids))
-        async with self._database.read() as connection:
-            return {row.id: TokenRecord(**row._asdict()) for row in await connection.execute(statement)}
+        return {each.id: each for each in await self._database.all(TokenRecord, statement)}
 
     async def revoke(self, id: str) -> TokenRecord:
         """Refuse a token from now on, for good. Its row stays: the audit log names it.
@@ -74,11 +73,8 @@ class TokenStore:
 
     async def usable(self, scope: str, at: datetime) -> TokenRecord | None:
         """Return any token with a scope that is usable at a time. Reads all tokens: not for requests."""
-        async with self._database.read() as connection:
-            rows = (
-                await connection.execute(select_record(tokens, TokenRecord).where(tokens.c.revoked_at.is_(None)))
-            ).all()
-        found = (TokenRecord(**row._asdict()) for row in rows)
+        statement = select_record(tokens, TokenRecord).where(tokens.c.revoked_at.is_(None))
+        found = await self._database.all(TokenRecord, statement)
         return next((token for token in found if scope in token.scopes and token.is_usable(at)), None)
 
     # Last, because from here on `list` means this method.
@@ -92,9 +88,7 @@ class TokenStore:
         statement = select_record(tokens, TokenRecord).order_by(tokens.c.id.desc()).limit(limit)
         if before is not None:
             statement = statement.where(tokens.c.id < before)
-        async with self._database.read() as connection:
-            rows = (await connection.execute(statement)).all()
-        return [TokenRecord(**row._asdict()) for row in rows]
+        return await self._database.all(TokenRecord, statement)
 
 
 async def _get(connection: AsyncConnection, id: str) -> TokenRecord:

@@ -47,38 +47,16 @@ def axis_of(axis: records.AxisRecord) -> models.Axis:
 
 def search_of(search: records.SearchRecord, result: records.SearchResult | None = None) -> models.Search:
     """Build a search without its reference graphs, which no client needs; in a list with its result so far."""
+    same = {name: getattr(search, name) for name in models.Search.model_fields if hasattr(search, name)}
     return models.Search(
-        id=search.id,
-        operator=search.operator_name,
-        operator_digest=search.operator,
-        devices=search.devices,
-        emitters=search.emitters,
-        axes=tuple(axis.descriptor for axis in search.axes),
-        axes_version=search.axes_version,
-        evaluations=search.evaluations,
-        seed=search.seed,
-        priority=search.priority,
-        shapes=search.shapes,
-        llm=search.llm,
-        stop=search.stop,
-        selection=search.selection,
-        state=search.state,
-        reason=search.reason,
-        created_at=search.created_at,
-        updated_at=search.updated_at,
-        ended_at=search.ended_at,
-        finishing=search.finishing,
-        name=search.name,
-        tags=search.tags,
-        notes=search.notes,
-        owner=search.owner,
-        admit=search.admit,
-        compiler=search.compiler,
-        admitted=search.admitted,
-        reference_seed=search.reference_seed,
-        refused_seeds=search.refused_seeds,
-        evaluated=result.evaluated if result else None,
-        best=result.best if result else None,
+        **same
+        | {
+            "operator": search.operator_name,
+            "operator_digest": search.operator,
+            "axes": tuple(axis.descriptor for axis in search.axes),
+            "evaluated": result.evaluated if result else None,
+            "best": result.best if result else None,
+        }
     )
 
 

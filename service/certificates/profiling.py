@@ -4,13 +4,12 @@ The candidate's source is traced again for its line numbers, in a sandbox and be
 plan is replayed.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from service.certificates.document import Certificate
 from service.errors import InvalidInput
-from service.evaluation.executor_client import COMMAND, LocalExecutor
+from service.evaluation.executor_client import LocalExecutor
 from service.evaluation.floors import ShapeWork, TimeFloors, floors, works
 from workers.protocol import (
     DTYPE_BYTES,
@@ -77,17 +76,15 @@ class ProfiledPlan:
 class Profiler:
     """Profiler of certified kernels; one executor runs at a time."""
 
-    def __init__(self, *, card: int | None, data: Path | None = None, command: Sequence[str] = COMMAND) -> None:
+    def __init__(self, *, card: int | None, data: Path | None = None) -> None:
         """Prepare without starting an executor.
 
         Args:
             card: Number of a card of this machine of the certificate's class; None profiles without a card.
             data: Folder for figures kept between measurements.
-            command: Command that starts an executor, without its options.
         """
         self._card = card
         self._data = data
-        self._command = command
 
     async def profile(
         self, certificate: Certificate, shape: str | None = None, *, counters: bool = True
@@ -115,7 +112,7 @@ class Profiler:
             lined=lined,
             counters=counters,
         )
-        executor = LocalExecutor("measure", device=device, card=self._card or 0, data=self._data, command=self._command)
+        executor = LocalExecutor("measure", device=device, card=self._card or 0, data=self._data)
         async with executor as measurer:
             report = await measurer.run(job, ProfileReport)
         times = {each.shape: each.mid_us for each in certificate.verdict.shapes}
@@ -138,7 +135,7 @@ class Profiler:
             target=certificate.device.target,
             mutation_testing=False,
         )
-        async with LocalExecutor("trace", command=self._command) as tracer:
+        async with LocalExecutor("trace") as tracer:
             exported = await tracer.run(job, TraceReport)
             graph = next(iter(exported.graphs), None)
             if certificate.source is None:

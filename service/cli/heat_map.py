@@ -13,6 +13,8 @@ SHADES = ("#2c115f", "#721f81", "#b73779", "#f1605d", "#feb078", "#fcfdbf")
 
 OLDER = "*"
 """Mark after figures from reports of an older protocol."""
+LISTED = 12
+"""Maximum number of elites in a table."""
 
 
 def heat_map(archive: Archive) -> FoldedTable:
@@ -36,12 +38,12 @@ def heat_map(archive: Archive) -> FoldedTable:
     return table
 
 
-def elite_table(archive: Archive, *, limit: int = 12) -> FoldedTable:
+def elite_table(archive: Archive) -> FoldedTable:
     """List the best elites, one per row, with their bins on the search's axes.
 
     On a narrow terminal, headings and bins wrap; figures, emitters and ids never do.
     """
-    elites = sorted(archive.elites, key=lambda item: -item.objective)[:limit]
+    elites = sorted(archive.elites, key=lambda item: -item.objective)[:LISTED]
     table = FoldedTable(
         title=f"Elites, best {len(elites)} of {len(archive.elites)}",
         title_style="bold",

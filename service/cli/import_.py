@@ -45,12 +45,11 @@ def kernelbench(
         raise InvalidInput(f"no problem could be imported; the first: {rows[0]['reason']}", "path")
 
 
-def problem_files(path: Path, field: str = "path") -> list[Path]:
+def problem_files(path: Path) -> list[Path]:
     """List the problem files at a path, in the order of their numbers.
 
     Args:
         path: A file, or a folder.
-        field: Option or argument that gave the path.
 
     Raises:
         InvalidInput: If there are none.
@@ -59,7 +58,7 @@ def problem_files(path: Path, field: str = "path") -> list[Path]:
     problems = [file for file in files if file.is_file() and is_problem(read_problem(file))]
     if not problems:
         what = NO_PROBLEM if path.is_file() else "has no KernelBench problem files"
-        raise InvalidInput(f"'{path}' {what if path.exists() else 'does not exist'}", field)
+        raise InvalidInput(f"'{path}' {what if path.exists() else 'does not exist'}", "path")
     return problems
 
 

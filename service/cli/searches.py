@@ -22,7 +22,6 @@ FIGURES = ("evaluations", "best", "age")
 """Columns that are aligned to the right."""
 WHOLE = ("id", "best")
 """Columns that stay on one line on a narrow terminal."""
-NONE_YET = "there is no search yet; start one with: reef search rmsnorm"
 PAGE = 200
 """Maximum number of searches in one answer."""
 

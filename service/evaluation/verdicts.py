@@ -7,14 +7,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from archive.records import (
-    CandidateRecord,
     CandidateState,
     CandidateVerdict,
     NewVariant,
     SearchRecord,
     SearchState,
     TraceOutcome,
-    VariantRecord,
 )
 from archive.store import Store
 from service.evaluation.assignments import JobAssignments
@@ -62,17 +60,18 @@ class Verdicts:
         self._promotion = Promotion(store, self.unit_of_work, self.reference_seed, self._assignments, self._retraces)
         self._confirmations = Confirmations(store, dispatcher)
 
-    async def trace(self, search: SearchRecord, operator: Operator, candidate: CandidateRecord) -> None:
+    async def trace(self, subject: JobSubject) -> None:
         """Request a candidate's trace, or reuse the trace of an equal candidate from the archive."""
-        traced = await self._traces.obtain(JobSubject(search, operator, candidate))
+        traced = await self._traces.obtain(subject)
         if traced is not None:
-            await self._settle_trace(search, operator, candidate, traced, ())
+            await self._settle_trace(subject, traced, ())
 
     async def apply_trace(self, search: SearchRecord, operator: Operator, report: TraceReport) -> None:
         """Store a candidate's variants and request their evaluation."""
         candidate = await self.unit_of_work.candidate(report.candidate or "")
+        subject = JobSubject(search, operator, candidate)
         if report.job == retrace_id(candidate.id):
-            await self._settle_retrace(search, operator, candidate, report)
+            await self._settle_retrace(subject, report)
             return
         bundles = self.unit_of_work.identities(report)
         variants = tuple(_record(variant, bundles.get(variant.index)) for variant in report.variants)
@@ -86,11 +85,11 @@ class Verdicts:
         )
         found = [(bundles[variant.index], variant.bundle) for variant in report.variants if variant.bundle]
         others = self._traces.claim(candidate)
-        await self._settle_trace(search, operator, candidate, traced, found)
+        await self._settle_trace(subject, traced, found)
         if others:
             await self.unit_of_work.commit()  # The others read this trace from the archive.
         for other in others:
-            await self.trace(other.search, other.operator, other.candidate)
+            await self.trace(other)
 
     async def apply_report(self, search: SearchRecord, operator: Operator, report: Report) -> None:
         """Give a verdict to every variant that waits for it."""
@@ -106,7 +105,7 @@ class Verdicts:
             is_others = is_about_source(report) and not case.same(asked)
             if not is_others and not (case.is_reference_seed and is_unverified(report)):
                 await self._take(case, addressed(report, case, incumbent_of(report)), ())
-            await self._advance(case.search, case.operator, case.candidate, ())
+            await self._advance(case, ())
         if report.kind == "confirm" and report.outcome not in (Outcome.CORRECT, Outcome.WORKER_LOST):
             await self._refute_twins(asked, report)
 
@@ -125,29 +124,27 @@ class Verdicts:
             await self._promote(case, due.queued, leads=True)
         return due.settled
 
-    async def order_verdicts(
-        self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, queued: Collection[str]
-    ) -> None:
+    async def order_verdicts(self, subject: JobSubject, queued: Collection[str]) -> None:
         """Request all jobs that a traced candidate still needs, except those that `queued` lists already.
 
         Without reference graphs there are none yet: `Admissions.apply` continues.
         """
-        if not search.graphs:  # The record in hand may be older than the graphs.
-            search = await self._store.searches.get(search.id)
-        if not search.graphs:
+        if not subject.search.graphs:  # The record in hand may be older than the graphs.
+            subject = replace(subject, search=await self._store.searches.get(subject.search.id))
+        if not subject.search.graphs:
             return
-        known = await self.unit_of_work.reports(candidate.id)
-        for case in _cases(search, operator, candidate, await self.unit_of_work.variants(candidate.id)):
+        known = await self.unit_of_work.reports(subject.candidate.id)
+        for case in await self._cases(subject):
             mine = [report for report in known if (report.variant, report.device) == (case.variant, case.device)]
             if mine:
                 await self._promote(case, queued)
-        await self._advance(search, operator, candidate, queued)
+        await self._advance(subject, queued)
 
     async def order_traced(self, search: SearchRecord, operator: Operator, queued: Collection[str]) -> None:
         """Request the jobs of all traced candidates of a search, which waited for what has just come."""
         for candidate in await self._store.candidates.unfinished(search.id):
             if candidate.state is CandidateState.TRACED:
-                await self.order_verdicts(search, operator, candidate, queued)
+                await self.order_verdicts(JobSubject(search, operator, candidate), queued)
 
     def forget(self, search: str) -> set[str]:
         """Forget a search's jobs in flight. Returns the other searches that waited for one of them."""
@@ -156,22 +153,16 @@ class Verdicts:
         return self._traces.forget(search) | self._assignments.forget(search) | self._retraces.forget(search)
 
     async def _settle_trace(
-        self,
-        search: SearchRecord,
-        operator: Operator,
-        candidate: CandidateRecord,
-        traced: TraceOutcome,
-        bundles: Iterable[tuple[str, Bundle]],
+        self, subject: JobSubject, traced: TraceOutcome, bundles: Iterable[tuple[str, Bundle]]
     ) -> None:
-        await self.unit_of_work.save_trace(candidate.id, traced, bundles)
+        await self.unit_of_work.save_trace(subject.candidate.id, traced, bundles)
         if any(variant.bundle for variant in traced.variants):
-            await self.order_verdicts(search, operator, candidate, set())
+            await self.order_verdicts(subject, set())
             return
         first = next(iter(traced.variants), None)
         outcome = traced.outcome or (first.outcome if first else None) or Outcome.TRACE_CRASHED.value
         reason, line = (traced.reason, traced.line) if first is None else (first.reason, first.line)
-        verdict = CandidateVerdict(candidate.id, outcome, reason or traced.reason, line, None)
-        await self._judge(JobSubject(search, operator, candidate), verdict)
+        await self._judge(subject, CandidateVerdict(subject.candidate.id, outcome, reason or traced.reason, line, None))
 
     async def _take(self, case: EvaluationCase, report: Report, queued: Collection[str]) -> None:
         """Store a report, with the verdict that a confirm revises, and take its variant as far as it goes."""
@@ -181,7 +172,7 @@ class Verdicts:
             if candidate.state is CandidateState.JUDGED:
                 # A wrong kernel would stay `correct` if its second trace, which may be pending, were lost.
                 reports = await self.unit_of_work.reports(candidate.id)
-                await self._conclude(JobSubject(case.search, case.operator, candidate), latest_reports(reports), queued)
+                await self._conclude(replace(case, candidate=candidate), latest_reports(reports), queued)
         if case.is_reference_seed:
             await self.unit_of_work.commit()  # Other candidates read the reference seed's report from the archive.
         if case.device.measures:
@@ -199,7 +190,7 @@ class Verdicts:
                 candidate = await self.unit_of_work.candidate(variant.candidate)
                 twin = replace(case, candidate=candidate, variant=variant.index)
                 await self._take(twin, addressed(wrong, twin, incumbent_of(wrong)), ())
-                await self._advance(twin.search, twin.operator, candidate, ())
+                await self._advance(twin, ())
 
     async def _promote(self, case: EvaluationCase, queued: Collection[str], *, leads: bool = False) -> None:
         # The reference seed is confirmed before its verdict: all other times are relative to it.
@@ -207,35 +198,29 @@ class Verdicts:
         if refused is not None:
             await self._judge(case, refused.verdict(case.candidate.id), queued, revises=True)
 
-    async def _settle_retrace(
-        self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, report: TraceReport
-    ) -> None:
+    async def _settle_retrace(self, subject: JobSubject, report: TraceReport) -> None:
         """Continue with a candidate whose second trace was equal; refuse it otherwise."""
-        others = self._retraces.claim(candidate)
+        others = self._retraces.claim(subject.candidate)
         bundles = self.unit_of_work.identities(report)
         variants = [_record(variant, bundles.get(variant.index)) for variant in report.variants]
-        refused = await self._retraces.settle(candidate, report.outcome, report.reason, variants)
+        refused = await self._retraces.settle(subject.candidate, report.outcome, report.reason, variants)
         if refused is not None:
-            await self._judge(JobSubject(search, operator, candidate), refused.verdict(candidate.id), revises=True)
+            await self._judge(subject, refused.verdict(subject.candidate.id), revises=True)
             await self.unit_of_work.commit()  # What it holds is given back by its verdict.
-        await self.order_verdicts(search, operator, candidate, set())
-        for other in others:
-            await self.order_verdicts(other.search, other.operator, other.candidate, set())
+        for each in (subject, *others):
+            await self.order_verdicts(each, set())
 
-    async def _advance(
-        self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, queued: Collection[str]
-    ) -> None:
+    async def _advance(self, subject: JobSubject, queued: Collection[str]) -> None:
         """Request the measurements that a candidate lacks. Judge it once it has all and nothing is pending."""
-        cases = _cases(search, operator, candidate, await self.unit_of_work.variants(candidate.id))
-        known = {report.job for report in await self.unit_of_work.reports(candidate.id)}
+        cases, id = await self._cases(subject), subject.candidate.id
+        known = {report.job for report in await self.unit_of_work.reports(id)}
         lacking = [case for case in cases if case.job() not in known]
-        for name in search.devices if lacking else ():
+        for name in subject.search.devices if lacking else ():
             await self._measure([case for case in lacking if case.device.name == name], queued)
-        reports = await self.unit_of_work.reports(candidate.id)
+        reports = await self.unit_of_work.reports(id)
         measured = {case.job() for case in cases} <= {report.job for report in reports}
-        if not cases or not measured or self._awaits(candidate.id):
-            return
-        await self._conclude(JobSubject(search, operator, candidate), latest_reports(reports), queued)
+        if cases and measured and not self._awaits(id):
+            await self._conclude(subject, latest_reports(reports), queued)
 
     async def _measure(self, cases: Sequence[EvaluationCase], queued: Collection[str]) -> None:
         """Request the evaluation of one candidate's variants on one device.
@@ -250,6 +235,16 @@ class Verdicts:
                 await self._take(case, found, queued)
             elif case.device.measures and await self.reference_seed.pacer(case.search, case.device.name) is None:
                 return  # The first correct variant of the reference seed becomes the pacer: the others wait for it.
+
+    async def _cases(self, subject: JobSubject) -> list[EvaluationCase]:
+        """List the cases of a candidate: each variant that has a bundle, on each device."""
+        search, operator, candidate = subject.search, subject.operator, subject.candidate
+        return [
+            EvaluationCase(search, operator, candidate, variant.index, variant.bundle, Device.parse(name))
+            for variant in await self.unit_of_work.variants(candidate.id)
+            if variant.bundle is not None
+            for name in search.devices
+        ]
 
     def _awaits(self, candidate: str) -> bool:
         return self._retraces.awaits(candidate) or self._assignments.awaits(candidate)
@@ -289,18 +284,6 @@ class Verdicts:
         if await self.failures.has_reference(search) and first and search.state is not SearchState.FAILED:
             await self.baselines.relate_seed(search, subject.operator)
             await self.order_traced(search, subject.operator, queued)
-
-
-def _cases(
-    search: SearchRecord, operator: Operator, candidate: CandidateRecord, variants: Iterable[VariantRecord]
-) -> list[EvaluationCase]:
-    """List the cases of a candidate: each variant that has a bundle, on each device."""
-    return [
-        EvaluationCase(search, operator, candidate, variant.index, variant.bundle, Device.parse(name))
-        for variant in variants
-        if variant.bundle is not None
-        for name in search.devices
-    ]
 
 
 def _unpaced(search: SearchRecord, reports: Sequence[Report]) -> str:

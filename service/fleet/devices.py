@@ -34,7 +34,7 @@ BENCH_CORES = 5
 kernels, and trace the candidates that it will measure next."""
 MOST_BENCHES = 3
 """Maximum workers that share a card by default: one oracle looks at all their runs. On H100s and H200s three made up to
-1.7 times as many verdicts per hour as one (`throughput_h100_answers.json`); more were not measured in full."""
+1.7 times as many verdicts per hour as one (docs/results/throughput.md); more were not measured in full."""
 
 _LISTING = Lock()
 # Held while the driver's tool runs.

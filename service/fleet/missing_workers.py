@@ -4,8 +4,6 @@ Each worker serves its own target and device, and jobs that decide about cells g
 report a search whose last trusted worker is gone would wait forever, and nobody would know why.
 """
 
-from dataclasses import dataclass
-
 from archive.records import SearchRecord, SearchState
 from service.fleet.capabilities import Capabilities
 from service.fleet.pool import WorkerPool
@@ -13,21 +11,8 @@ from workers.protocol import Device, described_place
 from workers.queue import Dispatcher, JobQueue, queues_of
 
 
-@dataclass(frozen=True)
-class MissingWorkers:
-    """Workers that a search waits for.
-
-    Attributes:
-        missing: Descriptions of the workers, such as `a trusted worker that traces for sm_90`.
-        stuck: True if the search has jobs and all of them wait for missing workers.
-    """
-
-    missing: tuple[str, ...] = ()
-    stuck: bool = False
-
-
-async def find_missing(capabilities: Capabilities, dispatcher: Dispatcher, search: SearchRecord) -> MissingWorkers:
-    """Find the workers that pending jobs of a search wait for at the moment.
+async def find_missing(capabilities: Capabilities, dispatcher: Dispatcher, search: SearchRecord) -> set[str]:
+    """Describe the workers that pending jobs wait for, such as `a trusted worker that traces for sm_90`.
 
     Raises:
         ArchiveError: If the database does not answer.
@@ -36,13 +21,11 @@ async def find_missing(capabilities: Capabilities, dispatcher: Dispatcher, searc
     queues, target = await capabilities.queues(), Device.parse(search.devices[0]).traced_at
     needed = (queues_of(target, device, search.compiler) for device in search.devices)
     if all(map(queues.trusted.issuperset, needed)):
-        return MissingWorkers()  # All possible jobs are served, so the queue need not be asked.
-    waiting = await dispatcher.stats.queues_of(search.id)
+        return set()  # All possible jobs are served, so the queue need not be asked.
     served = queues.trusted | queues.others
-    vacant = [queue for queue in waiting if queue not in served]
+    vacant = [queue for queue in await dispatcher.stats.queues_of(search.id) if queue not in served]
     places = {queue.place for queue in served}
-    missing = {_wanted(queue, trusted=queue.reserved and queue.place in places) for queue in vacant}
-    return MissingWorkers(tuple(sorted(missing)), stuck=bool(vacant) and len(vacant) == len(waiting))
+    return {_wanted(queue, trusted=queue.reserved and queue.place in places) for queue in vacant}
 
 
 async def describe_missing(
@@ -57,7 +40,7 @@ async def describe_missing(
     if search.state not in (SearchState.PREPARING, SearchState.RUNNING) and not search.finishing:
         return []
     judges = {_wanted(JobQueue(device, "measure"), trusted=False) for device in await capabilities.lacking(search)}
-    missing = sorted({*(await find_missing(capabilities, dispatcher, search)).missing, *judges})
+    missing = sorted({*(await find_missing(capabilities, dispatcher, search)), *judges})
     return [*missing, *pool.failing] if missing and pool is not None else missing
 
 

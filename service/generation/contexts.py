@@ -191,7 +191,7 @@ class ContextBuilder:
         attempts = await self._store.attempts.of(search.id, EMITTER)
         asked = await self._store.attempts.asked(search.id)
         failed = [item for item in reversed(attempts) if item.outcome not in (None, Outcome.CORRECT)]
-        broken = next((item for item in failed if _is_repairable(item, attempts, asked)), None)
+        broken = next((item for item in failed if _is_repairable(item, asked)), None)
         offers = await self._store.attempts.offers(search.id, EMITTER)
         arms = await self._store.exchanges.llm_stats(search.id)
         return parents, replace(
@@ -359,7 +359,7 @@ def _times(
     return tuple(found)
 
 
-def _is_repairable(failed: Attempt, attempts: Sequence[Attempt], asked: Sequence[ExchangeSummary]) -> bool:
+def _is_repairable(failed: Attempt, asked: Sequence[ExchangeSummary]) -> bool:
     """Return True if a failure may be repaired once more: neither it nor its origin was repaired too often."""
     if failed.outcome in BEYOND_REPAIR:
         return False

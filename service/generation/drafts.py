@@ -8,7 +8,7 @@ from archive.records import SearchCounts, SearchRecord
 from archive.store import Store
 from service.emitters import EMITTERS
 from service.emitters.base import Proposal, ProposalContext
-from service.evaluation.jobs import draft_id, draft_job, target_of
+from service.evaluation.jobs import JobSubject, draft_id, draft_job, target_of
 from service.evaluation.verdicts import Verdicts
 from service.generation.proposals import Proposer, chance
 from workers.protocol import Operator, TraceReport
@@ -68,7 +68,7 @@ class DraftSeeds:
             return
         candidate = await self._proposer.keep(search, operator, ordinal, name, proposal)
         if candidate is not None:
-            await self._verdicts.trace(search, operator, candidate)
+            await self._verdicts.trace(JobSubject(search, operator, candidate))
 
     @staticmethod
     def is_about(report: TraceReport) -> bool:

@@ -9,6 +9,7 @@ from archive.records import SearchCounts, SearchRecord
 from archive.store import Store
 from service.errors import InvalidInput
 from service.evaluation.admissions import Admissions, is_admitted
+from service.evaluation.jobs import JobSubject
 from service.evaluation.verdicts import Verdicts
 from service.generation.drafts import DraftSeeds
 from service.generation.proposals import Proposer
@@ -71,4 +72,4 @@ class Preparation:
             await self._verdicts.failures.fail(search, error.detail)
             return
         for candidate in added_seeds:
-            await self._verdicts.trace(search, operator, candidate)
+            await self._verdicts.trace(JobSubject(search, operator, candidate))

@@ -99,11 +99,8 @@ class Proposer:
         search, stats = snapshot.search, await snapshot.stats()
         rng = chance(search, ordinal)
         device = rng.choice(search.devices)
-        elites, around, pinned = (
-            await snapshot.elites(device),
-            await snapshot.around(device),
-            await snapshot.pinned(device),
-        )
+        elites, visits = await snapshot.elites(device), await snapshot.visits(device)
+        pinned = await snapshot.pinned(device)
         quick = [name for name in stats.accounts if not EMITTERS[name].asks]
         if selection_of(search).screening and not is_blind(search, ordinal):
             preferred = pinned if pinned and rng.random() < PINNED_SHARE else elites
@@ -116,8 +113,8 @@ class Proposer:
             left = left or bandit.ranked(stats.accounts, quick, rng)
             name = left.pop(0)
             emitter = EMITTERS[name]
-            choices = [select(elites, rng, around, pinned) for _ in range(emitter.arity)]
-            chosen = [await snapshot.parent(choice.parent) for choice in choices if choice is not None]
+            choices = [select(elites, rng, visits, pinned) for _ in range(emitter.arity)]
+            chosen = [await snapshot.parent(elite) for elite in choices if elite is not None]
             proposal = await emitter.propose(self._context(search, operator, stats.trials[name], chosen, rng))
             if not isinstance(proposal, Proposal):
                 continue

@@ -7,8 +7,6 @@ so that proposals are the same as if each of them read everything again.
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Sequence
 
-from archive.grid import Grid
-from archive.policies import CellContext
 from archive.records import SearchRecord, SelectableElite
 from archive.selection import preferred
 from archive.store import Store
@@ -88,11 +86,9 @@ class SearchSnapshot:
             self._pinned[device] = preferred(await self.elites(device), pins)
         return self._pinned[device]
 
-    async def around(self, device: str) -> CellContext:
-        """Return the visits of its cells."""
-        elites = await self.elites(device)
-        visits = {elite.cell: elite.visits + self._children[elite.candidate] for elite in elites}
-        return CellContext(visits, Grid(self.search.axes))
+    async def visits(self, device: str) -> dict[int, int]:
+        """Return how often the holder of each of its cells was a parent, by cell."""
+        return {elite.cell: elite.visits + self._children[elite.candidate] for elite in await self.elites(device)}
 
     async def parent(self, elite: SelectableElite) -> Parent:
         """Return an elite as emitters need it."""

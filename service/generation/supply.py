@@ -18,6 +18,7 @@ from service.emitters import EMITTERS
 from service.emitters.agent import NAME as AGENT
 from service.emitters.base import NoProposal, Proposal
 from service.emitters.llm.rendering import clean
+from service.evaluation.jobs import JobSubject
 from service.evaluation.verdicts import Verdicts
 from service.generation.archive_tools import ArchiveTools, CandidateSubmission
 from service.generation.contexts import EMITTER as MODEL
@@ -187,7 +188,7 @@ class CandidateSupply:
             return 0
         drafts, talks.drafts = talks.drafts, []
         for candidate in drafts:
-            await self._verdicts.trace(search, operator, candidate)
+            await self._verdicts.trace(JobSubject(search, operator, candidate))
         added = len(drafts)
         for ordinal in sorted(number for number, task in talks.tasks.items() if task.done()):
             added += await self._settle(search, operator, talks, ordinal)
@@ -229,7 +230,7 @@ class CandidateSupply:
         )
         for candidate in await self.submissions.accept(search, operator, slots.free, talks.allot):
             slots.free, slots.added = slots.free - 1, slots.added + 1
-            await self._verdicts.trace(search, operator, candidate)
+            await self._verdicts.trace(JobSubject(search, operator, candidate))
         dry = await self._fill(search, operator, talks, slots)
         state, reason = await self._ending(search, talks, dry=dry, quick=not only, asking=bool(asking))
         if state is None and asking:
@@ -249,7 +250,7 @@ class CandidateSupply:
             for candidate in await self._proposer.keep_all(search, operator, made):
                 if candidate is not None:
                     slots.free, slots.added = slots.free - 1, slots.added + 1
-                    await self._verdicts.trace(search, operator, candidate)
+                    await self._verdicts.trace(JobSubject(search, operator, candidate))
             if dry or not made:
                 return dry
             left -= len(made)
@@ -373,7 +374,7 @@ class CandidateSupply:
             await _conclude(self._store, said, first)
         if first is None or first.state is not CandidateState.QUEUED:
             return 0
-        await self._verdicts.trace(search, operator, first)
+        await self._verdicts.trace(JobSubject(search, operator, first))
         return 1
 
     async def _vary(
@@ -391,7 +392,7 @@ class CandidateSupply:
         if candidate is not None:
             template.tried.append(candidate.id)
             slots.free, slots.added = slots.free - 1, slots.added + 1
-            await self._verdicts.trace(search, operator, candidate)
+            await self._verdicts.trace(JobSubject(search, operator, candidate))
 
 
 async def _fall_silent(

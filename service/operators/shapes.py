@@ -120,11 +120,11 @@ def end_shapes(operator: Operator) -> tuple[Shape, ...]:
     return tuple(found)
 
 
-def held_out_shapes(operator: Operator, seed: int, count: int = 2) -> tuple[Shape, ...]:
-    """Draw shapes from the ranges log-uniformly; equal seeds give equal shapes.
+def held_out_shapes(operator: Operator, seed: int) -> tuple[Shape, ...]:
+    """Draw two shapes from the ranges log-uniformly; equal seeds give equal shapes.
 
-    The first is small enough for the interpreter, the others take at most `HELD_OUT_BYTES`. None is a benchmark or
-    boundary shape. The result is shorter than `count` if the ranges hold no more shapes.
+    The first is small enough for the interpreter, the other takes at most `HELD_OUT_BYTES`. Neither is a benchmark or
+    boundary shape. There are fewer if the ranges hold no more shapes.
     """
     if not operator.ranges:
         return ()
@@ -132,8 +132,7 @@ def held_out_shapes(operator: Operator, seed: int, count: int = 2) -> tuple[Shap
     known = {Shape(dims=item.dims).key for item in operator.shapes}
     known |= {shape.key for shape in (*boundary_shapes(operator), *end_shapes(operator))}
     drawn: dict[str, Shape] = {}
-    for index in range(count):
-        fits = _affordable if index else _interpretable
+    for fits in (_interpretable, _affordable):
         shape = Shape(dims=_drawn(operator, rng, fits, known | set(drawn)), role=ShapeRole.HELD_OUT)
         drawn[shape.key] = shape
     return tuple(shape for key, shape in drawn.items() if key not in known)

@@ -16,7 +16,7 @@ from archive.errors import RecordConflict as ArchiveConflict
 from archive.records import CandidateState, SearchFingerprint, SearchRecord, SearchState
 from archive.store import Store
 from service.evaluation.finalists import Finalists
-from service.evaluation.jobs import trace_id
+from service.evaluation.jobs import JobSubject, trace_id
 from service.evaluation.spot_checks import SpotChecks
 from service.evaluation.verdicts import Verdicts
 from service.events import EventBus
@@ -287,9 +287,9 @@ class Evolution:
             return
         for candidate in await self._store.candidates.unfinished(search.id):
             if candidate.state is CandidateState.TRACED:
-                await self.verdicts.order_verdicts(search, operator, candidate, queued)
+                await self.verdicts.order_verdicts(JobSubject(search, operator, candidate), queued)
             elif trace_id(candidate.id) not in queued:
-                await self.verdicts.trace(search, operator, candidate)
+                await self.verdicts.trace(JobSubject(search, operator, candidate))
         await self.verdicts.unit_of_work.commit()
 
 

@@ -2,57 +2,37 @@
 
 import random
 from collections import Counter
-from datetime import UTC, datetime
 
-from archive.policies import CellContext
-from archive.records import EliteRecord, PinRecord
-from archive.selection import SHARES, preferred, select
+from archive.records import PinRecord, SelectableElite
+from archive.selection import preferred, select
 
 DRAWS = 4000
 
 
-def elite(cell: int) -> EliteRecord:
-    return EliteRecord(
-        search="s",
-        device="model:sm_90",
-        axes_version=1,
-        cell=cell,
-        coordinates={},
-        candidate=f"candidate {cell}",
-        variant=0,
-        bundle="b",
-        job="j",
-        emitter="tune",
-        objective=1.0 + cell,
-        low=1.0,
-        mid=1.0,
-        high=1.0,
-        revision=1,
-        placed_at=datetime(2026, 1, 1, tzinfo=UTC),
-    )
-
-
-ELITES = [elite(cell) for cell in (0, 3, 5, 8)]
+ELITES = [SelectableElite(cell, f"candidate {cell}", 0, "b", 1.0 + cell, 0) for cell in (0, 3, 5, 8)]
 
 
 def test_nothing_to_select_from_an_empty_archive() -> None:
     assert select([], random.Random(0)) is None
 
 
-def test_policies_get_their_shares() -> None:
-    rng, around = random.Random(3), CellContext({0: 99, 3: 99, 8: 99})
-    drawn = Counter(choice.parent.cell for _ in range(DRAWS) if (choice := select(ELITES, rng, around)))
+def test_cells_are_treated_alike_while_all_were_parents_as_often() -> None:
+    rng = random.Random(1)
+    drawn = Counter(elite.cell for _ in range(DRAWS) if (elite := select(ELITES, rng, dict.fromkeys((0, 3, 5, 8), 7))))
+    assert len(drawn) == len(ELITES)
+    assert max(drawn.values()) < 1.3 * min(drawn.values())
+
+
+def test_half_of_the_choices_go_where_few_have_been() -> None:
+    rng = random.Random(3)
+    drawn = Counter(elite.cell for _ in range(DRAWS) if (elite := select(ELITES, rng, {0: 99, 3: 99, 8: 99})))
     # Half of 1/4 and half of 10/13.
     assert 0.45 < drawn[5] / DRAWS < 0.57
-    assert sum(SHARES.values()) == 1
-    only = [select(ELITES, rng, around, shares={"optimistic": 1.0}) for _ in range(20)]
-    assert {choice.parent.cell for choice in only if choice} == {5}
 
 
 def test_the_same_seed_selects_the_same() -> None:
-    around = CellContext({0: 3})
-    first = [select(ELITES, random.Random(seed), around) for seed in range(20)]
-    assert first == [select(ELITES, random.Random(seed), around) for seed in range(20)]
+    first = [select(ELITES, random.Random(seed), {0: 3}) for seed in range(20)]
+    assert first == [select(ELITES, random.Random(seed), {0: 3}) for seed in range(20)]
 
 
 def test_holders_of_pinned_cells_and_pinned_candidates_are_preferred() -> None:
@@ -71,7 +51,7 @@ def test_holders_of_pinned_cells_and_pinned_candidates_are_preferred() -> None:
 def test_pinned_elites_get_their_share() -> None:
     rng = random.Random(5)
     pinned = [ELITES[1]]
-    drawn = Counter(choice.parent.cell for _ in range(DRAWS) if (choice := select(ELITES, rng, pinned=pinned)))
+    drawn = Counter(elite.cell for _ in range(DRAWS) if (elite := select(ELITES, rng, pinned=pinned)))
     # Half, and a quarter of the other half.
     assert 0.57 < drawn[ELITES[1].cell] / DRAWS < 0.68
     assert len(drawn) == len(ELITES)

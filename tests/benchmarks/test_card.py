@@ -1,12 +1,11 @@
-"""The script that makes a card's figures, tried out on the `model` device."""
+"""The script that judges rogues and honest kernels on a card, tried out on the `model` device."""
 
 import json
 
 import pytest
 
 from benchmarks import card
-from benchmarks.card import MeasurementSetup, against_itself, judge, over_pacer, throughput
-from benchmarks.correlation import correlate, populations
+from benchmarks.card import MeasurementSetup, judge, over_pacer
 from benchmarks.figures import FigureRows, TimeAllowance
 from tests.gpu.benches import measuring
 from tests.gpu.honest import Honest, authored_kernels
@@ -93,15 +92,6 @@ def test_judgements_and_what_follows_from_them(tmp_path):
         ("gelu/broken", "syntax_error", False),
     ]
     assert written(tmp_path, "card_judgements")["counts"]["honest"] == {"rows": 2, "as_expected": 1, "not_judged": 0}
-    pace = FigureRows(tmp_path, "card_throughput")
-    throughput(figures.rows, pace)
-    assert {(row["operator"], row["outcome"]) for row in pace.rows} == {
-        ("gelu", "correct"),
-        ("gelu", "rejected"),
-        ("all", "correct"),
-        ("all", "rejected"),
-    }
-    assert all(row["candidates_per_h"] > 0 for row in pace.rows)
 
 
 @pytest.mark.slow
@@ -110,21 +100,3 @@ def test_what_was_not_judged_for_want_of_time_is_said(tmp_path):
     judge([authored_kernels()["gelu/seed"]], PLACE, figures, -1.0)
     (row,) = figures.rows
     assert (row["outcome"], row["as_expected"], row["reason"]) == ("not_judged", None, "no time was left")
-
-
-@pytest.mark.slow
-def test_a_seed_against_itself_where_nothing_is_raced(tmp_path):
-    figures = FigureRows(tmp_path, "card_throughput")
-    against_itself("gelu", 2, PLACE, figures, 300.0)
-    assert [(row["operator"], row["repeats"], row["intervals_with_1"]) for row in figures.rows] == [("gelu", 2, 0)] * 2
-
-
-@pytest.mark.slow
-def test_predictions_correlate_with_themselves(tmp_path):
-    figures = FigureRows(tmp_path, "correlation")
-    correlate(figures, DEVICE, populations(["gelu"], 6), PLACE.command, 300.0, 1)
-    document = written(tmp_path, "correlation")
-    pooled = next(row for row in document["correlations"] if row["operator"] == "all")
-    assert pooled["bundles"] >= 5
-    assert pooled["spearman_predicted"] == pytest.approx(1.0)
-    assert pooled["spearman_readings"] is not None

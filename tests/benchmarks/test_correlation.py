@@ -6,8 +6,13 @@ import random
 import numpy as np
 import pytest
 
-from benchmarks.correlation import FEWEST, judged, population, populations, spearman, summary
-from service.operators.sources import digest
+from benchmarks.correlation import FEWEST, correlate, judged, spearman, summary
+from benchmarks.figures import FigureRows
+from tests.gpu.contracts import operators
+from tests.gpu.honest import Honest
+from workers.protocol import Device, Shape, ShapeResult
+
+MODEL = Device.parse("model:sm_90")
 
 
 def test_equal_orders_correlate_whatever_the_values():
@@ -31,17 +36,6 @@ def test_without_ties_it_is_the_correlation_of_ranks():
 def test_few_points_and_equal_values_have_no_correlation():
     assert spearman(range(FEWEST - 1), range(FEWEST - 1)) is None
     assert spearman([1.0] * 9, range(9)) is None
-
-
-def test_a_population_is_the_same_every_time_and_holds_no_source_twice():
-    found = list(population("softmax", 12))
-    assert found == list(population("softmax", 12))
-    assert len({digest(kernel.source) for kernel in found}) == len(found) == 12
-
-
-def test_operators_take_turns():
-    kernels = populations(["gelu", "rope"], 3)
-    assert [kernel.name for kernel in kernels] == ["gelu/0", "rope/0", "gelu/1", "rope/1", "gelu/2", "rope/2"]
 
 
 def test_a_summary_is_by_operator_and_shape_and_leaves_out_what_was_not_timed():
@@ -72,3 +66,15 @@ def test_kernels_that_were_judged_come_with_their_times(tmp_path):
     path.write_text(json.dumps({"rows": [row, *others]}))
     ((kernel, shapes),) = judged(path, ["gelu"]).items()
     assert (kernel.name, [item.mid_us for item in shapes]) == ("gelu/seed", [2.0])
+
+
+@pytest.mark.slow(reason="traces and predicts a seed; the summary is tested above")
+def test_a_kernel_whose_time_is_known_is_predicted(tmp_path):
+    operator = operators()["gelu"]
+    key = Shape(dims=operator.shapes[0].dims).key
+    kernel = Honest("gelu/seed", "gelu", operator.seeds[0])
+    correlate(FigureRows(tmp_path, "correlation"), MODEL, {kernel: [ShapeResult(shape=key, mid_us=100.0)]})
+    document = json.loads((tmp_path / "correlation.json").read_text())
+    (row,) = document["rows"]
+    assert (row["measured_us"], document["not_traced"]) == (100.0, 0)
+    assert row["predicted_us"] > 0 and row["readings_us"] > 0

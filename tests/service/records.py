@@ -27,6 +27,26 @@ from workers.protocol import (
     View,
 )
 
+TUNABLE = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def double_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(y_ptr + offsets, 2 * tl.load(x_ptr + offsets, mask=mask), mask=mask)
+
+
+def double(x):
+    y = torch.empty_like(x)
+    double_kernel[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), BLOCK=256, num_warps=4, num_stages=2)
+    return y
+"""
+"""A kernel with parameters to tune."""
+
 REFERENCE = "def double(x):\n    return x * 2\n"
 SEED = "import torch\n\n\ndef double(x):\n    return torch.empty_like(x)\n"
 SHAPES = (

@@ -176,7 +176,7 @@ class Epilogue:
     def _load(self, load: ast.Call, address: ast.expr, mask: Sequence[ast.expr]) -> ast.expr:
         pointer, offset = _parted(address)
         if pointer == self._read:
-            if not self._equals(offset, INDEX):
+            if not self._is_index(offset):
                 raise _NotElementwiseError
             return ast.Name(TOTAL, ast.Load())
         written = self._address(address)
@@ -198,7 +198,7 @@ class Epilogue:
     def _address(self, address: ast.expr) -> ast.expr:
         """Rewrite an address. An index that equals the element's own becomes it."""
         pointer, offset = _parted(address)
-        written = _expression(INDEX) if self._equals(offset, INDEX) else self._value(offset)
+        written = _expression(INDEX) if self._is_index(offset) else self._value(offset)
         return ast.BinOp(ast.Name(pointer, ast.Load()), ast.Add(), written)
 
     def _kind(self, value: ast.expr) -> int:
@@ -219,8 +219,8 @@ class Epilogue:
         wanted = [index // spots % count for index, spots, count in zip(indices, places, filters, strict=True)]
         return self._evaluations(value) == wanted
 
-    def _equals(self, value: ast.expr, name: str) -> bool:
-        return self._evaluations(value) == [sample[name] for sample in self._samples]
+    def _is_index(self, value: ast.expr) -> bool:
+        return self._evaluations(value) == [sample[INDEX] for sample in self._samples]
 
     def _evaluations(self, value: ast.expr) -> list[int] | None:
         if any(isinstance(node, ast.Call | ast.Subscript) for node in ast.walk(value)):

@@ -106,7 +106,7 @@ def library_codes(library: ModuleType) -> dict[str, CodeType]:
     return {
         statement.name: _compile(_rewrite(statement), filename)
         for statement in ast.parse(inspect.getsource(library), filename).body
-        if isinstance(statement, ast.FunctionDef) and _decorated(statement, "jit")
+        if isinstance(statement, ast.FunctionDef) and _is_jitted(statement)
     }
 
 
@@ -129,8 +129,8 @@ def _compile(statement: ast.stmt, filename: str) -> CodeType:
     return compile(ast.fix_missing_locations(ast.Module([statement], [])), filename, "exec", dont_inherit=True)
 
 
-def _decorated(function: ast.FunctionDef, name: str) -> bool:
-    return any(ast.unparse(decorator).rpartition(".")[2] == name for decorator in function.decorator_list)
+def _is_jitted(function: ast.FunctionDef) -> bool:
+    return any(ast.unparse(decorator).rpartition(".")[2] == "jit" for decorator in function.decorator_list)
 
 
 def _rewrite(function: ast.FunctionDef) -> ast.FunctionDef:

@@ -1,15 +1,15 @@
 """A whole search is gone through in the order of its proposals, a page at a time."""
 
-from archive.records import LlmReply, NewExchange
+from archive.records import LlmReply
 from archive.store import Store
 from tests.archive.samples import (
     READINGS,
+    new_exchange,
     new_report,
     new_variant,
     stored_candidate,
     stored_search,
     traced,
-    unique_id,
 )
 
 
@@ -67,23 +67,6 @@ async def test_exchanges_come_with_the_proposal_and_with_what_they_led_to(store:
 
 async def _asked(store: Store, search: str, ordinal: int, step: int) -> str:
     """Id of an answered exchange."""
-    asked = await store.exchanges.open(
-        NewExchange(
-            id=unique_id(),
-            search=search,
-            ordinal=ordinal,
-            step=step,
-            digest="d",
-            backend="manual",
-            strategy="improve",
-            template="t",
-            claims={},
-            parents=(),
-            cell=None,
-            system="",
-            user="",
-            max_tokens=1,
-        )
-    )
+    asked = await store.exchanges.open(new_exchange(search, ordinal, step=step))
     await store.exchanges.answer(asked.id, LlmReply("", "", 0, 0, None))
     return asked.id

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from uuid6 import uuid7
 
-from archive.records import LlmReply, MeasuredBaselines, NewExchange, SearchRecord
+from archive.records import LlmReply, MeasuredBaselines, SearchRecord
 from archive.store import Store
 from service.analysis.trajectories import RAN, Trajectory, reward, reward_over, trajectories
+from tests.archive.samples import new_exchange
 from tests.archives import opened
 from tests.service.lineages import SEED, Made, measured, stored
 from workers.protocol import PROTOCOL_VERSION, Outcome
@@ -126,21 +126,8 @@ async def test_the_documented_schema_and_example_hold(tmp_path: Path) -> None:
 
 async def _asked(store: Store, search: SearchRecord, ordinal: int) -> None:
     exchange = await store.exchanges.open(
-        NewExchange(
-            id=str(uuid7()),
-            search=search.id,
-            ordinal=ordinal,
-            step=0,
-            digest="d",
-            backend="manual",
-            strategy="improve",
-            template="t-1",
-            claims={},
-            parents=(),
-            cell=None,
-            system="be brief",
-            user="improve this",
-            max_tokens=100,
+        new_exchange(
+            search.id, ordinal, backend="manual", template="t-1", system="be brief", user="improve this", max_tokens=100
         )
     )
     await store.exchanges.answer(exchange.id, LlmReply("done", "a person", 3, 7, None))

@@ -8,7 +8,6 @@ from archive.records import (
     AxisRecord,
     LlmReply,
     NewCandidate,
-    NewExchange,
     NewHint,
     NewPin,
     NewSearch,
@@ -17,6 +16,7 @@ from archive.records import (
     SearchState,
 )
 from archive.store import Store
+from tests.archive.samples import new_exchange
 from tests.service import records
 
 CORPUS = (
@@ -91,22 +91,7 @@ async def store_hostile(store: Store, *, token: bool = True) -> Hostile:
 
 
 async def _prompt(store: Store, search: str, evil: str) -> str:
-    new = NewExchange(
-        id=str(uuid7()),
-        search=search,
-        ordinal=0,
-        step=0,
-        digest="d",
-        backend=evil,
-        strategy=evil,
-        template=evil,
-        claims={},
-        parents=(),
-        cell=None,
-        system=evil,
-        user=evil,
-        max_tokens=100,
-    )
+    new = new_exchange(search, backend=evil, strategy=evil, template=evil, system=evil, user=evil)
     await store.exchanges.open(new)
     await store.exchanges.answer(new.id, LlmReply(evil, evil, 1, 1, None))
     await store.exchanges.conclude(new.id, "unusable", evil)

@@ -1,8 +1,8 @@
 import httpx
 import pytest
-from uuid6 import uuid7
 
-from archive.records import ExchangeState, NewExchange
+from archive.records import ExchangeState
+from tests.archive.samples import new_exchange
 from tests.service.dashboard.conftest import Hostile, Service
 from tests.service.dashboard.hostile import CORPUS
 from tests.service.dashboard.reading import read
@@ -11,23 +11,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def waiting(service: Service, search: str, ordinal: int = 1) -> str:
-    new = NewExchange(
-        id=str(uuid7()),
-        search=search,
-        ordinal=ordinal,
-        step=0,
-        digest="e",
-        backend="me",
-        strategy="write",
-        template="t",
-        claims={},
-        parents=(),
-        cell=None,
-        system="be brief",
-        user="write a kernel",
-        max_tokens=10,
-        state=ExchangeState.WAITING,
-    )
+    new = new_exchange(search, ordinal, system="be brief", user="write a kernel", state=ExchangeState.WAITING)
     return (await service.coordinator.store.exchanges.open(new)).id
 
 

@@ -14,7 +14,7 @@ from service.evaluation.spot_checks import SpotChecks
 from service.events import EventBus, WorkerChanged
 from tests.service import records
 from tests.service.guests import JOINED, Guest
-from tests.service.scheduler.test_evolution import TUNABLE
+from tests.service.records import TUNABLE
 from tests.service.workbench import Workbench
 from tests.workers.sheets import H200
 from workers.protocol import Device, MeasureJob, Outcome, Report, TraceJob, TraceReport, Trust, TrustGrounds

@@ -11,7 +11,7 @@ from service.evaluation.jobs import confirm_id, measure_id, reference_job, retra
 from service.events import EliteWithdrawn, Event
 from tests.service import records
 from tests.service.measured import DEVICE, FIRST, SECOND, elites, history, identity, outcomes, plant
-from tests.service.scheduler.test_evolution import TUNABLE
+from tests.service.records import TUNABLE
 from tests.service.workbench import Answers, Judging, Workbench, bundle_of
 from workers.protocol import (
     ConfirmJob,

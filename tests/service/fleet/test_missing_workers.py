@@ -7,7 +7,7 @@ import pytest
 
 from archive.records import SearchState
 from service.fleet.capabilities import Capabilities
-from service.fleet.missing_workers import MissingWorkers, describe_missing, find_missing
+from service.fleet.missing_workers import describe_missing, find_missing
 from tests.service import records
 from tests.service.guests import JOINED, Guest
 from tests.service.workbench import Workbench
@@ -32,16 +32,16 @@ async def test_who_is_missing_is_named_and_nobody_is_once_all_are_there(bench: W
     search = await bench.begin(evaluations=2)
     await bench.evolution.tick()
     alone = await find_missing(served(bench), bench.dispatcher, search)
-    assert alone == MissingWorkers(("a worker that traces for sm_90",), stuck=True)
+    assert alone == {"a worker that traces for sm_90"}
     judge = LeaseClient(bench.redis_url, "judge", device=records.DEVICE)
     judge.announce()
-    assert (await find_missing(served(bench), bench.dispatcher, search)).stuck
+    assert await find_missing(served(bench), bench.dispatcher, search) == alone
     tracer = LeaseClient(bench.redis_url, "tracer", target="sm_90")
     tracer.announce()
-    assert await find_missing(served(bench), bench.dispatcher, search) == MissingWorkers((), stuck=False)
+    assert await find_missing(served(bench), bench.dispatcher, search) == set()
     tracer.depart()
     other = records.search(id="without-jobs")
-    assert await find_missing(served(bench), bench.dispatcher, other) == MissingWorkers((), stuck=False)
+    assert await find_missing(served(bench), bench.dispatcher, other) == set()
 
 
 @pytest.mark.parametrize("trusted", [False, True])
@@ -53,8 +53,7 @@ async def test_what_decides_describe_missing_a_trusted_worker(bench: Workbench, 
     guest.lessee.announce()
     await guest.remote_workers.serve()
     found = await find_missing(served(bench), bench.dispatcher, search)
-    wanted = () if trusted else ("a trusted worker that traces for sm_90",)
-    assert found == MissingWorkers(wanted, stuck=not trusted)
+    assert found == (set() if trusted else {"a trusted worker that traces for sm_90"})
 
 
 async def test_a_device_that_nobody_judges_on_is_said_before_any_job_is_sent_there(bench: Workbench) -> None:
@@ -72,7 +71,7 @@ async def test_a_compiler_that_no_worker_has_is_said_in_one_sentence(bench: Work
     wanted = "a worker that traces for sm_90 with Triton 3.9"
     worker = LeaseClient(bench.redis_url, "worker", target="sm_90", device=records.DEVICE)
     worker.announce(versions={"triton": "3.7.1"})
-    assert await find_missing(served(bench), bench.dispatcher, search) == MissingWorkers((wanted,), stuck=True)
+    assert await find_missing(served(bench), bench.dispatcher, search) == {wanted}
     assert await describe_missing(served(bench), bench.dispatcher, search) == [wanted]
     worker.announce(versions={"triton": "3.9.1"})
-    assert await find_missing(served(bench), bench.dispatcher, search) == MissingWorkers((), stuck=False)
+    assert await find_missing(served(bench), bench.dispatcher, search) == set()

@@ -19,7 +19,7 @@ from service.fleet.remote_workers import MOST_DISAGREED, RemoteWorkers, address_
 from tests.service import records
 from tests.service.guests import JOINED, Guest, application
 from tests.service.measured import DEVICE, elites, history, identity, outcomes, plant
-from tests.service.scheduler.test_evolution import TUNABLE
+from tests.service.records import TUNABLE
 from tests.service.workbench import Answers, Workbench
 from workers.errors import Dismissed
 from workers.protocol import (

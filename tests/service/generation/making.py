@@ -7,7 +7,7 @@ from archive.store import Store
 from service.generation.proposals import Proposer
 from tests.archive import samples
 from tests.service import records
-from tests.service.scheduler.test_evolution import TUNABLE
+from tests.service.records import TUNABLE
 
 OPERATOR = records.OPERATOR.model_copy(update={"seeds": (TUNABLE,)})
 

@@ -9,7 +9,7 @@ from archive.records import SEED_EMITTER, SearchState
 from service.evaluation.jobs import draft_id
 from service.generation.drafts import draft_emitter
 from tests.service import records
-from tests.service.scheduler.test_evolution import TUNABLE
+from tests.service.records import TUNABLE
 from tests.service.workbench import Answers, Workbench
 from workers.protocol import Job, TraceJob
 

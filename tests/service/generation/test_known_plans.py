@@ -8,7 +8,7 @@ from service.generation.known_plans import KnownPlans, _taken_apart, differing, 
 from service.generation.proposals import Proposer
 from service.operators.catalogue import load_catalogue
 from tests.service.generation.making import OPERATOR, begin
-from tests.service.scheduler.test_evolution import TUNABLE
+from tests.service.records import TUNABLE
 
 TARGET = "sm_90"
 

@@ -12,7 +12,7 @@ from service.evaluation.jobs import admission_id, draft_id, measure_id, referenc
 from service.evaluation.reports import reports_on
 from tests.service import records
 from tests.service.measured import DEVICE
-from tests.service.scheduler.test_evolution import TUNABLE
+from tests.service.records import TUNABLE
 from tests.service.workbench import Answers, Workbench, bundle_of
 from workers.protocol import MeasureJob, Outcome
 

@@ -4,7 +4,7 @@ from archive.records import SEED_EMITTER, CandidateRecord
 from archive.store import Store
 from service.generation.proposals import Proposer
 from tests.service.generation.making import OPERATOR, begin, make
-from tests.service.scheduler.test_evolution import TUNABLE
+from tests.service.records import TUNABLE
 
 
 def _what(candidate: CandidateRecord | None) -> tuple[str, str, str] | None:

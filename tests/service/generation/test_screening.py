@@ -21,7 +21,7 @@ from service.generation.screening import (
 from service.generation.surrogate import FEWEST
 from tests.service import records
 from tests.service.generation.making import OPERATOR, begin, elect, make
-from tests.service.scheduler.test_evolution import TUNABLE
+from tests.service.records import TUNABLE
 
 ON, OFF = ({"bandit": True, "screening": screening} for screening in (True, False))
 

@@ -6,7 +6,7 @@ from service.generation.proposals import Proposer
 from service.generation.snapshot import ParentCache
 from tests.archive.samples import READINGS
 from tests.service.generation.making import OPERATOR, begin, elect, make
-from tests.service.scheduler.test_evolution import TUNABLE
+from tests.service.records import TUNABLE
 
 
 def _what(candidate: CandidateRecord | None) -> tuple[str, str, str] | None:

@@ -13,26 +13,8 @@ from archive.records import SearchCounts, SearchState
 from service.generation.stop_rules import seconds_left, stop_reason, time_over
 from service.requests import StopRules
 from tests.service import records
+from tests.service.records import TUNABLE
 from tests.service.workbench import Workbench
-
-TUNABLE = """
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def double_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    mask = offsets < n
-    tl.store(y_ptr + offsets, 2 * tl.load(x_ptr + offsets, mask=mask), mask=mask)
-
-
-def double(x):
-    y = torch.empty_like(x)
-    double_kernel[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), BLOCK=256, num_warps=4, num_stages=2)
-    return y
-"""
 
 
 @pytest.fixture

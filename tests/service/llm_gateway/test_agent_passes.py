@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from archive.records import ExchangeState, NewExchange, NewSearch
+from archive.records import NewSearch
 from archive.store import Store
 from service.discovery import discoverable
 from service.errors import Unauthenticated
@@ -14,6 +14,7 @@ from service.llm import PermanentFailure
 from service.llm_gateway.agent_passes import AgentPasses
 from service.security.authentication import Authentication, issue, utc_now
 from service.security.scopes import Scope, SearchGrant
+from tests.archive.samples import new_exchange
 from tests.service import records
 
 EXCHANGE = "0199a2af-3d10-7c55-9b1e-52f0c1d2e3f4"
@@ -28,23 +29,7 @@ async def kept(store: Store) -> str:
     template = records.search()
     given = {each.name: getattr(template, each.name) for each in fields(NewSearch)}
     search = await store.searches.create(NewSearch(**{**given, "id": SEARCH}))
-    new = NewExchange(
-        id=EXCHANGE,
-        search=search.id,
-        ordinal=3,
-        step=0,
-        digest="d",
-        backend="robot",
-        strategy="agent",
-        template="agent 1",
-        claims={},
-        parents=(),
-        cell=None,
-        system="",
-        user="",
-        max_tokens=1,
-        state=ExchangeState.ASKED,
-    )
+    new = new_exchange(search.id, 3, id=EXCHANGE, backend="robot", strategy="agent", template="agent 1")
     await store.exchanges.open(new)
     return search.id
 

@@ -15,7 +15,7 @@ from service.generation.proposals import Proposer
 from service.requests import HintRequest, PinRequest, SearchChange
 from service.scheduler.changes import change, hint, pin, require_room
 from tests.service import records
-from tests.service.scheduler.test_evolution import TUNABLE
+from tests.service.records import TUNABLE
 from tests.service.workbench import Workbench
 
 

@@ -14,6 +14,7 @@ from service.evaluation.reports import reports_on
 from service.scheduler import leases
 from tests.service import records
 from tests.service.measured import DEVICE, elites, identity, outcomes, plant, seed
+from tests.service.records import TUNABLE
 from tests.service.workbench import Answers, Workbench, bundle_of
 from workers.protocol import MeasureJob, Outcome, TraceJob
 
@@ -23,26 +24,6 @@ async def bench(tmp_path: Path, redis_url: str) -> AsyncIterator[Workbench]:
     bench = await Workbench.open(tmp_path, redis_url)
     yield bench
     await bench.close()
-
-
-TUNABLE = """
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def double_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    mask = offsets < n
-    tl.store(y_ptr + offsets, 2 * tl.load(x_ptr + offsets, mask=mask), mask=mask)
-
-
-def double(x):
-    y = torch.empty_like(x)
-    double_kernel[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), BLOCK=256, num_warps=4, num_stages=2)
-    return y
-"""
 
 
 @pytest.fixture(autouse=True)

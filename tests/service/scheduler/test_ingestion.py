@@ -14,7 +14,7 @@ from service.evaluation.reports import reports_on
 from service.scheduler.leases import SearchLeases
 from service.scheduler.poison_reports import MOST_REFUSED
 from tests.service import records
-from tests.service.scheduler.test_evolution import TUNABLE
+from tests.service.records import TUNABLE
 from tests.service.workbench import Workbench
 from workers.protocol import MeasureJob, Outcome, TraceReport
 from workers.queue import LeaseClient

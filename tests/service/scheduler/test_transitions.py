@@ -15,7 +15,7 @@ from service.events import EliteWithdrawn, Event
 from service.generation import supply
 from tests.service import records
 from tests.service.measured import DEVICE, elites, history, identity, plant
-from tests.service.scheduler.test_evolution import TUNABLE
+from tests.service.records import TUNABLE
 from tests.service.workbench import Workbench, bundle_of
 from workers.protocol import ConfirmJob, FinalJob, Outcome
 from workers.queue import JobQueue, LeaseClient
