@@ -179,7 +179,7 @@ def page(rows: Sequence[Row], told: Sequence[Row]) -> str:
         text.append(f"| {' | '.join(map(str, cells))} |")
     text += ["", "| problem | contract, by | µs | eager | compile | max-autotune | floor | SOL | found by | defect |"]
     text.append("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    for row in rows:
+    for row in (row for row in rows if row["outcome"] != NOT_REACHED):
         name = row["problem"].removesuffix(".py")
         if row["outcome"] != Outcome.CORRECT or not row.get("reef_us"):
             said = f"{row['outcome']}: {_short(row.get('reason') or '')}".rstrip(": ")
@@ -196,6 +196,8 @@ def page(rows: Sequence[Row], told: Sequence[Row]) -> str:
             sol,
         ]
         text.append(f"| {' | '.join(cells)} | {row['emitter']} | {row['defect']} |")
+    if left := sum(row["outcome"] == NOT_REACHED for row in rows):
+        text += ["", f"{left} of {len(rows)} rows have not been reached by any sitting yet."]
     return "\n".join(text) + "\n"
 
 

@@ -88,7 +88,9 @@ def test_the_page_shows_what_the_results_say() -> None:
     text = page(rows, shares(rows))
     assert "| level1/a | default, rules | 10.0 |" in text and "2.000 (1.980 to 2.020)" in text
     assert "wrong_result: the seed is wrong" in text and "no_seed: no kernel to start from" in text
-    assert page([], []) == EMPTY
+    assert page([], []) == EMPTY and "not been reached" not in text
+    more = rows_of(LINES, PREPARED, {}, [*WANTED, ("level1/e.py", "rules")])
+    assert page(more, shares(more)).endswith("\n1 of 5 rows have not been reached by any sitting yet.\n")
     marks = BEGIN.format("x"), END.format("x")
     assert filled("old\n".join(marks), {"x": "new\n"}) == "new\n".join(marks)
     with pytest.raises(ValueError, match="no marks"):
