@@ -1,4 +1,4 @@
-"""Second seed kernel, for drafts of TorchInductor that multiply float32 without tensor cores."""
+"""First seed kernel, for drafts of TorchInductor that multiply float32 without tensor cores."""
 
 import random
 

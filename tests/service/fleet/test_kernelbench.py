@@ -31,12 +31,12 @@ async def test_a_problem_becomes_an_operator_with_a_seed_by_inductor() -> None:
             await importer.operator(SourceFile(forward("return torch.dropout(x, 0.5, True)"), "drop"))
 
 
-async def test_a_problem_with_products_has_a_second_seed_on_the_matrix_units() -> None:
+async def test_a_problem_with_products_has_a_first_seed_on_the_matrix_units() -> None:
     async with KernelbenchImporter(target="sm_90") as importer:
         imported = await importer.operator(SourceFile(forward("return x @ x.T"), "product"))
     first, second = imported.operator.seeds
-    assert "input_precision='ieee'" in first and "tf32x3" not in first
-    assert "input_precision='tf32x3'" in second and "ieee" not in second
+    assert "input_precision='tf32x3'" in first and "ieee" not in first
+    assert "input_precision='ieee'" in second and "tf32x3" not in second
 
 
 async def test_a_convolution_may_use_tf32_as_its_baseline_does_unless_that_is_refused() -> None:
@@ -47,7 +47,7 @@ async def test_a_convolution_may_use_tf32_as_its_baseline_does_unless_that_is_re
     assert usual.operator.precision.allow_tf32 and TF32_NOTE in usual.notes
     assert "ieee" not in usual.operator.seeds[0] and "width: tl.constexpr" in usual.operator.seeds[1]
     assert not strict.operator.precision.allow_tf32 and TF32_NOTE not in strict.notes
-    assert "ieee" in strict.operator.seeds[0] and "tf32x3" in strict.operator.seeds[1]
+    assert "tf32x3" in strict.operator.seeds[0] and "ieee" in strict.operator.seeds[1]
     assert "tf32x3" in strict.operator.seeds[2] and "width: tl.constexpr" in strict.operator.seeds[2]
 
 
