@@ -545,7 +545,7 @@ def test_kernels_in_gluon_are_packaged_and_imported(ran: Path) -> None:
 def test_inputs_may_be_absent_in_every_form(ran: Path) -> None:
     assert printed(ran / "absent") == ""
     readme = render(maybe_absent())["README.md"]
-    assert "These may be None: bias, scale." in readme and "M from 1 to 64; N from 1 to 512." in readme
+    assert "These may be None: bias, scale." in readme and "N from 1 to 512; M from 1 to 64." in readme
 
 
 def test_it_registers_with_vllm_as_its_own_operators_do(ran: Path) -> None:

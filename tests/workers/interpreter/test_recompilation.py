@@ -15,7 +15,9 @@ LIMITS = sandbox.SandboxLimits(wall_s=60.0, cpu_s=60.0)
 FACTOR = PLAIN.replace("y = e", "y = FACTOR * e").replace("@triton.jit", "FACTOR = tl.constexpr(1.0)\n\n\n@triton.jit")
 
 CHANGED = {
-    "a condition": (FACTOR.replace("\n\n\n@", "\nif True:\n    FACTOR = tl.constexpr(2.0)\n\n\n@"), "'FACTOR' in line"),
+    "a loop": (
+        FACTOR.replace("\n\n\n@", "\nfor _ in range(1):\n    FACTOR = tl.constexpr(2.0)\n\n\n@"), "'FACTOR' in line"
+    ),
     "a function": (
         FACTOR.replace("    y = torch", "    global FACTOR\n    FACTOR = tl.constexpr(2.0)\n    y = torch"), "host code"
     ),
