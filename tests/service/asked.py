@@ -15,23 +15,7 @@ from tests.service.workbench import Workbench
 
 BACKENDS = '[backends.replay]\nkind = "replay"\npath = "recording.jsonl"\n'
 FINAL = (SearchState.DONE, SearchState.FAILED, SearchState.STOPPED)
-SEED = """import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def double_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    mask = offsets < n
-    tl.store(y_ptr + offsets, 2 * tl.load(x_ptr + offsets, mask=mask), mask=mask)
-
-
-def double(x):
-    y = torch.empty_like(x)
-    double_kernel[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), BLOCK=256, num_warps=4)
-    return y
-"""
+SEED = records.TUNABLE.lstrip()
 
 
 @dataclass
