@@ -38,6 +38,7 @@ from archive.grid import Grid
 from archive.records import CandidateState, ExchangeState, Placement, SearchCounts, SearchRecord, SearchState
 from archive.store import Store
 from benchmarks.record import RESULTS, write
+from kernelreef.states import ACTIVE, OPEN
 from service.api.llm_stats import standings_of
 from service.cli.in_process import serve_inside
 from service.cli.prompts import answered_with, asked_of
@@ -140,8 +141,7 @@ async def rules(options: argparse.Namespace) -> None:
 
 async def turns(coordinator: Coordinator, until: float) -> AsyncIterator[tuple[SearchRecord, float]]:
     """Let searches that have not ended run one at a time. Yields each with the end of its share of the time left."""
-    states = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
-    found = await coordinator.store.searches.list(limit=200, states=states)
+    found = await coordinator.store.searches.list(limit=200, states=OPEN)
     for each in found:
         if each.state is not SearchState.PAUSED:
             await coordinator.pause(each.id)
@@ -149,7 +149,7 @@ async def turns(coordinator: Coordinator, until: float) -> AsyncIterator[tuple[S
         now = time.monotonic()
         await coordinator.resume(each.id)
         yield each, now + (until - now) / (len(found) - number)
-        if (await coordinator.store.searches.get(each.id)).state in states:
+        if (await coordinator.store.searches.get(each.id)).state in OPEN:
             await coordinator.pause(each.id)
 
 
@@ -183,7 +183,7 @@ async def opened(store: Store, prompts: int, until: float) -> None:
 
 
 async def _open(store: Store) -> list[SearchRecord]:
-    return await store.searches.list(limit=200, states=(SearchState.PREPARING, SearchState.RUNNING))
+    return await store.searches.list(limit=200, states=ACTIVE)
 
 
 async def _waiting(store: Store, search: SearchRecord) -> int:

@@ -14,6 +14,10 @@ class SearchState(StrEnum):
     FAILED = "failed"
 
 
+ACTIVE = (SearchState.PREPARING, SearchState.RUNNING)
+"""States of a search that goes on by itself."""
+OPEN = (*ACTIVE, SearchState.PAUSED)
+"""States of a search that has not ended; there are only a few of these, while ended ones grow without bound."""
 ENDED = (SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
 """Final states of a search."""
 

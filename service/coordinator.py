@@ -18,6 +18,7 @@ from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
 from archive.errors import RecordConflict, RecordNotFound
 from archive.records import NewSearch, SearchRecord, SearchState
 from archive.store import Store
+from kernelreef.states import ACTIVE, OPEN
 from kernelreef.validation import nearest
 from service.embedded import EmbeddedServer
 from service.emitters import EMITTERS
@@ -41,7 +42,7 @@ from service.requests import SearchRequest
 from service.scheduler.backpressure import CandidateLimits
 from service.scheduler.changes import require_room
 from service.scheduler.event_bus import RedisBus
-from service.scheduler.evolution import ACTIVE, OPEN, Evolution
+from service.scheduler.evolution import Evolution
 from service.scheduler.leases import SearchLeases
 from service.security.authentication import Authentication
 from service.security.certificates import certified

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
 from pydantic import BaseModel
 
-from archive.records import SearchState
+from kernelreef.states import OPEN
 from service.api import SOFTWARE_VERSION, VERSION_PREFIX
 from service.api.dependencies import Running, needs
 from service.api.problems import PROBLEMS
@@ -17,8 +17,6 @@ from workers.protocol import PROTOCOL_VERSION
 
 router = APIRouter(tags=["health"], responses=PROBLEMS)
 
-OPEN = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
-"""States of counted searches; there are only a few open searches, while ended ones grow without bound."""
 MOST_OPEN = 1000
 """Maximum number of open searches read for a scrape."""
 

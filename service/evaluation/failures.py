@@ -5,11 +5,9 @@ import structlog
 from archive.errors import RecordConflict
 from archive.records import SearchRecord, SearchState
 from archive.store import Store
+from kernelreef.states import OPEN
 from service.evaluation.reference_seed import ReferenceSeed
 from service.events import EventBus, SearchChanged
-
-OPEN = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
-"""States that a search may fail in."""
 
 log = structlog.get_logger(__name__)
 

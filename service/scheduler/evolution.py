@@ -15,6 +15,7 @@ from archive.errors import DatabaseUnavailable
 from archive.errors import RecordConflict as ArchiveConflict
 from archive.records import CandidateState, SearchFingerprint, SearchRecord, SearchState
 from archive.store import Store
+from kernelreef.states import ACTIVE
 from service.evaluation.finalists import Finalists
 from service.evaluation.jobs import JobSubject, trace_id
 from service.evaluation.spot_checks import SpotChecks
@@ -36,8 +37,6 @@ from service.tasks import end
 from workers.protocol import Operator
 from workers.queue import Dispatcher, QueueUnavailable
 
-ACTIVE = (SearchState.PREPARING, SearchState.RUNNING)
-OPEN = (*ACTIVE, SearchState.PAUSED)
 IDLE_BEFORE_SWEEP_S = 15.0
 """Seconds without a report after which a search is swept for lost jobs. Longer than most judgements; a needless sweep
 costs a few queries."""
