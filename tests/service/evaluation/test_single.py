@@ -142,7 +142,7 @@ async def test_the_content_of_a_mutable_input_is_judged(name: str) -> None:
             "inputs": [{"name": "y", "mutable": True, **small}, {"name": "x", **small}],
             "outputs": [{"name": name, "dtype": "bfloat16"}],
             "shapes": [{"N": 300}],
-            "ranges": {"N": [1, 300]},
+            "ranges": {"N": [200, 300]},
         }
     )
     left = Outcome.INPUT_MUTATED if name == "z" else Outcome.PLAN_REJECTED
