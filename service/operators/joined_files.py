@@ -278,7 +278,8 @@ def _said(statement: ast.stmt, name: str) -> str:
             origin = node.module if isinstance(node, ast.ImportFrom) else ""
             for alias in node.names:
                 if _bound(alias) == name:  # `import torch.nn` binds `torch`, too.
-                    return f"{origin} {alias.name if origin or alias.asname else name}"
+                    whole = alias.name if origin or alias.asname else name
+                    return ".".join(filter(None, (origin, whole)))  # `import a.b as c` is `from a import b as c`.
     return ast.unparse(statement)
 
 

@@ -65,7 +65,7 @@ EXPECTED = {
     "imports_by_name": (Outcome.FORBIDDEN_IMPORT, 19, "'sys'"),
     "imports_numpy_late": (Outcome.FORBIDDEN_IMPORT, 19, "'numpy'"),
     "imports_the_reference": (Outcome.FORBIDDEN_IMPORT, 3, "'reference'"),
-    "keeps_its_output": (Outcome.PLAN_REJECTED, 25, "in every call"),
+    "keeps_its_output": (Outcome.PLAN_REJECTED, 21, "in every call"),
     "keeps_shared_memory": (Outcome.PLAN_REJECTED, None, ".shared memory"),
     "keeps_the_compiler_busy": (Outcome.TRACE_TIMEOUT, 19, TOO_LONG),
     "knows_its_address": (Outcome.CORRECT, None, ""),
