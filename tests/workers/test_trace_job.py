@@ -29,7 +29,7 @@ EXPECTED = {
     "block_of_three": (Outcome.COMPILE_ERROR, 11, "power of 2"),
     "branches_on_a_value": (Outcome.HOST_READ, 19, "as a condition"),
     "caches_by_identity": (Outcome.CORRECT, None, ""),
-    "caches_by_pointer": (Outcome.PLAN_REJECTED, None, "in every call"),
+    "caches_by_pointer": (Outcome.PLAN_REJECTED, 21, "an earlier call allocated"),
     "calls_itself": (Outcome.PLAN_REJECTED, None, "calls itself"),
     "captures_a_graph": (Outcome.FORBIDDEN_OP, 19, "CUDAGraph"),
     "changes_its_kernel": (Outcome.CORRECT, None, ""),

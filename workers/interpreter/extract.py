@@ -44,6 +44,8 @@ _PURE = (
 _UNDEFINED = (ArithmeticError, AttributeError, ImportError, LookupError, NameError, TypeError, ValueError, OSError)
 _DECORATORS = (triton.jit, triton.constexpr_function)
 _WRAPPERS = ("jit", "autotune", "heuristics")
+_TELLING = ("launch_metadata", "repr")
+# Options of `triton.jit` that only describe launches, by functions of host code.
 
 
 @dataclass(frozen=True)
@@ -338,7 +340,8 @@ def _decorator(expression: ast.expr, namespace: Mapping[str, object]) -> Iterato
     called = expression if isinstance(expression, ast.Call) else None
     function = called.func if called else expression
     if any(resolve(function, namespace) is known for known in _DECORATORS):
-        options = [item for item in called.keywords if is_pure(item.value, namespace)] if called else []
+        given = [item for item in called.keywords if item.arg not in _TELLING] if called else []
+        options = [item for item in given if is_pure(item.value, namespace)]
         yield ast.Call(function, [], options) if options else function
 
 

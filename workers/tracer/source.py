@@ -60,6 +60,7 @@ class ParsedSource:
         optional: Modules without which it goes on: it is told that they are not there.
         unused: Other modules that it may not import, with the line of each. It gets a stand-in for each, and is refused
             when it uses one.
+        skipped: Submodules of allowed packages that it imports and never names; it gets the package alone.
     """
 
     text: str
@@ -67,6 +68,7 @@ class ParsedSource:
     allowed: Sequence[str]
     optional: frozenset[str]
     unused: Mapping[str, int]
+    skipped: frozenset[str]
 
 
 def parse(source: str, allowed: Sequence[str] = ALLOWED_IMPORTS, entries: Collection[str] = ()) -> ParsedSource:
@@ -89,12 +91,13 @@ def parse(source: str, allowed: Sequence[str] = ALLOWED_IMPORTS, entries: Collec
     found = [(module, line) for module, line in _imports(tree) if not _is_allowed(module, allowed)]
     optional = frozenset(module for module, line in found if line in _optional_lines(tree))
     refused = {module: line for module, line in reversed(found) if module not in optional}
-    binding = _bound_by_imports(tree, allowed)
+    binding, skipped = _bound_by_imports(tree, allowed), _never_named(tree, allowed)
+    refused = {module: line for module, line in refused.items() if module not in skipped}
     if refused.keys() - binding:
         raise _refusal(refused)
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     unused = {module: line for module, line in refused.items() if used.intersection(binding[module])}
-    return ParsedSource(source, code, allowed, optional, dict.fromkeys(refused, 0) | unused)
+    return ParsedSource(source, code, allowed, optional, dict.fromkeys(refused, 0) | unused, skipped)
 
 
 def load(candidate: ParsedSource) -> ModuleType:
@@ -156,7 +159,7 @@ def _bound_by_imports(tree: ast.AST, allowed: Sequence[str]) -> dict[str, set[st
         match node:
             case ast.Import(names=names):
                 for alias in names:
-                    if not _is_allowed(alias.name.partition(".")[0], allowed):
+                    if alias.asname or not _is_allowed(alias.name.partition(".")[0], allowed):
                         found.setdefault(alias.name, set()).add(alias.asname or alias.name.partition(".")[0])
             case ast.ImportFrom(module="os", level=0, names=names):
                 for alias in names:
@@ -165,6 +168,25 @@ def _bound_by_imports(tree: ast.AST, allowed: Sequence[str]) -> dict[str, set[st
                 named = "." * level + (module or "")
                 found.setdefault(named, set()).update(alias.asname or alias.name for alias in names)
     return {module: names for module, names in found.items() if "*" not in names}
+
+
+def _never_named(tree: ast.AST, allowed: Sequence[str]) -> frozenset[str]:
+    """Return submodules of allowed packages that `import torch.a.b` names, and nothing else does.
+
+    Such an import may be for what it does, which is nothing here, or a leftover.
+    """
+    named = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    found, others = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                package, _, rest = alias.name.partition(".")
+                is_alone = rest and alias.asname is None and package in allowed and not _is_allowed(alias.name, allowed)
+                (found if is_alone else others).add(alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            others.add(node.module or "")
+    prefixes = {module: ".".join(module.split(".")[:2]) for module in found - others}
+    return frozenset(module for module, prefix in prefixes.items() if prefix not in named)
 
 
 def _refusal(refused: Mapping[str, int]) -> TraceRefused:
@@ -193,6 +215,8 @@ def _guarded_import(candidate: ParsedSource) -> Callable[..., ModuleType]:
         for module in parts or [asked]:
             if module in candidate.optional:
                 raise ModuleNotFoundError(f"No module named '{module}'", name=module)
+            if module in candidate.skipped:
+                return guarded(module.partition(".")[0])
             if module in candidate.unused:
                 return _StandIn(module, candidate.unused)
             if not _is_allowed(module, candidate.allowed) and not (

@@ -63,6 +63,15 @@ def test_one_module_may_be_imported_in_two_ways():
     assert "import triton.language as tl" in made.text and "from triton import language as tl" in made.text
 
 
+def test_what_a_package_hands_on_under_a_condition_is_one_thing():
+    made = joined(
+        "from .utils import double\n",
+        pkg__utils="from .more import double\n\nif len('x'):\n    from .more import SIZE\n",
+        pkg__more=UTILS,
+    )
+    assert made.text.count("def double") == made.text.count("SIZE = 4") == 1
+
+
 def test_lines_are_told_by_their_file():
     made = joined(WAYS["several lines"], pkg__utils=UTILS)
     line = made.text.split("\n").index("def f(x):") + 1

@@ -185,8 +185,12 @@ if not HAS_TRITON:
     tl = MagicMock()
 
 
-@triton.jit
-def kernel(x_ptr, BLOCK: tl.constexpr):
+def named(grid, kernel, args):
+    return {"name": kernel.name}
+
+
+@triton.jit(launch_metadata=named, do_not_specialize=["n"])
+def kernel(x_ptr, n, BLOCK: tl.constexpr):
     """Stores nothing.
     \t
     That is all.
@@ -202,5 +206,6 @@ def test_the_language_stays_where_host_code_looks_for_it():
     assert taken.namespace["tl"] is tl and {"HAS_TRITON", "version"} <= taken.left_out.keys()
     kernel = taken.namespace["kernel"]
     assert isinstance(kernel, JITFunction)
+    assert kernel.launch_metadata is None and kernel.do_not_specialize == ["n"]
     (definition,) = kernel.parse().body
     assert list(map(ast.dump, definition.body)) == list(map(ast.dump, taken.definitions[kernel.fn].body))

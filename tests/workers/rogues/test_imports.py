@@ -32,10 +32,7 @@ ATTACKS = {
     "operator": ("operator.index(x[0, 0])", (C.HOST_READ, "")),
     "os": ("os.system('true')", (C.FORBIDDEN_IMPORT, "'os.system'")),
     "packaging": ("packaging.version._structures = None\npackaging.version.parse(x)", (C.TRACE_CRASHED, "")),
-    "packaging.version": (
-        "import packaging.version\npackaging.version.itertools.accumulate.__self__\nlist(packaging.version.itertools.accumulate(w))",
-        (None, ""),
-    ),
+    "packaging.version": ("list(packaging.version.itertools.accumulate(w))", (C.FORBIDDEN_OP, "")),
     "re": ("re.match('(a+)+$', 'a' * 64 + 'b')", (C.TRACE_TIMEOUT, "")),
     "string": ("string.Formatter().format('{0}', x)", (C.HOST_READ, "")),
     "textwrap": ("textwrap.fill(str(x))", (C.HOST_READ, "")),
