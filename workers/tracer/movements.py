@@ -7,7 +7,7 @@ import torch
 from workers.tracer.operations import Number
 
 Moves = Iterator[tuple[torch.Tensor | Number, torch.Tensor]]
-"""What goes where, in order: a number fills its target, and a tensor is copied to all of it."""
+"""Pairs of a source and its target, in order: a number fills all of it, and a tensor is copied to all of it."""
 
 
 def _join(result: torch.Tensor, tensors: Sequence[torch.Tensor], dim: int = 0) -> Moves:

@@ -176,7 +176,7 @@ def _never_named(tree: ast.AST, allowed: Sequence[str]) -> frozenset[str]:
     Such an import may be for what it does, which is nothing here, or a leftover.
     """
     named = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    found, others = set(), set()
+    found, others = set[str](), set[str]()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
