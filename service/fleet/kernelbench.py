@@ -15,7 +15,7 @@ from service.evaluation.executor_client import LocalExecutor
 from service.evaluation.jobs import DRAFT_S
 from service.fleet.devices import DEVICES, read_device
 from service.fleet.fixed_sizes_seed import with_fixed_sizes
-from service.fleet.tf32x3_seed import on_matrix_units
+from service.fleet.matrix_seed import on_matrix_units
 from service.operators.kernelbench import operator_of_problem
 from service.operators.shapes import all_shapes
 from workers.protocol import Operator, TraceJob, TraceReport
@@ -233,7 +233,7 @@ def seeds_of(draft: str, operator: Operator) -> tuple[str, ...]:
     as it does (10.3 ms as drafted, beside 2.9 ms, for like problems of KernelBench on an H100, 2026-11-27).
     """
     seeds = [draft]
-    if (quick := on_matrix_units(draft)) is not None:
+    if (quick := on_matrix_units(draft, operator)) is not None:
         seeds.insert(0, quick)
     if (fixed := with_fixed_sizes(seeds[0], [item.name for item in operator.scalars])) is not None:
         seeds.append(fixed)
