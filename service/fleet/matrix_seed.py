@@ -11,12 +11,12 @@ import random
 from collections.abc import Callable, Mapping
 from math import prod
 
-from service.emitters.rules import RULES
 from service.emitters.rules.group_programs import GroupPrograms
 from service.emitters.rules.kernels import RewritableKernel, grid
 from service.emitters.rules.patterns import calls, is_call, replace, set_keyword, text
 from service.emitters.rules.split_ahead import SplitAhead, SplittableProduct
 from service.emitters.rules.split_k import SplitK
+from service.emitters.rules.tf32x3 import Tf32x3
 from service.emitters.rules.tiles import dealt_axis
 from service.operators.sources import LaunchSite, launches, parse, render
 from workers.protocol import Operator
@@ -54,12 +54,12 @@ FUNCTIONS: Mapping[str, Callable[..., int]] = {
 
 def on_matrix_units(draft: str, of: Operator) -> str | None:
     """Rewrite each float32 product of a draft for the matrix units; returns None if it has no such product."""
-    source, rule, rng = draft, RULES["tf32x3"], random.Random(0)
-    while (changed := rule.rewrite(source, rng)) is not None:
-        source = changed
-    if source == draft:
+    module, rule = parse(draft), Tf32x3()
+    sites = list(rule.sites(module))
+    if not sites:
         return None
-    module = parse(source)
+    for site in sites:
+        rule.change(site, random.Random(0))
     for launch in (each for each in launches(module) if calls(each.kernel, "tl.dot")):
         set_options(launch, OPTIONS)
     _split_ahead(module, of)

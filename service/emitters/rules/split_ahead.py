@@ -17,7 +17,7 @@ from service.emitters.rules.boxes import Box, boxes
 from service.emitters.rules.kernels import RewritableKernel, grid, kernels
 from service.emitters.rules.loops import Sweep, sweep
 from service.emitters.rules.patterns import calls, expression, is_call, replace, statements, text, unused
-from service.operators.sources import LaunchSite, walk
+from service.operators.sources import LaunchSite, jit_functions, walk
 
 ALIGNED = 16
 """Multiple of elements that a summed axis is padded to with zeros, so that loads are wide whatever its extent is."""
@@ -120,7 +120,7 @@ class SplitAhead(Rule[SplittableProduct]):
     def change(self, site: SplittableProduct, rng: random.Random) -> None:
         """Launch a kernel that splits for each operand, and load the parts."""
         kernel = site.kernel
-        name = unused("split_kernel", kernel.module)
+        name = _splitter(kernel) or unused("split_kernel", kernel.module)
         split = {id(launch.call): _LaunchSplit(site, launch, name) for launch in kernel.launches}
         padded = kernel.add_parameter("padded", lambda launch: split[id(launch.call)].padded)
         for operand in site.operands:
@@ -129,8 +129,9 @@ class SplitAhead(Rule[SplittableProduct]):
         for each in split.values():
             each.insert()
         _multiply(site, padded)
-        place = min(kernel.module.body.index(each.launch.host) for each in split.values())
-        kernel.module.body[place:place] = statements(SPLITTING.format(name=name))
+        if _splitter(kernel) is None:
+            place = min(kernel.module.body.index(each.launch.host) for each in split.values())
+            kernel.module.body[place:place] = statements(SPLITTING.format(name=name))
 
 
 class _LaunchSplit:
@@ -177,6 +178,14 @@ class _LaunchSplit:
 
     def _given(self, parameter: str) -> str:
         return text(self._site.kernel.argument(self.launch, parameter))
+
+
+def _splitter(kernel: RewritableKernel) -> str | None:
+    """Return the name of the kernel that splits, if the module has it already."""
+    functions = jit_functions(kernel.module).items()
+    return next(
+        (name for name, item in functions if text(item) == text(statements(SPLITTING.format(name=name))[0])), None
+    )
 
 
 def _size_at(split: Mapping[int, _LaunchSplit], operand: SplitOperand, launch: LaunchSite) -> str:
