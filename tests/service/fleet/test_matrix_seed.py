@@ -12,11 +12,12 @@ EXACT = seed("matmul").replace("tl.dot(a, b, total)", "tl.dot(a, b, total, input
 EXACT = EXACT.replace("M, K = a.shape\n", "M = a.shape[0]\n    K = a.shape[1]\n")
 
 
-def at(m, n, k):
+def at(m, n, k, dtype="float32"):
     """The catalogue's product at one shape."""
     operator = load_operator("matmul")
     shape = operator.shapes[0].model_copy(update={"dims": {"M": m, "N": n, "K": k}})
-    return operator.model_copy(update={"shapes": (shape,)})
+    inputs = tuple(item.model_copy(update={"dtype": dtype}) for item in operator.inputs)
+    return operator.model_copy(update={"shapes": (shape,), "inputs": inputs})
 
 
 def test_operands_that_are_read_often_are_split_ahead_for_wide_tiles():
@@ -24,6 +25,23 @@ def test_operands_that_are_read_often_are_split_ahead_for_wide_tiles():
     assert made is not None and made.count("split_kernel[") == 2 and "ieee" not in made and "tl.swizzle2d" in made
     assert made.count("triton.cdiv(M, 128)") == made.count("triton.cdiv(N, 128)") == 1
     assert made.count("BLOCK_M=128, BLOCK_N=128") == made.count("GROUP=8, num_warps=8, num_stages=3") == 1
+
+
+def test_operands_that_are_computed_as_float32_are_split_too():
+    scratch = "    w = torch.empty((K, N), dtype={}, device=a.device)\n    matmul_kernel["
+    computed = EXACT.replace("    matmul_kernel[", scratch).replace("(a, b, c,", "(a, w, c,")
+    assert "w_parts" not in str(on_matrix_units(computed.replace("{}", "torch.bfloat16"), at(1024, 8192, 8192)))
+    for dtype in ("torch.float32", "a.dtype"):
+        assert str(on_matrix_units(computed.replace("{}", dtype), at(1024, 8192, 8192))).count("split_kernel[") == 2
+
+
+@pytest.mark.parametrize(
+    ("m", "tile"), [(4096, "BLOCK_M=128, BLOCK_N=256, BLOCK_K=64"), (512, "BLOCK_N=64, BLOCK_K=32")]
+)
+def test_products_of_16_bits_have_wide_tiles_where_these_fill_the_card(m, tile):
+    draft = EXACT.replace("BLOCK_M=64", "BLOCK_M=128").replace("triton.cdiv(M, 64)", "triton.cdiv(M, 128)")
+    made = on_matrix_units(draft, at(m, 2048, 4096, "bfloat16"))
+    assert made is not None and tile in made and "tf32" not in made and "GROUP=8, num_warps=8" in made
 
 
 def test_products_of_few_tiles_split_their_sums_instead():
@@ -37,8 +55,7 @@ def test_short_sums_of_few_tiles_are_left_whole():
     assert made is not None and "PARTS" not in made and "tf32x3" in made
 
 
-def test_a_draft_without_float32_products_has_no_second():
-    assert on_matrix_units(seed("matmul"), at(64, 64, 64)) is None
+def test_a_draft_without_products_has_no_second():
     assert on_matrix_units(seed("rmsnorm"), at(64, 64, 64)) is None
 
 

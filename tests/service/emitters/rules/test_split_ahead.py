@@ -16,6 +16,12 @@ def test_operands_are_split_once_with_the_summed_axis_last():
     assert "tl.trans" not in code and "tf32x3" not in code and code.count("input_precision='tf32'") == 3
 
 
+def test_products_share_the_kernel_that_splits():
+    host = PARTS[PARTS.index("@triton.jit") :].replace("matmul", "again")
+    code = rewritten("split_ahead", rewritten("split_ahead", f"{PARTS}\n\n{host}"))
+    assert code.count("def split_kernel") == 1 and code.count("split_kernel[") == 4
+
+
 def test_a_transposed_operand_is_turned_by_the_split():
     code = rewritten("split_ahead", TURNED)
     assert code.count("TURNED=True") == 2 and "tl.trans" not in code
