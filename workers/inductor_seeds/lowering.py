@@ -23,6 +23,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from workers.inductor_seeds import recurrence
 from workers.inductor_seeds.extremes import values_of
+from workers.inductor_seeds.factored_sums import sum_factors_first
 from workers.inductor_seeds.indexing import terms
 from workers.inductor_seeds.operations import DECOMPOSITIONS, NAMESPACE, thin_products
 from workers.inductor_seeds.runtime import dotted
@@ -193,6 +194,7 @@ def _trace(operator: Operator, *, copied: bool) -> tuple[fx.GraphModule, list[Fa
                 f"its reference uses the size '{name}' as a Python number: a seed would be valid for one value only"
             )
             raise TraceRefused(Outcome.FORBIDDEN_OP, reason)
+    sum_factors_first(traced)
     _move(traced, inputs)
     return traced, inputs
 
@@ -251,7 +253,7 @@ def _generate(traced: fx.GraphModule, inputs: list[FakeTensor]) -> str:
 def _pack_results(traced: fx.GraphModule) -> None:
     """Have Inductor write results as the reference does: it pads rows of other tensors."""
     output = traced.graph.output_node()
-    given = [output.args[0]] if isinstance(output.args[0], fx.Node) else list(output.args[0])
+    given = [*output.args[0]] if isinstance(output.args[0], list | tuple) else [output.args[0]]
     values = [node.meta.get("val") if isinstance(node, fx.Node) else None for node in given]
     output.meta["user_visible_output_idxs"] = [at for at, value in enumerate(values) if isinstance(value, FakeTensor)]
     output.meta["original_output_strides"] = [

@@ -278,8 +278,8 @@ def _operand(kernel: RewritableKernel, found: Sweep, value: ast.expr, inner: str
         return None
     if box.shape[not turned] != found.extent or box.shape[turned] not in kernel.parameters:
         return None
-    rest = unused(f"{name}_rest", kernel.function)
-    return SplitOperand(lines[0], name, rest, *start[:1], box, *start[1:], turned)
+    rest, (pointer, matrix, axis) = unused(f"{name}_rest", kernel.function), start
+    return SplitOperand(lines[0], name, rest, pointer, box, matrix, axis, turned)
 
 
 def _matrix_of(kernel: RewritableKernel, box: Box) -> tuple[str, str, int] | None:
