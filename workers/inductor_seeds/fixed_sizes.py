@@ -14,6 +14,12 @@ MOST_KERNELS = 16
 different ones, which takes too long to compile for whole models."""
 
 
+ENDING = "_fixed"
+"""Ending of the name of the function for one shape."""
+LONGEST_NAME = 64
+"""Maximum length of an entry's name."""
+
+
 def at_first_shape(operator: Operator, kernels: int) -> Operator | None:
     """Return an operator of one shape, the first; None if sizes do not vary, or a seed for one shape is too long.
 
@@ -23,7 +29,7 @@ def at_first_shape(operator: Operator, kernels: int) -> Operator | None:
     """
     if not operator.ranges or len(operator.shapes) > 1 or operator.presences or kernels > MOST_KERNELS:
         return None
-    entry = f"{operator.entry}_fixed"
+    entry = f"{operator.entry[: LONGEST_NAME - len(ENDING)]}{ENDING}"
     names = ", ".join([*(item.name for item in operator.inputs), *(item.name for item in operator.scalars)])
     call = f"def {entry}({names}):\n    return {operator.entry}({names})\n"
     body = operator.model_dump()

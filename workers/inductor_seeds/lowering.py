@@ -23,7 +23,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from workers.inductor_seeds import recurrence
 from workers.inductor_seeds.extremes import values_of
-from workers.inductor_seeds.factored_sums import sum_factors_first
 from workers.inductor_seeds.indexing import terms
 from workers.inductor_seeds.operations import DECOMPOSITIONS, NAMESPACE, thin_products
 from workers.inductor_seeds.runtime import dotted
@@ -194,7 +193,6 @@ def _trace(operator: Operator, *, copied: bool) -> tuple[fx.GraphModule, list[Fa
                 f"its reference uses the size '{name}' as a Python number: a seed would be valid for one value only"
             )
             raise TraceRefused(Outcome.FORBIDDEN_OP, reason)
-    sum_factors_first(traced)
     _move(traced, inputs)
     return traced, inputs
 

@@ -25,6 +25,13 @@ def test_one_shape_is_an_operator_of_its_own() -> None:
     assert namespace["scaled_fixed"](3, 1) == 6
 
 
+def test_a_long_name_is_cut() -> None:
+    name = "scaled" * 10
+    long = operator(name, f"def {name}(x, w):\n    return x * 2\n", INPUTS, shapes=SHAPES, ranges={"M": (1, 9)})
+    fixed = at_first_shape(long, 3)
+    assert fixed is not None and len(fixed.entry) == 64 and fixed.entry.endswith("scal_fixed")
+
+
 def test_several_shapes_sizes_that_do_not_vary_and_whole_models_have_none() -> None:
     assert at_first_shape(scaled(shapes=[*SHAPES, {"dims": {"M": 2, "K": 5}}]), 3) is None
     assert at_first_shape(scaled(ranges={}), 3) is None
