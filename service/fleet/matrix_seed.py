@@ -69,7 +69,8 @@ def on_matrix_units(draft: str, of: Operator) -> str | None:
     products = [each for each in kernels(module) if calls(each.function, "tl.dot") and len(list(boxes(each))) > 1]
     if not sites and not products:
         return None
-    for launch in (each for kernel in products for each in kernel.launches):
+    changed = products if not is_single else [each for each in kernels(module) if each.function in sites]
+    for launch in (each for kernel in changed for each in kernel.launches):
         set_options(launch, OPTIONS if is_single else AHEAD_OPTIONS)
     if is_single:
         _split_ahead(module, of)

@@ -8,9 +8,10 @@ H100 (2026-11-26), 11,166 with cuBLAS's float32 product.
 
 import ast
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 
 from service.emitters.rules.base import Rule
 from service.emitters.rules.boxes import Box, boxes
@@ -289,11 +290,20 @@ def _matrix_of(kernel: RewritableKernel, box: Box) -> tuple[str, str, int] | Non
         return (pointer, "", 0) if pointer in kernel.parameters else None
     name, *sizes = matrix.split(" * ")
     lines = [line for line in kernel.function.body if isinstance(line, ast.Assign) and text(line.targets[0]) == name]
-    if sorted(sizes) != sorted(box.shape) or len(lines) != 1:
+    if len(lines) != 1 or not (sorted(sizes) == sorted(box.shape) or _is_size(kernel, box, sizes)):
         return None
     axes = [axis for axis in range(3) if text(lines[0].value) == f"tl.program_id({axis})"]
     has_axis = axes and all(len(grid(launch) or []) > axes[0] for launch in kernel.launches)
     return (pointer, name, axes[0]) if has_axis else None
+
+
+def _is_size(kernel: RewritableKernel, box: Box, sizes: Sequence[str]) -> bool:
+    """Return True if the number of elements of a matrix is written as a number, equal to that at every launch."""
+    if len(sizes) != 1 or not sizes[0].isdecimal() or not set(box.shape) <= set(kernel.parameters):
+        return False
+    given = [[text(kernel.argument(launch, extent)) for extent in box.shape] for launch in kernel.launches]
+    known = [[int(extent) for extent in extents if extent.isdecimal()] for extents in given]
+    return all(len(extents) == 2 and prod(extents) == int(sizes[0]) for extents in known)
 
 
 def _are_alone(kernel: RewritableKernel, left: SplitOperand, right: SplitOperand) -> bool:

@@ -35,6 +35,8 @@ def test_one_matrix_per_program_along_an_axis():
     code = rewritten("split_ahead", batched)
     assert "a_ptr + batch.to(tl.int64) * M * padded + " in code and "3 * M * padded" in code
     assert not applies("split_ahead", batched.replace("batch * M * K", "batch * M * M"))
+    numbers = batched.replace("batch * M * K", "batch * 96").replace("c, M, N, K,", "c, 8, N, 12,")
+    assert applies("split_ahead", numbers) and not applies("split_ahead", numbers.replace("batch * 96", "batch * 95"))
     assert not applies("split_ahead", batched.replace("tl.program_id(2)", "tl.program_id(2) + 1"))
 
 
