@@ -259,6 +259,10 @@ def from_environment(value: str) -> str:
     return found
 
 
+HIDDEN = "[key]"
+"""Text in place of a key."""
+
+
 class ApiKey:
     """API key that only `secret` reveals; its repr and pickles do not. `others` are secrets of other headers."""
 
@@ -274,7 +278,7 @@ class ApiKey:
     def redact(self, text: str) -> str:
         """Return a text without the key."""
         for secret in filter(None, (self.__secret, *self.__others)):
-            text = text.replace(secret, "[key]")
+            text = text.replace(secret, HIDDEN)
         return text
 
     def __repr__(self) -> str:
