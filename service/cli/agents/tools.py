@@ -98,7 +98,7 @@ class AgentTools:
     async def list_candidates(
         self,
         search: SearchName = "",
-        outcome: Annotated[str, Field(max_length=64, description="Such as correct or incorrect; empty: any.")] = "",
+        outcome: Annotated[str, Field(max_length=64, description="Such as correct or wrong_result; empty: any.")] = "",
         emitter: Annotated[str, Field(max_length=64, description="Such as agent; empty for any.")] = "",
         limit: Limit = 20,
     ) -> str:
