@@ -21,6 +21,10 @@ from service.llm.vendor_reply import (
 )
 
 
+MOST_CALLS = 64
+"""Maximum number of tool calls in a message."""
+
+
 class OpenaiOptions(HttpOptions):
     """Options; a vendor that refuses the first `max_tokens_field` or `system_role` is asked with another."""
 
@@ -151,12 +155,14 @@ def _add(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
         said = texts(delta.get(name)) if name != THOUGHT_FIELDS[0] else texts(delta.get(name)) + thought
         if said:
             message[name] = message.get(name, "") + said
+    calls = message["tool_calls"]
     for number, call in enumerate(map(mapping, items(delta.get("tool_calls")))):
-        place = call.get("index") if isinstance(call.get("index"), int) else number
-        function = mapping(call.get("function"))
-        calls = message["tool_calls"]
-        while len(calls) <= min(place or 0, 64):
-            calls.append({"function": {"name": "", "arguments": ""}})
-        known = calls[min(max(place or 0, 0), 64)]["function"]
-        known["name"] += word(function.get("name"))
-        known["arguments"] += word(function.get("arguments"))
+        place, function = call.get("index", number), mapping(call.get("function"))
+        known = next((each for each in reversed(calls) if each["index"] == place), None)
+        begins = known is not None and function.get("name") and call.get("id") not in (None, "", known["id"])
+        if (known is None or begins) and len(calls) < MOST_CALLS:
+            known = {"index": place, "id": call.get("id"), "function": {"name": "", "arguments": ""}}
+            calls.append(known)
+        if known is not None:
+            known["function"]["name"] += word(function.get("name"))
+            known["function"]["arguments"] += word(function.get("arguments"))

@@ -227,8 +227,9 @@ class VendorClient:
                 raise TransientFailure("the response is empty", paid=True)
             if kind in ("application/json", "application/problem+json"):
                 raise TransientFailure("the response is not JSON", paid=True)
-            shown = quote(kind, self._key) or "nothing"
-            raise PermanentFailure(f"the response is {shown} instead of JSON; is base_url right?", paid=True)
+            shown, words = quote(kind, self._key) or "nothing", quote(text[:QUOTED], self._key)
+            said = "" if words.startswith("<") else f" ({words})"
+            raise PermanentFailure(f"the response is {shown} instead of JSON{said}; is base_url right?", paid=True)
         if isinstance(parsed, list) and parsed and isinstance(parsed[0], dict) and "error" in parsed[0]:
             raise failure_inside(parsed[0]["error"], self._key)
         if isinstance(parsed, list) and any(

@@ -253,6 +253,11 @@ CASES: dict[str, Case] = {
         delta("", "tool_calls"),
         USAGE,
     ),
+    "two calls at one place of a stream": streamed(
+        delta(tool_calls=[{"index": 0, **call('{"q": "x"}', "think")}]),
+        delta(tool_calls=[{"index": 0, **call(json.dumps({"code": CODE})), "id": "d"}], finish="tool_calls"),
+        USAGE,
+    ),
     "an error in a stream": streamed(
         {"error": {"code": 429, "message": "slow"}},
         came="TransientFailure: slow",
