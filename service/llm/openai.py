@@ -20,7 +20,6 @@ from service.llm.vendor_reply import (
     word,
 )
 
-
 MOST_CALLS = 64
 """Maximum number of tool calls in a message."""
 
