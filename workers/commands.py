@@ -195,6 +195,8 @@ class AttachArena(WireModel):
     handle: str
     """The runner's inter-process handle of its arena, hexadecimal; empty for none."""
     arena_bytes: int
+    alone: bool = False
+    """True if no other process of ours has memory on the card: the oracle may use all that is left."""
 
 
 class DropCache(WireModel):

@@ -62,7 +62,7 @@ class Examiner:
         match order:
             case AttachArena():
                 self._memory.make_way(self, order.arena_bytes)
-                self._card.attach(order.handle, order.arena_bytes)
+                self._card.attach(order.handle, order.arena_bytes, alone=order.alone)
             case DropCache():
                 self.drop_cache()
             case SetOperator():
@@ -91,9 +91,14 @@ class Examiner:
         self._card.free()
 
     def drop_cache(self) -> None:
-        """Drop everything that can be computed again."""
+        """Drop everything that can be computed again, and count the memory that is needed anew."""
         self._memory.clear()
         self._card.free()
+        self._card.peak_bytes()
+
+    def peak_bytes(self) -> int:
+        """Return the bytes of memory that were needed at a time since `drop_cache`."""
+        return self._card.peak_bytes()
 
     @property
     def _subject(self) -> OracleSubject:

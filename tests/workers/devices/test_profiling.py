@@ -40,7 +40,7 @@ class Card:
         yield
         self.alone = False
 
-    def make_room(self) -> None:
+    def release_memory(self) -> None:
         pass
 
 
