@@ -113,7 +113,10 @@ class SearchControls(Fragment):
 
 @dataclass(frozen=True)
 class UseIt(Fragment):
-    """Ways to use the result of an ended search: its best kernel, exports and the certificate; empty before the end."""
+    """Ways to use the result of an ended search: its best kernel, exports and the certificate.
+
+    Empty before the end, and if mutation testing `refused` the operator: nothing then says that a kernel is right.
+    """
 
     template = "parts/use.html"
     name = "use"
@@ -124,6 +127,7 @@ class UseIt(Fragment):
     best: EliteSummary | None
     finalist: FinalistResult
     ended: bool
+    refused: bool
 
 
 @dataclass(frozen=True)
@@ -284,6 +288,7 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     here, now = progress[view.device], datetime.now(UTC)
     drawn = draw(search, view, places, now, pins=[pin for pin in pins if pin.device == view.device])
     said, leader = provenance(view.device), next(iter(best), None)
+    refused = search.reason.startswith(NOT_ADMITTED)
     found_out = await examination(running.store, leader.candidate, leader.variant, view.device) if leader else None
     return (
         _status(search, view, counts, (leader, stamp_of(found_out)), progress, (missing_workers, activity)),
@@ -292,10 +297,10 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
             actions=actions_in(search.state),
             ended=search.state in ENDED,
             failed=search.state is SearchState.FAILED,
-            refused=search.reason.startswith(NOT_ADMITTED),
+            refused=refused,
             more=2 * search.evaluations if search.state is SearchState.DONE else None,
         ),
-        UseIt(search, view.device, said, leader, stamp_of(found_out), search.state in ENDED),
+        UseIt(search, view.device, said, leader, stamp_of(found_out), search.state in ENDED, refused),
         MapPart(
             search=search.id,
             view=view,
