@@ -89,7 +89,7 @@ class CudaDevice(DeviceBench):
         self._assemblers = Assemblers()
         self._versions = {name: version(name) for name in ("torch", "triton", "kernelreef")}
         self._processes = CardProcesses.at(seat, TARGETS[self._target], checks, self._assemblers.spread)
-        self._beside = BackgroundBaselines(BaselineProcess(seat.card), device, folder)
+        self._beside = BackgroundBaselines(BaselineProcess(seat.card), device, folder, self._processes.rest)
         sheet = self._processes.sheet
         if sheet.device_class != device.name:
             self._processes.close()
@@ -233,9 +233,9 @@ class CudaDevice(DeviceBench):
         *,
         eager_alone: bool = False,
     ) -> dict[str, Baseline]:
-        self._beside.begin(operator, graphs, pacer, self.versions(), again=wait, eager_alone=eager_alone)
-        if wait:  # The process that measures them waits for memory while this one has the card alone.
-            self._processes.release_memory()
+        begins = self._beside.begin(operator, graphs, pacer, self.versions(), again=wait, eager_alone=eager_alone)
+        if begins and wait:  # Otherwise answers would fill the memory again long before it is used.
+            self._processes.make_room()
         return self._beside.find(operator, pacer, wait=wait, eager_alone=eager_alone)
 
 

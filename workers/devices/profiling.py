@@ -98,7 +98,7 @@ class CardProfile:
                 kernels[at] = kernels[at].model_copy(update={"time_us": time_us})
         except JudgementEnded as ended:
             notes.append(f"not timed: {ended}")
-        self.processes.release_memory()
+        self.processes.make_room()
         try:
             found["copy_us"] = self.copy_of(self.job.operator, self.read.bundle, self.read.bundle.plans[0])
         except Transient as error:

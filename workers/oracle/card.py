@@ -71,11 +71,11 @@ class CudaOracleCard:
 
         If `alone`, no other process of ours has memory on the card, and the oracle may take all of it.
         """
-        torch.cuda.set_per_process_memory_fraction(1.0 if alone else SHARE, self.device)
         if self._arena is not None:
             self._arena.close()
             self._arena = None
-        if handle:
+        if handle:  # One that leaves says nothing about those that stay.
+            torch.cuda.set_per_process_memory_fraction(1.0 if alone else SHARE, self.device)
             self._arena = Arena.open(bytes.fromhex(handle), arena_bytes)
 
     def views(self, view: View, bases: Sequence[int]) -> list[torch.Tensor]:

@@ -40,7 +40,7 @@ class Card:
         yield
         self.alone = False
 
-    def release_memory(self) -> None:
+    def make_room(self) -> None:
         pass
 
 
