@@ -115,7 +115,7 @@ class SearchControls(Fragment):
 class UseIt(Fragment):
     """Ways to use the result of an ended search: its best kernel, exports and the certificate.
 
-    Empty before the end, and if mutation testing `refused` the operator: nothing then says that a kernel is right.
+    Empty before the end, and if mutation testing refused the operator: nothing then says that a kernel is right.
     """
 
     template = "parts/use.html"
@@ -127,7 +127,11 @@ class UseIt(Fragment):
     best: EliteSummary | None
     finalist: FinalistResult
     ended: bool
-    refused: bool
+
+    @property
+    def refused(self) -> bool:
+        """True if mutation testing ended the search."""
+        return self.search.reason.startswith(NOT_ADMITTED)
 
 
 @dataclass(frozen=True)
@@ -288,7 +292,6 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     here, now = progress[view.device], datetime.now(UTC)
     drawn = draw(search, view, places, now, pins=[pin for pin in pins if pin.device == view.device])
     said, leader = provenance(view.device), next(iter(best), None)
-    refused = search.reason.startswith(NOT_ADMITTED)
     found_out = await examination(running.store, leader.candidate, leader.variant, view.device) if leader else None
     return (
         _status(search, view, counts, (leader, stamp_of(found_out)), progress, (missing_workers, activity)),
@@ -297,10 +300,10 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
             actions=actions_in(search.state),
             ended=search.state in ENDED,
             failed=search.state is SearchState.FAILED,
-            refused=refused,
+            refused=search.reason.startswith(NOT_ADMITTED),
             more=2 * search.evaluations if search.state is SearchState.DONE else None,
         ),
-        UseIt(search, view.device, said, leader, stamp_of(found_out), search.state in ENDED, refused),
+        UseIt(search, view.device, said, leader, stamp_of(found_out), search.state in ENDED),
         MapPart(
             search=search.id,
             view=view,
