@@ -9,21 +9,25 @@ from kernelreef.packages import Package
 from service.certificates.document import Certificate
 from service.errors import InvalidInput
 from service.evaluation.executor_client import COMMAND
-from service.export.decision_tree import PYTORCH, TimedShape, Tree, grow
+from service.export.decision_tree import PYTORCH, TimedShape, Tree, features, grow
 from service.export.executors import ExportExecutors
 from service.export.extraction import NotExtractable
 from service.export.package_files import ComparedShape, Gradients, PackageParts, render, serving_at
-from service.export.sampling import SampledShapes, sample
+from service.export.sampling import SampledShapes, is_small_enough, pool, sample
 from service.export.selection import ExportCandidate
 from service.export.selection import choose as choose_elites
+from service.export.time_model import Sizes, TimeModel, left_out_loss
 from service.export.verification import ExportVerifier, VerifiedModule
 from service.operators.sources import digest
-from workers.protocol import Shape
+from workers.protocol import Operator, Shape
 
 MAX_REFUSED = 16
 """Number of refused elites after which an export fails; each costs a trace."""
 MAX_MODULES = 4
 """Maximum number of elites of a package: each has up to 64 kernels, which are judged."""
+ROUNDS, FURTHER = 2, 12
+"""Maximum number of rounds of measurements at further shapes, and of shapes per round. None is made while kernels are
+clearly faster than PyTorch, or slower, everywhere."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class _Portfolio:
     modules: Mapping[str, VerifiedModule]
     tree: Tree
     timed: tuple[TimedShape, ...]
+    left_out_loss: float | None
 
 
 async def export(
@@ -86,6 +91,7 @@ async def export(
         modules={**serving.modules, **(training.modules if training else {})},
         tree=serving.tree,
         timed=serving.timed,
+        left_out_loss=serving.left_out_loss,
         training=Gradients(tuple(training.modules), training.tree, training.timed) if training else None,
         judged_on=judged_on,
         refusals=tuple(refusals),
@@ -150,7 +156,8 @@ async def _portfolio(
             else:
                 verified[_key(each)] = found
         if all(key in verified for key in keys):
-            return _grown({f"{kind}_{at}": verified[key] for at, key in enumerate(keys)}, sampled, refusals)
+            modules = {f"{kind}_{at}": verified[key] for at, key in enumerate(keys)}
+            return _grown(*await _refined(modules, verifier, sampled), refusals)
     reason = f": {'; '.join(refusals)}" if refusals else ""
     raise InvalidInput(f"no elite can be exported{reason}", "SEARCH")
 
@@ -159,17 +166,70 @@ def _key(elite: ExportCandidate) -> tuple[str, int]:
     return elite.candidate, elite.variant
 
 
+async def _refined(
+    modules: Mapping[str, VerifiedModule], verifier: ExportVerifier, sampled: SampledShapes
+) -> tuple[Mapping[str, VerifiedModule], SampledShapes]:
+    """Measure at further shapes as long as it is unsure there what serves them.
+
+    Raises:
+        InvalidInput: If no function of an elite is correct at those.
+    """
+    operator = _operator_of(modules)
+    known = [dims for dims in pool(operator) if is_small_enough(operator, dims)]
+    for _ in range(ROUNDS):
+        new = [dims for dims in known if Shape(dims=dims).key not in sampled.spread and _serving(modules, dims)]
+        unsure = TimeModel(_timed(modules, sampled), _varying(operator)).unsure(new, FURTHER)
+        if not unsure:
+            break
+        sampled, more = sampled.and_timed(unsure), {Shape(dims=dict(dims)).key for dims in unsure}
+        try:
+            found = [await verifier.extended(each, sampled, more) for each in modules.values()]
+        except NotExtractable as refusal:
+            raise InvalidInput(f"no elite can be exported: {refusal}", "SEARCH") from refusal
+        modules = dict(zip(modules, found, strict=True))
+    return modules, sampled
+
+
 def _grown(modules: Mapping[str, VerifiedModule], sampled: SampledShapes, refusals: list[str]) -> _Portfolio:
-    """Grow the tree from the times at the spread shapes, of the modules and of PyTorch."""
+    """Grow the tree from the times of the modules and of PyTorch, and from predictions between them."""
+    operator, timed = _operator_of(modules), _timed(modules, sampled)
+    for name, each in modules.items():
+        refusals += [f"{name}: {remark}" for remark in each.remarks]
+
+    def admits(name: str, sizes: Sizes) -> bool:
+        return name in _serving(modules, sizes)
+
+    varying = _varying(operator)
+    predicted = TimeModel(timed, varying).at(pool(operator), admits)
+    asked = features([name for name in varying if name not in operator.presences], operator.presences)
+    tree = grow([*timed, *predicted], tuple(modules), asked)
+    return _Portfolio(modules, tree, tuple(timed), left_out_loss(timed, varying))
+
+
+def _timed(modules: Mapping[str, VerifiedModule], sampled: SampledShapes) -> list[TimedShape]:
+    """Return the times at the spread shapes."""
     timed = []
     for shape in sampled.all:
         if shape.key in sampled.spread:
             times = {name: each.times[shape.key] for name, each in modules.items() if shape.key in each.times}
             others = [each.pytorch[shape.key] for each in modules.values() if shape.key in each.pytorch]
             timed.append(TimedShape(shape.dims, {**times, **({PYTORCH: min(others)} if others else {})}))
-    for name, each in modules.items():
-        refusals += [f"{name}: {remark}" for remark in each.remarks]
-    return _Portfolio(modules, grow(timed, tuple(modules)), tuple(timed))
+    return timed
+
+
+def _serving(modules: Mapping[str, VerifiedModule], sizes: Sizes) -> set[str]:
+    """Return the modules that can serve some sizes."""
+    return {name for name, each in modules.items() if each.module.function_for(sizes) is not None}
+
+
+def _operator_of(modules: Mapping[str, VerifiedModule]) -> Operator:
+    return next(iter(modules.values())).module.certificate.operator
+
+
+def _varying(operator: Operator) -> list[str]:
+    """Return the names of the sizes that vary among the shapes of a package, and of optional inputs."""
+    several = {name for name in operator.dimensions if len({shape.dims[name] for shape in operator.shapes}) > 1}
+    return [name for name in operator.dimensions if name in (*operator.ranges, *operator.presences, *several)]
 
 
 def _by_shape(portfolio: _Portfolio) -> dict[str, str]:

@@ -5,8 +5,8 @@ So each function gets a verdict of its own at shapes that it serves; one without
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf
 from time import monotonic
 
@@ -62,6 +62,7 @@ class JudgedFunction:
         shapes: Keys of the shapes at which it was judged.
         kernels: SHA-256 of the machine code of its kernels.
         report: The report, which may be on other functions, too; `device` says what judged it.
+        further: Reports at shapes that were tried later, because the choice there was unsure.
     """
 
     at: int
@@ -69,6 +70,16 @@ class JudgedFunction:
     shapes: tuple[str, ...]
     kernels: tuple[str, ...]
     report: Report
+    further: tuple[Report, ...] = ()
+
+    def extended(self, other: "JudgedFunction") -> "JudgedFunction":
+        """Return this verdict with that on the same function at further shapes."""
+        return replace(
+            self,
+            shapes=(*self.shapes, *other.shapes),
+            kernels=tuple(sorted({*self.kernels, *other.kernels})),
+            further=(*self.further, other.report),
+        )
 
 
 @dataclass(frozen=True)
@@ -82,7 +93,8 @@ class VerifiedModule:
         pytorch: Time of the eager reference at those shapes, as far as it was measured.
         wrong: Keys of shapes at which functions were judged that were not found correct.
         remarks: Reasons why functions or symbolic plans were left out.
-        stages_s: Seconds by stage: `symbolic`, `compile`, `open` (waiting for the card), `judge`, `time`.
+        stages_s: Seconds by stage: `symbolic`, `compile`, `open` (waiting for the card), `judge`, `time`, and `further`
+            for shapes that were tried later.
     """
 
     module: ExportedModule
@@ -137,14 +149,52 @@ class ExportVerifier:
             raise NotExtractable(f"none of its functions was found correct: {'; '.join(remarks)}")
         if len(kept) < len(module.functions):
             module = write_module(certificate, [each.function for each in kept])
-            timed, reason = await asyncio.gather(self._timed(module, traced), self.retrace(module, sampled))
+            reason = await self.retrace(module, sampled)
             if reason:
                 raise NotExtractable(reason)
-        else:
-            timed = together.timed or await self._timed(module, traced)
+        timed = together.timed or await self._timed(module, traced)
         clock.lap("time")
         wrong = tuple(key for each in failed for key in each.shapes)
         return VerifiedModule(module, tuple(kept), *times_of(timed), wrong, tuple(remarks), clock.stages_s)
+
+    async def extended(self, found: VerifiedModule, sampled: SampledShapes, more: Collection[str]) -> VerifiedModule:
+        """Judge and time a verified module at further shapes on a card.
+
+        Args:
+            found: The module.
+            sampled: All shapes, with the further ones.
+            more: Keys of the further ones.
+
+        Raises:
+            NotExtractable: If no function is correct at all shapes.
+            ServiceError: If an executor failed.
+        """
+        clock = _Clock()
+        served = [each for each in sampled.all if each.key in more and found.module.function_for(each.dims) is not None]
+        if not served:
+            return found
+        shapes = tuple(shape.model_copy(update={"role": ShapeRole.BENCHMARK}) for shape in served)
+        traced = await self._executors.trace(self._trace_job(found.module, shapes))
+        bundle = next((each.bundle for each in traced.variants if each.bundle is not None), None)
+        told = None
+        if bundle is not None and not difference(found.module, bundle, traced):
+            told = await self._judged_on_card(found.module, traced)
+        if told is None or told.timed is None:
+            return await self.verified(found.module.certificate, sampled)  # Leaves out the functions that failed here.
+        clock.lap("further")
+        fresh = {found.module.functions.index(each.function): each for each in told.verdicts}
+        verdicts = tuple(
+            each.extended(fresh[at]) if at in fresh else each for at, each in enumerate(found.verdicts)
+        )
+        times, pytorch = times_of(told.timed)
+        spent_s = clock.stages_s["further"] + found.stages_s.get("further", 0.0)
+        return replace(
+            found,
+            verdicts=verdicts,
+            times={**found.times, **times},
+            pytorch={**found.pytorch, **pytorch},
+            stages_s={**found.stages_s, "further": round(spent_s, 2)},
+        )
 
     async def retrace(self, module: ExportedModule, sampled: SampledShapes) -> str:
         """Trace a module again, and compare its plans and machine code with what its functions say.
@@ -275,6 +325,8 @@ class ExportVerifier:
         first: Unavailable | None = None
         for most in CARD_OPERATIONS:
             functions = _functions_tried(module, traced, most)
+            if not functions:
+                break
             bundle = _bundle_of(functions.values(), traced)
             try:
                 report = await self._measure(module, bundle, traced.graphs, related=True)

@@ -13,7 +13,7 @@ import pytest
 
 from service.certificates.document import digest_of
 from service.errors import InvalidInput
-from service.export.decision_tree import PYTORCH, Leaf, Question, TimedShape, Tree
+from service.export.decision_tree import PYTORCH, Feature, Leaf, Question, TimedShape, Tree
 from service.export.package_files import (
     WITHOUT_SOURCE,
     ComparedShape,
@@ -28,6 +28,7 @@ from tests.service.certificates import evidence
 from tests.service.export.pieces import certificate, gluon_module, optional_module, verified
 from workers.protocol import Device, Readings, Report, SymbolicPlan
 
+SIZE = Feature(("N",))
 HOSTILE = '"""\n| [x](http://x) <script> `'
 
 
@@ -138,11 +139,12 @@ def test_the_readme_says_how_good_it_is_where_nobody_searched() -> None:
 
 
 def test_the_tree_is_written_as_questions() -> None:
-    tree = Question("N", 64, Leaf((PYTORCH,)), Question("N", 900, Leaf(("elite_0", PYTORCH)), Leaf(("elite_0",))))
+    odd = Question(Feature(("N",), 16), 0, Leaf(("elite_0", PYTORCH)), Leaf(("elite_0",)))
+    tree = Question(SIZE, 64, Leaf((PYTORCH,)), Question(Feature(("N", "N")), 900, odd, Leaf(("elite_0",))))
     packed = parts(tree=tree)
     assert (
-        "    if N <= 64:\n        return ()\n    if N <= 900:\n        return (elite_0,)\n    return (elite_0,)\n"
-        in render(packed)["double_kernels/operation.py"]
+        "    if N <= 64:\n        return ()\n    if N * N <= 900:\n        if N % 16 == 0:\n            return (elite_0,)\n"
+        "        return (elite_0,)\n    return (elite_0,)\n" in render(packed)["double_kernels/operation.py"]
     )
     assert [serving_at(tree, packed.modules, {"N": size}) for size in (64, 65, 901)] == [None, "elite_0", "elite_0"]
 
@@ -503,7 +505,7 @@ CUTS = {"both": (0, 0), "fewer gradients": (0, 64), "more gradients": (64, 0)}
 
 def above(limit: int) -> Tree:
     """The tree in which kernels serve sizes above a limit."""
-    return Question("N", limit, Leaf((PYTORCH,)), Leaf(("elite_0",))) if limit else Leaf(("elite_0",))
+    return Question(SIZE, limit, Leaf((PYTORCH,)), Leaf(("elite_0",))) if limit else Leaf(("elite_0",))
 
 
 @pytest.fixture(scope="module")
