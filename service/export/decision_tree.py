@@ -143,9 +143,7 @@ class _Grower:
             return leaf, own
         return Question(feature, limit, below, above), first + second
 
-    def _question(
-        self, rows: "np.ndarray[tuple[int], np.dtype[np.intp]]", lost: Array
-    ) -> tuple[Feature, int] | None:
+    def _question(self, rows: "np.ndarray[tuple[int], np.dtype[np.intp]]", lost: Array) -> tuple[Feature, int] | None:
         """Return the question that separates best; None if there is none."""
         found: list[tuple[float, Feature, int]] = []
         for feature, values in self._values.items():

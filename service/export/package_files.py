@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+import keyword
 import math
 import re
 import statistics
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +26,10 @@ from workers.protocol.distribution import ORDERED
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """Pattern of package names that Python, pip and PyTorch accept."""
+TAKEN = frozenset(
+    {*sys.stdlib_module_names, *keyword.kwlist, "torch", "triton", "pytest", "vllm", "aten", "prim", "prims"}
+)
+"""Names of other modules, and of namespaces of operators that are not ours."""
 WITHOUT_SOURCE = "the source: a candidate's host code is not shipped with a package"
 """Entry in `left_out` of the certificates in a package."""
 _TEMPLATES = Environment(
@@ -115,6 +121,8 @@ def render(parts: PackageParts) -> dict[str, str]:
     """
     if not NAME.fullmatch(parts.name):
         raise InvalidInput(f"'{parts.name}' is not a package name: use lower-case letters, digits and _", "--name")
+    if parts.name in TAKEN:
+        raise InvalidInput(f"'{parts.name}' is not a package name: Python or PyTorch uses it", "--name")
     said = _context(parts)
     written = {
         "pyproject.toml": "pyproject.toml",
@@ -307,6 +315,7 @@ def _signature(parts: PackageParts) -> dict[str, Any]:
         "optional": tuple(at for at, name in enumerate(names.inputs) if name in optional),
         "optional_words": ", ".join(sorted(optional)),
         "anchor": anchor_of(operator),
+        "anchor_name": names.inputs[anchor_of(operator)],
         "watched": ", ".join(
             f"{required[0]} if {name} is None else {name}" if name in optional else name for name in names.inputs
         ),
@@ -317,6 +326,7 @@ def _signature(parts: PackageParts) -> dict[str, Any]:
             f"({name} is not None and {name}.requires_grad)" if name in optional else f"{name}.requires_grad"
             for name in names.inputs
         ),
+        "tensors": tensors,
         "tuples": f"({tensors},), ({scalars}{',' if scalars else ''})",
         "passed": ", ".join((*names.inputs, *names.scalars)),
         "call": ", ".join((*names.inputs, *(names.scalars[: last + 1]))),

@@ -183,9 +183,7 @@ class ExportVerifier:
             return await self.verified(found.module.certificate, sampled)  # Leaves out the functions that failed here.
         clock.lap("further")
         fresh = {found.module.functions.index(each.function): each for each in told.verdicts}
-        verdicts = tuple(
-            each.extended(fresh[at]) if at in fresh else each for at, each in enumerate(found.verdicts)
-        )
+        verdicts = tuple(each.extended(fresh[at]) if at in fresh else each for at, each in enumerate(found.verdicts))
         times, pytorch = times_of(told.timed)
         spent_s = clock.stages_s["further"] + found.stages_s.get("further", 0.0)
         return replace(
