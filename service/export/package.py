@@ -65,29 +65,28 @@ async def export(
         backward: Elites of a search for the same operator with gradients; None for none.
         name: Name of the package; `<operator>_kernels` if None.
         shapes: Sizes of shapes to time kernels at, besides those that are drawn.
-        against: Elites of a search for the same operator at other shapes, where the package is timed beside the best.
+        against: Elites of a search at other shapes, where the package is timed beside the best.
         command: Command that starts an executor, without its options.
-        executors: Started executors for elites of that device, which several exports may share; None starts some.
+        executors: Started executors for that device, which several exports may share; None starts some.
 
     Raises:
         InvalidInput: If no elite can be exported, a shape is not one, or the searches do not match.
         ServiceError: If an executor failed.
     """
     refusals, first = list[str](), await forward.certificate(_best(forward.contenders))
-    shapes = (*shapes, *(await _shapes_of(against, first) if against is not None else ()))
+    shapes = (*shapes, *(await _shapes_of(against, first)))
     async with _started(executors, first, command) as executors:
         verifier = ExportVerifier(executors)
         serving = await _portfolio("elite", forward, verifier, sample(first.operator, first.shapes, shapes), refusals)
         training = serving if first.operator.backward else None
         if backward is not None:
-            other = await backward.certificate(_best(backward.contenders))
-            _require_same(first, other)
+            _require_same(first, other := await backward.certificate(_best(backward.contenders)))
             sampled = sample(other.operator, other.shapes, shapes)
             training = await _portfolio("training", backward, verifier, sampled, refusals)
         judged_on, note = await executors.judging(), executors.note(first.device)
     rival = _best(against.contenders) if against is not None and judged_on.measures else None
     parts = PackageParts(
-        name=name or f"{first.operator.name}_kernels",
+        name or f"{first.operator.name}_kernels",
         modules={**serving.modules, **(training.modules if training else {})},
         tree=serving.tree,
         timed=serving.timed,
@@ -122,8 +121,10 @@ def _best(contenders: Sequence[ExportCandidate]) -> ExportCandidate:
     return max(contenders, key=lambda each: each.objective)
 
 
-async def _shapes_of(against: ExportSource, first: Certificate) -> list[Mapping[str, int]]:
-    """Return the benchmark shapes of another search of the operator."""
+async def _shapes_of(against: ExportSource | None, first: Certificate) -> list[Mapping[str, int]]:
+    """Return the benchmark shapes of another search of the operator, if there is one."""
+    if against is None:
+        return []
     rival = await against.certificate(_best(against.contenders))
     _require_alike(first, rival, "--against")
     return [shape.dims for shape in rival.operator.shapes]

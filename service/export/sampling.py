@@ -54,7 +54,7 @@ def pool(operator: Operator) -> list[dict[str, int]]:
 
 def is_small_enough(operator: Operator, dims: Mapping[str, int]) -> bool:
     """Return True if a card's oracle can judge a run at some sizes."""
-    return operator.input_bytes(dims) <= LARGEST_BYTES
+    return operator.input_bytes(dict(dims)) <= LARGEST_BYTES
 
 
 def sample(

@@ -131,13 +131,18 @@ def left_out_loss(timed: Sequence[TimedShape], names: Sequence[str]) -> float | 
     It says what is lost at shapes that nobody measured, as far as they are like those that were.
     """
     known = [shape for shape in timed if len(shape.times) > 1 and PYTORCH in shape.times]
-    logs = []
-    for at, shape in enumerate(known):
-        model = TimeModel([*known[:at], *known[at + 1 :]], names)
-        for cautious in model.at([shape.sizes], lambda name, _, shape=shape: name in shape.times):  # type: ignore[misc]
-            chosen = min(cautious.times, key=cautious.times.__getitem__)
-            logs.append(math.log(shape.times[chosen] / min(shape.times.values())))
+    found = [_left_out(shape, [other for other in known if other is not shape], names) for shape in known]
+    logs = [log for log in found if log is not None]
     return math.exp(sum(logs) / len(logs)) if logs else None
+
+
+def _left_out(shape: TimedShape, others: Sequence[TimedShape], names: Sequence[str]) -> float | None:
+    """Return the logarithm of the time lost at a shape by a choice that knows the others alone."""
+    predicted = TimeModel(others, names).at([shape.sizes], lambda name, _: name in shape.times)
+    if not predicted:
+        return None
+    chosen = min(predicted[0].times, key=predicted[0].times.__getitem__)
+    return math.log(shape.times[chosen] / min(shape.times.values()))
 
 
 def _expected_loss(gap: float, deviation: float) -> float:

@@ -174,7 +174,7 @@ class ExportVerifier:
         if not served:
             return found
         shapes = tuple(shape.model_copy(update={"role": ShapeRole.BENCHMARK}) for shape in served)
-        traced = await self._executors.trace(self._trace_job(found.module, shapes))
+        traced = await self._executors.trace(_trace_job(found.module, shapes))
         bundle = next((each.bundle for each in traced.variants if each.bundle is not None), None)
         told = None
         if bundle is not None and not difference(found.module, bundle, traced):
@@ -203,7 +203,7 @@ class ExportVerifier:
         Raises:
             ServiceError: If the executor failed.
         """
-        report = await self._executors.trace(self._trace_job(module, self._shapes(module, sampled)))
+        report = await self._executors.trace(_trace_job(module, _shapes(module, sampled)))
         bundle = next((each.bundle for each in report.variants if each.bundle is not None), None)
         if bundle is None:
             return f"its exported module does not trace: {report.outcome.value}: {report.reason}"
@@ -243,7 +243,7 @@ class ExportVerifier:
     ) -> tuple[ExportedModule, TraceReport]:
         """Compile all functions that compile. Those that fail together are tried in parts."""
         module = write_module(certificate, functions)
-        report = await self._executors.trace(self._trace_job(module, self._shapes(module, sampled)))
+        report = await self._executors.trace(_trace_job(module, _shapes(module, sampled)))
         bundle = next((each.bundle for each in report.variants if each.bundle is not None), None)
         if bundle is not None:
             reason = difference(module, bundle, report)
@@ -273,47 +273,12 @@ class ExportVerifier:
         found: list[ExportedFunction] = []
         for part in (functions[at : at + size] for at in range(0, len(functions), size)):
             module = write_module(certificate, part)
-            report = await self._executors.trace(self._trace_job(module, self._shapes(module, sampled)))
+            report = await self._executors.trace(_trace_job(module, _shapes(module, sampled)))
             if any(variant.bundle is not None for variant in report.variants):
                 found += part
             else:
                 found += await self._compiled(certificate, part, sampled, remarks, _said(report))
         return found
-
-    def _shapes(self, module: ExportedModule, sampled: SampledShapes) -> tuple[Shape, ...]:
-        """Choose shapes for each function: the spread ones that it serves, and its smallest, middle and largest.
-
-        Only the spread ones are timed, as benchmark shapes; the largest is if no function serves a spread one. Those of
-        the search come first: a card's controls are made from the first, and times of tiny plans vary too much.
-        """
-        operator = module.certificate.operator
-        served: dict[int, list[Shape]] = {}
-        for shape in sampled.all:
-            at = module.function_for(shape.dims)
-            if at is not None:
-                served.setdefault(at, []).append(shape)
-        found: dict[str, Shape] = {}
-        for shapes in served.values():
-            ranked = sorted(shapes, key=lambda shape: operator.input_bytes(shape.dims))
-            spread = (shape for shape in ranked if shape.key in sampled.spread)
-            for shape in (ranked[0], ranked[len(ranked) // 2], ranked[-1], *spread):
-                role = ShapeRole.BENCHMARK if shape.key in sampled.spread else ShapeRole.RANDOM
-                found[shape.key] = Shape(dims=shape.dims, role=role)
-        searched = [Shape(dims=shape.dims).key for shape in operator.shapes]
-        ordered = sorted(found.values(), key=lambda each: (each.key not in searched, operator.input_bytes(each.dims)))
-        return tuple(_with_a_benchmark(ordered))
-
-    def _trace_job(self, module: ExportedModule, shapes: tuple[Shape, ...]) -> TraceJob:
-        return TraceJob(
-            id=HERE,
-            search=HERE,
-            operator=module.certificate.operator,
-            shapes=shapes,
-            target=module.certificate.device.target,
-            source=module.text,
-            deadline_s=DEADLINE_S,
-            references=True,
-        )
 
     async def _judged_on_card(self, module: ExportedModule, traced: TraceReport) -> _Judgement:
         """Judge all functions on a card in one job, which also times them at the spread shapes.
@@ -412,6 +377,43 @@ class _Clock:
         now = monotonic()
         self.stages_s[stage] = round(now - self._since, 2)
         self._since = now
+
+
+def _shapes(module: ExportedModule, sampled: SampledShapes) -> tuple[Shape, ...]:
+    """Choose shapes for each function: the spread ones that it serves, and its smallest, middle and largest.
+
+    Only the spread ones are timed, as benchmark shapes; the largest is if no function serves a spread one. Those of
+    the search come first: a card's controls are made from the first, and times of tiny plans vary too much.
+    """
+    operator = module.certificate.operator
+    served: dict[int, list[Shape]] = {}
+    for shape in sampled.all:
+        at = module.function_for(shape.dims)
+        if at is not None:
+            served.setdefault(at, []).append(shape)
+    found: dict[str, Shape] = {}
+    for shapes in served.values():
+        ranked = sorted(shapes, key=lambda shape: operator.input_bytes(shape.dims))
+        spread = (shape for shape in ranked if shape.key in sampled.spread)
+        for shape in (ranked[0], ranked[len(ranked) // 2], ranked[-1], *spread):
+            role = ShapeRole.BENCHMARK if shape.key in sampled.spread else ShapeRole.RANDOM
+            found[shape.key] = Shape(dims=shape.dims, role=role)
+    searched = [Shape(dims=shape.dims).key for shape in operator.shapes]
+    ordered = sorted(found.values(), key=lambda each: (each.key not in searched, operator.input_bytes(each.dims)))
+    return tuple(_with_a_benchmark(ordered))
+
+
+def _trace_job(module: ExportedModule, shapes: tuple[Shape, ...]) -> TraceJob:
+    return TraceJob(
+        id=HERE,
+        search=HERE,
+        operator=module.certificate.operator,
+        shapes=shapes,
+        target=module.certificate.device.target,
+        source=module.text,
+        deadline_s=DEADLINE_S,
+        references=True,
+    )
 
 
 def _functions_tried(module: ExportedModule, traced: TraceReport, most_operations: float) -> dict[int, list[Plan]]:
