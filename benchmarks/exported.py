@@ -1,7 +1,7 @@
 """Symbolic plans of all seeds in the catalogue: equal to plain traces, share of shapes served, compiled kernels.
 
     python -m benchmarks.exported                       # all seeds, 1,000 shapes each: a few minutes on two cores
-    python -m benchmarks.exported --operators softmax   # some operators, to look at
+    python -m benchmarks.exported --operators softmax   # some operators, in place of their older rows
     python -m benchmarks.exported --card rows           # adds what `benchmarks.exported_card` wrote on a card
 
 A row a seed. `compared`: shapes traced plainly, log-uniform in the ranges, a third of the sizes not divisible by 16;
@@ -22,25 +22,31 @@ from typing import Any
 from benchmarks import record
 from service.export.sampling import sample
 from service.export.variants import choose_functions
-from service.operators.catalogue import load_catalogue
+from service.operators.catalogue import load_catalogue, load_operator
 from service.operators.shapes import all_shapes
 from workers import trace_job
 from workers.protocol import Operator, TraceJob
 
 SEED = 7
-SEEDS = Path(__file__).parents[1] / "operators"
+ROOT = Path(__file__).parents[1]
+OF_A_USER = ROOT / "examples/relu2_gate"
+"""Operator as a user writes one."""
 
 
 def seeds(operators: list[str]) -> Iterator[tuple[Operator, str, str]]:
     """Each operator with the name and the text of each of its seeds."""
-    for name, operator in sorted(load_catalogue().items()):
-        for path in sorted((SEEDS / name / "seeds").glob("*.py")) if name in operators or not operators else ():
+    known = load_catalogue() | {OF_A_USER.name: load_operator(OF_A_USER)}
+    for name, operator in sorted(known.items()):
+        folders = (ROOT / "operators" / name / "seeds").glob("*.py")
+        paths = OF_A_USER.glob("seed.py") if name == OF_A_USER.name else folders
+        for path in sorted(paths) if name in operators or not operators else ():
             yield operator, path.stem, path.read_text()
 
 
 def row(operator: Operator, seed: str, source: str, count: int) -> dict[str, object]:
     """Trace one seed."""
-    shapes = sample(operator, all_shapes(operator, SEED), compared=count).all[:count]
+    # Twice as many are drawn, because those beyond a card's memory and repeated ones are left out.
+    shapes = sample(operator, all_shapes(operator, SEED), compared=2 * count).all[:count]
     job = TraceJob(
         id="b", search="b", operator=operator, shapes=shapes, target="sm_90", source=source, symbolic={}, deadline_s=300
     )
@@ -73,11 +79,15 @@ def from_card(folder: Path) -> list[dict[str, Any]]:
 
 
 def add(rows: list[dict[str, Any]], path: Path) -> None:
-    """Add rows of a card to a result file; older ones of the same operator and card go."""
+    """Add rows to a result file; older ones of the same operator, seed and card go."""
     document = json.loads(path.read_text())
-    new = {(row["operator"], row["card"]) for row in rows}
-    document["rows"] = [row for row in document["rows"] if (row["operator"], row.get("card")) not in new] + rows
+    new = {_subject(row) for row in rows}
+    document["rows"] = [row for row in document["rows"] if _subject(row) not in new] + rows
     path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def _subject(row: dict[str, Any]) -> tuple[str | None, ...]:
+    return row["operator"], row.get("seed"), row.get("card")
 
 
 def main() -> None:
@@ -94,6 +104,9 @@ def main() -> None:
     for operator, seed, source in seeds(asked.operators):
         rows.append(row(operator, seed, source, asked.shapes))
         print(*rows[-1].values(), flush=True)
+    if asked.operators:  # Others stay as they are.
+        today = datetime.now(UTC).date().isoformat()
+        return add([{**each, "date": today} for each in rows], asked.out / "exported.json")
     print(record.write("exported", rows, asked.out))
 
 

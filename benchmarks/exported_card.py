@@ -10,7 +10,9 @@ A row: `right` of `shapes` random shapes (log-uniform in the ranges, a third of 
 are too large for a float64 reference) where the error against float64 is at most twice that of PyTorch, and a few
 roundings.
 `served_share`: share of those that a kernel computes. `not_slower_share`: share of the `compared` ones that a kernel
-computes in at most 1.05 times the time of eager PyTorch.
+computes in at most 1.05 times the time of eager PyTorch; `slower` are others. `package_not_slower_share`: the same with
+those that the package leaves to PyTorch. `missed_share`: share of all shapes that it leaves to PyTorch, though a kernel
+takes less than its time over 1.05.
 `over_compiled`, `over_exact`: geometric means, at `timed` shapes, of another time over that of the package: of
 torch.compile with dynamic shapes, first called at a shape of the search, and of the candidate's own code, which Triton
 compiles for exactly that shape. The latter needs the candidates' sources in `PACKAGE_FOLDER/sources`. All of these are
@@ -91,10 +93,14 @@ class ExportedCase:
         shape = rng.choice(self.examples.TIMED)
         known = dict(part.split("=") for part in shape.split(","))
         drawn = {}
-        for name, (low, high) in self.operation.RANGES:
+        for name, allowed in self.operation.RANGES:
+            if not isinstance(allowed, range):  # Kernels are made for these few sizes, as for the width of a head.
+                drawn[name] = int(known[name])
+                continue
+            low, high = allowed[0], allowed[-1]
             size = int(math.exp(rng.uniform(math.log(max(1, low)), math.log(high + 1))))
             size -= size % ALIGNED if rng.random() >= ODD and size >= ALIGNED else 0
-            drawn[name] = max(low, min(high, size)) if low != high else int(known[name])
+            drawn[name] = max(low, min(high, size))
         given = self.examples.DIMENSIONS
         tensors: list[tuple[Any, ...] | None] = []
         for known_tensor, extents, bound in zip(self.examples.INPUTS[shape], *given, strict=True):
@@ -131,6 +137,13 @@ class ExportedCase:
             if not error <= SLACK * allowed + roundings:
                 return False
         return True
+
+    def kernel(self, tensors: Sequence[Any], scalars: Sequence[Any]) -> Callable[..., Any] | None:
+        """Return a function that computes some tensors by a kernel, whatever the tree says; None without one."""
+        operation = self.operation
+        modules = [each for each in vars(operation).values() if hasattr(each, "choose") and hasattr(each, "sizes_of")]
+        found = operation._look_for(lambda *sizes: modules, tuple(tensors), tuple(scalars))
+        return None if found is None else lambda *given: operation._run(found[0], given[: len(tensors)], found[2])
 
     def exact(self, tensors: Sequence[Any], scalars: Sequence[Any]) -> Callable[..., Any] | None:
         """Return the own code of the candidate that serves some tensors; None if it is not known, or tunes itself."""
@@ -200,10 +213,16 @@ def held(path: Path | None, how: int) -> Iterator[None]:
         yield
 
 
-def checked(case: ExportedCase, asked: argparse.Namespace, row: dict[str, Any]) -> list[tuple[Drawn, int]]:
-    """Call a package at random shapes, and compare. Returns the shapes that a kernel serves, with their seeds."""
+def checked(
+    case: ExportedCase, asked: argparse.Namespace, row: dict[str, Any]
+) -> tuple[list[tuple[Drawn, int]], list[tuple[Drawn, int]]]:
+    """Call a package at random shapes, and compare.
+
+    Returns:
+        The shapes that a kernel serves, with their seeds, and those that the package leaves to PyTorch as faster.
+    """
     rng, deadline = random.Random(asked.seed), time.monotonic() + asked.seconds
-    first_s, reasons, served = [], Counter[str](), []
+    first_s, reasons, served, left = [], Counter[str](), list[tuple[Drawn, int]](), list[tuple[Drawn, int]]()
     row |= {"shapes": 0, "right": 0, "served_share": 0.0, "skipped": 0, "wrong": []}
     while row["shapes"] < asked.shapes and time.monotonic() < deadline:
         sizes, scalars = case.resized(rng)
@@ -235,11 +254,12 @@ def checked(case: ExportedCase, asked: argparse.Namespace, row: dict[str, Any]) 
         if reason is None:
             served.append(((sizes, scalars), seed))
         else:
-            reasons[reason.split(" at shapes")[0].split(" = ")[0]] += 1
+            reasons[reason.split(" at shapes")[0].split(" for shapes")[0].split(" = ")[0]] += 1
+            left += [((sizes, scalars), seed)] if reason.startswith("PyTorch was faster") else []
     row["served_share"] = len(served) / max(1, row["shapes"])
     row |= {"not_served": dict(reasons), "first_call_s": statistics.median(first_s or [0.0])}
     row["first_call_most_s"] = max(first_s, default=0.0)
-    return served
+    return served, left
 
 
 def timed(
@@ -272,22 +292,44 @@ def mean_ratio(times: Sequence[dict[str, Any]], key: str) -> float | None:
     return math.exp(statistics.mean(logs)) if logs else None
 
 
-def compare(case: ExportedCase, served: Sequence[tuple[Drawn, int]], asked: argparse.Namespace) -> tuple[int, int]:
-    """Time kernels and eager PyTorch at the served shapes. Returns how many are not slower, and how many were timed."""
-    deadline, fast, count = time.monotonic() + asked.timing_s / 2, 0, 0
-    for (sizes, scalars), seed in served:
+def compare(
+    case: ExportedCase, shapes: Sequence[tuple[Drawn, int]], asked: argparse.Namespace
+) -> list[tuple[list[list[int]], float, float]]:
+    """Time a kernel and eager PyTorch at some shapes. Returns the sizes with both times in microseconds."""
+    deadline, found = time.monotonic() + asked.timing_s / 2, []
+    for (sizes, scalars), seed in shapes:
         if time.monotonic() > deadline:
             break
         tensors = case.draw(sizes, asked.device, seed)
         arguments = (*tensors, *scalars)
+        kernel = case.kernel(tensors, scalars)
         try:
-            own, theirs = (graphed_us(each, arguments, SHORT_MS) for each in (case.call, case.reference))
+            if kernel is not None:
+                times = (graphed_us(each, arguments, SHORT_MS) for each in (kernel, case.reference))
+                found.append((extents(sizes), *times))
         except torch.OutOfMemoryError:  # A graph keeps its memory, so two do not fit where the checks did.
             torch.cuda.empty_cache()
-            continue
-        count += 1
-        fast += own <= NOT_SLOWER * theirs
-    return fast, count
+    return found
+
+
+def shares(
+    row: dict[str, Any],
+    served: Sequence[tuple[list[list[int]], float, float]],
+    left: Sequence[tuple[list[list[int]], float, float]],
+) -> dict[str, Any]:
+    """Return the shares of shapes at which the choice between a kernel and PyTorch is right, from those timed."""
+    slower = [each for each in served if each[1] > NOT_SLOWER * each[2]]
+    missed = [each for each in left if each[2] > NOT_SLOWER * each[1]]
+    slow = row["served_share"] * len(slower) / max(1, len(served))
+    return {
+        "compared": len(served),
+        "not_slower_share": row["served_share"] - slow,
+        "package_not_slower_share": 1.0 - slow,
+        "slower": slower,
+        "compared_left": len(left),
+        "missed_share": (1.0 - row["served_share"]) * len(missed) / max(1, len(left)),
+        "missed": missed,
+    }
 
 
 def warm(
@@ -328,7 +370,7 @@ def measure(case: ExportedCase, asked: argparse.Namespace) -> None:
         path.write_text(json.dumps({"card": card, "versions": tools, "row": row}, indent=1) + "\n")
 
     with held(asked.lock, fcntl.LOCK_SH):
-        served = checked(case, asked, row)
+        served, left = checked(case, asked, row)
         write()
         if asked.device != "cuda":
             return
@@ -348,9 +390,7 @@ def measure(case: ExportedCase, asked: argparse.Namespace) -> None:
                 "times": times,
             }
         write()
-        fast, count = compare(case, served, asked)
-        share = row["served_share"] * fast / max(1, count)
-        row |= {"compared": count, "not_slower_share": share}
+        row |= shares(row, compare(case, served, asked), compare(case, left, asked))
         write()
     print(json.dumps({name: value for name, value in row.items() if name != "times"}), flush=True)
 

@@ -26,7 +26,8 @@ _HOST = re.compile(
     "|float|int|min|max|tuple|math|choose|sizes_of"
 )
 _AROUND = re.compile(
-    r"_.*|TARGET|TRITON|DTYPES|SCALARS|RANGES|warnings|why_not|operation|examples|reference|selection|(elite|training)_\d+"
+    "_.*|TARGET|TRITON|NAMESPACE|DTYPES|SCALARS|RANGES|INPUTS|REMEMBERED|torch|triton|warnings|why_not|override"
+    r"|register_with_vllm|operation|elsewhere|examples|reference|selection|(elite|training)_\d+"
 )
 _DESCRIPTORS = {
     False: f"from triton.tools.tensor_descriptor import {DESCRIPTOR}",
@@ -176,7 +177,10 @@ def _choice(functions: Sequence[ExportedFunction], operator: Operator, names: Te
     for at, function in enumerate(functions):
         pair = f"(plan_{at}, plan_{at}_gradients)" if operator.backward else f"(plan_{at}, None)"
         conditions = [_any_case(function, names), *(expression(each, names.sizes) for each in function.conditions)]
-        lines += [f"    if {' and '.join(filter(None, conditions)) or 'True'}:", f"        return {pair}"]
+        held = " and ".join(filter(None, conditions))
+        if not held:
+            return "\n".join([*lines, f"    return {pair}"])
+        lines += [f"    if {held}:", f"        return {pair}"]
     return "\n".join([*lines, "    return None"])
 
 

@@ -9,21 +9,25 @@ from kernelreef.packages import Package
 from service.certificates.document import Certificate
 from service.errors import InvalidInput
 from service.evaluation.executor_client import COMMAND
-from service.export.decision_tree import PYTORCH, TimedShape, Tree, grow
+from service.export.decision_tree import PYTORCH, TimedShape, Tree, features, grow
 from service.export.executors import ExportExecutors
 from service.export.extraction import NotExtractable
 from service.export.package_files import ComparedShape, Gradients, PackageParts, render, serving_at
-from service.export.sampling import SampledShapes, sample
+from service.export.sampling import SampledShapes, is_small_enough, pool, sample
 from service.export.selection import ExportCandidate
 from service.export.selection import choose as choose_elites
+from service.export.time_model import Sizes, TimeModel, left_out_loss
 from service.export.verification import ExportVerifier, VerifiedModule
 from service.operators.sources import digest
-from workers.protocol import Shape
+from workers.protocol import Operator, Shape
 
 MAX_REFUSED = 16
 """Number of refused elites after which an export fails; each costs a trace."""
 MAX_MODULES = 4
 """Maximum number of elites of a package: each has up to 64 kernels, which are judged."""
+ROUNDS, FURTHER = 2, 12
+"""Maximum number of rounds of measurements at further shapes, and of shapes per round. None is made while kernels are
+clearly faster than PyTorch, or slower, everywhere."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class _Portfolio:
     modules: Mapping[str, VerifiedModule]
     tree: Tree
     timed: tuple[TimedShape, ...]
+    left_out_loss: float | None
 
 
 async def export(
@@ -60,32 +65,32 @@ async def export(
         backward: Elites of a search for the same operator with gradients; None for none.
         name: Name of the package; `<operator>_kernels` if None.
         shapes: Sizes of shapes to time kernels at, besides those that are drawn.
-        against: Elites of a search for the same operator at other shapes, where the package is timed beside the best.
+        against: Elites of a search at other shapes, where the package is timed beside the best.
         command: Command that starts an executor, without its options.
-        executors: Started executors for elites of that device, which several exports may share; None starts some.
+        executors: Started executors for that device, which several exports may share; None starts some.
 
     Raises:
         InvalidInput: If no elite can be exported, a shape is not one, or the searches do not match.
         ServiceError: If an executor failed.
     """
     refusals, first = list[str](), await forward.certificate(_best(forward.contenders))
-    shapes = (*shapes, *(await _shapes_of(against, first) if against is not None else ()))
+    shapes = (*shapes, *(await _shapes_of(against, first)))
     async with _started(executors, first, command) as executors:
         verifier = ExportVerifier(executors)
         serving = await _portfolio("elite", forward, verifier, sample(first.operator, first.shapes, shapes), refusals)
         training = serving if first.operator.backward else None
         if backward is not None:
-            other = await backward.certificate(_best(backward.contenders))
-            _require_same(first, other)
+            _require_same(first, other := await backward.certificate(_best(backward.contenders)))
             sampled = sample(other.operator, other.shapes, shapes)
             training = await _portfolio("training", backward, verifier, sampled, refusals)
         judged_on, note = await executors.judging(), executors.note(first.device)
     rival = _best(against.contenders) if against is not None and judged_on.measures else None
     parts = PackageParts(
-        name=name or f"{first.operator.name}_kernels",
+        name or f"{first.operator.name}_kernels",
         modules={**serving.modules, **(training.modules if training else {})},
         tree=serving.tree,
         timed=serving.timed,
+        left_out_loss=serving.left_out_loss,
         training=Gradients(tuple(training.modules), training.tree, training.timed) if training else None,
         judged_on=judged_on,
         refusals=tuple(refusals),
@@ -116,8 +121,10 @@ def _best(contenders: Sequence[ExportCandidate]) -> ExportCandidate:
     return max(contenders, key=lambda each: each.objective)
 
 
-async def _shapes_of(against: ExportSource, first: Certificate) -> list[Mapping[str, int]]:
-    """Return the benchmark shapes of another search of the operator."""
+async def _shapes_of(against: ExportSource | None, first: Certificate) -> list[Mapping[str, int]]:
+    """Return the benchmark shapes of another search of the operator, if there is one."""
+    if against is None:
+        return []
     rival = await against.certificate(_best(against.contenders))
     _require_alike(first, rival, "--against")
     return [shape.dims for shape in rival.operator.shapes]
@@ -150,7 +157,8 @@ async def _portfolio(
             else:
                 verified[_key(each)] = found
         if all(key in verified for key in keys):
-            return _grown({f"{kind}_{at}": verified[key] for at, key in enumerate(keys)}, sampled, refusals)
+            modules = {f"{kind}_{at}": verified[key] for at, key in enumerate(keys)}
+            return _grown(*await _refined(modules, verifier, sampled), refusals)
     reason = f": {'; '.join(refusals)}" if refusals else ""
     raise InvalidInput(f"no elite can be exported{reason}", "SEARCH")
 
@@ -159,17 +167,70 @@ def _key(elite: ExportCandidate) -> tuple[str, int]:
     return elite.candidate, elite.variant
 
 
+async def _refined(
+    modules: Mapping[str, VerifiedModule], verifier: ExportVerifier, sampled: SampledShapes
+) -> tuple[Mapping[str, VerifiedModule], SampledShapes]:
+    """Measure at further shapes as long as it is unsure there what serves them.
+
+    Raises:
+        InvalidInput: If no function of an elite is correct at those.
+    """
+    operator = _operator_of(modules)
+    known = [dims for dims in pool(operator) if is_small_enough(operator, dims)]
+    for _ in range(ROUNDS):
+        new = [dims for dims in known if Shape(dims=dims).key not in sampled.spread and _serving(modules, dims)]
+        unsure = TimeModel(_timed(modules, sampled), _varying(operator)).unsure(new, FURTHER)
+        if not unsure:
+            break
+        sampled, more = sampled.and_timed(unsure), {Shape(dims=dict(dims)).key for dims in unsure}
+        try:
+            found = [await verifier.extended(each, sampled, more) for each in modules.values()]
+        except NotExtractable as refusal:
+            raise InvalidInput(f"no elite can be exported: {refusal}", "SEARCH") from refusal
+        modules = dict(zip(modules, found, strict=True))
+    return modules, sampled
+
+
 def _grown(modules: Mapping[str, VerifiedModule], sampled: SampledShapes, refusals: list[str]) -> _Portfolio:
-    """Grow the tree from the times at the spread shapes, of the modules and of PyTorch."""
+    """Grow the tree from the times of the modules and of PyTorch, and from predictions between them."""
+    operator, timed = _operator_of(modules), _timed(modules, sampled)
+    for name, each in modules.items():
+        refusals += [f"{name}: {remark}" for remark in each.remarks]
+
+    def admits(name: str, sizes: Sizes) -> bool:
+        return name in _serving(modules, sizes)
+
+    varying = _varying(operator)
+    predicted = TimeModel(timed, varying).at(pool(operator), admits)
+    asked = features([name for name in varying if name not in operator.presences], operator.presences)
+    tree = grow([*timed, *predicted], tuple(modules), asked)
+    return _Portfolio(modules, tree, tuple(timed), left_out_loss(timed, varying))
+
+
+def _timed(modules: Mapping[str, VerifiedModule], sampled: SampledShapes) -> list[TimedShape]:
+    """Return the times at the spread shapes."""
     timed = []
     for shape in sampled.all:
         if shape.key in sampled.spread:
             times = {name: each.times[shape.key] for name, each in modules.items() if shape.key in each.times}
             others = [each.pytorch[shape.key] for each in modules.values() if shape.key in each.pytorch]
             timed.append(TimedShape(shape.dims, {**times, **({PYTORCH: min(others)} if others else {})}))
-    for name, each in modules.items():
-        refusals += [f"{name}: {remark}" for remark in each.remarks]
-    return _Portfolio(modules, grow(timed, tuple(modules)), tuple(timed))
+    return timed
+
+
+def _serving(modules: Mapping[str, VerifiedModule], sizes: Sizes) -> set[str]:
+    """Return the modules that can serve some sizes."""
+    return {name for name, each in modules.items() if each.module.function_for(sizes) is not None}
+
+
+def _operator_of(modules: Mapping[str, VerifiedModule]) -> Operator:
+    return next(iter(modules.values())).module.certificate.operator
+
+
+def _varying(operator: Operator) -> list[str]:
+    """Return the names of the sizes that vary among the shapes of a package, and of optional inputs."""
+    several = {name for name in operator.dimensions if len({shape.dims[name] for shape in operator.shapes}) > 1}
+    return [name for name in operator.dimensions if name in (*operator.ranges, *operator.presences, *several)]
 
 
 def _by_shape(portfolio: _Portfolio) -> dict[str, str]:

@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+import keyword
 import math
 import re
 import statistics
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +26,10 @@ from workers.protocol.distribution import ORDERED
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """Pattern of package names that Python, pip and PyTorch accept."""
+TAKEN = frozenset(
+    {*sys.stdlib_module_names, *keyword.kwlist, "torch", "triton", "pytest", "vllm", "aten", "prim", "prims"}
+)
+"""Names of other modules, and of namespaces of operators that are not ours."""
 WITHOUT_SOURCE = "the source: a candidate's host code is not shipped with a package"
 """Entry in `left_out` of the certificates in a package."""
 _TEMPLATES = Environment(
@@ -64,6 +70,7 @@ class PackageParts:
         refusals: Reasons why elites, functions and plans were left out.
         note: Sentence about what judged the functions, if that was not the elites' own device.
         compared: Times beside those of another search, at its shapes.
+        left_out_loss: Loss that is expected at shapes that were not timed, as a factor; None if it is not known.
     """
 
     name: str
@@ -75,6 +82,7 @@ class PackageParts:
     refusals: tuple[str, ...]
     note: str = ""
     compared: tuple[ComparedShape, ...] = ()
+    left_out_loss: float | None = None
 
     @property
     def certificate(self) -> Certificate:
@@ -113,6 +121,8 @@ def render(parts: PackageParts) -> dict[str, str]:
     """
     if not NAME.fullmatch(parts.name):
         raise InvalidInput(f"'{parts.name}' is not a package name: use lower-case letters, digits and _", "--name")
+    if parts.name in TAKEN:
+        raise InvalidInput(f"'{parts.name}' is not a package name: Python or PyTorch uses it", "--name")
     said = _context(parts)
     written = {
         "pyproject.toml": "pyproject.toml",
@@ -155,6 +165,7 @@ def _verdicts(module: VerifiedModule) -> str:
             "kernels": each.kernels,
             "shapes": each.shapes,
             "report": each.report.plain(),
+            "further": [report.plain() for report in each.further],
         }
         for at, each in enumerate(module.verdicts)
     ]
@@ -193,8 +204,8 @@ def _context(parts: PackageParts) -> dict[str, Any]:
         "note": parts.note,
         "ranges": _ranges(certificate.operator),
         "range_words": "; ".join(
-            f"{name} from {low} to {high}"
-            for name, (low, high) in _ranges(certificate.operator)
+            f"{name} {_in_words(sizes)}"
+            for name, sizes in _ranges(certificate.operator)
             if name not in certificate.operator.presences
         ),
         "times": [_times(parts, shape) for shape in parts.timed],
@@ -203,6 +214,7 @@ def _context(parts: PackageParts) -> dict[str, Any]:
         "compared_loss": _loss(parts.compared),
         "is_timed": parts.judged_on.measures,
         "loss": f"{100 * (loss_of(parts.tree, parts.timed) - 1):.1f} %",
+        "left_out_loss": "" if parts.left_out_loss is None else f"{100 * (parts.left_out_loss - 1):.1f} %",
         "sections": [_section(name, each) for name, each in modules.items()],
         "unit": f"us, {certificate.provenance.value}",
         "unit_here": f"us, {'measured' if parts.judged_on.measures else 'predicted'}",
@@ -232,14 +244,18 @@ def _kernels(module: VerifiedModule) -> list[str]:
     return [kernel for each in module.verdicts for kernel in each.kernels]
 
 
-def _ranges(operator: Operator) -> tuple[tuple[str, tuple[int, int]], ...]:
-    """Return the range of each size in the order of the operator; fixed sizes vary among its shapes only."""
-    found = []
+def _ranges(operator: Operator) -> tuple[tuple[str, range | tuple[int, ...]], ...]:
+    """Return the sizes that each dimension may have, in the order of the operator: a range, or those of its shapes."""
+    found: list[tuple[str, range | tuple[int, ...]]] = []
     for name in operator.dimensions:
-        known = [shape.dims[name] for shape in operator.shapes]
-        fixed = (0, 1) if name in operator.presences else (min(known), max(known))
-        found.append((name, operator.ranges.get(name, fixed)))
+        known = (0, 1) if name in operator.presences else tuple(sorted({each.dims[name] for each in operator.shapes}))
+        low, high = operator.ranges.get(name, (0, 0))
+        found.append((name, range(low, high + 1) if name in operator.ranges else known))
     return tuple(found)
+
+
+def _in_words(sizes: range | tuple[int, ...]) -> str:
+    return f"from {sizes[0]} to {sizes[-1]}" if isinstance(sizes, range) else " or ".join(map(str, sizes))
 
 
 def _tree(tree: Tree, parts: PackageParts, depth: int = 1) -> str:
@@ -248,9 +264,13 @@ def _tree(tree: Tree, parts: PackageParts, depth: int = 1) -> str:
     if isinstance(tree, Leaf):
         order = tree.order[: tree.order.index(PYTORCH)] if PYTORCH in tree.order else tree.order
         return f"{indent}return ({''.join(f'{name}, ' for name in order).rstrip()})"
-    size = names_of(parts.certificate.operator).sizes[tree.size]
+    names = names_of(parts.certificate.operator).sizes
+    asked = " * ".join(names[size] for size in tree.feature.sizes)
+    limit = f"<= {tree.limit}"
+    if tree.feature.modulo:
+        asked, limit = f"{asked} % {tree.feature.modulo}", limit if tree.limit else "== 0"
     below, above = _tree(tree.below, parts, depth + 1), _tree(tree.above, parts, depth)
-    return f"{indent}if {size} <= {tree.limit}:\n{below}\n{above}"
+    return f"{indent}if {asked} {limit}:\n{below}\n{above}"
 
 
 def _times(parts: PackageParts, shape: TimedShape) -> dict[str, str]:
@@ -295,6 +315,7 @@ def _signature(parts: PackageParts) -> dict[str, Any]:
         "optional": tuple(at for at, name in enumerate(names.inputs) if name in optional),
         "optional_words": ", ".join(sorted(optional)),
         "anchor": anchor_of(operator),
+        "anchor_name": names.inputs[anchor_of(operator)],
         "watched": ", ".join(
             f"{required[0]} if {name} is None else {name}" if name in optional else name for name in names.inputs
         ),
@@ -305,6 +326,7 @@ def _signature(parts: PackageParts) -> dict[str, Any]:
             f"({name} is not None and {name}.requires_grad)" if name in optional else f"{name}.requires_grad"
             for name in names.inputs
         ),
+        "tensors": tensors,
         "tuples": f"({tensors},), ({scalars}{',' if scalars else ''})",
         "passed": ", ".join((*names.inputs, *names.scalars)),
         "call": ", ".join((*names.inputs, *(names.scalars[: last + 1]))),

@@ -13,6 +13,8 @@ COMPARED = 300
 """Number of shapes that symbolic plans are compared at; the catalogue's seeds need about 100 to meet all their ways."""
 SPREAD = 20
 """Number of drawn shapes at which kernels are timed, besides the benchmark shapes and those that are named."""
+POOL = 1000
+"""Number of shapes that a tree is grown over: enough for the corners of four sizes, and grown in a second."""
 SMALL = 40
 """Number of shapes that the interpreter can execute, so that it can judge most functions."""
 ODD = 1 / 3
@@ -33,6 +35,26 @@ class SampledShapes:
 
     all: tuple[Shape, ...]
     spread: frozenset[str]
+
+    def and_timed(self, more: Sequence[Mapping[str, int]]) -> "SampledShapes":
+        """Return these shapes and further ones, at which kernels are timed as well."""
+        new = {shape.key: shape for shape in (Shape(dims=dict(dims), role=ShapeRole.RANDOM) for dims in more)}
+        known = {shape.key for shape in self.all}
+        return SampledShapes(
+            (*self.all, *(shape for key, shape in new.items() if key not in known)), self.spread | set(new)
+        )
+
+
+def pool(operator: Operator) -> list[dict[str, int]]:
+    """Draw sizes as `sample` does, many more of them, which nothing is traced or timed at. They are always the same."""
+    rng = random.Random(f"pool {operator.digest}")
+    drawn = [_drawn(operator, rng) for _ in range(POOL)] if operator.ranges else []
+    return [dims for dims in drawn if not operator.is_empty(dims)]
+
+
+def is_small_enough(operator: Operator, dims: Mapping[str, int]) -> bool:
+    """Return True if a card's oracle can judge a run at some sizes."""
+    return operator.input_bytes(dict(dims)) <= LARGEST_BYTES
 
 
 def sample(
@@ -55,7 +77,7 @@ def sample(
     wanted = [Shape(dims=_checked(operator, dims)) for dims in named]
     wanted += [Shape(dims=shape.dims) for shape in judged if shape.role is ShapeRole.BENCHMARK]
     drawn = [Shape(dims=dims, role=ShapeRole.RANDOM) for dims in (_drawn(operator, rng) for _ in range(compared))]
-    drawn = [shape for shape in drawn if operator.input_bytes(shape.dims) <= LARGEST_BYTES] if operator.ranges else []
+    drawn = [shape for shape in drawn if is_small_enough(operator, shape.dims)] if operator.ranges else []
     small = random_shapes(operator, rng.getrandbits(30), SMALL, set(), small=True) if operator.ranges else []
     spread = {shape.key for shape in (*wanted, *drawn[:SPREAD])}
     every: dict[str, Shape] = {}

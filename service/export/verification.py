@@ -5,8 +5,8 @@ So each function gets a verdict of its own at shapes that it serves; one without
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf
 from time import monotonic
 
@@ -62,6 +62,7 @@ class JudgedFunction:
         shapes: Keys of the shapes at which it was judged.
         kernels: SHA-256 of the machine code of its kernels.
         report: The report, which may be on other functions, too; `device` says what judged it.
+        further: Reports at shapes that were tried later, because the choice there was unsure.
     """
 
     at: int
@@ -69,6 +70,16 @@ class JudgedFunction:
     shapes: tuple[str, ...]
     kernels: tuple[str, ...]
     report: Report
+    further: tuple[Report, ...] = ()
+
+    def extended(self, other: "JudgedFunction") -> "JudgedFunction":
+        """Return this verdict with that on the same function at further shapes."""
+        return replace(
+            self,
+            shapes=(*self.shapes, *other.shapes),
+            kernels=tuple(sorted({*self.kernels, *other.kernels})),
+            further=(*self.further, other.report),
+        )
 
 
 @dataclass(frozen=True)
@@ -82,7 +93,8 @@ class VerifiedModule:
         pytorch: Time of the eager reference at those shapes, as far as it was measured.
         wrong: Keys of shapes at which functions were judged that were not found correct.
         remarks: Reasons why functions or symbolic plans were left out.
-        stages_s: Seconds by stage: `symbolic`, `compile`, `open` (waiting for the card), `judge`, `time`.
+        stages_s: Seconds by stage: `symbolic`, `compile`, `open` (waiting for the card), `judge`, `time`, and `further`
+            for shapes that were tried later.
     """
 
     module: ExportedModule
@@ -137,14 +149,50 @@ class ExportVerifier:
             raise NotExtractable(f"none of its functions was found correct: {'; '.join(remarks)}")
         if len(kept) < len(module.functions):
             module = write_module(certificate, [each.function for each in kept])
-            timed, reason = await asyncio.gather(self._timed(module, traced), self.retrace(module, sampled))
+            reason = await self.retrace(module, sampled)
             if reason:
                 raise NotExtractable(reason)
-        else:
-            timed = together.timed or await self._timed(module, traced)
+        timed = together.timed or await self._timed(module, traced)
         clock.lap("time")
         wrong = tuple(key for each in failed for key in each.shapes)
         return VerifiedModule(module, tuple(kept), *times_of(timed), wrong, tuple(remarks), clock.stages_s)
+
+    async def extended(self, found: VerifiedModule, sampled: SampledShapes, more: Collection[str]) -> VerifiedModule:
+        """Judge and time a verified module at further shapes on a card.
+
+        Args:
+            found: The module.
+            sampled: All shapes, with the further ones.
+            more: Keys of the further ones.
+
+        Raises:
+            NotExtractable: If no function is correct at all shapes.
+            ServiceError: If an executor failed.
+        """
+        clock = _Clock()
+        served = [each for each in sampled.all if each.key in more and found.module.function_for(each.dims) is not None]
+        if not served:
+            return found
+        shapes = tuple(shape.model_copy(update={"role": ShapeRole.BENCHMARK}) for shape in served)
+        traced = await self._executors.trace(_trace_job(found.module, shapes))
+        bundle = next((each.bundle for each in traced.variants if each.bundle is not None), None)
+        told = None
+        if bundle is not None and not difference(found.module, bundle, traced):
+            told = await self._judged_on_card(found.module, traced)
+        if told is None or told.timed is None:
+            return await self.verified(found.module.certificate, sampled)  # Leaves out the functions that failed here.
+        clock.lap("further")
+        fresh = {found.module.functions.index(each.function): each for each in told.verdicts}
+        verdicts = tuple(each.extended(fresh[at]) if at in fresh else each for at, each in enumerate(found.verdicts))
+        times, pytorch = times_of(told.timed)
+        spent_s = clock.stages_s["further"] + found.stages_s.get("further", 0.0)
+        return replace(
+            found,
+            verdicts=verdicts,
+            times={**found.times, **times},
+            pytorch={**found.pytorch, **pytorch},
+            stages_s={**found.stages_s, "further": round(spent_s, 2)},
+        )
 
     async def retrace(self, module: ExportedModule, sampled: SampledShapes) -> str:
         """Trace a module again, and compare its plans and machine code with what its functions say.
@@ -155,7 +203,7 @@ class ExportVerifier:
         Raises:
             ServiceError: If the executor failed.
         """
-        report = await self._executors.trace(self._trace_job(module, self._shapes(module, sampled)))
+        report = await self._executors.trace(_trace_job(module, _shapes(module, sampled)))
         bundle = next((each.bundle for each in report.variants if each.bundle is not None), None)
         if bundle is None:
             return f"its exported module does not trace: {report.outcome.value}: {report.reason}"
@@ -195,7 +243,7 @@ class ExportVerifier:
     ) -> tuple[ExportedModule, TraceReport]:
         """Compile all functions that compile. Those that fail together are tried in parts."""
         module = write_module(certificate, functions)
-        report = await self._executors.trace(self._trace_job(module, self._shapes(module, sampled)))
+        report = await self._executors.trace(_trace_job(module, _shapes(module, sampled)))
         bundle = next((each.bundle for each in report.variants if each.bundle is not None), None)
         if bundle is not None:
             reason = difference(module, bundle, report)
@@ -225,47 +273,12 @@ class ExportVerifier:
         found: list[ExportedFunction] = []
         for part in (functions[at : at + size] for at in range(0, len(functions), size)):
             module = write_module(certificate, part)
-            report = await self._executors.trace(self._trace_job(module, self._shapes(module, sampled)))
+            report = await self._executors.trace(_trace_job(module, _shapes(module, sampled)))
             if any(variant.bundle is not None for variant in report.variants):
                 found += part
             else:
                 found += await self._compiled(certificate, part, sampled, remarks, _said(report))
         return found
-
-    def _shapes(self, module: ExportedModule, sampled: SampledShapes) -> tuple[Shape, ...]:
-        """Choose shapes for each function: the spread ones that it serves, and its smallest, middle and largest.
-
-        Only the spread ones are timed, as benchmark shapes; the largest is if no function serves a spread one. Those of
-        the search come first: a card's controls are made from the first, and times of tiny plans vary too much.
-        """
-        operator = module.certificate.operator
-        served: dict[int, list[Shape]] = {}
-        for shape in sampled.all:
-            at = module.function_for(shape.dims)
-            if at is not None:
-                served.setdefault(at, []).append(shape)
-        found: dict[str, Shape] = {}
-        for shapes in served.values():
-            ranked = sorted(shapes, key=lambda shape: operator.input_bytes(shape.dims))
-            spread = (shape for shape in ranked if shape.key in sampled.spread)
-            for shape in (ranked[0], ranked[len(ranked) // 2], ranked[-1], *spread):
-                role = ShapeRole.BENCHMARK if shape.key in sampled.spread else ShapeRole.RANDOM
-                found[shape.key] = Shape(dims=shape.dims, role=role)
-        searched = [Shape(dims=shape.dims).key for shape in operator.shapes]
-        ordered = sorted(found.values(), key=lambda each: (each.key not in searched, operator.input_bytes(each.dims)))
-        return tuple(_with_a_benchmark(ordered))
-
-    def _trace_job(self, module: ExportedModule, shapes: tuple[Shape, ...]) -> TraceJob:
-        return TraceJob(
-            id=HERE,
-            search=HERE,
-            operator=module.certificate.operator,
-            shapes=shapes,
-            target=module.certificate.device.target,
-            source=module.text,
-            deadline_s=DEADLINE_S,
-            references=True,
-        )
 
     async def _judged_on_card(self, module: ExportedModule, traced: TraceReport) -> _Judgement:
         """Judge all functions on a card in one job, which also times them at the spread shapes.
@@ -275,6 +288,8 @@ class ExportVerifier:
         first: Unavailable | None = None
         for most in CARD_OPERATIONS:
             functions = _functions_tried(module, traced, most)
+            if not functions:
+                break
             bundle = _bundle_of(functions.values(), traced)
             try:
                 report = await self._measure(module, bundle, traced.graphs, related=True)
@@ -362,6 +377,43 @@ class _Clock:
         now = monotonic()
         self.stages_s[stage] = round(now - self._since, 2)
         self._since = now
+
+
+def _shapes(module: ExportedModule, sampled: SampledShapes) -> tuple[Shape, ...]:
+    """Choose shapes for each function: the spread ones that it serves, and its smallest, middle and largest.
+
+    Only the spread ones are timed, as benchmark shapes; the largest is if no function serves a spread one. Those of
+    the search come first: a card's controls are made from the first, and times of tiny plans vary too much.
+    """
+    operator = module.certificate.operator
+    served: dict[int, list[Shape]] = {}
+    for shape in sampled.all:
+        at = module.function_for(shape.dims)
+        if at is not None:
+            served.setdefault(at, []).append(shape)
+    found: dict[str, Shape] = {}
+    for shapes in served.values():
+        ranked = sorted(shapes, key=lambda shape: operator.input_bytes(shape.dims))
+        spread = (shape for shape in ranked if shape.key in sampled.spread)
+        for shape in (ranked[0], ranked[len(ranked) // 2], ranked[-1], *spread):
+            role = ShapeRole.BENCHMARK if shape.key in sampled.spread else ShapeRole.RANDOM
+            found[shape.key] = Shape(dims=shape.dims, role=role)
+    searched = [Shape(dims=shape.dims).key for shape in operator.shapes]
+    ordered = sorted(found.values(), key=lambda each: (each.key not in searched, operator.input_bytes(each.dims)))
+    return tuple(_with_a_benchmark(ordered))
+
+
+def _trace_job(module: ExportedModule, shapes: tuple[Shape, ...]) -> TraceJob:
+    return TraceJob(
+        id=HERE,
+        search=HERE,
+        operator=module.certificate.operator,
+        shapes=shapes,
+        target=module.certificate.device.target,
+        source=module.text,
+        deadline_s=DEADLINE_S,
+        references=True,
+    )
 
 
 def _functions_tried(module: ExportedModule, traced: TraceReport, most_operations: float) -> dict[int, list[Plan]]:

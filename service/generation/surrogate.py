@@ -10,10 +10,10 @@ from math import log2
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
+
+from service.gaussian_process import Array, GaussianProcess
 
 Features = Mapping[str, float]
-Array = NDArray[np.float64]
 
 FEWEST = 12
 """Minimum number of evaluated proposals before anything is ranked: with fewer, the ranking is mostly prior."""
@@ -51,11 +51,9 @@ class Surrogate:
             return
         names = sorted({name for known, _ in judged for name in known})
         self._names = {name: place for place, name in enumerate(names)}
-        self._points = self._vectors([known for known, _ in judged])
+        points = self._vectors([known for known, _ in judged])
         values = _standardised([objective or 0.0 for _, objective in judged])
-        apart = _squared(self._points, self._points)
-        fits = [_fit(apart, values, length, noise) for length in LENGTHS for noise in NOISES]
-        _, self._length, self._inverse, self._weights = max(fits, key=lambda fit: fit[0])
+        self._process = GaussianProcess(points, values, LENGTHS, NOISES)
 
     def acquisition(self, offered: Sequence[Features]) -> list[float]:
         """Return the upper confidence bound of each proposal's rank. The model must be ready.
@@ -68,9 +66,8 @@ class Surrogate:
         """
         if not offered:
             return []
-        near = np.exp(-_squared(self._vectors(offered), self._points) / (2 * self._length**2))
-        unknown = np.maximum(1.0 - ((near @ self._inverse) * near).sum(axis=1), 0.0)
-        found: list[float] = (near @ self._weights + CURIOSITY * np.sqrt(unknown)).tolist()
+        mean, deviation = self._process.predict(self._vectors(offered))
+        found: list[float] = (mean + CURIOSITY * deviation).tolist()
         return found
 
     def _vectors(self, found: Sequence[Features]) -> Array:
@@ -90,18 +87,3 @@ def _standardised(values: Sequence[float]) -> Array:
     found = np.array([NormalDist().inv_cdf(share) for share in middle])
     standing: Array = (found - found.mean()) / found.std()
     return standing
-
-
-def _squared(one: Array, two: Array) -> Array:
-    """Return squared distances, one row per point of `one`, one column per point of `two`."""
-    found: Array = (one**2).sum(axis=1)[:, None] + (two**2).sum(axis=1)[None, :] - 2 * one @ two.T
-    return found.clip(min=0.0)
-
-
-def _fit(apart: Array, values: Array, length: float, noise: float) -> tuple[float, float, Array, Array]:
-    """Fit one length and noise. Returns the log likelihood, the length, the inverse covariance and the weights."""
-    covariance = np.exp(-apart / (2 * length**2)) + noise * np.eye(len(values))
-    inverse = np.asarray(np.linalg.inv(covariance), np.float64)
-    weights = inverse @ values
-    likelihood = -0.5 * float(values @ weights) - 0.5 * float(np.linalg.slogdet(covariance)[1])
-    return likelihood, length, inverse, weights

@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from benchmarks.exported import add, from_card
+from benchmarks.exported import add, from_card, seeds
+from benchmarks.exported_card import shares
 
 
 def test_rows_of_a_card_replace_older_ones_of_their_operator_and_card(tmp_path: Path) -> None:
@@ -18,3 +19,23 @@ def test_rows_of_a_card_replace_older_ones_of_their_operator_and_card(tmp_path: 
     traced, other, new = document["rows"]
     assert document["date"] == "then" and traced["seed"] == "plain" and other == old[0]
     assert new.pop("date") and new == {"operator": "softmax", "card": "H200", "right": 200, "torch": "2.11.0"}
+
+
+def test_new_traces_replace_those_of_the_same_seed_alone(tmp_path: Path) -> None:
+    path = tmp_path / "exported.json"
+    path.write_text(json.dumps({"rows": [{"operator": "softmax", "seed": seed} for seed in ("plain", "rows")]}))
+    add([{"operator": "softmax", "seed": "rows", "equal": 1000}], path)
+    assert [(row["seed"], row.get("equal")) for row in json.loads(path.read_text())["rows"]] == [
+        ("plain", None),
+        ("rows", 1000),
+    ]
+    assert [(operator.name, seed) for operator, seed, _ in seeds(["relu2_gate"])] == [("relu2_gate", "seed")]
+
+
+def test_a_package_is_blamed_for_slower_kernels_and_for_those_that_it_does_not_use() -> None:
+    served = [([[1]], own_us, 1.0) for own_us in (0.5, 1.04, 1.06, 1.0)]
+    left = [([[2]], own_us, 1.0) for own_us in (2.0, 0.97, 0.9, 1.0)]
+    found = shares({"served_share": 0.8}, served, left)
+    assert round(found["not_slower_share"], 9) == 0.6 and round(found["package_not_slower_share"], 9) == 0.8
+    assert round(found["missed_share"], 9) == 0.05 and found["slower"] == served[2:3] and found["missed"] == left[2:3]
+    assert shares({"served_share": 0.0}, [], [])["package_not_slower_share"] == 1.0

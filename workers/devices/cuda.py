@@ -109,7 +109,7 @@ class CudaDevice(DeviceBench):
 
     def measure(self, job: MeasureJob) -> Report:
         """Check the variant and time it against the pacer."""
-        return self._measured(job, PAIRS, CheckDepth.USUAL, related=job.related)
+        return self._measured(job, BRIEF_PAIRS if job.eager_alone else PAIRS, CheckDepth.USUAL, related=job.related)
 
     def measure_briefly(self, job: MeasureJob) -> Report:
         """Measure with the minimum number of pairs, to record thousands of variants in minutes.

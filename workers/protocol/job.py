@@ -96,8 +96,9 @@ class MeasureJob(WireModel):
     """True to report only when the baselines are measured. Otherwise they are measured beside other jobs, and reports
     have a speedup from then on."""
     eager_alone: bool = False
-    """True to time eager PyTorch alone in a few rounds, in place of all baselines and copies: enough for the choice
-    between the two at a shape, which an export makes at dozens of shapes. Such figures are kept for no other job."""
+    """True to time eager PyTorch alone in a few rounds, in place of all baselines and copies, and the candidate in the
+    minimum number of pairs: enough for the choice between the two at a shape, which an export makes at dozens of
+    shapes. Such figures are kept for no other job."""
     deadline_s: float = 120.0
     protocol_version: Ours = PROTOCOL_VERSION
 

@@ -1,6 +1,7 @@
 """An executor whose measurements are those of a card on paper: `card_bench.py NOTES RULE KIND …`.
 
-Other kinds are the real one. It notes each measurement, and finds plans wrong by a rule: `none`, or `odd` sizes.
+Other kinds are the real one. It notes each measurement, and finds plans wrong by a rule: `none`, `odd` sizes, or odd
+sizes `later`, after the first measurement. By the rule `turns` PyTorch is faster from some size on.
 """
 
 import os
@@ -9,19 +10,31 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.service import records
-from workers.protocol import JOB, ExecutorReady, MeasureJob, Outcome, Report, ShapeResult
+from workers.protocol import JOB, ExecutorReady, MeasureJob, Outcome, Plan, Report, ShapeResult
 from workers.safe_python import PYTHON
 
 OWN_US, EAGER_US = 5.0, 7.0
-WRONG: dict[str, Callable[[int], bool]] = {"none": lambda size: False, "odd": lambda size: size % 16 != 0}
+TURNS = 400
+"""Size from which PyTorch is faster by the rules `turns` and `later`."""
+WRONG: dict[str, Callable[[int, int], bool]] = {
+    "none": lambda size, earlier: False,
+    "odd": lambda size, earlier: size % 16 != 0,
+    "turns": lambda size, earlier: False,
+    "later": lambda size, earlier: size % 16 != 0 and earlier > 0,
+}
 
 
-def report_on(job: MeasureJob, rule: str) -> Report:
-    """What the card finds."""
-    timed = [plan.shape.key for plan in job.bundle.benchmarks]
+def result(plan: Plan, job: MeasureJob, rule: str) -> ShapeResult:
+    """What the card times."""
+    own_us = EAGER_US * plan.shape.dims["N"] / TURNS if rule in ("turns", "later") else OWN_US
     eager = {"eager": EAGER_US} if job.related else {}
-    shapes = tuple(ShapeResult(shape=key, pacer_us=OWN_US, mid_us=OWN_US, baselines_us=eager) for key in timed)
-    wrong = any(WRONG[rule](plan.shape.dims["N"]) for plan in job.bundle.plans)
+    return ShapeResult(shape=plan.shape.key, pacer_us=own_us, mid_us=own_us, baselines_us=eager)
+
+
+def report_on(job: MeasureJob, rule: str, earlier: int) -> Report:
+    """What the card finds, after some earlier measurements."""
+    shapes = tuple(result(plan, job, rule) for plan in job.bundle.benchmarks)
+    wrong = any(WRONG[rule](plan.shape.dims["N"], earlier) for plan in job.bundle.plans)
     found = {"outcome": Outcome.WRONG_RESULT, "reason": "it is odd", "shapes": ()} if wrong else {"shapes": shapes}
     told = {"device": job.device, "bundle": job.bundle.identity, "job": job.id, **found}
     return records.report({}).model_copy(update=told)
@@ -36,10 +49,11 @@ def main() -> None:
     for line in sys.stdin:
         job = JOB.validate_json(line)
         assert isinstance(job, MeasureJob) and job.bundle.benchmarks, "every measurement on a card times something"
+        earlier = len(notes.read_text().splitlines()) if notes.exists() else 0
         said = "with eager PyTorch" if job.related and job.waits_for_baselines and job.eager_alone else "alone"
         with notes.open("a") as file:
             file.write(f"{len(job.bundle.plans)} plans {said} on {job.device.name}\n")
-        sys.stdout.write(report_on(job, rule).model_dump_json() + "\n")
+        sys.stdout.write(report_on(job, rule, earlier).model_dump_json() + "\n")
         sys.stdout.flush()
 
 

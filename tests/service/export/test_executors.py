@@ -1,15 +1,21 @@
 """Who judges an export: the elites' card, another one that runs the same code, or the interpreter, and it is said."""
 
+import json
 import os
 import sys
 from pathlib import Path
 
 import pytest
 
+from kernelreef.packages import Package
+from service.certificates.document import Certificate
 from service.export.executors import ExportExecutors, card_for
+from service.export.package import FURTHER, ExportSource, export
+from service.export.selection import ExportCandidate
 from service.export.verification import ExportVerifier, VerifiedModule
 from service.fleet.devices import NO_CARD, LocalCard
-from tests.service.export.card_bench import EAGER_US, OWN_US
+from tests.service import records
+from tests.service.export.card_bench import EAGER_US, OWN_US, TURNS
 from tests.service.export.pieces import certificate, sampled, traced
 from workers.protocol import Device, Outcome
 
@@ -89,3 +95,46 @@ async def test_functions_that_fail_together_are_judged_apart_and_the_right_ones_
     ]
     assert any("wrong_result at" in remark and "it is odd" in remark for remark in found.remarks)
     assert found.wrong and found.times and found.module.function_for({"N": 33}) is None
+
+
+async def packed(notes: Path, rule: str) -> Package:
+    """A package of the elite, judged by a card on paper."""
+
+    async def certified(contender: ExportCandidate) -> Certificate:
+        return certificate()
+
+    offer = ExportSource([ExportCandidate("c", 0, 1.0, records.report({}))], certified)
+    async with ExportExecutors(H100, command=on_paper(notes, rule), cards=(CARDS["h200"],)) as executors:
+        return await export(offer, executors=executors)
+
+
+async def test_further_shapes_are_measured_where_it_is_unsure_what_is_faster(notes: Path) -> None:
+    package = await packed(notes, "turns")
+    jobs = notes.read_text().splitlines()
+    assert len(jobs) in (2, 3) and all("with eager PyTorch" in job for job in jobs)
+    counts = [int(job.split()[0]) for job in jobs]
+    assert all(count <= FURTHER for count in counts[1:])
+    kernel, pytorch = [], []
+    for key, name in package.serving.items():
+        (pytorch if name == "PyTorch" else kernel).append(int(key[2:]))
+    assert len(package.serving) > len(sampled().spread), "those that were measured further are told"
+    assert max(kernel) < min(pytorch) and min(pytorch) < 1.2 * TURNS and max(kernel) > 0.5 * TURNS
+    assert "expect that between them" in package.files["README.md"]
+    told = json.loads(package.files["double_kernels/certificates/elite_0_functions.json"])
+    further = [shape["shape"] for each in told for report in each["further"] for shape in report["shapes"]]
+    assert len(further) >= 1 and set(further) <= {key for each in told for key in each["shapes"]}
+    assert package.stages_s["elite_0"]["further"] >= 0
+
+
+async def test_a_function_that_is_wrong_at_a_further_shape_is_left_out(notes: Path) -> None:
+    package = await packed(notes, "later")
+    told = json.loads(package.files["double_kernels/certificates/elite_0_functions.json"])
+    assert [each["divisible_by_16"] != [] for each in told] == [True]
+    assert any("wrong_result at" in refusal for refusal in package.refusals)
+    serving = {int(key[2:]): name for key, name in package.serving.items()}
+    assert all(name == "PyTorch" for size, name in serving.items() if size % 16)
+
+
+async def test_where_one_is_clearly_faster_nothing_is_measured_further(notes: Path) -> None:
+    await packed(notes, "none")
+    assert len(notes.read_text().splitlines()) == 1
