@@ -156,7 +156,7 @@ class _Loading:
     def __init__(self, tree: ast.Module, target: str, *, real: bool, single: bool) -> None:
         self._real, self._single = real, single
         self._origins, self._recorder = ValueOrigins(), Recorder()
-        self._namespace: dict[str, Any] = {"__name__": "reference"}
+        self._namespace: dict[str, Any] = {"__name__": "reference", "__package__": ""}
         with without_card(), self._recorder, self._origins, torch.no_grad():
             exec(compile(tree, FILENAME, "exec"), self._namespace)
             self._form, self._target = find_target(tree, self._namespace, target)

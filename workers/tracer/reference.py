@@ -53,6 +53,8 @@ HINTS = {
 }
 """Remedies for operations that people are likely to try."""
 
+OWN_FILES = "put what it needs into one file, or call kernelreef.search(function, inputs) where it can be imported"
+"""Remedy for text that imports other files."""
 _REFUSAL = "the reference calls {}: {}"
 _AUTOCAST = (
     "the reference computes under torch.autocast, where only PyTorch knows the dtype of each step: write its casts "
@@ -144,9 +146,14 @@ def line_of(error: BaseException) -> int | None:
 def cannot_import(error: ImportError) -> str:
     """Return the predicate of a sentence about text whose import failed."""
     package = (error.name or "").partition(".")[0]
+    if not package:
+        return f"cannot import from its own package: {OWN_FILES}"
     if not isinstance(error, ModuleNotFoundError):
         return f"cannot import a name from {error.name}"
-    return f"cannot import {error.name}: it is not installed on this host; install {package} beside Kernelreef"
+    return (
+        f"cannot import {error.name}: it is not installed on this host; install {package} beside Kernelreef. If it is a "
+        f"file of yours: {OWN_FILES}"
+    )
 
 
 def remedy_for(dtype: str) -> str:
@@ -164,7 +171,7 @@ def load_entry(operator: Operator) -> Entry:
     Raises:
         NotExportable: If the reference does not define it.
     """
-    namespace: dict[str, object] = {"__name__": "reference"}
+    namespace: dict[str, object] = {"__name__": "reference", "__package__": ""}
     with Recorder() as recorder, without_card():
         exec(compile(ast.parse(operator.reference, FILENAME), FILENAME, "exec"), namespace)
     entry = namespace.get(operator.entry)

@@ -149,6 +149,7 @@ def example_inputs():
         ("def f(x):\n    return x\n", "define example_inputs()"),
         ("f = 3\ndef g(x):\n    return f\ndef example_inputs():\n    return 3\n", "its examples are a int"),
         ("import transformers_of_old\n", "cannot import transformers_of_old: it is not installed on this host"),
+        ("from .layers import gate\n", "cannot import from its own package: put what it needs into one file, or call"),
         ("def forward(:\n", "does not parse"),
     ],
 )
