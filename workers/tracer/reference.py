@@ -151,8 +151,8 @@ def cannot_import(error: ImportError) -> str:
     if not isinstance(error, ModuleNotFoundError):
         return f"cannot import a name from {error.name}"
     return (
-        f"cannot import {error.name}: it is not installed on this host; install {package} beside Kernelreef. If it is a "
-        f"file of yours: {OWN_FILES}"
+        f"cannot import {error.name}: it is not installed on this host; install {package} beside Kernelreef. If it is "
+        f"a file of yours: {OWN_FILES}"
     )
 
 
