@@ -166,6 +166,46 @@ def origin(graph: Graph, value: Reference) -> int | None:
     return found.node if isinstance(found, NodeRef) else None
 
 
+def undefined_casts(graph: Graph, number: int, result: torch.Tensor, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return the places of a whole result where the reference casts a float that no integer of the dtype stands for.
+
+    That is so, too, where the reference overflows in its own dtypes: there PyTorch has no defined result either.
+    """
+    found = torch.zeros((), dtype=torch.bool, device=result.device)
+    cast = before_cast(graph, number)
+    limits = torch.iinfo(result.dtype)
+    if cast is None:
+        return found
+    for double in (True, False):
+        value, source = evaluate(cast, inputs, double=double)
+        if source.is_floating_point():  # Casts cut fractions off; NaN is not between the limits.
+            found = found | ~((value > limits.min - 1) & (value < limits.max + 1))
+    return found
+
+
+def before_cast(graph: Graph, number: int) -> Graph | None:
+    """Return the graph of a whole result as it was before its one cast, and of what was cast; None for other results.
+
+    Moves after the cast are done, too.
+    """
+    casts = []
+    value = graph.outputs[number]
+    while isinstance(value, NodeRef) and _moves(graph.nodes[value.node]) and graph.nodes[value.node].uses:
+        node = graph.nodes[value.node]
+        if node.op == _CAST and "dtype" in node.kwargs:
+            casts.append(value.node)
+        value = node.uses[0]
+    if len(casts) != 1:
+        return None
+    nodes, (index,) = list(graph.nodes), casts
+    (source,) = nodes[index].uses
+    kwargs = {**nodes[index].kwargs, "dtype": DtypeRef(dtype="float64")}
+    nodes[index] = nodes[index].model_copy(update={"kwargs": kwargs})
+    outputs = (graph.outputs[number], source)
+    told = {"outputs": outputs, "output_shapes": ((), ()), "output_dtypes": ("float64", "float64")}
+    return graph.model_copy(update={"nodes": tuple(nodes), **told})
+
+
 def filters(graph: Graph) -> Iterator[tuple[int, int]]:
     """Inputs that are filters of convolutions, by position, and their axis that is not summed over."""
     for node in graph.nodes:
