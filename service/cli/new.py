@@ -22,8 +22,8 @@ from workers.protocol.kernelbench import ProblemInspection
 LONGEST_FILE_BYTES = 2**20
 """Maximum size of a file; problem files take a few kilobytes."""
 
-SPEC = re.compile(r"(?P<path>.+\.py)(?::(?P<target>[A-Za-z_]\w*))?")
-"""Pattern of a Python file, with the name of a function or module in it."""
+SPEC = re.compile(r"(?P<path>.+\.py)(?::(?P<target>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*))?", re.ASCII)
+"""Pattern of a Python file, with the name of a function, module or method in it, such as `Model.encode`."""
 ALL, NONE = "all", "none"
 """Answers to the question for the sizes that vary."""
 

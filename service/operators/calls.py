@@ -24,7 +24,7 @@ def shapes_of_calls(operator: Operator, text: str) -> tuple[tuple[BenchmarkShape
 
     Args:
         operator: The operator that is called.
-        text: JSON: a list of calls, or an object with the list under `calls`. Equal calls add up.
+        text: JSON: a list of calls, an object with the list under `calls`, or one call per line. Equal calls add up.
 
     Returns:
         The most frequent sizes as benchmark shapes, weights adding up to 1; and the share of all calls that they are.
@@ -32,11 +32,8 @@ def shapes_of_calls(operator: Operator, text: str) -> tuple[tuple[BenchmarkShape
     Raises:
         InvalidInput: If the text has another form, or sizes that do not fit the operator.
     """
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"not valid JSON: {error}", "shapes") from None
-    calls = document.get("calls") if isinstance(document, dict) else document
+    document = _parsed(text)
+    calls = document.get("calls", [document] if document else None) if isinstance(document, dict) else document
     if not isinstance(calls, list) or not calls:
         raise InvalidInput(f"no list of calls; {FORMS}", "shapes")
     found: dict[str, Mapping[str, int]] = {}
@@ -50,6 +47,18 @@ def shapes_of_calls(operator: Operator, text: str) -> tuple[tuple[BenchmarkShape
     total = sum(weight for _, weight in kept)
     shapes = tuple(BenchmarkShape(dims=dict(found[key]), weight=weight / total) for key, weight in kept)
     return shapes, total / sum(weights.values())
+
+
+def _parsed(text: str) -> object:
+    """Parse JSON, or JSON lines."""
+    try:
+        document: object = json.loads(text)
+        return document
+    except (ValueError, RecursionError) as error:
+        try:
+            return [json.loads(line) for line in text.splitlines() if line.strip()] or json.loads(text)
+        except (ValueError, RecursionError):
+            raise InvalidInput(f"not valid JSON: {error}", "shapes") from None
 
 
 def with_calls(operator: Operator, shapes: Sequence[BenchmarkShape]) -> Operator:
@@ -69,7 +78,7 @@ def with_start(operator: Operator, source: str) -> Operator:
 
 
 def _weight(call: Mapping[str, Any], where: str) -> float:
-    given = next((call[key] for key in WEIGHTS if key in call), 1)
+    given = next((call[key] for key in WEIGHTS if key in call and not isinstance(call[key], list)), 1)
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < float("inf"):
         raise InvalidInput(f"{where}: {given!r} is no number of calls above 0", "shapes")
     return float(given)
@@ -81,6 +90,10 @@ def _sizes(operator: Operator, call: object, where: str) -> dict[str, int]:
         call = {"shapes": call}
     if not isinstance(call, dict):
         raise InvalidInput(f"{where} is no object; {FORMS}", "shapes")
+    named = {item.name for item in operator.inputs if isinstance(call.get(item.name), list)}
+    if named and "shapes" not in call:
+        others = {name: value for name, value in call.items() if name not in named}
+        call = {**others, "shapes": {name: call[name] for name in named}}
     dims = {name: size for name, size in call.items() if name not in (*WEIGHTS, "shapes")}
     if "shapes" in call:
         dims |= _dims_of(operator, call["shapes"], where)
@@ -89,7 +102,7 @@ def _sizes(operator: Operator, call: object, where: str) -> dict[str, int]:
     unknown = [name for name in dims if name not in operator.dimensions]
     lacking = [name for name in fixed if name in operator.ranges]
     if unknown or lacking:
-        fault = f"gives no size for '{lacking[0]}'" if lacking else f"has a size for '{unknown[0]}'"
+        fault = f"has a size for '{unknown[0]}'" if unknown else f"gives no size for '{lacking[0]}'"
         raise InvalidInput(f"{where} {fault}; the dimensions are {known}", "shapes")
     wrong = [name for name, size in dims.items() if type(size) is not int or size < int(name not in operator.presences)]
     if wrong:
@@ -130,9 +143,11 @@ def _compare(item: Input, shape: list[int], dims: dict[str, int], where: str) ->
         found = solved(extent, size, dims)
         dims |= dict([found] if found else [])
         if not dims.keys() >= {*names_in(extent)} or size_of(extent, dims) != size:
-            raise _unlike(item, shape, where)
+            raise _unlike(item, shape, where, dims)
 
 
-def _unlike(item: Input, shape: object, where: str) -> InvalidInput:
+def _unlike(item: Input, shape: object, where: str, dims: Mapping[str, int] | None = None) -> InvalidInput:
     expected = ", ".join(map(str, item.shape))
-    return InvalidInput(f"{where}: the shape {shape} of '{item.name}' is not [{expected}]", "shapes")
+    known = [f"{name} = {dims[name]}" for extent in item.shape for name in names_in(extent) if dims and name in dims]
+    said = f" with {', '.join(dict.fromkeys(known))}" if known else ""
+    return InvalidInput(f"{where}: the shape {shape} of '{item.name}' is not [{expected}]{said}", "shapes")

@@ -18,7 +18,15 @@ from service.operators.catalogue import SPEC_FILE
 from service.operators.sources import dotted, parse
 from service.operators.specs import parse_operator
 from workers.protocol import Operator
-from workers.protocol.kernelbench import EXAMPLES, MARK, MODULE, RESULTS, ProblemInspection, preparation
+from workers.protocol.kernelbench import (
+    EXAMPLES,
+    MARK,
+    MODULE,
+    RESULTS,
+    ProblemInspection,
+    objects_of,
+    preparation,
+)
 
 PROBLEM = re.compile(r"^class Model\b.*^def get_inputs\b", re.MULTILINE | re.DOTALL)
 """Pattern of a problem file: a class `Model` and a function that makes its inputs."""
@@ -131,8 +139,10 @@ def _reference(entry: str, source: str, found: ProblemInspection) -> str:
     if changed := [item.name for item in found.inputs if item.mutable]:  # Their contents are results by themselves.
         result, helper = f"_returned({result}, [{', '.join(changed)}])", RETURNED
     chosen = "[0]" if own == 1 else ""
+    objects = objects_of(found.form, found.objects, found.example) if found.objects else ""
+    prepared = preparation(found.form, found.target, real=found.real, objects=objects)
     return (
-        f"{source.rstrip()}\n{preparation(found.form, found.target, real=found.real)}{helper}\n\n"
+        f"{source.rstrip()}\n{prepared}{helper}\n\n"
         f"def {entry}({', '.join(arguments)}):\n"
         '    """What the text above computes, with parameters as arguments."""\n'
         f"    return {result}{chosen}\n"

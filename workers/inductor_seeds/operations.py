@@ -101,6 +101,13 @@ def _searched(
     return before.sum(-1).to(torch.int32 if out_int32 else torch.int64)
 
 
+def _distances(left: torch.Tensor, right: torch.Tensor, p: float, mode: int | None) -> torch.Tensor:
+    """Return distances of all pairs of rows as a reduction of their differences."""
+    apart = _wide(left.unsqueeze(-2)) - _wide(right.unsqueeze(-3))
+    found: torch.Tensor = torch.linalg.vector_norm(apart, p, dim=-1)
+    return found.to(left.dtype)
+
+
 def _pooled(weight: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, *settings: object) -> object:
     """Add the rows of each bag, or average them, as `embedding_bag` does: a sum of gathered rows by segment."""
     defaults: tuple[object, ...] = (False, 0, False, None, False, -1)
@@ -158,6 +165,7 @@ DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = {
     torch.ops.aten.bucketize.Tensor: _bucketed,
     torch.ops.aten._embedding_bag_forward_only.default: _pooled,
     torch.ops.aten._embedding_bag.default: _pooled,
+    torch.ops.aten._cdist_forward.default: _distances,
     **WRITTEN_OUT,
 }
 """Replacements of torch's operations in a trace, by their overloads."""

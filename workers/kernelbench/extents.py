@@ -47,6 +47,7 @@ def find_dimensions(
     numbers: Sequence[SizeNumber] = (),
     leading: Set[Place] = frozenset(),
     alone: Container[int] | None = None,
+    given: Container[int] = (),
 ) -> tuple[tuple[Place, ...], ...]:
     """Return sets of places whose sizes may change together, without any others.
 
@@ -56,6 +57,7 @@ def find_dimensions(
         leading: First extents of arguments, such as a batch, which may change even if they are small.
         numbers: Numbers of the file that are sizes. Extents of one with a name are one dimension, or none.
         alone: Indices of tensors whose extents may change without a number; None for all.
+        given: Indices of arguments. A weight may have the size of their extents by chance.
     """
 
     def size_of(place: Place) -> int:
@@ -65,7 +67,7 @@ def find_dimensions(
         return size_of(place) >= (SMALLEST_LEADING if place in leading else SMALLEST)
 
     each = [number.places for number in numbers if all(may_vary(place) for place in number.places)]
-    found = [places for places in each if works({place: size_of(place) - 1 for place in places})]
+    found = [places for places in each if works({place: other_size(size_of(place)) for place in places})]
     named = [number.places for number in numbers if number.name]
     taken = {place for places in (*found, *named) for place in places}
     by_size: dict[int, list[Place]] = {}
@@ -75,26 +77,35 @@ def find_dimensions(
             if may and may_vary((index, axis)) and (index, axis) not in taken:
                 by_size.setdefault(size, []).append((index, axis))
     for size, places in by_size.items():
-        found += _tied(places, size, works)
+        found += _tied(places, size, works, given)
     return tuple(sorted({*found}))
 
 
-def _tied(places: list[Place], size: int, works: Works) -> list[tuple[Place, ...]]:
+def other_size(size: int) -> int:
+    """Return a size that a module with a dimension of this size accepts, but none that needs a multiple.
+
+    One less than an even published size is odd. One itself is no such size: it broadcasts where nothing varies.
+    """
+    return size - 1 if size > 2 else size + 1
+
+
+def _tied(places: list[Place], size: int, works: Works, given: Container[int]) -> list[tuple[Place, ...]]:
     """Return the smallest sets of places of one size that may change together: single ones, pairs, and more."""
 
-    # One less than an even published size is odd, so a module that needs a multiple fails.
     def may_change(group: Sequence[Place]) -> bool:
-        return works(dict.fromkeys(group, size - 1))
+        return works(dict.fromkeys(group, other_size(size)))
+
+    def left() -> list[Place]:
+        return [place for place in places if not any(place in group for group in found)]
 
     found: list[tuple[Place, ...]] = []
     for count in (1, 2) if len(places) <= PAIRED else (1,):
-        left = [place for place in places if not any(place in group for group in found)]
-        for group in combinations(left, count):
+        for group in combinations(left(), count):
             if not any(place in other for place in group for other in found) and may_change(group):
                 found.append(group)
-    left = [place for place in places if not any(place in group for group in found)]
-    if len(left) > 2 and may_change(left):
-        found.append(tuple(_without_others(left, may_change)))
+    for together in ([place for place in left() if place[0] in given], left()):
+        if len(together) > 2 and not any(place in group for place in together for group in found):
+            found += [tuple(_without_others(together, may_change))] if may_change(together) else []
     return found
 
 

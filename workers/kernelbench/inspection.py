@@ -5,7 +5,7 @@ Runs inside the sandbox, because the file is untrusted Python.
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
@@ -15,15 +15,16 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTenso
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from workers.inputs import draw
-from workers.kernelbench.extents import Place, SizeNumber, find_dimensions, find_ranges, varied
-from workers.kernelbench.loading import LoadedProblem, ProblemUnfit, load, spelled
+from workers.kernelbench.arguments import spelled
+from workers.kernelbench.extents import Place, SizeNumber, find_dimensions, find_ranges, other_size, varied
+from workers.kernelbench.loading import LoadedProblem, ProblemUnfit, load
 from workers.kernelbench.naming import size_numbers, unpacked_names
 from workers.kernelbench.orders import ObservedOrder, order_of
 from workers.kernelbench.reach import Named, Ranges, bounds_of_indices
 from workers.kernelbench.values import Undrawable, drawn
 from workers.protocol import DTYPE_BYTES, Distribution, Input, Operator, Output, Scalar, Shape
 from workers.protocol.distribution import ORDERED
-from workers.protocol.extent import names_in
+from workers.protocol.extent import names_in, size_of
 from workers.protocol.kernelbench import ProblemInspection, ProblemQuestion
 from workers.tracer.constants import ConstantReplay
 from workers.tracer.recurrent import WholeLayers
@@ -37,11 +38,14 @@ from workers.tracer.reference import (
     without_fast_paths,
 )
 from workers.tracer.refusal import NotExportable
+from workers.tracer.without_card import without_card
 
 MOST_OPERATIONS = 30_000
 """Maximum number of operations of all runs with other sizes, at 0.3 to 2 ms each: a model of 1000 runs 30 times."""
 MANY_TENSORS = 32
 """Number of tensors above which the extents of parameters change only with numbers of the file."""
+BYTES = {"uint8": 256.0, "int8": 128.0}
+"""Ends of dtypes whose values are rarely indices: what has all of them is bounded by no dimension."""
 _NORMS = torch.nn.modules.batchnorm._BatchNorm
 
 
@@ -97,8 +101,15 @@ def _raised(error: Exception) -> str:
 
 def _inspected(question: ProblemQuestion) -> ProblemInspection:
     problem = load(question)
-    running = _Running(problem)
-    outputs = running.outputs()
+    try:
+        running = _Running(problem)
+        outputs = running.outputs()
+    except (*RAISED, NotExportable):
+        if not problem.is_ambiguous:
+            raise
+        problem = load(question, single=True)
+        running = _Running(problem)
+        outputs = running.outputs()
     rows = list(zip(*(tensor.sizes for tensor in problem.tensors), strict=True))
     several = len(rows) > 1
     numbers = [*problem.hinted, *size_numbers(question.source, problem)]
@@ -111,7 +122,7 @@ def _inspected(question: ProblemQuestion) -> ProblemInspection:
     empty = {name for name in named if any(shape[name] == 0 for shape in shapes)}
     ranges = {name: (0 if name in empty else low, high) for name, (low, high) in ranges.items()}
     timed = [shape for shape in shapes if 0 not in shape.values()] or shapes
-    orders = _orders(problem)
+    orders = _orders(problem, running.places)
     named, ranges, highs = _bounded(problem, running, named, shapes[0], ranges, orders)
     shapes = [{name: shape[name] for name in named} for shape in shapes]
     timed = [{name: shape[name] for name in named} for shape in timed]
@@ -127,7 +138,9 @@ def _inspected(question: ProblemQuestion) -> ProblemInspection:
         inputs=inputs,
         scalars=tuple(_scalars(problem)),
         outputs=outputs,
-        arguments=tuple(name if _is_passed(value) else repr(value) for name, value in problem.arguments.items()),
+        objects=problem.objects,
+        example=problem.example,
+        arguments=tuple(problem.texts.values()),
         keywords=dict(problem.keywords),
         parameters={tensor.name: tensor.parameter for tensor in problem.tensors if tensor.parameter is not None},
         shapes=tuple({json.dumps(shape): shape for shape in timed}.values()),
@@ -137,25 +150,10 @@ def _inspected(question: ProblemQuestion) -> ProblemInspection:
     )
 
 
-def _is_passed(value: object) -> bool:
-    """Return True for a tensor or number, which candidates receive; other values are part of the reference."""
-    return isinstance(value, torch.Tensor | bool | int | float)
-
-
 def _scalars(problem: LoadedProblem) -> Iterator[Scalar]:
     for name, value in problem.arguments.items():
-        if isinstance(value, torch.Tensor):
-            continue
-        if _is_passed(value):
+        if value is not None and not isinstance(value, torch.Tensor):
             yield Scalar.model_validate({"name": name, "dtype": type(value).__name__, "value": value})
-        elif not _is_plain(value):
-            kind = type(value).__name__
-            raise ProblemUnfit(f"'{name}' is a {kind}; an operator takes tensors, numbers and plain values")
-
-
-def _is_plain(value: object) -> bool:
-    items = value if isinstance(value, tuple | list) else (value,)
-    return all(item is None or isinstance(item, str | bool | int | float) for item in items)
 
 
 class _Running:
@@ -164,7 +162,8 @@ class _Running:
     def __init__(self, problem: LoadedProblem) -> None:
         self._problem = problem
         self._operations, self._left = 1, MOST_OPERATIONS
-        self.default_tf32 = False
+        self.default_tf32 = self.indexes = False
+        self.places: Set[str] = frozenset()
         self.changed: tuple[str, ...] = ()
         """Names of the tensors that it changes in place."""
 
@@ -222,9 +221,8 @@ class _Running:
             }
             guard = stack.enter_context(OperationGuard(made, changes=True)) if guarded else None
             stack.enter_context(ConstantReplay(problem.recorder))
-            given = [made.get(name, value) for name, value in problem.arguments.items()]
-            keywords = {name: given[index] for index, name in problem.keywords.items()}
-            positional = tuple(value for index, value in enumerate(given) if index not in problem.keywords)
+            stack.enter_context(without_card())
+            positional, keywords = problem.called_with(made)
             if problem.module is None:
                 result = problem.call(*positional, **keywords)
             else:
@@ -233,7 +231,8 @@ class _Running:
         results = problem.flatten(result)
         if guard is None:
             return results
-        self._operations, self.default_tf32 = guard.calls, guard.default_tf32
+        self._operations, self.default_tf32, self.indexes = guard.calls, guard.default_tf32, guard.indexes
+        self.places = guard.places
         self.changed = tuple(name for name in made if name in guard.changed)
         return tuple(each for each in results if all(each is not made[name] for name in self.changed))
 
@@ -249,19 +248,24 @@ def _dimensions(
     if not problem.hinted:
         arguments = [index for index, tensor in enumerate(problem.tensors) if tensor.parameter is None]
         alone = arguments if len(problem.tensors) > MANY_TENSORS else None
-        return find_dimensions(problem.shapes, running.works, numbers, _leading(problem), alone)
+        found = find_dimensions(problem.shapes, running.works, numbers, _leading(problem), alone, arguments)
+        written = {number.places for number in numbers}
+        # The sizes of a module's weights are its architecture, unless its file has a number for them.
+        given = (places for places in found if places in written or any(place[0] in arguments for place in places))
+        return found if problem.form == "problem" else tuple(given)
     named = (number.places for number in problem.hinted)
     return tuple(
         places
         for places in named
-        if running.works({(index, axis): problem.shapes[index][axis] - 1 for index, axis in places})
+        if running.works({(index, axis): other_size(problem.shapes[index][axis]) for index, axis in places})
     )
 
 
 def _leading(problem: LoadedProblem) -> set[Place]:
-    """Return the first extents of arguments with two or more."""
-    arguments = [tensor for tensor in problem.tensors if tensor.parameter is None]
-    return {(index, 0) for index, tensor in enumerate(arguments) if len(tensor.sizes[0]) > 1}
+    """Return the first extents of arguments, such as a batch: of two or more axes, and of vectors as long as these."""
+    shapes = [tensor.sizes[0] for tensor in problem.tensors if tensor.parameter is None]
+    sizes = {shape[0] for shape in shapes if len(shape) > 1}
+    return {(index, 0) for index, shape in enumerate(shapes) if len(shape) > 1 or (shape and shape[0] in sizes)}
 
 
 def _first_place(shapes: Sequence[Sequence[int]]) -> Place:
@@ -282,14 +286,20 @@ def _named(
     return named
 
 
-def _orders(problem: LoadedProblem) -> dict[str, ObservedOrder]:
-    """Return the orders of integer arguments whose values are known, by name; only those that all examples have."""
+def _orders(problem: LoadedProblem, places: Set[str]) -> dict[str, ObservedOrder]:
+    """Return the orders of integer arguments whose values are known, by name; only those that all examples have.
+
+    Args:
+        problem: The file's computation.
+        places: Arguments that say where it writes.
+    """
     found: dict[str, ObservedOrder] = {}
     for tensor in problem.tensors:
         orders = []
         for number, values in enumerate(tensor.values):
             others = (other.sizes[number] for other in problem.tensors if other is not tensor)
-            orders.append(order_of(values, {size for sizes in others for size in sizes}))
+            extents = {size for sizes in others for size in sizes}
+            orders.append(order_of(values, extents, are_places=tensor.name in places))
         first = orders[0] if orders else None
         if first is not None and not (first.distribution is None and tensor.origin.bounded):
             alike = all(other is not None and other.distribution is first.distribution for other in orders)
@@ -309,29 +319,45 @@ def _bounded(
     try:
         unnamed = _inputs(problem, named, orders, {}, published=True)
         ends = {
-            item.name: int(item.high) for item in unnamed if isinstance(item.high, float) and "float" not in item.dtype
+            item.name: int(item.high)
+            for item in unnamed
+            if isinstance(item.high, float) and "float" not in item.dtype and item.high != BYTES.get(item.dtype)
         }
     except Undrawable:  # Told by the caller.
         ends = {}
 
     def runs(chosen: Mapping[str, tuple[Place, ...]], highs: Mapping[str, str], sizes: Mapping[str, int]) -> bool:
+        dims = {**sizes, **{tensor.name: 1 for tensor in problem.tensors if tensor.optional}}
         try:
             inputs = tuple(_inputs(problem, chosen, orders, highs, published=True))
+            if not all(_exist(item, dims) for item in inputs):
+                return True  # No kernel will be asked for such sizes.
             operator = Operator(
                 name="problem",
                 entry="problem",
                 reference="pass",
                 inputs=inputs,
                 outputs=(Output(name="result", dtype="float32"),),
-                shapes=({"dims": dict(sizes)},),
+                shapes=({"dims": dims},),
             )
-            shape = Shape(dims=dict(sizes))
+            shape = Shape(dims=dims)
             values = (draw(operator, shape, name, 0) for name in ("normal", "structured", "heavy"))
             return all(running.computes(tensors) for tensors in values)
         except (Undrawable, ValidationError, *RAISED):
             return False
 
-    return bounds_of_indices(named, published, ranges, ends, runs)
+    if not ends and not running.indexes:
+        return named, ranges, {}
+    reach = {name: order.reach for name, order in orders.items()}
+    bounds = {name: (end, max(end, reach.get(name, 0))) for name, end in ends.items()}
+    return bounds_of_indices(named, published, ranges, bounds, runs)
+
+
+def _exist(item: Input, dims: Mapping[str, int]) -> bool:
+    """Return True if as many different indices exist as an input has."""
+    if item.distribution is not Distribution.UNIQUE or item.high is None:
+        return True
+    return size_of(item.shape[-1], dims) <= (size_of(item.high, dims) if isinstance(item.high, str) else item.high)
 
 
 def _possible(

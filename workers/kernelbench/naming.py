@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from workers.kernelbench.extents import SMALLEST_LEADING, Place, SizeNumber
-from workers.kernelbench.loading import LoadedProblem, ProblemUnfit, loaded
+from workers.kernelbench.loading import LoadedProblem, ProblemUnfit, loaded_like
 from workers.protocol.kernelbench import EXAMPLES
 from workers.tracer.reference import RAISED
 from workers.tracer.refusal import NotExportable
@@ -26,7 +26,7 @@ def size_numbers(source: str, problem: LoadedProblem) -> list[SizeNumber]:
     for name, node, size in numbers[:MOST_NUMBERS]:
         node.value = 2 * size
         try:
-            shapes = loaded(tree, problem.target, real=problem.real, form=problem.form).shapes
+            shapes = loaded_like(tree, problem).shapes
         except (*RAISED, ProblemUnfit, NotExportable):
             shapes = []
         node.value = size

@@ -4,7 +4,7 @@ Runs inside the sandbox. An order that is found is a proposal: it lets kernels r
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -27,26 +27,31 @@ class ObservedOrder:
         distribution: The order; None for integers in any order.
         low: Smallest value, of sorted and other integers; 0 otherwise.
         high: End of the values as `Input.high` has it.
+        reach: Largest end that the values may have had: a few random indices rarely hold the last one.
     """
 
     distribution: Distribution | None
     low: int
     high: int
+    reach: int = field(default=0, compare=False)
 
 
-def order_of(tensor: torch.Tensor, extents: Collection[int]) -> ObservedOrder | None:
+def order_of(tensor: torch.Tensor, extents: Collection[int], *, are_places: bool = False) -> ObservedOrder | None:
     """Return the order of an argument along its last axis; None for other dtypes, and without values.
 
     Args:
         tensor: The argument, with data.
         extents: Sizes that segments may add up to, or indices lie below: those of the other arguments.
+        are_places: True if elements are written there: different ones are then no coincidence.
     """
     if str(tensor.dtype).removeprefix("torch.") not in ORDERED_DTYPES or not tensor.dim() or not tensor.numel():
         return None
     rows = tensor.long().reshape(-1, tensor.shape[-1])
     low, high = int(rows.min()), int(rows.max())
-    found = _segments(rows, low, high, extents) or _sorted(rows, low, high) or _different(rows, low, high, extents)
-    return found or ObservedOrder(None, min(low, 0), high + 1)
+    found = _different(rows, low, high, extents, are_places=True) if are_places else None
+    found = found or _segments(rows, low, high, extents) or _sorted(rows, low, high)
+    found = found or _different(rows, low, high, extents, are_places=False)
+    return found or ObservedOrder(None, min(low, 0), high + 1, _reach(high + 1, rows.numel()))
 
 
 def _segments(rows: torch.Tensor, low: int, high: int, extents: Collection[int]) -> ObservedOrder | None:
@@ -71,19 +76,28 @@ def _sorted(rows: torch.Tensor, low: int, high: int) -> ObservedOrder | None:
     return ObservedOrder(Distribution.SORTED, min(low, 0), high + 1)
 
 
-def _different(rows: torch.Tensor, low: int, high: int, extents: Collection[int]) -> ObservedOrder | None:
+def _different(
+    rows: torch.Tensor, low: int, high: int, extents: Collection[int], *, are_places: bool
+) -> ObservedOrder | None:
     """Recognise permutations, and other integers that would hardly differ by chance.
 
     The largest of some slots is a little below their number, which is then the size of another argument.
     """
     count, among = rows.shape[1], high + 1
     ordered = rows.sort(dim=1).values
-    if low < 0 or count < 2 or bool((ordered.diff(dim=1) == 0).any()) or bool((rows == ordered).all()):
+    if low < 0 or count < 2 or bool((ordered.diff(dim=1) == 0).any()):
+        return None
+    if bool((rows == ordered).all()) and not are_places:
         return None
     is_permutation = low == 0 and among == count
     pairs = len(rows) * count * (count - 1) / 2
     by_chance = float(torch.exp(torch.tensor(-pairs / max(1, among - low))))
-    if not is_permutation and by_chance >= CHANCE:
+    if not is_permutation and not are_places and by_chance >= CHANCE:
         return None
-    near = [size for size in extents if among <= size <= among * (1 + NEAR / count)]
-    return ObservedOrder(Distribution.UNIQUE, 0, among if is_permutation else min(near, default=among))
+    near = [size for size in extents if among <= size <= _reach(among, count)]
+    return ObservedOrder(Distribution.UNIQUE, 0, among if is_permutation and not near else min(near, default=among))
+
+
+def _reach(end: int, count: int) -> int:
+    """Return the largest end of random indices, of which some lie below an end."""
+    return int(end * (1 + NEAR / count))

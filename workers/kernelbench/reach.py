@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
 
-from workers.kernelbench.extents import Place
+from workers.kernelbench.extents import Place, other_size
 
 MORE = 6
 """Number by which the size under test exceeds the others."""
@@ -25,7 +25,7 @@ Runs = Callable[[Named, Mapping[str, str], Mapping[str, int]], bool]
 
 
 def bounds_of_indices(
-    named: Named, published: Mapping[str, int], ranges: Ranges, ends: Mapping[str, int], runs: Runs
+    named: Named, published: Mapping[str, int], ranges: Ranges, ends: Mapping[str, tuple[int, int]], runs: Runs
 ) -> tuple[Named, Ranges, Mapping[str, str]]:
     """Return dimensions, some of them joined or without a range, and those that bound integer arguments.
 
@@ -33,25 +33,27 @@ def bounds_of_indices(
         named: Places of each dimension.
         published: Sizes of the first example.
         ranges: Ranges of the dimensions that vary.
-        ends: Ends of the values of integer arguments, by name.
+        ends: Smallest and largest end that the values of integer arguments may have, by name.
         runs: Test of a choice at some sizes.
     """
-    if not ends:
-        return named, ranges, {}
-    alike = [[name for name in named if published[name] == end and name in ranges] for end in {*ends.values()}]
+    sizes = {published[name] for bounds in ends.values() for name in _within(named, published, bounds)}
+    alike = [[name for name in named if published[name] == size and name in ranges] for size in sorted(sizes)]
     for joined in product(*map(_partitions, alike)):
         kept = {name: named[name] for name in named if not any(name in names for names in alike)}
         kept |= {
             group[0]: tuple(sorted(place for name in group for place in named[name])) for way in joined for group in way
         }
         kept = {name: kept[name] for name in named if name in kept}
-        choices = [[(argument, name) for name in _of_size(kept, published, end)] for argument, end in ends.items()]
+        choices = [[(argument, name) for name in _within(kept, published, end)] for argument, end in ends.items()]
         for chosen in product(*filter(None, choices)):
             left = _varying(kept, published, ranges, partial(runs, kept, dict(chosen)))
             if left is not None:
                 return kept, left, dict(chosen)
-    first = {argument: names[0] for argument, end in ends.items() if (names := _of_size(named, published, end))}
-    return named, ranges, first
+    first = {argument: names[0] for argument, end in ends.items() if (names := _within(named, published, end))}
+    for highs in (first, {}):
+        if left := _held(published, ranges, partial(runs, named, highs)):
+            return named, left, highs
+    return named, {}, first
 
 
 def _varying(
@@ -66,12 +68,34 @@ def _varying(
             return None
         small[fixed] = published[fixed]
         del left[fixed]
-    larger = ({**small, name: min(published[name], small[name] + MORE)} for name in left)
-    return left if all(map(runs, larger)) else None
+    return left if all(map(runs, _larger(small, published, left))) else None
 
 
-def _of_size(named: Named, published: Mapping[str, int], size: int) -> list[str]:
-    return [name for name in named if published[name] == size]
+def _held(published: Mapping[str, int], ranges: Ranges, runs: Callable[[Mapping[str, int]], bool]) -> Ranges:
+    """Return the ranges without those whose small sizes an index passes at some sizes of others."""
+    left = dict(ranges)
+    while left:
+        small = {**published, **{name: low for name, (low, _) in left.items()}}
+        failing = next((sizes for sizes in (small, *_larger(small, published, left)) if not runs(sizes)), None)
+        if failing is None:
+            break
+        passed = (name for name in left if runs({**failing, name: published[name]}))
+        del left[next(passed, next(reversed(left)))]
+    return left
+
+
+def _larger(small: Mapping[str, int], published: Mapping[str, int], ranges: Ranges) -> list[dict[str, int]]:
+    """Return sizes of which one is a little larger than the smallest."""
+    most = {name: small[name] + MORE for name in ranges}
+    return [
+        {**small, name: most[name] if most[name] < published[name] else other_size(published[name])} for name in most
+    ]
+
+
+def _within(named: Named, published: Mapping[str, int], bounds: tuple[int, int]) -> list[str]:
+    """Return the dimensions that may be the end of indices, the nearest first."""
+    found = [name for name in named if bounds[0] <= published[name] <= bounds[1]]
+    return sorted(found, key=lambda name: published[name])
 
 
 def _partitions(names: Sequence[str]) -> list[list[list[str]]]:

@@ -12,13 +12,17 @@ that begin as ones and zeros vary around these, because a kernel could omit them
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
+from math import exp
 from typing import Any, Literal
 
 import torch
 from torch._ops import OpOverload
 
+from workers.tracer.constants import storage_of
 from workers.tracer.modes import DispatchMode
 
+LARGEST = 80.0
+"""Largest absolute value whose functions are followed: the exponential of a larger one is no float32."""
 LEAST_SHARE = 2.0**-20
 """Lower bound assumed for softmax and sigmoid: they are above 0, and often the argument of a logarithm."""
 
@@ -61,7 +65,18 @@ class ValueOrigins(DispatchMode):
 
     def of(self, tensor: torch.Tensor) -> ValueOrigin:
         """Return the origin of a tensor's values."""
-        return self._known.get(_storage(tensor), UNKNOWN)
+        return self._known.get(storage_of(tensor), UNKNOWN)
+
+    def _origin(self, value: object) -> ValueOrigin:
+        """Return the origin of an argument: of a tensor, a number, or all tensors of a list."""
+        if isinstance(value, torch.Tensor):
+            return self.of(value)
+        if not isinstance(value, tuple | list) or not value:
+            return _number(value)
+        parts = [self.of(each) if isinstance(each, torch.Tensor) else UNKNOWN for each in value]
+        if not all(part.bounded for part in parts):
+            return UNKNOWN
+        return ValueOrigin("uniform", min(part.low for part in parts), max(part.high for part in parts))
 
     def __torch_dispatch__(
         self,
@@ -70,21 +85,16 @@ class ValueOrigins(DispatchMode):
         args: tuple[object, ...] = (),
         kwargs: dict[str, object] | None = None,
     ) -> object:
-        before = [self.of(value) if isinstance(value, torch.Tensor) else _number(value) for value in args]
+        before = [self._origin(value) for value in args]
         result = operation(*args, **(kwargs or {}))
         name = operation._schema.name.partition("::")[2]
         if isinstance(result, torch.Tensor) and not name.startswith(("detach", "empty")):
-            shared = any(isinstance(value, torch.Tensor) and _storage(value) == _storage(result) for value in args)
+            shared = any(isinstance(value, torch.Tensor) and storage_of(value) == storage_of(result) for value in args)
             if not shared or name.endswith("_"):
                 self._kept.append(result)
                 followed = "alpha" not in (kwargs or {})
-                self._known[_storage(result)] = _made(name.removesuffix("_"), args, before) if followed else UNKNOWN
+                self._known[storage_of(result)] = _made(name.removesuffix("_"), args, before) if followed else UNKNOWN
         return result
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    address: int = tensor.untyped_storage()._cdata
-    return address
 
 
 def _number(value: object) -> ValueOrigin:
@@ -135,11 +145,50 @@ def _cut(args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin:
     return ValueOrigin("uniform", min(kind.low, 0.0), max(kind.high, 0.0)) if kind.bounded else kind
 
 
+_Rule = Callable[[tuple[object, ...], list[ValueOrigin]], ValueOrigin]
+
+
+def _mapped(function: Callable[[float], float]) -> _Rule:
+    """Return the rule of a function that is monotone over the bounds, or is smallest at 0."""
+
+    def rule(args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin:
+        kind = before[0]
+        if not kind.bounded or max(abs(kind.low), abs(kind.high)) > LARGEST:
+            return UNKNOWN
+        ends = [function(kind.low), function(kind.high), *([function(0.0)] if kind.low < 0 < kind.high else [])]
+        return ValueOrigin("constant" if kind.kind == "constant" else "uniform", min(ends), max(ends))
+
+    return rule
+
+
+def _powered(args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin:
+    power = args[1]
+    if not isinstance(power, int) or power < 1:
+        return UNKNOWN
+    return _mapped(lambda value: value**power)(args, before)
+
+
+def _clamped(args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin:
+    low, high = (_number(value) for value in (*args[1:3], None, None)[:2])
+    if before[0].bounded:
+        ends = [max(low.low, end) if low.bounded else end for end in (before[0].low, before[0].high)]
+        ends = [min(high.low, end) if high.bounded else end for end in ends]
+        return ValueOrigin(before[0].kind, *ends)
+    return ValueOrigin("uniform", low.low, high.low) if low.bounded and high.bounded else UNKNOWN
+
+
+def _counted(args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin:
+    numbers = [each.low for each in before if each.kind == "constant"]
+    first, end, step = (
+        (0.0, *numbers, 1.0) if len(numbers) == 1 else (*numbers, 1.0)[:3] if numbers else (0.0, 0.0, 1.0)
+    )
+    return ValueOrigin("whole", first, end - step) if end > first and step > 0 else UNKNOWN
+
+
 def _filled(args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin:
     return before[1] if len(before) > 1 else UNKNOWN
 
 
-_Rule = Callable[[tuple[object, ...], list[ValueOrigin]], ValueOrigin]
 _RULES: dict[str, _Rule] = {
     "rand": lambda args, before: ValueOrigin("uniform", 0.0, 1.0),
     "rand_like": lambda args, before: ValueOrigin("uniform", 0.0, 1.0),
@@ -159,6 +208,17 @@ _RULES: dict[str, _Rule] = {
     "copy": _filled,
     "_softmax": lambda args, before: ValueOrigin("uniform", LEAST_SHARE, 1.0),
     "sigmoid": lambda args, before: ValueOrigin("uniform", LEAST_SHARE, 1.0),
+    "randperm": lambda args, before: ValueOrigin("whole", 0.0, before[0].high - 1),
+    "arange": _counted,
+    "neg": lambda args, before: before[0].scaled(-1.0),
+    "abs": _mapped(abs),
+    "relu": _mapped(lambda value: max(value, 0.0)),
+    "pow": _powered,
+    "exp": _mapped(exp),
+    "clamp": _clamped,
+    "clamp_min": _clamped,
+    "cat": lambda args, before: before[0],
+    "stack": lambda args, before: before[0],
     "mul": lambda args, before: _linear(args, before, lambda one, other: one * other),
     "add": lambda args, before: _linear(args, before, lambda one, other: one + other),
     "sub": lambda args, before: _linear(args, before, lambda one, other: one - other),

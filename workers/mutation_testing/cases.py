@@ -17,6 +17,9 @@ MOST_SHAPES = 7
 """Maximum number of shapes: all boundary shapes of the catalogue, and a benchmark shape if it is small."""
 SMALL_ELEMENTS = 2**17
 """Maximum elements of inputs and outputs of a small shape; most boundary shapes of the catalogue are small."""
+SPREAD = 1.25
+"""Elements of a shape that is tried, over those of the smallest: with large weights of fixed sizes no shape is small,
+and in the smallest alone, such as one position for a softmax, much is right by chance."""
 PLANTINGS = 24
 """Draws of planted values to search: enough to find three kinds in each of four inputs."""
 PLACES = 3
@@ -104,12 +107,13 @@ def telling_graphs(operator: Operator, graphs: Sequence[Graph]) -> list[Graph]:
     """Return the graphs to try, the most telling first; the smallest, where much is right by chance, is last.
 
     Held-out shapes are excluded, so that every search over an operator gets the same verdict. If no graph is small, the
-    result is the smallest graph.
+    result is those near the smallest.
     """
     fixed = [graph for graph in graphs if graph.shape.role is not ShapeRole.HELD_OUT and _has_results(graph)]
     fixed.sort(key=lambda graph: _elements(operator, graph))
-    small = [graph for graph in fixed if is_small(operator, graph)][:MOST_SHAPES]
-    return [*small[1:], *small[:1]] or fixed[:1]
+    most = max([SMALL_ELEMENTS, *(SPREAD * _elements(operator, graph) for graph in fixed[:1])])
+    small = [graph for graph in fixed if _elements(operator, graph) <= most][:MOST_SHAPES]
+    return [*small[1:], *small[:1]]
 
 
 def _has_results(graph: Graph) -> bool:

@@ -23,14 +23,40 @@ RESULTS = "_results"
 """Name of the function of `PREPARATION` that lists the tensors that a call returns."""
 MARK = "# What follows was added by Kernelreef.\n"
 """Comment between the text of a file and the preparation."""
+GIVEN = "_given"
+"""Name of the example of `PREPARATION`, for arguments that are objects of other types than tensors and numbers."""
+FILLED = "_filled"
+"""Name of the function of `PREPARATION` that puts tensors into such an object."""
 _FLATTENING = f"""
 def {RESULTS}(value):
-    \"\"\"List the tensors of a result: alone, or in tuples, lists, mappings and fields.\"\"\"
+    \"\"\"List the tensors of a result: alone, or in tuples, lists, mappings and fields; complex ones as pairs.\"\"\"
     if isinstance(value, torch.Tensor):
-        return (value,)
+        return (torch.view_as_real(value) if value.is_complex() else value,)
+    if hasattr(value, "__dataclass_fields__") and not hasattr(value, "values"):
+        value = [getattr(value, name) for name in value.__dataclass_fields__]
     parts = value.values() if hasattr(value, "values") else value if isinstance(value, (tuple, list)) else ()
     return tuple(each for part in parts for each in {RESULTS}(part))
 """
+HELPERS = f"""
+def _example(made, number):
+    \"\"\"Return one example: the only one, or that of a number.\"\"\"
+    made = made if hasattr(made, "keys") else [made] if isinstance(made, torch.Tensor) else list(made)
+    return made if number is None else made[number]
+
+
+def {FILLED}(value, fields):
+    \"\"\"Return an object of the example with other fields.\"\"\"
+    if hasattr(value, "_replace"):
+        return value._replace(**fields)
+    value = copy.copy(value)
+    for name, field in fields.items():
+        if hasattr(value, "keys"):
+            value[name] = field
+        else:
+            object.__setattr__(value, name, field)
+    return value
+"""
+"""Functions of `PREPARATION` for objects among the arguments."""
 _MODES = f"""
 for _part in {MODULE}.modules():
     # Dropout is left out, as in inference. Batch norms of a problem take the statistics of their batch, as in training.
@@ -39,8 +65,11 @@ for _part in {MODULE}.modules():
         _part.track_running_stats = False
         _part.running_mean = _part.running_var = _part.num_batches_tracked = None
 """
-Form = Literal["problem", "function", "module", "class"]
-"""Kind of a file's computation: a KernelBench problem, a function, a module, or a class or function that makes one."""
+Form = Literal["problem", "function", "module", "class", "method"]
+"""Kind of a file's computation: a KernelBench problem, a function, a module, a class or function that makes one, or a
+method of a module other than `forward`."""
+Device = Literal["cpu", "meta"]
+"""Device on which a reference makes tensors that nobody reads: with data or without."""
 
 
 MAKING = re.compile(rf'with torch\.device\("(cpu|meta)"\):\n    {MODULE} = \w+\((\*get_init_inputs\(\))?\)\n')
@@ -52,7 +81,7 @@ def takes_module(reference: str) -> bool:
     return MAKING.search(reference.partition(f"\n{MARK}")[2]) is not None
 
 
-def preparation(form: Form, target: str, *, real: bool = False) -> str:
+def preparation(form: Form, target: str, *, real: bool = False, objects: str = "") -> str:
     """Return the code after the text of a file, both in its inspection and in the reference made from it.
 
     Args:
@@ -60,33 +89,63 @@ def preparation(form: Form, target: str, *, real: bool = False) -> str:
         target: Its name.
         real: True to make the module with data: constants in it, such as masks, stay in the reference. Otherwise its
             tensors have no data.
+        objects: Code that makes the objects among the arguments; empty if there are none.
     """
     if form == "function":
-        return f"\n{MARK}import torch\n\n_function = {target}\n{_FLATTENING}"
-    made = {"problem": f"{target}(*get_init_inputs())", "class": f"{target}()", "module": target}[form]
+        return f"\n{MARK}import copy\n\nimport torch\n\n_function = {target}\n{_FLATTENING}{objects}"
+    owner, _, method = target.rpartition(".")
+    made = {
+        "problem": f"{target}(*get_init_inputs())",
+        "class": f"{target}()",
+        "module": target,
+        "method": f"{owner}\n    {MODULE}.forward = {MODULE}.{method}",
+    }[form]
     device = "cpu" if real else "meta"
     return (
-        f'\n{MARK}import torch\n\nwith torch.device("{device}"):\n    {MODULE} = {made}\n'
-        f"{_MODES.format(training=form == 'problem')}{_FLATTENING}"
+        f'\n{MARK}import copy\n\nimport torch\n\nwith torch.device("{device}"):\n    {MODULE} = {made}\n'
+        f"{_MODES.format(training=form == 'problem')}{_FLATTENING}{objects}"
     )
 
 
-def _plain(text: str) -> str:
-    """Return the text of an argument if it is a name or a plain value, which a reference may repeat.
+def objects_of(form: Form, device: Device, example: int | None) -> str:
+    """Return the code that makes the objects among the arguments, for `preparation`.
+
+    Args:
+        form: Kind of the computation.
+        device: Device on which the example is made.
+        example: Number of the example; None if there is only one.
+    """
+    maker = "get_inputs" if form == "problem" else EXAMPLES
+    return f'{HELPERS}\n\nwith torch.device("{device}"):\n    {GIVEN} = _example({maker}(), {example})\n'
+
+
+_EXPRESSION = (
+    *(ast.Expression, ast.Constant, ast.Name, ast.Tuple, ast.List, ast.Dict, ast.Attribute, ast.Subscript, ast.Call),
+    *(ast.UnaryOp, ast.USub, ast.BinOp, ast.Add, ast.Sub, ast.Load),
+)
+
+
+def _put_together(text: str) -> str:
+    """Return the text of an argument if it only puts names and plain values together, which a reference may repeat.
 
     Raises:
         ValueError: If it is other code.
     """
-    if not text.isidentifier():
-        try:
-            ast.literal_eval(text)
-        except (SyntaxError, TypeError, MemoryError, RecursionError) as error:
-            raise ValueError(f"'{text}' is neither a name nor a plain value") from error
+    try:
+        nodes = list(ast.walk(ast.parse(text, mode="eval")))
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise ValueError(f"'{text}' is no expression") from error
+    called = {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)}
+    if not all(isinstance(node, _EXPRESSION) for node in nodes) or not called <= {FILLED, "torch.view_as_complex"}:
+        raise ValueError(f"'{text}' is neither a name nor made of plain values and names")
     return text
 
 
-Argument = Annotated[str, Field(max_length=256), AfterValidator(_plain)]
-"""Text of an argument of a call: a name, or a plain value such as `None` or `(1, 2)`."""
+Argument = Annotated[str, Field(max_length=16384), AfterValidator(_put_together)]
+"""Text of an argument of a call: a name, a plain value such as `None`, or both put together, as in `(cos, sin, 2)`."""
+_PART = r"[A-Za-z_][A-Za-z0-9_]*(\(\))?"
+Target = Annotated[str, Field(pattern=rf"^({_PART}(\.{_PART})*)?$", max_length=256)]
+"""Name of a function, a module or a method, such as `f`, `model.block` or `Model().encode`; empty if none is named."""
 
 
 class ProblemQuestion(WireModel):
@@ -99,7 +158,7 @@ class ProblemQuestion(WireModel):
     """
 
     source: Annotated[str, Field(min_length=1, max_length=49152)]
-    target: Identifier | Literal[""] = ""
+    target: Target = ""
     published: bool = False
 
 
@@ -112,10 +171,12 @@ class ProblemInspection(WireModel):
         form: Kind of the computation.
         target: Name of the function or module in the file.
         real: True if its module is made with data, because constants in it belong to the reference.
+        objects: Device on which the reference makes objects among the arguments; None if there are none.
+        example: Number of the example that has them; None if there is only one.
         inputs: Tensor arguments of the call, then the module's parameters and buffers.
         scalars: Number arguments of the call.
         outputs: Results of the call.
-        arguments: Arguments of the call in order: names of `inputs` and `scalars`, or other values as Python text.
+        arguments: Arguments of the call in order, as Python text over the names of `inputs` and `scalars`.
         keywords: Names of keyword arguments among `arguments`, by position.
         parameters: The module's names of parameters and buffers, such as `conv.weight`, by the input's name.
         shapes: Sizes of every named dimension, one row per example.
@@ -127,8 +188,10 @@ class ProblemInspection(WireModel):
     reason: Reason = ""
     line: Annotated[int, Field(ge=1, le=10**6)] | None = None
     form: Form = "problem"
-    target: Identifier | Literal[""] = ""
+    target: Target = ""
     real: bool = False
+    objects: Device | None = None
+    example: Annotated[int, Field(ge=0, le=64)] | None = None
     inputs: Annotated[tuple[Input, ...], Field(max_length=MAX_INPUTS)] = ()
     scalars: Annotated[tuple[Scalar, ...], Field(max_length=32)] = ()
     outputs: Annotated[tuple[Output, ...], Field(max_length=16)] = ()

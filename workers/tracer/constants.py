@@ -190,7 +190,7 @@ def _called(operation: OpOverload, args: Args, kwargs: Kwargs, *, is_blank: bool
 
 def storage_of(tensor: torch.Tensor) -> int:
     """Return the identity of a tensor's memory."""
-    address: int = tensor.untyped_storage()._cdata
+    address: int = tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
     return address
 
 

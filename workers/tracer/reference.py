@@ -30,7 +30,8 @@ from workers.tracer.modes import DispatchMode
 from workers.tracer.recurrent import NAMESPACE as LAYERS
 from workers.tracer.recurrent import WholeLayers, operation_of
 from workers.tracer.refusal import NotExportable
-from workers.tracer.written_out import WRITTEN_OUT
+from workers.tracer.without_card import CARD, without_card
+from workers.tracer.written_out import WRITTEN_OUT, by_torch
 
 FILENAME = "<reference>"
 """File name of the reference in tracebacks."""
@@ -40,12 +41,30 @@ HINTS = {
     "nonzero": "the size of its result depends on values (nonzero, boolean indexing); use torch.where or masked_fill",
     "repeat_interleave": "the size of its result depends on values; give its output_size",
     "masked_select": "the size of its result depends on values; use torch.where or masked_fill",
+    "_unique2": "the size of its result depends on values; sort, and mark the first of equal values",
+    "bincount": "the size of its result depends on values; add ones to zeros of a fixed size by scatter_add",
+    "histc": "it is not on the list of operations a reference may use; add ones to zeros by scatter_add",
+    "view": "it reads the bits of a tensor as another dtype; take the tensor as an input of that dtype",
+    "_int_mm": "write it out, (a.float() @ b.float()), which is exact below 2**24",
+    "_scaled_mm": "write it out, (a.float() * scale_a) @ (b.float() * scale_b)",
+    "_grouped_mm": "write it out, with a mask or torch.bmm for the groups",
     "bernoulli": "it draws random numbers; take them as an input",
     "native_dropout": "it draws random numbers; leave dropout out of the reference",
 }
 """Remedies for operations that people are likely to try."""
 
+OWN_FILES = "put what it needs into one file, or call kernelreef.search(function, inputs) where it can be imported"
+"""Remedy for text that imports other files."""
 _REFUSAL = "the reference calls {}: {}"
+_AUTOCAST = (
+    "the reference computes under torch.autocast, where only PyTorch knows the dtype of each step: write its casts "
+    "out, such as x.bfloat16()"
+)
+
+INDEXING = ("index", "gather", "scatter", "embedding", "_embedding_bag", "take", "put", "nll_loss")
+"""Beginnings of the names of operations that take indices."""
+WRITING = ("index_put", "index_copy", "scatter")
+"""Operations that overwrite the elements at their indices."""
 
 RAISED = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError),
@@ -68,7 +87,7 @@ class Entry:
 
     def __call__(self, *arguments: object) -> tuple[object, ...]:
         """Call the function. Tensors that the reference's text made become operations of the graph."""
-        with without_fast_paths(), ConstantReplay(self.recorder):
+        with without_fast_paths(), ConstantReplay(self.recorder), without_card():
             results = self.function(*arguments)
         if results is None:
             return ()
@@ -127,9 +146,14 @@ def line_of(error: BaseException) -> int | None:
 def cannot_import(error: ImportError) -> str:
     """Return the predicate of a sentence about text whose import failed."""
     package = (error.name or "").partition(".")[0]
+    if not package:
+        return f"cannot import from its own package: {OWN_FILES}"
     if not isinstance(error, ModuleNotFoundError):
         return f"cannot import a name from {error.name}"
-    return f"cannot import {error.name}: it is not installed on this host; install {package} beside Kernelreef"
+    return (
+        f"cannot import {error.name}: it is not installed on this host; install {package} beside Kernelreef. If it is "
+        f"a file of yours: {OWN_FILES}"
+    )
 
 
 def remedy_for(dtype: str) -> str:
@@ -147,8 +171,8 @@ def load_entry(operator: Operator) -> Entry:
     Raises:
         NotExportable: If the reference does not define it.
     """
-    namespace: dict[str, object] = {"__name__": "reference"}
-    with Recorder() as recorder:
+    namespace: dict[str, object] = {"__name__": "reference", "__package__": ""}
+    with Recorder() as recorder, without_card():
         exec(compile(ast.parse(operator.reference, FILENAME), FILENAME, "exec"), namespace)
     entry = namespace.get(operator.entry)
     if not callable(entry):
@@ -206,6 +230,10 @@ class OperationGuard(DispatchMode):
         """Number of operations so far."""
         self.default_tf32 = False
         """True if an operation ran that PyTorch's defaults compute with TF32: a convolution, or a recurrent layer."""
+        self.indexes = False
+        """True if an operation ran that fails where an index lies outside."""
+        self.places: set[str] = set()
+        """Names of inputs that say where elements are written."""
         self._inputs = {tensor.untyped_storage()._cdata: name for name, tensor in inputs.items()}
 
     def __torch_dispatch__(
@@ -217,17 +245,22 @@ class OperationGuard(DispatchMode):
     ) -> object:
         name, overload = operation._schema.name.partition("::")[2], operation._overloadname
         self.calls += 1
+        self.indexes = self.indexes or name.startswith(INDEXING)
         self.default_tf32 = self.default_tf32 or operation.namespace == LAYERS or "convolution" in name
+        if torch.is_autocast_enabled(CARD):
+            raise NotExportable(Outcome.FORBIDDEN_OP, _AUTOCAST)
         if operation.namespace == "prim":  # questions about a tensor, such as its device: no node
             return operation(*args, **(kwargs or {}))
+        for argument, value in zip(operation._schema.arguments, args, strict=False):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                for each in value if isinstance(value, list | tuple) else (value,):
+                    self._note(operation, each)
         written_out = WRITTEN_OUT.get(operation)
         if written_out and (result := written_out(*args, **(kwargs or {}))) is not NotImplemented:
             return result
         if operation.namespace not in ("aten", LAYERS) or not is_allowed(name, overload):
-            raise NotExportable(Outcome.FORBIDDEN_OP, _forbidden(operation, name))
-        for argument, value in zip(operation._schema.arguments, args, strict=False):
-            if argument.alias_info is not None and argument.alias_info.is_write:
-                self._note(operation, value)
+            return self._defined(operation, name, args, kwargs or {})
+        self._note_places(name, args)
         if name == "native_batch_norm" and args[5]:
             return self._normalised(operation, args)
         return operation(*args, **(kwargs or {}))
@@ -242,6 +275,27 @@ class OperationGuard(DispatchMode):
                 Outcome.FORBIDDEN_OP,
                 f"{operation} changes input '{name}' in place: make it mutable, and an output of the same name",
             )
+
+    def _defined(self, operation: OpOverload, name: str, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        """Call an operation that is not on the list by PyTorch's own definition, if that takes listed ones alone."""
+        definition = by_torch(operation)
+        try:
+            with self:
+                result = NotImplemented if definition is None else definition(*args, **kwargs)
+        except NotExportable as refusal:
+            raise NotExportable(refusal.outcome, _forbidden(operation, name)) from refusal
+        if result is NotImplemented:
+            raise NotExportable(Outcome.FORBIDDEN_OP, _forbidden(operation, name))
+        return result
+
+    def _note_places(self, name: str, args: tuple[object, ...]) -> None:
+        """Note inputs that say where an operation writes; where two of them are equal, either value may remain."""
+        plain = name.removesuffix("_")
+        if plain in WRITING and not (plain == "index_put" and args[3:4] == (True,)):
+            places = args[1] if plain == "index_put" else args[2:3]
+            for each in places if isinstance(places, list | tuple) else ():
+                if isinstance(each, torch.Tensor):
+                    self.places |= {self._inputs.get(each.untyped_storage()._cdata, "")} - {""}
 
     def _normalised(self, operation: OpOverload, args: tuple[object, ...]) -> object:
         """Normalise a batch in training, with the update of its statistics written out: its schema hides that."""

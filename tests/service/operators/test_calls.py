@@ -37,7 +37,8 @@ def test_calls_add_up_in_whatever_form() -> None:
         ({"M": 64, "N": 8, "K": 3}, "has a size for 'K'; the dimensions"),
         ({"M": 64, "N": 0}, "the size of N is no whole number"),
         ({"M": 64, "N": 8, "count": -1}, "no number of calls above 0"),
-        ({"shapes": [[64, 8], [9]]}, "the shape \\[9\\] of 'weight' is not \\[N\\]"),
+        ({"shapes": [[64, 8], [9]]}, "the shape \\[9\\] of 'weight' is not \\[N\\] with N = 8"),
+        ({"m": 64, "n": 8}, "has a size for 'm'; the dimensions are M, N"),
         ({"shapes": [[64]]}, "is not \\[M, N\\]"),
         ({"shapes": 3}, "is a list of 2 shapes"),
         (3, "call 0 is no object; write a list of calls"),
@@ -58,6 +59,16 @@ def test_sizes_of_products_and_sums_follow_from_their_parts() -> None:
     for shapes in ([[9, 7, 128], [4, 6]], [[9, 8, 100], [4, 6]], [[9, 8, 128], [4, 1]]):
         with pytest.raises(InvalidInput, match="is not \\["):
             shapes_of_calls(operator, json.dumps([shapes]))
+
+
+def test_lines_single_calls_and_inputs_by_name_are_calls() -> None:
+    lines = '{"M": 64, "N": 1024, "count": 3}\n\n{"x": [128, 512], "weight": [512]}\n'
+    shapes, _ = shapes_of_calls(RMSNORM, lines)
+    assert [(dict(shape.dims), shape.weight) for shape in shapes] == [
+        ({"M": 64, "N": 1024}, 0.75),
+        ({"M": 128, "N": 512}, 0.25),
+    ]
+    assert len(shapes_of_calls(RMSNORM, '{"M": 64, "N": 8, "weight": 2}')[0]) == 1
 
 
 @pytest.mark.parametrize("text, said", [("{", "not valid JSON"), ("[]", "no list of calls"), ("3", "no list of calls")])

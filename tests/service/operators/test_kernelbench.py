@@ -20,7 +20,7 @@ from service.operators.kernelbench import (
     parts_of_reference,
 )
 from tests.workers.kernelbench.problems import IN_PLACE, LINEAR, LOSS
-from tests.workers.kernelbench.test_inspection import look
+from tests.workers.kernelbench.test_inspection import STRUCTURED, look
 from tests.workers.tracer.test_reference import graph
 from workers.protocol import Input, Operator, Output, Scalar
 from workers.protocol.kernelbench import ProblemInspection
@@ -138,3 +138,14 @@ def test_a_reference_returns_what_is_no_content_of_an_input(target: str, argumen
     assert len(wanted) == len(made.outputs) == len(found)
     for mine, theirs in zip(found, wanted, strict=True):
         torch.testing.assert_close(mine, theirs)
+
+
+def test_a_reference_puts_structures_together() -> None:
+    made = operator_of_problem("", STRUCTURED, look(STRUCTURED, target="encode"))
+    given = [torch.rand(made.input_shape(item, made.shapes[0].dims)) for item in made.inputs]
+    hidden, pooled = evaluate(graph(made, made.shapes[0].dims), given, double=False)
+    x, rotation, keys, values = given
+    turned = torch.view_as_complex(x.reshape(128, 32, 2)) * torch.view_as_complex(rotation)
+    wanted = torch.view_as_real(turned).flatten(-2) * 1e-3 + keys
+    torch.testing.assert_close(hidden, wanted.bfloat16())
+    torch.testing.assert_close(pooled, (values + 1).mean(0))

@@ -34,10 +34,10 @@ def test_a_convolution_has_the_form_of_torchs(name: str, bias: bool):
 
 
 ATEN = torch.ops.aten
-TABLE = thin_products({})
+TABLE = thin_products(DECOMPOSITIONS)
 
 
-def close(function, *given: torch.Tensor, **more: float) -> bool:
+def close(function, *given: torch.Tensor | float | None, **more: float) -> bool:
     found, expected = TABLE[function](*given, **more), function(*given, **more)
     return found.dtype is expected.dtype and torch.allclose(found.float(), expected.float(), rtol=1e-2, atol=1e-2)
 
@@ -132,3 +132,8 @@ def test_a_sort_by_rank_is_a_stable_sort(dim: int, descending: bool):
         assert torch.equal(places, right.indices) and found.dtype == values.dtype
         assert torch.equal(found.nan_to_num(7), right.values.nan_to_num(7))
     assert DECOMPOSITIONS[ATEN.sort.stable](torch.zeros(2, 2048), stable=True) is NotImplemented
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0, float("inf")])
+def test_distances_are_sums_over_differences(p: float):
+    assert close(ATEN._cdist_forward.default, torch.randn(2, 5, 4), torch.randn(2, 3, 4), p, None)

@@ -75,3 +75,21 @@ def test_a_dimension_with_gaps_keeps_its_size() -> None:
 
     dimensions: dict[str, tuple[Place, ...]] = {"C": ((0, 0),), "W": ((0, 1),)}
     assert find_ranges(dimensions, {"C": 64, "W": 64}, works) == {"W": (1, 64)}
+
+
+def test_two_is_not_changed_to_one_which_broadcasts() -> None:
+    def works(sizes: Mapping[Place, int]) -> bool:
+        """x[B, N] + y[B, N] with B = 2."""
+        return len({sizes.get((index, 0), 2) for index in range(2)} - {1}) < 2
+
+    leading = {(0, 0), (1, 0)}
+    assert find_dimensions([(2, 3), (2, 3)], works, leading=leading) == (((0, 0), (1, 0)),)
+
+
+def test_extents_of_arguments_are_one_dimension_though_a_weight_has_their_size() -> None:
+    def works(sizes: Mapping[Place, int]) -> bool:
+        return (3, 0) not in sizes and len({sizes.get((index, 0), 64) for index in range(3)}) == 1
+
+    shapes = [(64,), (64,), (64,), (64,)]
+    assert find_dimensions(shapes, works, given={0, 1, 2}) == (((0, 0), (1, 0), (2, 0)),)
+    assert find_dimensions(shapes, works) == ()

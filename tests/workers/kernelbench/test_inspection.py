@@ -138,8 +138,6 @@ def example_inputs():
         (forward("return torch.dropout(x, 0.5, True)"), "draws random numbers, as dropout"),
         (forward("return x[x > 0.5]"), "depends on values"),
         (forward("return {'y': 1}"), "its results have no tensor"),
-        (forward("return x.to(torch.complex64)"), "torch.view_as_real"),
-        (forward("return x", inputs="torch.zeros(4, 16, dtype=torch.complex64)"), "torch.view_as_complex"),
         (forward("return x + self.table", init="self.table = torch.rand(64)"), "random values"),
         (forward("return x", inputs="'text'"), "none of its inputs has a dimension"),
         (forward("return x", inputs="torch.rand(4, 4), 'text'"), "raised"),
@@ -151,6 +149,7 @@ def example_inputs():
         ("def f(x):\n    return x\n", "define example_inputs()"),
         ("f = 3\ndef g(x):\n    return f\ndef example_inputs():\n    return 3\n", "its examples are a int"),
         ("import transformers_of_old\n", "cannot import transformers_of_old: it is not installed on this host"),
+        ("from .layers import gate\n", "cannot import from its own package: put what it needs into one file, or call"),
         ("def forward(:\n", "does not parse"),
     ],
 )
@@ -219,9 +218,95 @@ def test_inputs_that_are_changed_in_place_are_results(
     assert sum("is changed in place" in note for note in found.notes) == len(changed)
 
 
-def test_a_complex_argument_is_refused_by_its_dtype() -> None:
-    text = IN_PLACE.replace("ARGUMENTS", "torch.randn(4, 8), torch.zeros(4, 8, dtype=torch.complex64), 1.0")
-    assert "torch.view_as_complex" in look(text, target="both").reason
+STRUCTURED = """
+from dataclasses import dataclass
+import torch
+
+@dataclass
+class Config:
+    eps: float = 1e-5
+
+@dataclass
+class Encoded:
+    hidden: torch.Tensor
+    pooled: torch.Tensor
+
+def encode(x, rotation, past, config, dtype):
+    keys, values = past
+    hidden = torch.view_as_real(torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2)) * rotation).flatten(-2)
+    return Encoded((hidden * config.eps + keys).to(dtype), (values + torch.ones(1, device="cuda")).mean(0))
+
+def example_inputs():
+    rotation = torch.polar(torch.ones(32), torch.arange(32).float())
+    past = (torch.randn(128, 64, device="cuda"), torch.randn(128, 64))
+    return [torch.randn(128, 64), rotation, past, Config(1e-3), torch.bfloat16]
+"""
+
+
+def test_arguments_and_results_of_every_structure_are_inputs_and_outputs() -> None:
+    found = look(STRUCTURED, target="encode")
+    assert found.reason == "" and (found.objects, found.example) == ("meta", None)
+    assert [item.name for item in found.inputs] == ["x", "rotation", "past_0", "past_1"]
+    assert found.inputs[1].shape == (32, 2)
+    assert found.arguments == (
+        *("x", "torch.view_as_complex(rotation)", "(past_0, past_1, )", "_given[3]", "torch.bfloat16"),
+    )
+    assert [(item.name, item.dtype) for item in found.outputs] == [("y0", "bfloat16"), ("y1", "float32")]
+
+
+def test_a_list_that_one_call_takes_is_tried_where_its_signature_leaves_it_open() -> None:
+    text = "import torch\n\ndef f(tensors, factor=1.0):\n    return torch.stack(tensors).sum(0) * factor\n"
+    found = look(f"{text}\ndef example_inputs():\n    return [[torch.randn(32, 8), torch.randn(32, 8)]]\n", target="f")
+    assert found.reason == "" and found.arguments == ("[tensors_0, tensors_1]",)
+
+
+def test_mixed_precision_of_a_card_is_refused_because_its_dtypes_would_be_others() -> None:
+    found = look(
+        forward("return self.inner(x)", init="self.inner = nn.Linear(64, 8)").replace(
+            "    def forward", "    @torch.autocast('cuda', dtype=torch.bfloat16)\n    def forward"
+        )
+    )
+    assert "torch.autocast" in found.reason and "x.bfloat16()" in found.reason
+
+
+def test_sizes_of_weights_alone_are_the_architecture_and_small_batches_are_one() -> None:
+    text = """
+import torch
+from torch import nn
+
+class Embedded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.positions, self.inner = nn.Embedding(512, 64), nn.Linear(96, 64)
+    def forward(self, x, y, scale):
+        return self.inner(x) + y * scale[:, None, None] + self.positions(torch.arange(x.shape[1], device=x.device))
+
+def example_inputs():
+    return [torch.randn(2, 96, 96), torch.randn(2, 96, 64), torch.randn(2)]
+"""
+    found = look(text, target="Embedded")
+    batch, length = found.inputs[0].shape[:2]
+    assert found.reason == "" and {batch, length} < set(found.ranges) and batch != length
+    assert found.inputs[1].shape[:2] == (batch, length) and found.inputs[2].shape == (batch,)
+    assert next(item for item in found.inputs if item.name == "positions_weight").shape[0] == 512
+
+
+def test_bytes_are_no_indices_and_places_to_write_to_are_different() -> None:
+    text = """
+import torch
+
+def write(cache, new, at, levels):
+    cache.index_copy_(0, at, new * levels)
+
+def example_inputs():
+    at = torch.arange(64) * 60
+    return [torch.zeros(4096, 16), torch.randn(64, 16), at, torch.randint(0, 256, (64, 1), dtype=torch.uint8)]
+"""
+    found = look(text, target="write")
+    cache, new, at, levels = found.inputs
+    assert levels.high == 256.0 and cache.mutable
+    assert (at.distribution, at.high) == (Distribution.UNIQUE, cache.shape[0]) and at.shape == new.shape[:1]
+    assert found.ranges[str(cache.shape[0])][1] == 4096 and found.ranges[str(at.shape[0])] == (1, 64)
 
 
 def test_an_empty_example_widens_its_range_and_is_not_timed() -> None:

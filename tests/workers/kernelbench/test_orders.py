@@ -78,8 +78,10 @@ def test_integers_of_unknown_making_have_the_bounds_of_the_examples() -> None:
     examples = "[torch.randn(64, 32), torch.tensor([[5, 2, 2], [60, 5, 5]])]"
     text = f"import torch\ndef f(x, i):\n    return x[i]\ndef example_inputs():\n    return {examples}\n"
     found = look(text, target="f")
-    assert (found.inputs[1].distribution, found.inputs[1].high) == (None, 61.0)
-    assert any("Values of 'i' are from 0 to below 61" in note for note in found.notes)
+    assert (found.inputs[1].distribution, found.inputs[1].high) == (None, found.inputs[0].shape[0])
+    assert any("Values of 'i' are from 0 to below D0" in note for note in found.notes)
+    far = look(text.replace("randn(64", "randn(4000"), target="f")  # 60 is no sign of 4000 rows
+    assert far.inputs[1].high == 61.0 and far.inputs[0].shape[0] not in far.ranges
 
 
 def test_a_permutation_of_a_fixed_length_keeps_its_bound_as_long() -> None:

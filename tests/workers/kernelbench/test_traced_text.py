@@ -1,6 +1,7 @@
 """Functions and modules in memory become files that compute the same."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -47,10 +48,33 @@ def test_integers_and_flags_keep_their_ranges() -> None:
     assert "torch.tensor([0, 8, 3], dtype=torch.int64)" in text and "torch.rand((3,)) > 0.5" in text
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch._dynamo, at its import
+def test_arguments_of_every_structure_and_small_constants_are_traced() -> None:
+    @dataclass
+    class Settings:
+        factor: float
+
+    @torch.compile
+    def mixed(pair: tuple, settings: Settings, turned: torch.Tensor) -> dict:
+        left, right = pair["both"]
+        return {"y": left * settings.factor + right[:, [-1]], "z": torch.view_as_complex(left.reshape(-1, 2)) * turned}
+
+    pair = {"both": (torch.randn(3, 4), torch.randn(3, 4))}
+    turned = torch.tensor([1 + 2j] * 6)
+    text = traced_text(mixed, [[pair, Settings(3.0), turned]], "mixed")
+    found = loaded(text, "mixed")(*pair["both"], torch.view_as_real(turned))
+    left, right = pair["both"]
+    assert torch.allclose(found[0], left * 3.0 + right[:, -1:])
+    assert torch.allclose(torch.view_as_complex(found[1]), torch.view_as_complex(left.reshape(-1, 2)) * turned)
+
+
+LARGE = torch.randn(1000)
+
+
 @pytest.mark.parametrize(
     "function, example, said",
     [
-        (lambda x: x + torch.tensor([1.0, 2.0]), [torch.ones(2)], "neither an argument nor a parameter"),
+        (lambda x: x + LARGE, [torch.ones(1000)], "1000 numbers that is neither an argument nor a parameter"),
         (lambda n: torch.ones(n), [3], "none of its arguments is a tensor"),
     ],
 )

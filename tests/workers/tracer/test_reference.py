@@ -55,6 +55,12 @@ def native(op: Operator, *inputs: torch.Tensor) -> torch.Tensor:
 
 X = {"x": (("M", "N"),)}
 EXPORTABLE = {
+    "lists": ("a, b = torch._foreach_mul([x.float(), x.float() + 1], 2.0)\nreturn (a + b).to(x.dtype)", X),
+    "distances": ("return torch.cdist(x.float(), x.float() + 1).to(x.dtype)", X),
+    "by PyTorch's definition": (
+        "return (x.float() * torch.block_diag(torch.ones(4, 4), torch.ones(4, 4)).trace()).to(x.dtype)",
+        X,
+    ),
     "rmsnorm": (
         "v = x.float()\nreturn (v * torch.rsqrt(v.pow(2).mean(-1, keepdim=True) + 1e-6) * w.float()).to(x.dtype)",
         {**X, "w": (("N",),)},
