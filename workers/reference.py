@@ -53,9 +53,18 @@ _CONVOLUTION, _TRANSPOSED = "convolution", 6
 """The operation, and which of its arguments says whether it is transposed."""
 _LOST = 0x1FFF
 """Bits of a float32 that TF32 lacks."""
-_ADDING = frozenset(["addmm", "baddbmm"])
-"""Products whose factors follow an addend."""
 _MULTIPLYING = frozenset(["mm", "bmm", "addmm", "baddbmm", "mv", "dot", _CONVOLUTION])
+_CONVOLVING = {
+    _CONVOLUTION: (0, 2),
+    **dict.fromkeys(("convolution_backward", "lstm", "gru", "rnn_tanh", "rnn_relu"), (0, 3)),
+}
+_FACTORS = {
+    **dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot"), (0, 2)),
+    **dict.fromkeys(("addmm", "baddbmm", "addmv", "addr"), (1, 3)),
+    "_trilinear": (0, 3),
+    **_CONVOLVING,
+}
+"""Arguments of products that are factors: the first, and the last plus one; `_CONVOLVING` are left to cuDNN."""
 _SHAPES = """
 view _unsafe_view expand permute transpose t squeeze unsqueeze slice select split split_with_sizes unbind cat stack
 repeat flip roll tril triu diagonal gather index index_select index_put scatter scatter_add embedding constant_pad_nd
@@ -271,8 +280,14 @@ def takes_tf32(node: Node, allowed: bool | Literal["convolutions"]) -> bool:
 
     `convolutions` stands for what PyTorch leaves to cuDNN: convolutions and recurrent layers.
     """
-    name = _base(node)
-    return bool(allowed) and (name == _CONVOLUTION or name in _LAYERS or (allowed is True and is_product(node)))
+    return bool(allowed) and _base(node) in (_FACTORS if allowed is True else _CONVOLVING)
+
+
+def adds_products(graph: Graph) -> bool:
+    """Return True if a sum or mean adds elementwise products of two tensors: a product that is spelled out."""
+    sums = (node for node in graph.nodes if _base(node) in ("sum", "mean") and node.uses)
+    nodes = (graph.nodes[node] for value in sums if (node := origin(graph, value.uses[0])) is not None)
+    return any(_base(node) == "mul" and len(node.uses) > 1 for node in nodes)
 
 
 def cut_to_tf32(values: torch.Tensor) -> torch.Tensor:
@@ -284,6 +299,14 @@ def cut_to_tf32(values: torch.Tensor) -> torch.Tensor:
         return values
     cut = (values.contiguous().view(torch.int32) & ~_LOST).view(torch.float32)
     return torch.where(values.isfinite(), cut, values)
+
+
+def round_to_tf32(values: torch.Tensor) -> torch.Tensor:
+    """Round finite float32 values to the 10 bits of TF32's mantissa, to nearest; others stay."""
+    if values.dtype != torch.float32:
+        return values
+    near = ((values.contiguous().view(torch.int32) + (_LOST + 1) // 2) & ~_LOST).view(torch.float32)
+    return torch.where(near.isfinite(), near, values)
 
 
 def _changed(value: object, change: Factors) -> object:
@@ -375,8 +398,7 @@ def _call(
     device = given[0].device if given else None
     operation, args, kwargs = call_of(node, lambda value: _resolve(value, given, values, double), device)
     if factors is not None:
-        first = 1 if _base(node) in _ADDING else 0
-        last = first + (3 if _base(node) in _LAYERS else 2)
+        first, last = _FACTORS[_base(node)]
         args[first:last] = [_changed(value, factors) for value in args[first:last]]
     if node.op == _CAST and not copy and _casts_nothing(args, kwargs):
         return _tensor(args[0])
