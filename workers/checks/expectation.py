@@ -107,8 +107,8 @@ class Expectation:
     @cached_property
     def rounded(self) -> Tensors:
         """`native` with factors rounded to TF32 instead of cut, where they may be TF32."""
-        allowed = self._operator.precision.allow_tf32
-        return evaluate(self._graph, self._inputs, double=False, tf32=allowed, factors=round_to_tf32)
+        tf32 = self._operator.precision.allow_tf32
+        return evaluate(self._graph, self._inputs, double=False, tf32=tf32, factors=round_to_tf32)
 
     @cached_property
     def middle(self) -> Tensors:
@@ -121,8 +121,7 @@ class Expectation:
     @cached_property
     def multiplies_tf32(self) -> bool:
         """True if a product of the reference may have TF32 factors."""
-        allowed = self._operator.precision.allow_tf32
-        return any(takes_tf32(node, allowed) for node in self._graph.nodes)
+        return any(takes_tf32(node, self._operator.precision.allow_tf32) for node in self._graph.nodes)
 
     @cached_property
     def allows_tf32(self) -> bool:
