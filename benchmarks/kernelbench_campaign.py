@@ -130,14 +130,20 @@ class CampaignQueue(CardQueue):
         self._entries = entries
 
     async def run_all(self) -> None:
-        """Search for problems as long as another one fits into the time that is left."""
+        """Search for problems as long as another one fits into the time that is left.
+
+        While a problem is compared, the next one's seeds are judged: the lock of the card keeps them out while anything
+        is tuned or timed. The seconds of its search begin when the comparison has ended.
+        """
         entry, ahead = self._entries.claim(), None
+        comparing = asyncio.create_task(asyncio.sleep(0))
         while entry is not None and self._fits():
             upcoming, next_ahead = self._entries.claim(), None
             started, before = time.monotonic(), spent()
             try:
                 search, ahead = ahead or await self._waiting(entry), None
                 search = await self._ready(search)
+                await comparing
                 if upcoming is not None:
                     with suppress(ServiceError):  # Its own turn reports it.
                         next_ahead = await self._waiting(upcoming)
@@ -145,12 +151,19 @@ class CampaignQueue(CardQueue):
                 submitting = asyncio.create_task(self._submit(search, entry))
                 row, best = await self._row(entry, search, self._terms.seconds, told)
                 submitting.cancel()
-                if best is not None and self._compare is not None:
-                    self._note(entry, {**row, **await compared(self._compare, entry, search.graphs, best)})
-                self._around_s.append(time.monotonic() - started - row["search_s"])
+                comparing = asyncio.create_task(self._compared(entry, search, row, best, started))
             except ServiceError as error:
                 self._note(entry, {**self._head(entry, None), "state": "failed", "reason": str(error)[:500]})
             entry, ahead = upcoming, next_ahead
+        await comparing
+
+    async def _compared(
+        self, entry: CampaignEntry, search: SearchRecord, row: Row, best: Bundle | None, started: float
+    ) -> None:
+        """Compare what a search found, and note it and the time that the problem took."""
+        if best is not None and self._compare is not None:
+            self._note(entry, {**row, **await compared(self._compare, entry, search.graphs, best)})
+        self._around_s.append(time.monotonic() - started - row["search_s"])
 
     def _fits(self) -> bool:
         around_s = max(self._around_s[-8:], default=AROUND_S)
@@ -225,7 +238,7 @@ def matrix_share(operator: Operator) -> float:
 
 
 def entries_of(options: argparse.Namespace, known: Sequence[Row]) -> list[CampaignEntry]:
-    """List the problems that are left: levels in turn, those with fewer tries first."""
+    """List the problems that are left: those with fewer tries first, of them the lot first, levels in turn."""
     drawn = {each.key for each in read_list(options.list)[1] if each.drawn}
     levels: dict[str, list[CampaignEntry]] = {}
     for row in read_lines(options.folder / PREPARED):
@@ -241,7 +254,8 @@ def entries_of(options: argparse.Namespace, known: Sequence[Row]) -> list[Campai
         levels.setdefault(row["problem"].partition("/")[0], []).append(entry)
     entries = [entry for turn in zip_longest(*levels.values()) for entry in turn if entry is not None]
     tries = tries_of(known, timed=options.device is None or options.device.measures)
-    return sorted((each for each in entries if tries.get(each.key, 0) < TRIES), key=lambda each: tries.get(each.key, 0))
+    left = (each for each in entries if tries.get(each.key, 0) < TRIES)
+    return sorted(left, key=lambda each: (tries.get(each.key, 0), each.problem not in drawn))
 
 
 def answers_of(folder: Path | None, contract: str, operator: str) -> tuple[str, ...]:

@@ -113,6 +113,7 @@ sequences."""
 
 _FOLDING = frozenset(["native_batch_norm", "native_group_norm"])
 """Norms whose factors and offsets torch folds on a CPU."""
+_NORMS = frozenset(["linalg_vector_norm", "norm"])
 _PRODUCTS_OF_TWO = frozenset(f"aten.{name}.default" for name in ("mm", "bmm", "addmm", "baddbmm"))
 PART_ELEMENTS = 2**27
 """Elements of factors and results up to which a product that is not finite is worked out at once: masks of the
@@ -405,10 +406,23 @@ def _call(
     if node.op in _PRODUCTS_OF_TWO and not is_finite(*(value for value in args if _is_real(value))):
         return _multiply(args, kwargs)
     result: Result = operation(*args, **kwargs)
+    if not double and _base(node) in _NORMS and args[1:2] in ([], [2], [2.0]) and not kwargs:
+        return _squared(_tensor(args[0]), _tensor(result))
     if double and _base(node) in _FOLDING and not is_finite(*(value for value in args if _is_real(value))):
         assert isinstance(result, tuple)
         return (_normalised(_base(node), args), *result[1:])
     return result
+
+
+def _squared(x: torch.Tensor, norm: torch.Tensor) -> torch.Tensor:
+    """Return a norm as the root of a square where it is of one element each, whose magnitude torch itself returns.
+
+    Its square may be zero or infinite, as with several elements: kernels are not held to a special case.
+    """
+    if norm.numel() != x.numel() or norm.dtype != x.dtype:
+        return norm
+    wide = x.reshape(norm.shape).to(torch.promote_types(x.dtype, torch.float32))
+    return wide.square().sqrt().to(norm.dtype)
 
 
 def _normalised(name: str, args: Sequence[Any]) -> torch.Tensor:

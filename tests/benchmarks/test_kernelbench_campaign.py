@@ -101,6 +101,19 @@ def test_the_queue_has_what_a_search_can_start_from(prepared: Path) -> None:
     assert entries_of(options(prepared, RULES), done) == []
 
 
+def test_the_lot_comes_first(prepared: Path) -> None:
+    prepared_lines, listed = prepared / PREPARED, prepared / "list.tsv"
+    first = json.loads(prepared_lines.read_text().splitlines()[0])
+    prepared_lines.write_text(
+        "".join(f"{json.dumps({**first, 'problem': f'level1/{n}.py'})}\n" for n in ("0_Any", "1_Doubled"))
+    )
+    listed.write_text(f"{listed.read_text()}level1/0_Any.py\t\n")
+    assert [each.problem for each in entries_of(options(prepared, RULES), [])] == [
+        "level1/1_Doubled.py",
+        "level1/0_Any.py",
+    ]
+
+
 def test_a_model_s_column_has_problems_with_answers_alone(prepared: Path) -> None:
     assert entries_of(options(prepared, MODEL), []) == []
     home = prepared / "answers" / "default" / "level1_1_doubled"

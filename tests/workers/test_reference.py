@@ -216,3 +216,18 @@ def test_filters_of_convolutions_are_found_behind_casts(transposed):
         Node(op="aten.convolution.default", args=(X, NodeRef(node=1), *rest)),
     )
     assert list(filters(made)) == [(1, int(transposed))], "what is computed is no input"
+
+
+@pytest.mark.parametrize("more", [(), (2,), (2.0, (1,), True)])
+def test_the_norm_of_one_element_is_the_root_of_its_square_as_that_of_several(more):
+    norm = graph(Node(op="aten.linalg_vector_norm.default", args=(X, *more)), dtypes=("float32",))
+    tiny = torch.tensor([[-1e-40]])
+    assert evaluate(norm, [tiny], double=False)[0] == evaluate(norm, [tiny.expand(1, 2)], double=False)[0] == 0
+    assert evaluate(norm, [tiny], double=True)[0] == -tiny.double()
+    assert evaluate(norm, [torch.tensor([[-3.0]])], double=False)[0] == 3
+
+
+def test_other_norms_of_one_element_are_torch_s():
+    absolute = graph(Node(op="aten.linalg_vector_norm.default", args=(X, 1, (1,))), dtypes=("float32",))
+    tiny = torch.tensor([[-1e-40]])
+    assert evaluate(absolute, [tiny], double=False)[0] == -tiny
