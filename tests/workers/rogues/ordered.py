@@ -28,9 +28,7 @@ SEGMENT_SUM = operator(
     shapes=[{"dims": {"T": 256, "N": 64, "B": 8}}],
     ranges={"T": (0, 512), "N": (1, 256), "B": (1, 64)},
 )
-SEGMENT_SUM_KERNEL = (
-    HEADER
-    + """@triton.jit
+SEGMENT_SUM_KERNEL = HEADER + '''@triton.jit
 def kernel(x_ptr, offsets_ptr, y_ptr, n_rows, n_segments, n_cols, BLOCK: tl.constexpr):
     segment = tl.program_id(0).to(tl.int64)
     cols = tl.arange(0, BLOCK)
@@ -49,8 +47,7 @@ def segment_sum(x, offsets):
     block = triton.next_power_of_2(x.shape[1])
     kernel[(n_segments,)](x, offsets, y, x.shape[0], n_segments, x.shape[1], BLOCK=block, num_warps=1)
     return y
-"""
-)
+'''
 LOADED = {"begin": "tl.load(offsets_ptr + segment)", "end": "tl.load(offsets_ptr + segment + 1)"}
 
 GROUPED = operator(
@@ -61,9 +58,7 @@ GROUPED = operator(
     shapes=[{"dims": {"T": 64, "K": 32, "N": 32, "G": 4}}],
     ranges={"T": (1, 128), "K": (1, 64), "N": (1, 64)},
 )
-GROUPED_KERNEL = (
-    HEADER
-    + """@triton.jit
+GROUPED_KERNEL = HEADER + '''@triton.jit
 def kernel(x_ptr, w_ptr, offsets_ptr, y_ptr, n_rows, n_groups, depth, width, R: tl.constexpr, K: tl.constexpr, N: tl.constexpr):
     group = tl.program_id(0).to(tl.int64)
     begin = {begin}
@@ -85,8 +80,7 @@ def grouped_gemm(x, w, offsets):
     sizes = {{"R": 16, "K": max(16, triton.next_power_of_2(depth)), "N": max(16, triton.next_power_of_2(width))}}
     kernel[(groups,)](x, w, offsets, y, x.shape[0], groups, depth, width, **sizes)
     return y
-"""
-)
+'''
 GROUP = {"begin": "tl.load(offsets_ptr + group)", "end": "tl.load(offsets_ptr + group + 1)"}
 
 UNPERMUTE = operator(
@@ -96,9 +90,7 @@ UNPERMUTE = operator(
     shapes=[{"dims": {"T": 128, "N": 64}}],
     ranges={"T": (0, 256), "N": (1, 128)},
 )
-UNPERMUTE_KERNEL = (
-    HEADER
-    + """@triton.jit
+UNPERMUTE_KERNEL = HEADER + '''@triton.jit
 def kernel(x_ptr, places_ptr, y_ptr, n_cols, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     cols = tl.arange(0, BLOCK)
@@ -112,8 +104,7 @@ def unpermute(x, places):
     y = torch.empty_like(x)
     kernel[(x.shape[0],)](x, places, y, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]), num_warps=1)
     return y
-"""
-)
+'''
 GATHERED = {"place": "tl.load(places_ptr + row)", "source": "place", "target": "row"}
 
 CACHE_WRITE = operator(
@@ -128,9 +119,7 @@ CACHE_WRITE = operator(
     shapes=[{"dims": {"T": 64, "S": 192}}],
     ranges={"T": (0, 128), "S": (0, 256)},
 )
-CACHE_WRITE_KERNEL = (
-    HEADER
-    + """@triton.jit
+CACHE_WRITE_KERNEL = HEADER + '''@triton.jit
 def kernel(cache_ptr, new_ptr, slots_ptr, N: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     cols = tl.arange(0, N)
@@ -141,8 +130,7 @@ def kernel(cache_ptr, new_ptr, slots_ptr, N: tl.constexpr):
 def cache_write(cache, new, slots):
     if {when}:
         kernel[(new.shape[0],)](cache, new, slots, N=32, num_warps=1)
-"""
-)
+'''
 SLOT = {"slot": "tl.load(slots_ptr + row)", "when": "new.shape[0]"}
 
 EMBEDDING_BAG = operator(
@@ -157,9 +145,7 @@ EMBEDDING_BAG = operator(
     shapes=[{"dims": {"V": 64, "L": 128, "B": 16}}],
     ranges={"V": (1, 128), "L": (1, 256), "B": (1, 64)},
 )
-EMBEDDING_BAG_KERNEL = (
-    HEADER
-    + """@triton.jit
+EMBEDDING_BAG_KERNEL = HEADER + '''@triton.jit
 def kernel(weight_ptr, indices_ptr, offsets_ptr, y_ptr, N: tl.constexpr):
     bag = tl.program_id(0).to(tl.int64)
     cols = tl.arange(0, N)
@@ -175,8 +161,7 @@ def embedding_bag(weight, indices, offsets):
     y = torch.empty((bags, 32), dtype=weight.dtype, device=weight.device)
     kernel[(bags,)](weight, indices, offsets, y, N=32, num_warps=1)
     return y
-"""
-)
+'''
 COUNT = {"count": "tl.maximum(end - begin, 1)"}
 
 VARLEN = operator(
@@ -189,9 +174,7 @@ VARLEN = operator(
     shapes=[{"dims": {"T": 64, "H": 2, "B": 4}}],
     ranges={"T": (1, 96), "H": (1, 3), "B": (1, 16)},
 )
-VARLEN_KERNEL = (
-    HEADER
-    + """@triton.jit
+VARLEN_KERNEL = HEADER + '''@triton.jit
 def kernel(q_ptr, k_ptr, v_ptr, offsets_ptr, y_ptr, n_segments, n_heads, R: tl.constexpr, D: tl.constexpr):
     segment, head = tl.program_id(0), tl.program_id(1)
     begin, end = tl.load(offsets_ptr + segment), tl.load(offsets_ptr + segment + 1)
@@ -227,8 +210,7 @@ def varlen_attention(x, k, v, offsets):
     segments = offsets.shape[0] - 1
     kernel[(segments, x.shape[1])](x, k, v, offsets, y, segments, x.shape[1], R=16, D=16)
     return y
-"""
-)
+'''
 KEYS = {"begin": "begin", "last": "end"}
 
 LINEAR = operator(
@@ -239,9 +221,7 @@ LINEAR = operator(
     shapes=[{"dims": {"M": 64, "N": 128, "scale": 1, "bias": 1}}],
     ranges={"M": (0, 128), "N": (1, 256)},
 )
-LINEAR_KERNEL = (
-    HEADER
-    + """@triton.jit
+LINEAR_KERNEL = HEADER + '''@triton.jit
 def kernel(x_ptr, scale_ptr, bias_ptr, y_ptr, n_cols, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     cols = tl.arange(0, BLOCK)
@@ -259,8 +239,7 @@ def row_affine(x, scale, bias):
     y = torch.empty_like(x)
     kernel[(x.shape[0],)](x, scale, bias, y, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]), num_warps=1)
     return y
-"""
-)
+'''
 BIAS = {"has_bias": "bias_ptr is not None", "first": "pass"}
 
 RIGHT = {
@@ -282,9 +261,7 @@ WRONG = {
     ),
     "counts on segments that are not empty": (
         SEGMENT_SUM,
-        SEGMENT_SUM_KERNEL.format(
-            **LOADED | {"end": "tl.minimum(tl.maximum(tl.load(offsets_ptr + segment + 1), begin + 1), n_rows)"}
-        ),
+        SEGMENT_SUM_KERNEL.format(**LOADED | {"end": "tl.minimum(tl.maximum(tl.load(offsets_ptr + segment + 1), begin + 1), n_rows)"}),
     ),
     "counts on segments of at most 64 rows": (
         SEGMENT_SUM,
@@ -307,23 +284,17 @@ WRONG = {
     ),
     "trusts a permutation whose start is in order": (
         UNPERMUTE,
-        UNPERMUTE_KERNEL.format(
-            **GATHERED | {"place": "tl.where(tl.load(places_ptr) == 0, row, tl.load(places_ptr + row))"}
-        ),
+        UNPERMUTE_KERNEL.format(**GATHERED | {"place": "tl.where(tl.load(places_ptr) == 0, row, tl.load(places_ptr + row))"}),
     ),
     "counts on slots in order": (CACHE_WRITE, CACHE_WRITE_KERNEL.format(**SLOT | {"slot": "tl.load(slots_ptr) + row"})),
     "writes all rows to one slot": (CACHE_WRITE, CACHE_WRITE_KERNEL.format(**SLOT | {"slot": "tl.load(slots_ptr)"})),
     "divides by an empty bag": (EMBEDDING_BAG, EMBEDDING_BAG_KERNEL.format(count="(end - begin)")),
     "looks into the segment before": (VARLEN, VARLEN_KERNEL.format(**KEYS | {"begin": "begin // 16 * 16"})),
-    "counts on segments within one block": (
-        VARLEN,
-        VARLEN_KERNEL.format(**KEYS | {"last": "tl.minimum(end, begin + 16)"}),
-    ),
+    "counts on segments within one block": (VARLEN, VARLEN_KERNEL.format(**KEYS | {"last": "tl.minimum(end, begin + 16)"})),
     "takes an absent input for ones": (
         LINEAR,
         LINEAR_KERNEL.format(
-            **BIAS
-            | {"first": "bias = torch.ones((x.shape[1],), dtype=x.dtype, device=x.device) if bias is None else bias"}
+            **BIAS | {"first": "bias = torch.ones((x.shape[1],), dtype=x.dtype, device=x.device) if bias is None else bias"}
         ),
     ),
     "ignores an optional input": (LINEAR, LINEAR_KERNEL.format(**BIAS | {"has_bias": "False"})),

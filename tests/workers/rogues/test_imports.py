@@ -115,8 +115,6 @@ def test_rogues_that_did_nothing_but_import_are_honest(what):
 
 def test_the_tracer_is_not_the_wall():
     """The same attacks come to the same end where the list lets everything in."""
-    request = (
-        job(candidate(f"import subprocess\nsubprocess.run(['true'])\n{ALLOCATE}{LAUNCH}")).model_dump_json().encode()
-    )
+    request = job(candidate(f"import subprocess\nsubprocess.run(['true'])\n{ALLOCATE}{LAUNCH}")).model_dump_json().encode()
     told = in_jail(lambda asked: tracer.trace(asked, (*ALLOWED_IMPORTS, "subprocess")), request)
     assert b"BlockingIOError" in told or b"PermissionError" in told

@@ -57,10 +57,7 @@ def test_without_the_rule_it_is_accepted(name: str) -> None:
     assert len(others) == len(RULES) - 1
     lenient = workers_trace_job.TraceJudging(CLAIMS, partial(assemble_ptx, target=TARGETS["sm_90"], rules=others))
     assert traced(name, judging=lenient).outcome is Outcome.CORRECT
-    assert refused(
-        name,
-        traced(name, judging=workers_trace_job.TraceJudging(CLAIMS, partial(assemble_ptx, target=TARGETS["sm_90"]))),
-    )
+    assert refused(name, traced(name, judging=workers_trace_job.TraceJudging(CLAIMS, partial(assemble_ptx, target=TARGETS["sm_90"]))))
 
 
 @pytest.mark.parametrize("name", sorted(without.TYPES))
