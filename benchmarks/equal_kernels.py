@@ -9,6 +9,8 @@ of `service.evaluation.next_step`: its measurement may make it the provisional h
 Nobody stays holder, so each meets the same cell, and executors that share the card take turns as in a search. A confirm
 takes twenty times as long as a measurement, and few are due: `--confirms` has so many kernels confirmed all the same,
 so that the share of false confirms has a bound of its own.
+The measurements are also the judge's ceiling, without a search: `ceiling` has how many an hour its executors made while
+they measured, and the seconds of each by stage.
 `at_most` is the upper end of the 95 % interval (Clopper and Pearson). With `--recorded`, figures are drawn from the
 confirms in a file that `benchmarks.repeatability` wrote.
 """
@@ -16,10 +18,12 @@ confirms in a file that `benchmarks.repeatability` wrote.
 import argparse
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Protocol
 
 from benchmarks.figures import FigureRows, Row, TimeAllowance, device_of
@@ -69,12 +73,21 @@ class CardReports:
     def __init__(self, bench: Team, operator: str, bundle: Bundle, graphs: tuple[Graph, ...], device: Device) -> None:
         self._bench, self._bundle, self._device = bench, bundle, device
         self._operator, self._graphs = operators()[operator], graphs
+        self._measured: list[tuple[float, Mapping[str, float]]] = []
+
+    def ceiling(self, executors: int) -> Row:
+        """Return the rate of measurements by so many executors, and the mean seconds of one by stage."""
+        return ceiling_of(self._measured, executors)
 
     def measure(self, number: int) -> ReportFacts | None:
         """Measure a kernel beside the pacer."""
         told = self._told(f"measure-{number}", number)
         job = MeasureJob(bundle=self._bundle, related=False, deadline_s=MEASURED_DEADLINE_S, **told)
-        return _facts(self._bench.ask(job), None)
+        begun = time.perf_counter()
+        answer = self._bench.ask(job)
+        if isinstance(answer, Report):
+            self._measured.append((time.perf_counter() - begun, answer.stages_s))
+        return _facts(answer, None)
 
     def confirm(self, number: int) -> ReportFacts | None:
         """Confirm a kernel against the elite."""
@@ -188,6 +201,23 @@ def tally_contest(rows: Sequence[Mapping[str, Any]]) -> Row:
     }
 
 
+def ceiling_of(measured: Sequence[tuple[float, Mapping[str, float]]], executors: int) -> Row:
+    """Return how many measurements executors make an hour, and the mean seconds of one by stage.
+
+    Args:
+        measured: Seconds and seconds by stage of each measurement.
+        executors: Number of executors at work.
+    """
+    if not measured:
+        return {}
+    stages = dict.fromkeys(name for _, spent in measured for name in spent)
+    return {
+        "executors": executors,
+        "measured_per_h": round(3600 * executors / fmean(seconds for seconds, _ in measured)),
+        "stages_s": {name: round(fmean(spent.get(name, 0.0) for _, spent in measured), 4) for name in stages},
+    }
+
+
 def equal_bundle(operator: str, shapes: int | None, target: str) -> tuple[Bundle, tuple[Graph, ...]]:
     """Trace the operator's seed under other comments. Returns its one bundle at few shapes, and the reference.
 
@@ -222,8 +252,8 @@ def main() -> None:
     chosen = options.parse_args()
     allowance, figures = TimeAllowance(60 * chosen.minutes), FigureRows(chosen.out, "equal_kernels", chosen.card)
     if chosen.recorded:
-        rows = json.loads(chosen.recorded.read_text())["rows"]
-        ratios = [Ratio(**row["rival"]) for row in rows if row.get("rival")]
+        recorded = json.loads(chosen.recorded.read_text())["rows"]
+        ratios = [Ratio(**row["rival"]) for row in recorded if row.get("rival")]
         conclude(figures, contest(RecordedReports(ratios), chosen.count, chosen.confirms, allowance))
         return
     device = device_of(chosen.card)
@@ -231,17 +261,18 @@ def main() -> None:
     command = measuring(device, CardShare(chosen.card, chosen.executors), chosen.data)
     with closing(Team(command, MEASURED_DEADLINE_S)) as team:
         reports = CardReports(team, chosen.operator, bundle, graphs, device)
-        conclude(figures, contest(reports, chosen.count, chosen.confirms, allowance, chosen.executors))
+        rows = contest(reports, chosen.count, chosen.confirms, allowance, chosen.executors)
+        conclude(figures, rows, lambda: reports.ceiling(chosen.executors))
 
 
-def conclude(figures: FigureRows, rows: Iterator[Mapping[str, Any]]) -> None:
-    """Write the rows, and the counts now and then."""
+def conclude(figures: FigureRows, rows: Iterator[Mapping[str, Any]], ceiling: Callable[[], Row] = dict) -> None:
+    """Write the rows, and the counts now and then, with the judge's ceiling if it was measured."""
     for number, row in enumerate(rows):
         figures.add(row, json.dumps(row))
         if number % TALLY_EVERY == 0:
-            figures.conclude(equal=tally_contest(figures.rows))
-    figures.conclude(equal=tally_contest(figures.rows))
-    print(json.dumps(tally_contest(figures.rows)))
+            figures.conclude(equal=tally_contest(figures.rows), ceiling=ceiling())
+    figures.conclude(equal=tally_contest(figures.rows), ceiling=ceiling())
+    print(json.dumps(tally_contest(figures.rows) | ceiling()))
 
 
 if __name__ == "__main__":

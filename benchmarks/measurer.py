@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection
 from workers.devices import open_device
 from workers.devices.cuda import CudaDevice
 from workers.errors import WorkerError
+from workers.executor import REST_S
 from workers.protocol import FIRST_CARD, CardShare, Device, ExecutorFailure, MeasureJob, Report, TracedVariant
 
 AHEAD = 32
@@ -188,6 +189,8 @@ def _work(link: Connection, device: Device, seat: CardShare) -> None:
     idle_since = time.monotonic()
     try:
         while True:
+            while not known and not link.poll(REST_S):
+                bench.rest()
             while not known or link.poll():
                 known.append(link.recv())
                 bench.foresee(known[-1].bundle)

@@ -195,6 +195,8 @@ class AttachArena(WireModel):
     handle: str
     """The runner's inter-process handle of its arena, hexadecimal; empty for none."""
     arena_bytes: int
+    alone: bool = False
+    """True if no other process of ours has memory on the card: the oracle may use all that is left."""
 
 
 class DropCache(WireModel):
@@ -227,8 +229,6 @@ class ExamineRuns(WireModel):
     decides: str = ""
     """The check whose doubt these cases decide, one fresh draw each; all other checks leave them out. Empty for cases
     that every check examines."""
-    start: int = Field(default=0, ge=0)
-    """Number of contents that were looked at before; zero also looks at everything that needs no answer."""
 
 
 class ExamineIdle(WireModel):
@@ -246,8 +246,14 @@ class ExamineRound(WireModel):
     round: TimingRound
     checksums: tuple[int, ...]
     """The checksums that the runner reported for it."""
-    start: int = Field(default=0, ge=0)
-    """Number of contents that were looked at before; zero also looks at everything that needs no answer."""
+
+
+class ExamineMore(WireModel):
+    """To the oracle: go on with the last examination, of which nothing is sent again."""
+
+    order: Literal["examine_more"] = "examine_more"
+    start: int = Field(gt=0)
+    """Number of contents that were looked at before."""
 
 
 Order = Annotated[
@@ -263,7 +269,8 @@ Order = Annotated[
     | SetOperator
     | ExamineRuns
     | ExamineIdle
-    | ExamineRound,
+    | ExamineRound
+    | ExamineMore,
     Field(discriminator="order"),
 ]
 ORDER: TypeAdapter[Order] = TypeAdapter(Order, config=WireModel.model_config)
@@ -337,7 +344,7 @@ class ExaminedRuns(WireModel):
     pacer: str = ""
     """In a timed round: the fault of a run of the pacer; empty if there is none."""
     next: int | None = None
-    """Number of contents looked at so far, if others are left: the command is to be sent again with this `start`."""
+    """Number of contents looked at so far, if others are left: `ExamineMore` goes on from there."""
     secret: str = ""
     """After `SetOperator`, unless it is `fresh`: the secret of the operator's contents that are used repeatedly,
     hexadecimal. All executors that share the oracle get the same one, so that they ask for the same answers."""

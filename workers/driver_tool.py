@@ -1,4 +1,4 @@
-"""The driver's own tool, `nvidia-smi`: it tells the highest clocks, which the CUDA driver does not."""
+"""The driver's own tool, `nvidia-smi`: highest clocks, which the CUDA driver does not tell, and memory in use."""
 
 import subprocess
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ from workers.protocol import CardSheet
 
 ASK_S = 60.0
 """Seconds for an answer; on a host that has just started the tool loads the driver."""
-QUERY = "--query-gpu=clocks.max.sm,clocks.max.memory"
 
 
 @dataclass(frozen=True)
@@ -30,13 +29,27 @@ class MaximumClocks:
 
 def maximum_clocks(address: str) -> MaximumClocks:
     """Ask for the highest clocks of the card at an address on the bus."""
-    command = ("nvidia-smi", QUERY, "--format=csv,noheader,nounits", "-i", address)
+    clocks = _asked(address, "clocks.max.sm,clocks.max.memory")
+    return MaximumClocks(*clocks) if len(clocks) == 2 else MaximumClocks()
+
+
+def used_bytes(address: str) -> int | None:
+    """Ask for the memory in use on the card at an address on the bus, by any program; None if the tool does not tell.
+
+    The tool tells whole MiB.
+    """
+    (used, *_) = _asked(address, "memory.used") or [None]
+    return None if used is None else used * 2**20
+
+
+def _asked(address: str, fields: str) -> list[int | None]:
+    """Return the tool's figures for a card by comma-separated fields; nothing if it fails."""
+    command = ("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits", "-i", address)
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=ASK_S, check=True).stdout
     except (OSError, subprocess.SubprocessError):
-        return MaximumClocks()
-    clocks = [_whole(part.strip()) for part in answer.split(",")]
-    return MaximumClocks(*clocks) if len(clocks) == 2 else MaximumClocks()
+        return []
+    return [_whole(part.strip()) for part in answer.split(",")]
 
 
 def _whole(text: str) -> int | None:

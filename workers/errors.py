@@ -13,6 +13,10 @@ class Permanent(WorkerError):
     """A retry cannot help."""
 
 
+class JobWaits(Transient):
+    """The work waits for something that others hold: it is no failed delivery, however often it is tried again."""
+
+
 class SandboxFailed(Transient):
     """The sandbox could not be set up for this run."""
 

@@ -1,7 +1,8 @@
-"""The GPU lock: work of another process would disturb a timing on the same card.
+"""The locks of a card, which all processes of Kernelreef on a host share for all searches.
 
-All processes of Kernelreef on a host share a card's lock, for all searches. Either any number of them load and check,
-or one of them times alone. The lock consists of two lock files per card; the system releases them when a process ends.
+The GPU lock: either any number of processes load and check, or one of them times alone, because work of another one
+would disturb it. The memory lock: either any number of processes have memory on the card, or one of them alone. A lock
+consists of lock files per card; the system releases them when a process ends.
 """
 
 import fcntl
@@ -17,12 +18,45 @@ from workers.errors import Transient
 
 FOLDER = Path("/dev/shm")
 """Folder of the lock files: every Linux has it, all users may write to it, and no service cleans it up."""
-MEMORY, BASELINES = "memory", "baselines"
+LARGE, BASELINES = "large", "baselines"
 """Names of what one process at a time has of a card: more than its share of memory, and the measurement of baselines.
 If several tuned at once, each time alone for a part of every second, nothing else would be measured."""
 STRETCH_S = 0.5
 """Seconds of consecutive exclusive turns after which waiting processes get the card for as long. Without this break,
 TorchInductor's tuning would keep out processes that need dozens of short turns."""
+
+
+class _FairLock:
+    """A lock that processes share, or that one process has alone. A process that waits holds back later ones."""
+
+    def __init__(self, card: str, gate: str, room: str, folder: Path) -> None:
+        self._gate, self._room = _lock_file(card, gate, folder), _lock_file(card, room, folder)
+
+    def change(self, how: int) -> None:
+        """Release it, and wait until it can be held in another way: `LOCK_SH`, `LOCK_EX`; or not at all, `LOCK_UN`."""
+        fcntl.flock(self._gate, fcntl.LOCK_UN)
+        fcntl.flock(self._room, fcntl.LOCK_UN)
+        if how != fcntl.LOCK_UN:
+            # A process that waits for the room holds the gate, so that no later one gets the room first.
+            fcntl.flock(self._gate, how)
+            fcntl.flock(self._room, how)
+            fcntl.flock(self._gate, fcntl.LOCK_UN)
+
+    def is_wanted(self, how: int) -> bool:
+        """Return True if another process waits for the lock and keeps out those that want to hold it this way."""
+        try:
+            fcntl.flock(self._gate, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        fcntl.flock(self._gate, fcntl.LOCK_UN)
+        return False
+
+    def close(self) -> None:
+        """Release it and close the files. Idempotent."""
+        for file in (self._gate, self._room):
+            if file >= 0:
+                os.close(file)
+        self._gate = self._room = -1
 
 
 class GpuLock:
@@ -43,7 +77,7 @@ class GpuLock:
     """
 
     def __init__(self, card: str, folder: Path = FOLDER) -> None:
-        self._gate, self._room = _lock_file(card, "gate", folder), _lock_file(card, "room", folder)
+        self._lock = _FairLock(card, "gate", "room", folder)
         self._how = fcntl.LOCK_UN
         self._since = 0.0
         # State after a lingering turn, and the timer that changes to it.
@@ -73,10 +107,7 @@ class GpuLock:
         """Release the lock and close the files. Idempotent."""
         self._ending.cancel()
         self._settle()
-        for file in (self._gate, self._room):
-            if file >= 0:
-                os.close(file)
-        self._gate = self._room = -1
+        self._lock.close()
 
     @contextmanager
     def _held(self, how: int, linger_s: float = 0.0) -> Iterator[None]:
@@ -106,7 +137,7 @@ class GpuLock:
         kept_s = now - self._since
         if self._after is None or kept_s <= STRETCH_S:
             return 0.0
-        if self._is_wanted():
+        if self._lock.is_wanted(fcntl.LOCK_EX):
             return kept_s
         self._since = now
         return 0.0
@@ -116,15 +147,6 @@ class GpuLock:
         self._change(fcntl.LOCK_UN)
         time.sleep(seconds)
         self.waited_s += seconds
-
-    def _is_wanted(self) -> bool:
-        """Return True if another process waits for this one to release the card: it holds the gate then."""
-        try:
-            fcntl.flock(self._gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        fcntl.flock(self._gate, fcntl.LOCK_UN)
-        return False
 
     def _linger(self, after: int, seconds: float) -> None:
         """Keep the exclusive lock for some seconds, then change to the state `after`."""
@@ -149,17 +171,65 @@ class GpuLock:
         if how == self._how != fcntl.LOCK_UN:
             return
         self._how = fcntl.LOCK_UN
-        fcntl.flock(self._gate, fcntl.LOCK_UN)
-        fcntl.flock(self._room, fcntl.LOCK_UN)
+        begun = time.perf_counter()
+        self._lock.change(how)
         if how != fcntl.LOCK_UN:
-            begun = time.perf_counter()
-            # A process that waits for the room holds the gate, so that no later one gets the room first.
-            fcntl.flock(self._gate, how)
-            fcntl.flock(self._room, how)
-            fcntl.flock(self._gate, fcntl.LOCK_UN)
             self._how = how
             self._since = time.monotonic()
             self.waited_s += time.perf_counter() - begun
+
+
+class MemoryLock:
+    """The lock of one card's memory: held by each process with memory there, or by one that has the card alone.
+
+    It is held for longer than a job. So a process that holds it looks often if it `is_wanted`, and then gives up its
+    memory and the lock. Take it before the GPU lock, never while holding that.
+
+    Args:
+        card: Unique name of the card on this host, as for `GpuLock`.
+        folder: Folder of the lock files.
+
+    Raises:
+        Transient: If the files cannot be created.
+    """
+
+    def __init__(self, card: str, folder: Path = FOLDER) -> None:
+        self._lock = _FairLock(card, "memory-gate", "memory-room", folder)
+        self._how = fcntl.LOCK_UN
+
+    @property
+    def is_alone(self) -> bool:
+        """True if this process holds it alone."""
+        return self._how == fcntl.LOCK_EX
+
+    @property
+    def is_wanted(self) -> bool:
+        """True if this process holds it, and another one waits until it no longer does."""
+        return self._how != fcntl.LOCK_UN and self._lock.is_wanted(self._how)
+
+    def share(self) -> None:
+        """Wait until no process has the card alone or waits for that, then share it. Does nothing if it is held."""
+        if self._how == fcntl.LOCK_UN:
+            self._change(fcntl.LOCK_SH)
+
+    def take(self) -> None:
+        """Release it, and wait until no other process has memory on the card. Does nothing if it is held alone."""
+        if not self.is_alone:
+            self._change(fcntl.LOCK_EX)
+
+    def release(self) -> None:
+        """Release it. Idempotent."""
+        self._change(fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Release it and close the files. Idempotent."""
+        self._lock.close()
+        self._how = fcntl.LOCK_UN
+
+    def _change(self, how: int) -> None:
+        self._how = fcntl.LOCK_UN
+        self._lock.change(how)
+        self._how = how
 
 
 class SoleUse:
@@ -167,7 +237,7 @@ class SoleUse:
 
     Args:
         card: Unique name of the card on this host, as for `GpuLock`.
-        what: Name of what it is: `MEMORY` or `BASELINES`.
+        what: Name of what it is: `LARGE` or `BASELINES`.
         folder: Folder of the lock file.
 
     Raises:

@@ -25,7 +25,7 @@ from typing import NoReturn
 
 import structlog
 
-from workers.errors import Dismissed, ExecutorDied, QueueUnavailable, Transient, WorkerError
+from workers.errors import Dismissed, ExecutorDied, JobWaits, QueueUnavailable, Transient, WorkerError
 from workers.executor_client import ExecutorClient
 from workers.joining import ServiceAddress, machine_secret
 from workers.keep_ptxas import keep
@@ -194,7 +194,7 @@ class LeaseLoop:
         except Transient as error:
             if isinstance(error, ExecutorDied):
                 executor.kill()
-            self._give_back(lease, last_error=str(error))
+            self._give_back(lease, last_error=None if isinstance(error, JobWaits) else str(error))
             raise
         if report is not None:
             self._hand_in(lease, report)
@@ -254,6 +254,8 @@ class LeaseLoop:
             Transient: If another try may succeed.
         """
         if isinstance(answer, ExecutorFailure):
+            if answer.waits:
+                raise JobWaits(answer.error)
             if answer.transient:
                 raise Transient(answer.error)
             log.error(

@@ -23,6 +23,9 @@ from service.evaluation.reports import latest_reports, reports_on
 from workers.protocol import Bundle, Operator, Outcome, Report, ShapeRole
 from workers.protocol.words import describe_plan
 
+READING_NAMES = {"turn_bytes": "bytes per loop iteration"}
+"""Names of readings for people, where our own say too little."""
+
 
 @dataclass(frozen=True)
 class AxisValue:
@@ -211,7 +214,7 @@ def _plans(stored: BundleRecord) -> tuple[PlanText, ...]:
 def known_facts(readings: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """Format the known readings of a plan or a launch."""
     return tuple(
-        (name.removesuffix("_bytes").replace("_", " "), _fact(name, value))
+        (READING_NAMES.get(name) or name.removesuffix("_bytes").replace("_", " "), _fact(name, value))
         for name, value in readings.items()
         if value is not None and value != {}
     )

@@ -113,7 +113,10 @@ class SearchControls(Fragment):
 
 @dataclass(frozen=True)
 class UseIt(Fragment):
-    """Ways to use the result of an ended search: its best kernel, exports and the certificate; empty before the end."""
+    """Ways to use the result of an ended search: its best kernel, exports and the certificate.
+
+    Empty before the end, and if mutation testing refused the operator: nothing then says that a kernel is right.
+    """
 
     template = "parts/use.html"
     name = "use"
@@ -124,6 +127,11 @@ class UseIt(Fragment):
     best: EliteSummary | None
     finalist: FinalistResult
     ended: bool
+
+    @property
+    def refused(self) -> bool:
+        """True if mutation testing ended the search."""
+        return self.search.reason.startswith(NOT_ADMITTED)
 
 
 @dataclass(frozen=True)

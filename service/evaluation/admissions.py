@@ -11,6 +11,8 @@ from workers.queue import Dispatcher
 
 NOT_ADMITTED = "the operator is not admitted"
 """Start of the reason of a search that mutation testing ended."""
+ADMIT = "`--admit` (`admit` of a request) searches all the same, and marks what it finds"
+"""Its end: the way on."""
 
 
 async def is_admitted(store: Store, search: SearchRecord) -> bool:
@@ -68,7 +70,7 @@ class Admissions:
         elif not report.graphs:
             await self._verdicts.failures.fail(search, f"the reference does not export: {report.reason}")
         elif failure and not search.admit:
-            await self._verdicts.failures.fail(search, f"{NOT_ADMITTED}: {failure}")
+            await self._verdicts.failures.fail(search, f"{NOT_ADMITTED}: {failure}. {ADMIT}")
         elif not search.graphs:
             await self._store.searches.set_graphs(search.id, [graph.plain() for graph in report.graphs])
             await self._verdicts.unit_of_work.commit()  # Traces that came with this report are read from the archive.

@@ -152,7 +152,8 @@ class Judge:
             raise InvalidInput(f"the reference does not export: {exported.reason}", "reference")
         if exported.gate is not None and exported.gate.verdict == "failed":
             if not self._admit:
-                raise InvalidInput(f"the operator is not admitted: {exported.gate.reason}", "operator")
+                way_on = "`--admit` judges all the same, and marks the verdict"
+                raise InvalidInput(f"the operator is not admitted: {exported.gate.reason}. {way_on}", "operator")
             self._admitted = exported.gate.reason
         self._graphs = exported.graphs
         refused = []

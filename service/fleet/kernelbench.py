@@ -13,9 +13,9 @@ from kernelreef.validation import invalid
 from service.errors import InvalidInput, Unavailable
 from service.evaluation.executor_client import LocalExecutor
 from service.evaluation.jobs import DRAFT_S
+from service.fleet.all_sizes_seed import without_choice
 from service.fleet.devices import DEVICES, read_device
-from service.fleet.fixed_sizes_seed import with_fixed_sizes
-from service.fleet.tf32x3_seed import on_matrix_units
+from service.fleet.matrix_seed import on_matrix_units
 from service.operators.kernelbench import operator_of_problem
 from service.operators.shapes import all_shapes
 from workers.protocol import Operator, TraceJob, TraceReport
@@ -227,17 +227,15 @@ class KernelbenchImporter:
 
 
 def seeds_of(draft: str, operator: Operator) -> tuple[str, ...]:
-    """Return a draft and its faster rewritings: products on the matrix units, sizes known to the compiler.
+    """Return a draft's rewriting for the matrix units, the same without kernels for one shape, and what is as drafted.
 
     Products on the matrix units come first: all candidates are timed beside the first seed, and each pair takes as long
     as it does (10.3 ms as drafted, beside 2.9 ms, for like problems of KernelBench on an H100, 2026-11-27).
     """
-    seeds = [draft]
-    if (quick := on_matrix_units(draft)) is not None:
-        seeds.insert(0, quick)
-    if (fixed := with_fixed_sizes(seeds[0], [item.name for item in operator.scalars])) is not None:
-        seeds.append(fixed)
-    return tuple(seeds)
+    general = without_choice(draft, operator.entry)
+    drafts = [draft] if general is None else [draft, general]
+    quick = [made for each in drafts if (made := on_matrix_units(each, operator)) is not None]
+    return (*quick, drafts[-1]) if quick else tuple(drafts)
 
 
 async def searchable(file: SourceFile, device: str, tell: Tell = lambda step: None) -> Operator:

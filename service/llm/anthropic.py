@@ -8,7 +8,7 @@ from pydantic import AfterValidator
 from service.llm.base import LlmPrompt
 from service.llm.options import BackendOptions, HttpOptions, base_address
 from service.llm.vendor import HttpBackend, RequestForm, unlike
-from service.llm.vendor_reply import TokenCounts, VendorReply, count, items, mapping, texts, tool_text, word
+from service.llm.vendor_reply import TokenCounts, VendorReply, count, items, mapping, texts, tokens_in, with_calls, word
 
 VERSION = "2023-06-01"
 """API version sent with every request; the only stable one."""
@@ -47,13 +47,13 @@ class Anthropic(HttpBackend):
             TransientFailure: If it is none.
         """
         failure = body.get("error") or (body if body.get("type") == "error" else None)
-        content, tokens = body.get("content"), _tokens(body.get("usage"))
+        content, tokens = body.get("content"), _tokens(body)
         known = isinstance(content, list | str) or (tokens.answer is not None and body.get("type") == "message")
         if not failure and not known:
             raise unlike("a message", body, self._surroundings.key)
         calls = [mapping(block) for block in items(content) if word(mapping(block).get("type")).endswith("tool_use")]
         return VendorReply(
-            text=texts(content) or tool_text([(word(call.get("name")), call.get("input")) for call in calls]),
+            text=with_calls(texts(content), [(word(call.get("name")), call.get("input")) for call in calls]),
             thoughts=texts(content, thoughts=True),
             model=word(body.get("model")),
             end=word(body.get("stop_reason")),
@@ -70,26 +70,25 @@ class Anthropic(HttpBackend):
             match event.get("type"):
                 case "message_start":
                     whole = {**whole, **mapping(event.get("message")), "content": [], "stop_reason": "incomplete"}
+                    whole["usage"] = {**mapping(whole.get("usage")), "output_tokens": None}  # not its last count
                 case "content_block_start":
                     blocks[event.get("index")] = dict(mapping(event.get("content_block")))
                 case "content_block_delta":
                     _add(blocks.setdefault(event.get("index"), {"type": "text"}), delta)
                 case "message_delta":
                     whole["stop_reason"] = delta.get("stop_reason") or whole["stop_reason"]
-                    whole["usage"] = {**mapping(whole.get("usage")), **mapping(event.get("usage"))}
+                    counts = {name: number for name, number in mapping(event.get("usage")).items() if number}
+                    whole["usage"] = {**mapping(whole.get("usage")), **counts}
                 case "error":
                     whole["error"] = event.get("error") or event
-        if whole["stop_reason"] == "incomplete":  # the first count of an answer is not its last
-            whole["usage"] = {**mapping(whole.get("usage")), "output_tokens": None}
         return {**whole, "content": list(blocks.values())}
 
 
-def _tokens(usage: object) -> TokenCounts:
+def _tokens(body: Mapping[str, Any]) -> TokenCounts:
     """Read the usage of a message; prompt tokens read from or written to the vendor's cache are counted separately."""
-    given = mapping(usage)
-    prompt = count(given.get("input_tokens"))
-    cached = [count(given.get(f"cache_{name}_input_tokens")) or 0 for name in ("creation", "read")]
-    return TokenCounts(None if prompt is None else prompt + sum(cached), count(given.get("output_tokens")))
+    found, given = tokens_in(body), mapping(body.get("usage"))
+    cached = sum(count(given.get(f"cache_{name}_input_tokens")) or 0 for name in ("creation", "read"))
+    return found if found.prompt is None else TokenCounts(found.prompt + cached, found.answer)
 
 
 def _add(block: dict[str, Any], delta: Mapping[str, Any]) -> None:

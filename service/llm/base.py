@@ -97,11 +97,15 @@ class SamePromptOpen(TransientFailure):
 
 
 class PermanentFailure(BackendError):
-    """Failure of every call until a person changes something. `paid` as in `TransientFailure`."""
+    """Failure of every call until a person changes something. `paid` as in `TransientFailure`.
 
-    def __init__(self, detail: str, *, paid: bool = False) -> None:
+    `rejection` is true if the vendor rejects the request in words that do not tell whether this prompt is the cause.
+    """
+
+    def __init__(self, detail: str, *, paid: bool = False, rejection: bool = False) -> None:
         super().__init__(detail)
         self.paid = paid
+        self.rejection = rejection
 
 
 class LlmRefused(BackendError):

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from service.llm.base import Backend, Completion, LlmPrompt, PermanentFailure, TransientFailure
-from service.llm.options import AgentPass, BackendContext, BackendOptions, from_environment
+from service.llm.options import AgentPass, ApiKey, BackendContext, BackendOptions, from_environment
 from service.tasks import end
 from workers.safe_python import PYTHON, SAFE
 
@@ -79,6 +79,7 @@ class Command(Backend):
         self._options = options
         self._surroundings = surroundings
         self._environment = {name: from_environment(value) for name, value in options.environment.items()}
+        self._secrets = [self._environment[name] for name, value in options.environment.items() if value[:1] == "$"]
 
     @classmethod
     def make(cls, options: BackendOptions, surroundings: BackendContext) -> Self:
@@ -91,7 +92,7 @@ class Command(Backend):
         return cls(options, surroundings)
 
     async def complete(self, prompt: LlmPrompt, key: str = "") -> Completion:
-        """Run the agent until it ends or its time is over. The text is the end of its output.
+        """Run the agent until it ends or its time is over. The text is the end of its output, without its secrets.
 
         Raises:
             PermanentFailure: If the service cannot admit an agent, or the command cannot be started.
@@ -107,7 +108,7 @@ class Command(Backend):
                 text, result = await self._run(folder, admitted)
             finally:
                 await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-        text = text.strip() or "The agent printed nothing."
+        text = ApiKey(admitted.token, *self._secrets).redact(text).strip() or "The agent printed nothing."
         if result["status"] == NOT_STARTED:
             raise PermanentFailure(f"the agent cannot be started: {text[-500:]}", paid=True)
         return Completion(text, options.command[0], 0, 0, None, truncated=bool(result["timed_out"]))

@@ -19,9 +19,10 @@ def read_events(text: str) -> list[dict[str, Any]]:
             elif key == "event":
                 name = value.strip()
             continue
-        event = _parsed("\n".join(data))
-        if event is not None:
-            found.append({"type": name, **event} if name else event)
+        whole = _parsed("\n".join(data))
+        # Some servers leave the blank lines between events out.
+        events = [whole] if whole is not None or len(data) < 2 else [_parsed(each) for each in data]
+        found += [{"type": name, **event} if name else event for event in events if event is not None]
         name, data = "", []
     return found
 

@@ -121,12 +121,17 @@ OWN_FIELDS = frozenset(
     | {"max_tokens", "max_completion_tokens", "max_output_tokens"}
 )
 """Fields of a request that the service sets by itself."""
-CHARGED_FIELDS = frozenset(
-    {"n", "best_of", "num_return_sequences", "candidate_count", "candidatecount", "prediction", "models", "route"}
-    | {"fallbacks", "tools", "functions", "plugins", "web_search_options", "search_parameters", "mcp_servers"}
-    | {"container", "background", "conversation", "previous_response_id", "cache_control"}
+CHARGED_FIELDS = re.compile(
+    r"n|best_of|(num|max)_?(return_sequences|completions|generations|candidates|choices|samples|beams)|samples"
+    r"|candidate_?count|beam_width|use_beam_search|prediction|models|route|fallbacks|tools|functions|plugins"
+    r"|.*search(_?(options|parameters|retrieval|tool))?|grounding|connectors|documents|data_?sources|mcp_servers"
+    r"|container|background|conversation|previous_response_id|cache_control|modalities|audio|input_file|attachments"
 )
-"""Fields that make a vendor charge for what no reservation covers: more answers, other models, tools, earlier texts."""
+"""Pattern of fields that make a vendor charge for what no reservation covers: more answers, other models, tools,
+searches, media, earlier or fetched texts."""
+TIER_FIELDS = ("service_tier", "servicetier", "speed")
+USUAL_TIERS = (None, "default", "standard", "standard_only", "normal", "auto", "flex", "on_demand")
+"""Fields that choose a tier of service, and those tiers that cost no more than the usual one."""
 LIMIT_FIELDS = re.compile(r"(max|min|budget|num|limit).*(token|predict|length)|budget|num_?predict|^max_len", re.I)
 """Pattern of fields that limit an answer or its thoughts, in the APIs of all vendors."""
 
@@ -195,8 +200,10 @@ class HttpOptions(BackendOptions):
             inside = name not in OWN_FIELDS and _is_within(value, self.max_tokens)
             if not inside:
                 raise ValueError(f"extra may not set {name}{instead}")
-        elif last in CHARGED_FIELDS and value not in (None, False, 1, [], {}):
+        elif CHARGED_FIELDS.fullmatch(last) and (value is True or value not in (None, False, 1, [], {}, ["text"])):
             raise ValueError(f"extra may not set {name}: vendors charge for it beside what is reserved")
+        elif last in TIER_FIELDS and value not in USUAL_TIERS and self.price is None:
+            raise ValueError(f"extra.{name} may cost more than the model's price: let price name a row of [prices]")
         elif LIMIT_FIELDS.search(last) and _is_amount(value) and not _is_within(value, self.max_tokens):
             raise ValueError(f"extra.{name} must be a number up to max_tokens; set max_tokens beside model")
 
@@ -259,6 +266,10 @@ def from_environment(value: str) -> str:
     return found
 
 
+HIDDEN = "[key]"
+"""Text in place of a key."""
+
+
 class ApiKey:
     """API key that only `secret` reveals; its repr and pickles do not. `others` are secrets of other headers."""
 
@@ -274,7 +285,7 @@ class ApiKey:
     def redact(self, text: str) -> str:
         """Return a text without the key."""
         for secret in filter(None, (self.__secret, *self.__others)):
-            text = text.replace(secret, "[key]")
+            text = text.replace(secret, HIDDEN)
         return text
 
     def __repr__(self) -> str:

@@ -6,10 +6,12 @@ from typing import Any, ClassVar
 from service.llm.base import LlmPrompt
 from service.llm.options import BackendOptions, HttpOptions
 from service.llm.vendor import HttpBackend, RequestForm, unlike
-from service.llm.vendor_reply import VendorReply, chat_tokens, items, mapping, texts, tool_text, word
+from service.llm.vendor_reply import VendorReply, items, joined, mapping, texts, tokens_in, with_calls, word
 
 ENDED = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 """Events with the whole response."""
+WITHOUT_ANSWER = ("failed", "cancelled", "queued", "in_progress")
+"""States of responses that hold no answer."""
 
 
 class ResponsesOptions(HttpOptions):
@@ -39,31 +41,46 @@ class Responses(HttpBackend):
             TransientFailure: If it is none.
         """
         parts = [mapping(item) for item in items(body.get("output"))]
-        if not parts and not any(body.get(name) for name in ("error", "output_text", "usage", "incomplete_details")):
+        failure, state = body.get("error"), word(body.get("status"))
+        failure = failure or ({"message": f"its status is {state}"} if state in WITHOUT_ANSWER else None)
+        if not (parts or failure or any(body.get(name) for name in ("output_text", "usage", "incomplete_details"))):
             raise unlike("a response", body, self._surroundings.key)
         said = [part for part in parts if part.get("type") == "message"]
         contents = [mapping(content) for part in said for content in items(part.get("content"))]
         calls = [part for part in parts if word(part.get("type")).endswith("_call")]
-        text = "".join(texts(part.get("content")) for part in said) or word(body.get("output_text"))
+        text = joined([texts(part.get("content")) for part in said]) or word(body.get("output_text"))
         cut = word(mapping(body.get("incomplete_details")).get("reason"))
         return VendorReply(
-            text=text or tool_text([(word(c.get("name")), c.get("arguments", c.get("input"))) for c in calls]),
+            text=with_calls(text, [(word(c.get("name")), c.get("arguments", c.get("input"))) for c in calls]),
             thoughts="".join(texts(part, thoughts=True) for part in parts if part.get("type") == "reasoning"),
             model=word(body.get("model")),
-            end=cut or ("incomplete" if body.get("status") == "incomplete" else ""),
+            end=cut or ("incomplete" if state == "incomplete" else ""),
             refusal="".join(word(content.get("refusal")) for content in contents),
-            tokens=chat_tokens(body.get("usage")),
-            failure=body.get("error"),
+            tokens=tokens_in(body),
+            failure=failure,
         )
 
     def assembled(self, events: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Assemble a stream: its last event holds the whole response. Without one, the texts so far were cut."""
-        for event in reversed(events):
-            if event.get("type") in ENDED and isinstance(event.get("response"), dict):
-                return mapping(event["response"])
-            if event.get("type") == "error":
-                return {"error": event.get("error") or event}
-        text = "".join(
-            word(event.get("delta")) for event in events if event.get("type") == "response.output_text.delta"
-        )
-        return {"output_text": text, "status": "incomplete", "incomplete_details": {"reason": "incomplete"}}
+        """Assemble a stream: its last event holds the whole response.
+
+        Some servers leave the output out of it; then the parts that came before count. Without a last event, they were
+        cut.
+        """
+        whole: dict[str, Any] = {"status": "incomplete", "incomplete_details": {"reason": "incomplete"}}
+        said, refused, parts = "", "", list[Any]()
+        for event in events:
+            match event.get("type"):
+                case "response.output_text.delta":
+                    said += word(event.get("delta"))
+                case "response.refusal.delta":
+                    refused += word(event.get("delta"))
+                case "response.output_item.done":
+                    parts.append(event.get("item"))
+                case "error":
+                    whole["error"] = event.get("error") or event
+                case kind if kind in ENDED:
+                    whole = {**mapping(event.get("response"))} or whole
+        if not any(mapping(part).get("type") == "message" for part in parts) and (said or refused):
+            contents = [{"type": "output_text", "text": said}] * bool(said) + [{"refusal": refused}] * bool(refused)
+            parts.append({"type": "message", "content": contents})
+        return {**whole, "output": whole.get("output") or parts}

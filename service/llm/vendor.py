@@ -22,7 +22,7 @@ from service.llm.base import (
 from service.llm.options import ApiKey, BackendContext, BackendOptions, HttpOptions, clean
 from service.llm.transport import VendorClient
 from service.llm.vendor_failures import failure_inside, quote
-from service.llm.vendor_reply import TokenCounts, VendorReply, error_message
+from service.llm.vendor_reply import TokenCounts, VendorReply, error_message, mapping, word
 
 SystemRole = Literal["system", "developer", "user"]
 ADAPTATIONS = 4
@@ -30,6 +30,10 @@ ADAPTATIONS = 4
 UNWANTED = (
     r"(not|n't|un)[ -]?(support|recogni|permit|allow|enabl|know|accept)|extra inputs|unexpected|instead|only|invalid"
 )
+ENVELOPES = ("data", "result", "response", "body")
+"""Fields in which gateways put the response of a vendor."""
+OPTIONAL = ("stream_options", "store")
+"""Fields that a request can do without: they ask for token counts, and that nothing be kept."""
 NO_SYSTEM = re.compile(
     rf"(system|developer).{{0,60}}({UNWANTED})|developer instruction|role.{{0,60}}system|roles must alternate", re.I
 )
@@ -50,13 +54,13 @@ class RequestForm:
         limit_field: Name of the field with the maximum tokens of the answer.
         system_role: Role of the instructions; `user` puts them in front of the request.
         stream: True to ask for a stream.
-        counted: True to ask for the token counts of a stream, which some vendors refuse.
+        omitted: Fields that the vendor does not know, and that a request can do without.
     """
 
     limit_field: str
     system_role: SystemRole = "system"
     stream: bool = False
-    counted: bool = True
+    omitted: frozenset[str] = frozenset()
 
 
 class HttpBackend(Backend):
@@ -78,6 +82,7 @@ class HttpBackend(Backend):
         self._surroundings = surroundings
         self._caller = VendorClient(options, key, self._authorization(key))
         self._form = self.first_form(options)
+        self._answers = False
 
     @classmethod
     def make(cls, options: BackendOptions, surroundings: BackendContext) -> Self:
@@ -105,13 +110,17 @@ class HttpBackend(Backend):
                 break
             except (PermanentFailure, LlmRefused) as failure:
                 adapted = None if getattr(failure, "paid", False) else self._adapted(form, failure.detail)
+                if adapted is None and getattr(failure, "rejection", False) and self._answers:
+                    raise LlmRefused(failure.detail) from failure  # it answered others, so the prompt is the cause
                 if adapted is None:
                     raise
                 self._form = adapted
         else:
             raise PermanentFailure("the vendor refuses every form of request that is known")
-        reply = self.read(received if isinstance(received, dict) else self.assembled(received))
-        return self._completed(prompt, reply)
+        reply = self._read(received if isinstance(received, dict) else self.assembled(received))
+        completion = self._completed(prompt, reply)
+        self._answers = True
+        return completion
 
     @abstractmethod
     def body(self, prompt: LlmPrompt, form: RequestForm) -> dict[str, Any]:
@@ -145,15 +154,27 @@ class HttpBackend(Backend):
 
     def _body(self, prompt: LlmPrompt, form: RequestForm) -> dict[str, Any]:
         limit = {form.limit_field: prompt.max_tokens}
-        return {**self._options.extra, "model": self._options.model, **self.body(prompt, form), **limit}
+        own = {name: value for name, value in self.body(prompt, form).items() if name not in form.omitted}
+        return {**self._options.extra, "model": self._options.model, **own, **limit}
+
+    def _read(self, body: Mapping[str, Any]) -> VendorReply:
+        """Read a response, or the one that a gateway's envelope holds."""
+        try:
+            return self.read(body)
+        except TransientFailure:
+            inside = next((each for name in ENVELOPES if (each := mapping(body.get(name)))), None)
+            if inside is None:
+                raise
+            return self.read(inside)
 
     def _adapted(self, form: RequestForm, words: str) -> RequestForm | None:
         """Return the form that a vendor's refusal asks for; None if it asks for none."""
         others = [name for name in self.limit_fields if name != form.limit_field]
         if form.limit_field in words and re.search(UNWANTED, words, re.I) and others:
             return replace(form, limit_field=others[0])
-        if "stream_options" in words and form.stream and form.counted:
-            return replace(form, counted=False)
+        refused = [name for name in OPTIONAL if name in words and name not in form.omitted]
+        if refused and re.search(UNWANTED, words, re.I):
+            return replace(form, omitted=form.omitted.union(refused))
         if not form.stream and STREAMS_ONLY.search(words):
             return replace(form, stream=True)
         if form.system_role != "user" and NO_SYSTEM.search(words):
@@ -168,6 +189,10 @@ class HttpBackend(Backend):
         if reply.filtered:
             said = quote(reply.refusal or completion.text or reply.end, self._surroundings.key)
             raise LlmRefused(f"the model refused to answer: {said[:200]}", completion)
+        if reply.broken_off and not completion.text.strip():
+            raise LlmRefused(
+                f"the vendor ended it without an answer: {quote(reply.end, self._surroundings.key)}", completion
+            )
         return completion
 
 
@@ -193,7 +218,9 @@ def unlike(api: str, body: Mapping[str, Any], key: ApiKey | None) -> BackendErro
     if error_message(body):
         return failure_inside(body, key)
     fields = quote(", ".join(sorted(map(str, body)))[:100], key) or "nothing"
-    return TransientFailure(f"the response is not {api}; it holds {fields}", paid=True)
+    state = quote(word(body.get("status")), key)
+    words = f"the response is not {api}; it holds {fields}" + (f"; its status is {state}" if state else "")
+    return TransientFailure(words, paid=True)
 
 
 def _is_counted(tokens: TokenCounts) -> bool:

@@ -365,11 +365,13 @@ def _take_note(limiter: BackendLimiter, prompt: LlmPrompt, completion: Completio
         limiter.answered()
     else:
         limiter.failed(CUT_IN_THOUGHT if completion.truncated else "the answer is empty")
-    reserved = limiter.options.billed_answer(prompt.max_tokens)
-    if completion.output_tokens > reserved:
+    most = limiter.options.billed_answer(prompt.max_tokens)
+    reserved, billed = _need(limiter, prompt).tokens or 0, completion.input_tokens + completion.output_tokens
+    if completion.output_tokens > most or billed > reserved:
         limiter.disable(
-            f"it billed {completion.output_tokens} tokens for an answer of at most {reserved}, so no limit would hold; "
-            "if it bills thoughts beside max_tokens, set reasoning_tokens to their maximum"
+            f"it billed {completion.output_tokens} tokens for an answer of at most {most}, and {billed} in all where "
+            f"{reserved} were reserved, so no limit would hold; if it bills thoughts beside max_tokens, or a prompt of "
+            "its own, set reasoning_tokens to their maximum"
         )
 
 

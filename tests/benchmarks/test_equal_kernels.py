@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from benchmarks.equal_kernels import RecordedReports, contest, equal_bundle, tally_contest
+from benchmarks.equal_kernels import RecordedReports, ceiling_of, contest, equal_bundle, tally_contest
 from benchmarks.figures import TimeAllowance
 from service.evaluation.next_step import ReportFacts
 from workers.protocol import Ratio
@@ -72,3 +72,11 @@ def test_recorded_confirms_within_the_margin_never_win() -> None:
 def test_kernels_that_differ_in_a_comment_have_equal_plans() -> None:
     bundle, graphs = equal_bundle("softmax", 1, "sm_90")
     assert len(bundle.benchmarks) == 1 and len(bundle.plans) > 1 and graphs
+
+
+def test_the_ceiling_counts_executors_at_work_and_stages():
+    measured = [(0.5, {"check": 0.1, "time": 0.2}), (0.3, {"check": 0.1, "time": 0.1, "controls": 0.02})]
+    found = ceiling_of(measured, executors=3)
+    assert found["measured_per_h"] == 27_000 and found["executors"] == 3
+    assert found["stages_s"] == {"check": 0.1, "time": 0.15, "controls": 0.01}
+    assert ceiling_of([], executors=3) == {}

@@ -1,6 +1,6 @@
-"""Takes the pictures in docs: every page of a running service, wide and narrow, light and dark.
+"""Takes pictures of every page of a running service, wide and narrow, light and dark, to be looked at.
 
-python -m tests.browser.pictures http://127.0.0.1:8700 docs/pictures/dashboard
+python -m tests.browser.pictures http://127.0.0.1:8700 FOLDER    # docs keep search-1440-light.jpg of them
 """
 
 import sys

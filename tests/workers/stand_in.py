@@ -28,6 +28,12 @@ def answer(job: dict[str, str], worker: str) -> object:
     if order == "fail-once" and not Path(detail).exists():
         Path(detail).touch()
         return {"kind": "failure", "error": "no memory", "transient": True}
+    if order == "waits":
+        tries, _, count = detail.rpartition(" ")
+        with Path(tries).open("a") as file:
+            file.write("+")
+        if Path(tries).stat().st_size < int(count):
+            return {"kind": "failure", "error": "no memory", "transient": True, "waits": True}
     if order == "sleep":
         time.sleep(float(detail))
     if order in ("transient", "permanent"):

@@ -13,6 +13,7 @@ from workers.commands import (
     DriverFault,
     DropCache,
     ExaminedRuns,
+    ExamineMore,
     ExecuteRuns,
     InputContent,
     PairSide,
@@ -45,6 +46,7 @@ ORDERS = (
     AttachArena(handle="ab", arena_bytes=1024),
     ClaimArena(arena_bytes=1024),
     DropCache(),
+    ExamineMore(start=3),
 )
 REPLIES = (
     CommandDone(),

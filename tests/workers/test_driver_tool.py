@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.workers.sheets import H100
-from workers.driver_tool import MaximumClocks, maximum_clocks
+from workers.driver_tool import MaximumClocks, maximum_clocks, used_bytes
 
 RATED = H100.model_copy(update={"clock_mhz": None})
 
@@ -44,7 +44,15 @@ def test_unknown_clocks_are_none(
 
 def test_without_the_tool_nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert maximum_clocks("0000:1B:00.0") == MaximumClocks()
+    assert maximum_clocks("0000:1B:00.0") == MaximumClocks() and used_bytes("0000:1B:00.0") is None
+
+
+@pytest.mark.parametrize(("answer", "used"), [("1234", 1234 * 2**20), ("[N/A]", None), ("No devices", None)])
+def test_memory_in_use_is_told_in_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, used: int | None
+) -> None:
+    tool(tmp_path, monkeypatch, answer)
+    assert used_bytes("0000:1B:00.0") == used
 
 
 def test_the_higher_clock_of_the_memory_counts() -> None:

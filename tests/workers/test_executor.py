@@ -1,11 +1,14 @@
 """What every bench does: it answers each job, failures of ours as failures."""
 
+import os
+
 import pytest
 
 from tests.workers.executor.process import line
 from tests.workers.queue.samples import measure_job, report_on, trace_job
+from workers.devices.card_processes import CardMemoryShort
 from workers.errors import SandboxFailed, ToolMissing
-from workers.executor import OpenedExecutor, serve
+from workers.executor import OpenedExecutor, lines_from, serve
 from workers.protocol import Bundle, ExecutorFailure, ExecutorForesight, ExecutorReady, TraceReport, WireModel
 
 
@@ -43,11 +46,36 @@ def test_what_is_no_job_is_answered_and_the_next_one_too(text: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "transient"), [(SandboxFailed("no namespace left"), True), (ToolMissing("no ptxas"), False)]
+    ("error", "transient", "waits"),
+    [
+        (SandboxFailed("no namespace left"), True, False),
+        (ToolMissing("no ptxas"), False, False),
+        (CardMemoryShort("no room for an arena"), True, True),
+    ],
 )
-def test_a_failure_of_ours_says_whether_a_retry_may_help(error: Exception, transient: bool) -> None:
+def test_a_failure_of_ours_says_whether_a_retry_may_help(error: Exception, transient: bool, waits: bool) -> None:
     [failure] = answers(line(trace_job("job-1")), error=error)
-    assert failure == ExecutorFailure(error=f"{type(error).__name__}: {error}", transient=transient)
+    assert failure == ExecutorFailure(error=f"{type(error).__name__}: {error}", transient=transient, waits=waits)
+
+
+def test_an_executor_without_messages_rests_again_and_again() -> None:
+    reading, writing = os.pipe()
+    rested: list[int] = []
+
+    def rest() -> None:
+        rested.append(len(got))
+        if len(rested) == 3:
+            os.write(writing, b"second\nthi")
+        if len(rested) == 4:
+            os.write(writing, b"rd\nlast")
+            os.close(writing)
+
+    os.write(writing, b"first\n")
+    got: list[bytes] = []
+    for each in lines_from(reading, rest, rest_s=0.01):
+        got.append(each)
+    os.close(reading)
+    assert got == [b"first", b"second", b"third", b"last"] and rested == [1, 1, 1, 2]
 
 
 def test_a_bug_of_ours_is_not_hidden() -> None:

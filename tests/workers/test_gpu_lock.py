@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from workers.errors import Transient
-from workers.gpu_lock import BASELINES, MEMORY, GpuLock, SoleUse
+from workers.gpu_lock import BASELINES, LARGE, GpuLock, MemoryLock, SoleUse
 
 ROOT = Path(__file__).parents[2]
 CARD = "0000:1B:00.0"
@@ -267,7 +267,7 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
         GpuLock(CARD, tmp_path)
 
 
-@pytest.mark.parametrize("what", [MEMORY, BASELINES])
+@pytest.mark.parametrize("what", [LARGE, BASELINES])
 def test_what_a_card_has_once_is_one_processs_at_a_time(what: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
         one, other, elsewhere, another = (
@@ -286,3 +286,35 @@ def test_what_a_card_has_once_is_one_processs_at_a_time(what: str, tmp_path: Pat
             waiting.result(WAIT_S)
         other.close()
         one.take()
+
+
+def test_memory_is_shared_until_one_process_wants_it_alone(tmp_path: Path) -> None:
+    with closing(MemoryLock(CARD, tmp_path)) as mine, closing(MemoryLock(CARD, tmp_path)) as its:
+        mine.share()
+        its.share()
+        assert not mine.is_wanted and not its.is_wanted and not mine.is_alone
+        with ThreadPoolExecutor(2) as pool:
+            taking = pool.submit(its.take)
+            while not mine.is_wanted:
+                time.sleep(0.01)
+            assert not taking.done(), "it waits, and others can see it"
+            mine.release()
+            assert not mine.is_wanted
+            taking.result(WAIT_S)
+            assert its.is_alone and not its.is_wanted
+            sharing = pool.submit(mine.share)
+            while not its.is_wanted:
+                time.sleep(0.01)
+            its.share()
+            assert its.is_alone and not sharing.done(), "what is held alone stays so until it is released"
+            its.release()
+            sharing.result(WAIT_S)
+
+
+def test_a_process_that_shares_memory_is_not_wanted_by_others_that_share(tmp_path: Path) -> None:
+    with closing(MemoryLock(CARD, tmp_path)) as mine:
+        mine.share()
+        with closing(MemoryLock(CARD, tmp_path)) as its:
+            its.share()
+            assert not mine.is_wanted
+        mine.close()

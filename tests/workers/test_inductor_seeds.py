@@ -6,7 +6,6 @@ import pytest
 
 from service.emitters.rules import RULES
 from service.evaluation.single import Judge
-from service.fleet.fixed_sizes_seed import with_fixed_sizes
 from service.operators.catalogue import catalogue_names, load_operator
 from tests.workers.tracer.jobs import LIMITS, in_jail, operator
 from workers import inductor_seeds, sandbox, trace_job
@@ -124,12 +123,10 @@ async def test_convolutions_end_with_what_follows_them_and_are_judged_correct(ki
     last = written.source.splitlines()[-2]
     assert "scale_product" in last or "scale_add_up" in last, "nothing is launched after the convolution"
     assert ("scale_pack[" in written.source) == ("many channels" in kind)
-    fixed = with_fixed_sizes(written.source)
-    assert fixed is not None
+    assert "return scale_fixed(x, w, b)" in written.source
     async with Judge(of, Device.parse("model:sm_90"), admit=True) as judge:
-        for source in (written.source, fixed):
-            found = await judge.judge(source)
-            assert found.outcome is Outcome.CORRECT, found.reason
+        found = await judge.judge(written.source)
+        assert found.outcome is Outcome.CORRECT, found.reason
 
 
 WEIGHTS = {"w": [20], "u": [20], "b": [], "v": []}

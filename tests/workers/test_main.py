@@ -21,6 +21,7 @@ from workers.errors import QueueUnavailable, ToolMissing
 from workers.main import LeaseLoop, LeasePace, main
 from workers.protocol import AnyReport, Outcome, TraceJob
 from workers.queue import Dispatcher, LeaseClient
+from workers.queue.lease import MAX_DELIVERIES
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -150,6 +151,16 @@ async def test_a_job_that_fails_every_bench_is_lost_and_no_other_is(
     assert reports["poison"].outcome is Outcome.WORKER_LOST
     assert "The last one said:" in reports["poison"].reason
     assert reports["harmless"].outcome is Outcome.CORRECT
+
+
+async def test_a_job_that_waits_for_what_others_hold_is_never_lost(
+    dispatcher: Dispatcher, hire: Hire, tmp_path: Path
+) -> None:
+    await dispatcher.submit(order("large", f"waits {tmp_path / 'tries'} {2 * MAX_DELIVERIES}"))
+    hire()
+    [report] = await collect(dispatcher)
+    assert (report.job, report.outcome) == ("large", Outcome.CORRECT)
+    assert (tmp_path / "tries").stat().st_size == 2 * MAX_DELIVERIES
 
 
 async def test_a_job_that_can_never_be_done_is_lost_at_once_with_the_reason(dispatcher: Dispatcher, hire: Hire) -> None:

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
 from pathlib import Path
 from threading import Event
-from typing import IO
+from typing import IO, TypeVar
 
 from pydantic import ValidationError
 
@@ -39,11 +39,12 @@ SHAPE_S = 360.0 + TUNING_S
 REQUESTS_KEPT = 64
 """Maximum number of pacers whose baselines are in memory, each a few numbers."""
 CLOSING_S = 0.1
-"""Seconds between two attempts to end the process."""
+"""Seconds between two attempts to end the process, and between two looks of a caller that waits."""
 LAST_WORDS_CHARS = 600
 """Characters kept of the last line that a failed process wrote."""
 
 
+Figures = TypeVar("Figures")
 Named = str | CopySize
 """Name of a wanted figure: a shape key of baselines, or the size of a copy."""
 AnyFigure = Baseline | CopyTime
@@ -280,8 +281,14 @@ class BackgroundBaselines:
     A request that failed is made again only for a caller that waits, which then learns the reason.
     """
 
-    def __init__(self, process: BaselineProcess, device: Device, folder: Path | None) -> None:
-        """Prepare; figures are kept in `folder`, None keeps them in memory alone."""
+    def __init__(
+        self, process: BaselineProcess, device: Device, folder: Path | None, rest: Callable[[], None] = lambda: None
+    ) -> None:
+        """Prepare; figures are kept in `folder`, None keeps them in memory alone.
+
+        A caller that waits calls `rest` meanwhile: the process may wait for memory that the caller holds.
+        """
+        self._rest = rest
         self._closed = Event()
         self._device = device
         self._cache = None if folder is None else FigureCache(folder / SUBFOLDER, self._closed.is_set)
@@ -335,7 +342,7 @@ class BackgroundBaselines:
         if task is None or not (wait or task.done()):
             return {}
         try:
-            return task.result()
+            return self._awaited(task)
         except BaselinesFailed:
             if wait:
                 raise
@@ -348,9 +355,16 @@ class BackgroundBaselines:
             BaselinesFailed: If the process failed.
         """
         ask = self._process.ask
-        return self._thread.submit(
-            measure_copy, operator, bundle, plan, self._device, ask, self._cache, versions
-        ).result()
+        return self._awaited(
+            self._thread.submit(measure_copy, operator, bundle, plan, self._device, ask, self._cache, versions)
+        )
+
+    def _awaited(self, task: Future[Figures]) -> Figures:
+        """Return the result of a task once it is done."""
+        while not task.done():
+            wait([task], CLOSING_S)
+            self._rest()
+        return task.result()
 
     def close(self) -> None:
         """End the process. Idempotent."""

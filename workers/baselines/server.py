@@ -3,11 +3,11 @@
 import gc
 import time
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import cache, partial
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -23,11 +23,13 @@ from workers.baselines.messages import PACER, Baseline, BaselineReply, BaselineR
 from workers.baselines.module import Function
 from workers.baselines.preparation import FAILURES, ContenderPreparation, explain
 from workers.device_kernels import DeviceKernels, SupportKernel, compile_copies, compile_support
-from workers.gpu_lock import BASELINES, GpuLock, SoleUse
+from workers.gpu_lock import BASELINES, GpuLock, MemoryLock, SoleUse
 from workers.memory_layout import SMALL_ZONE_BYTES, slot_bytes
 from workers.protocol import Graph, Plan, Precision
 from workers.runner.arena import Arena
 from workers.runner.replay import LoadedKernels, ReplayedPlan
+
+Result = TypeVar("Result")
 
 
 def answer(request: BaselineRequest, card: int) -> BaselineReply:
@@ -48,6 +50,7 @@ def answer(request: BaselineRequest, card: int) -> BaselineReply:
     address = driver.address_of(card)
     with (
         closing(SoleUse(address, BASELINES)) as sole,
+        closing(MemoryLock(address)) as memory,
         closing(GpuLock(address)) as gpu_lock,
         exclusive_tuning(gpu_lock),
     ):
@@ -56,19 +59,40 @@ def answer(request: BaselineRequest, card: int) -> BaselineReply:
             opened = driver.open_card(card)
             torch.cuda.set_device(card)
             support, kernels = _support(request.pacer.target), LoadedKernels(request.pacer, code)
+
+        def compare(graph: Graph, plan: Plan) -> Baseline:
+            try:
+                with (
+                    gpu_lock.shared(),
+                    closing(_Comparison(request, graph, plan, kernels, support, gpu_lock)) as comparison,
+                ):
+                    return comparison.baseline()
+            finally:
+                # The host alone is busy with this: for 2.4 s the first time, and then for 0.2 s.
+                torch.compiler.reset()
+                gc.collect()
+                with gpu_lock.shared():
+                    torch.cuda.empty_cache()
+
         for graph, plan in zip(request.graphs, request.pacer.plans, strict=bool(request.graphs)):
-            with (
-                gpu_lock.shared(),
-                closing(_Comparison(request, graph, plan, kernels, support, gpu_lock)) as comparison,
-            ):
-                baselines.append(comparison.baseline())
-            # The host alone is busy with this: for 2.4 s the first time, and then for 0.2 s.
-            torch.compiler.reset()
-            gc.collect()
-            with gpu_lock.shared():
-                torch.cuda.empty_cache()
-        copies = _copies(request.copies, CopyTimer(support, opened, gpu_lock))
+            baselines.append(with_memory(memory, partial(compare, graph, plan)))
+        timer = CopyTimer(support, opened, gpu_lock)
+        copies = with_memory(memory, partial(_copies, request.copies, timer))
     return BaselineReply(baselines=tuple(baselines), copies=copies, versions=_versions(opened))
+
+
+def with_memory(memory: MemoryLock, work: Callable[[], Result]) -> Result:
+    """Do work with memory of a card; if that is short beside other processes, do it again with the card alone."""
+    for hold in (memory.share, memory.take):
+        hold()
+        try:
+            return work()
+        except RuntimeError as error:
+            if memory.is_alone or not driver.lacks_memory(str(error)):
+                raise
+        finally:
+            memory.release()
+    raise AssertionError("the second attempt returns or raises")
 
 
 @cache
@@ -125,7 +149,7 @@ class _Comparison:
         free_bytes, _ = torch.cuda.mem_get_info(self._device)
         count = count_sets(request.operator, request.pacer, plan, card.l2_bytes, free_bytes)
         if count < 1:
-            raise RuntimeError(f"{plan.shape.key} does not fit into {free_bytes} free bytes")
+            raise RuntimeError(f"out of memory: {plan.shape.key} does not fit into {free_bytes} free bytes")
         self._arena = Arena.allocate(count * slot_bytes(request.pacer, plan, SMALL_ZONE_BYTES))
         with torch.cuda.stream(self._stream):
             self._sets = lay_out(request.operator, request.pacer, plan, count, self._arena.view)

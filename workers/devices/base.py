@@ -105,6 +105,14 @@ class DeviceBench(ABC):
         """Return True if a job on this foreseen bundle need not wait for its preparation."""
         return True
 
+    def rest(self) -> None:
+        """Give up what others wait for, between two jobs. Most devices hold nothing that others need.
+
+        Raises:
+            Transient: If the machine failed.
+        """
+        return
+
     @abstractmethod
     def examine(self, job: FinalJob) -> Report:
         """Examine the holder of a cell as closely as this machine can; a check that it cannot make is `skipped`.

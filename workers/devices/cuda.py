@@ -89,7 +89,7 @@ class CudaDevice(DeviceBench):
         self._assemblers = Assemblers()
         self._versions = {name: version(name) for name in ("torch", "triton", "kernelreef")}
         self._processes = CardProcesses.at(seat, TARGETS[self._target], checks, self._assemblers.spread)
-        self._beside = BackgroundBaselines(BaselineProcess(seat.card), device, folder)
+        self._beside = BackgroundBaselines(BaselineProcess(seat.card), device, folder, self._processes.rest)
         sheet = self._processes.sheet
         if sheet.device_class != device.name:
             self._processes.close()
@@ -143,7 +143,7 @@ class CudaDevice(DeviceBench):
         report = self._report(job, job.bundle)
         found: dict[str, object] = {}
         try:
-            examination.run()
+            self._processes.with_memory(job.operator.digest, examination.run)
         except JudgementEnded as ended:
             found |= ended.found
         finally:
@@ -157,11 +157,19 @@ class CudaDevice(DeviceBench):
         figures = shown_figures(self._target, self._sheet)
         read = read_plan(job, figures, self._assemblers.start(job.bundle))
         profile = CardProfile(job, read, self._processes, self.seat.card, find_nsight(), self._copy_us)
-        return profile.run(self.versions()).model_copy(update={"card": self._sheet})
+        try:
+            found = self._processes.with_memory(job.operator.digest, lambda: profile.run(self.versions()))
+        finally:
+            self._processes.settle()
+        return found.model_copy(update={"card": self._sheet})
 
     def foresee(self, bundle: Bundle) -> None:
         """Start assembling its kernels."""
         self._assemblers.start(bundle)
+
+    def rest(self) -> None:
+        """Give up the card's memory if others wait for it."""
+        self._processes.rest()
 
     def is_prepared(self, bundle: Bundle) -> bool:
         """Return True if its kernels are assembled."""
@@ -192,7 +200,7 @@ class CudaDevice(DeviceBench):
         report, before = self._report(job, measurement.bundle), self.spent_s
         found: dict[str, object] = {}
         try:
-            found |= measurement.run(pairs, incumbent)
+            found |= self._processes.with_memory(job.operator.digest, lambda: measurement.run(pairs, incumbent))
         except JudgementEnded as ended:
             found |= ended.found
         finally:

@@ -114,7 +114,9 @@ class Examination:
             return
         key = plan.shape.key
         try:
-            result = self._far_result(plan, codes)
+            result = self.setting.processes.with_memory(
+                f"{self.job.operator.digest} {key}", lambda: self._far_result(plan, codes)
+            )
         except CardMemoryShort as error:
             result = skipped(FAR_INDICES, f"{key} does not fit the card: {error}")
         except JudgementEnded as ended:

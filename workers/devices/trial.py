@@ -20,6 +20,7 @@ from workers.commands import (
     ByteRange,
     ExaminedRuns,
     ExamineIdle,
+    ExamineMore,
     ExamineRound,
     ExamineRuns,
     ExecuteRuns,
@@ -192,11 +193,11 @@ class VariantTrial:
 
         Other executors get their turns on the card between two looks.
         """
-        start: int | None = 0
-        while start is not None:
-            examined = self.processes.look(order.model_copy(update={"start": start}))
+        examined = self.processes.look(order)
+        yield examined
+        while examined.next is not None:
+            examined = self.processes.look(ExamineMore(start=examined.next))
             yield examined
-            start = examined.next
 
     def inspect(self, order: ExamineRuns | ExamineRound, stage: Stage) -> str:
         """Record the oracle's findings on all runs of a command; the candidate fails if there is a wrong run.

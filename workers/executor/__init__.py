@@ -8,8 +8,9 @@ Candidates run in sandboxes that it forks. Each kind is a module of its own, bec
 
 import argparse
 import os
+import select
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from pathlib import Path
 import structlog
 from pydantic import ValidationError
 
-from workers.errors import BadMessage, Transient, WorkerError
+from workers.errors import BadMessage, JobWaits, Transient, WorkerError
 from workers.logs import configure, ids_of
 from workers.options import read_seat
 from workers.protocol import (
@@ -33,6 +34,10 @@ from workers.protocol import (
     WireModel,
 )
 
+REST_S = 0.25
+"""Seconds after which an idle executor looks if others wait for the card's memory that it holds."""
+_CHUNK = 1 << 20
+
 log = structlog.get_logger(__name__)
 
 
@@ -44,11 +49,13 @@ class OpenedExecutor:
         ready: Its first message.
         work: Does a job.
         foresee: Prepares the bundle of a later job.
+        rest: Called every `REST_S` seconds without a message.
     """
 
     ready: ExecutorReady
     work: Callable[[ExecutorTask], ExecutorResult]
     foresee: Callable[[Bundle], None]
+    rest: Callable[[], None] = lambda: None
 
 
 Open = Callable[[argparse.Namespace, ExitStack], OpenedExecutor]
@@ -71,8 +78,29 @@ def main(options: argparse.Namespace, open_executor: Open) -> int:
             say(_failure(error))
             return 1
         say(executor.ready)
-        serve(executor, sys.stdin.buffer, say)
+        serve(executor, lines_from(sys.stdin.fileno(), executor.rest), say)
     return 0
+
+
+def lines_from(descriptor: int, rest: Callable[[], None], rest_s: float = REST_S) -> Iterator[bytes]:
+    """Yield the lines that a descriptor brings until it ends, and call `rest` whenever it brings nothing for a while.
+
+    Args:
+        descriptor: The descriptor.
+        rest: Called between two lines only.
+        rest_s: Seconds without a line until it is called, again and again.
+    """
+    heard = b""
+    while True:
+        while not select.select([descriptor], [], [], rest_s)[0]:
+            rest()
+        chunk = os.read(descriptor, _CHUNK)
+        if not chunk:
+            break
+        *lines, heard = (heard + chunk).split(b"\n")
+        yield from lines
+    if heard:
+        yield heard
 
 
 def serve(executor: OpenedExecutor, lines: Iterable[bytes], say: Callable[[WireModel], None]) -> None:
@@ -97,7 +125,11 @@ def _read(line: bytes) -> ExecutorTask | ExecutorForesight:
 
 
 def _failure(error: WorkerError) -> ExecutorFailure:
-    return ExecutorFailure(error=f"{type(error).__name__}: {error}", transient=isinstance(error, Transient))
+    return ExecutorFailure(
+        error=f"{type(error).__name__}: {error}",
+        transient=isinstance(error, Transient),
+        waits=isinstance(error, JobWaits),
+    )
 
 
 def parse(kind: str, arguments: Sequence[str]) -> argparse.Namespace:

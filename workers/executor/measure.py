@@ -42,4 +42,5 @@ def open_executor(options: argparse.Namespace, resources: ExitStack) -> OpenedEx
                 return device.profile(job)
         return device.confirm(job)
 
-    return OpenedExecutor(ExecutorReady(jail=sandbox.probe(), versions=device.versions()), work, device.foresee)
+    ready = ExecutorReady(jail=sandbox.probe(), versions=device.versions())
+    return OpenedExecutor(ready, work, device.foresee, device.rest)

@@ -8,6 +8,7 @@ any other candidate.
 import warnings
 
 from workers.inductor_seeds.candidate import write
+from workers.inductor_seeds.fixed_sizes import at_first_shape, chosen_by_sizes
 from workers.inductor_seeds.lowering import lower
 from workers.inductor_seeds.optional import joined, variants_of
 from workers.protocol import MAX_SOURCE_BYTES, Outcome, TraceJob
@@ -31,8 +32,10 @@ def draft(request: bytes) -> bytes:
     with CandidateEdge() as edge:
         variants = list(variants_of(job.operator)) if job.operator.presences else []
         written = [each.operator for each in variants] or [job.operator]
-        sources = [write(operator, lower(operator, TARGETS[job.target])) for operator in written]
+        lowered = [lower(operator, TARGETS[job.target]) for operator in written]
+        sources = [write(operator, each) for operator, each in zip(written, lowered, strict=True)]
         source = joined(job.operator, variants, sources) if variants else sources[0]
+        source = _for_first_shape(job, source, len(lowered[0].kernels))
         if len(source) > MAX_SOURCE_BYTES:
             raise TraceRefused(
                 Outcome.FORBIDDEN_OP,
@@ -40,3 +43,14 @@ def draft(request: bytes) -> bytes:
                 f"{MAX_SOURCE_BYTES}",
             )
     return WrittenSeed(source=source, **edge.ended.model_dump()).model_dump_json().encode()
+
+
+def _for_first_shape(job: TraceJob, source: str, kernels: int) -> str:
+    """Add kernels for an operator's first shape to a seed; returns the seed as it is if there are none."""
+    fixed = at_first_shape(job.operator, kernels)
+    if fixed is None:
+        return source
+    both = ""
+    with CandidateEdge():
+        both = chosen_by_sizes(job.operator, source, fixed, write(fixed, lower(fixed, TARGETS[job.target])))
+    return both if 0 < len(both) <= MAX_SOURCE_BYTES else source

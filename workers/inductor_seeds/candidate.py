@@ -8,7 +8,7 @@ from workers.inductor_seeds.convolving import ASSERTED, SILENT, ConvolvingHost, 
 from workers.inductor_seeds.lowering import InductorKernel, LoweredReference
 from workers.inductor_seeds.naming import KNOWN, TILED, UniqueNames, name_locals, rename
 from workers.inductor_seeds.operations import CONVOLUTION
-from workers.inductor_seeds.products import SHORTEST, ParameterUse, flatten
+from workers.inductor_seeds.products import SHORTEST, ParameterUse, flatten, put_matrices_last
 from workers.inductor_seeds.recurrence import RECURRENCE
 from workers.inductor_seeds.runtime import COMBINE, count_blocks, dotted, replace_runtime
 from workers.inductor_seeds.simplification import bound, simplify
@@ -213,12 +213,25 @@ class _Host(ConvolvingHost):
         }
         used = {item.id for item in ast.walk(function) if isinstance(item, ast.Name)}
         function.args.args = [item for item in function.args.args if item.arg in used]
+        rule = self._grid(draft.grid, function, passed, use) if plain else draft.grid
         name, renamed = self._written(draft, function, passed, plain=plain)
         positional = [passed[item] for item in parameters if item in used and item in passed]
         keywords = [f"{renamed[item]}={value}" for item, value in blocks.items() if item in used]
         options = [f"{item}={draft.options[item]}" for item in ("num_warps", "num_stages")]
-        grid = GRIDS["Grid2D" if plain and use.short and draft.grid == "Grid2DWithYZOverflow" else draft.grid]
-        self.lines.append(f"{name}[{grid.format(**counts)}]({', '.join([*positional, *keywords, *options])})")
+        self.lines.append(f"{name}[{GRIDS[rule].format(**counts)}]({', '.join([*positional, *keywords, *options])})")
+
+    def _grid(self, rule: str, function: ast.FunctionDef, passed: Mapping[str, str], use: ParameterUse) -> str:
+        """Return the rule for the grid of a kernel with plain tiles.
+
+        Programs of one matrix are neighbours where the grid allows it: they share what they load.
+        """
+        if use.short and rule == "Grid2DWithYZOverflow":
+            return "Grid2D"
+        matrices = self._extremes.most(passed["znumel"]) if rule == "BatchMatmulGrid3D" else None
+        if not use.short or matrices is None or matrices > LONGEST:
+            return rule
+        put_matrices_last(function)
+        return "Grid3D"
 
     def _written(
         self, draft: InductorKernel, function: ast.FunctionDef, passed: Mapping[str, str], *, plain: bool

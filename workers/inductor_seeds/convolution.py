@@ -9,7 +9,7 @@ zeros. If every filter has its own channels, filters share no inputs, and a sum 
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from textwrap import indent
 
@@ -344,6 +344,7 @@ class Convolution:
         sizes: Maximum extents, which only choose between equally right kernels and blocks.
         precision: Input precision of `tl.dot`, such as `'ieee'`; None for the default.
         rounded: True if float32 factors are rounded to TF32. Copies are rounded already.
+        fixed: Numbers by name of a parameter, for a kernel of one shape: the compiler knows what it divides by.
     """
 
     axes: tuple[ConvolutionAxis, ...]
@@ -354,6 +355,7 @@ class Convolution:
     sizes: ConvolutionSizes
     precision: str | None
     rounded: bool = False
+    fixed: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_separate(self) -> bool:
@@ -458,7 +460,7 @@ class Convolution:
         """Return the constants of the specialised kernel."""
         unused = len(LETTERS) - len(self.axes)
         numbers = {"GROUPS": self.groups, "TRANSPOSED": int(self.transposed), "GAPS": 0}
-        numbers["ROUNDED"] = int(self.rounded)
+        numbers |= {"ROUNDED": int(self.rounded), **self.fixed}
         if self.channels is not None:
             numbers["channels"] = self.channels
         numbers |= {"FAR": int(self.sizes.far), "WIDE": int(self.sizes.wide)}

@@ -20,6 +20,7 @@ from workers.inductor_seeds.convolution import (
 )
 from workers.inductor_seeds.epilogue import ConvolutionResult, Epilogue, SampledNumbers, join
 from workers.inductor_seeds.extremes import FAR, Extremes
+from workers.inductor_seeds.fixed_sizes import MOST_KERNELS
 from workers.inductor_seeds.lowering import InductorKernel
 from workers.inductor_seeds.naming import UniqueNames, name_locals, rename
 from workers.inductor_seeds.operations import CONVOLUTION
@@ -106,10 +107,15 @@ class ConvolvingHost:
         far, wide = (not self._extremes.is_small(name) for name in (given[0], made))
         convolution = read_convolution(call, weight, y, most, far=far, wide=wide, precision=self._precision)
         convolution = replace(convolution, rounded=all(map(self._is_rounded, given)))
+        codes = dict(zip(convolution.parameters[3:], convolution.arguments(*extents), strict=True))
+        if self._has_one_shape:
+            fixed = {parameter: int(code) for parameter, code in codes.items() if code.isdecimal()}
+            convolution = replace(convolution, fixed=fixed)
         if convolution.is_packed:
             copies = zip(given, convolution.copies(*extents[:2]), strict=True)
             given = [self._pack(tensor, how) for tensor, how in copies]
         self._known[name] = made
+        tensors = [*given, made]
         reader = find_reader(name, self.after, self.drafts)
         if reader and reader.is_kept:
             self.lines.append(allocation)
@@ -118,7 +124,7 @@ class ConvolvingHost:
             convolution,
             made,
             allocation,
-            dict(zip(convolution.parameters, [*given, made, *convolution.arguments(*extents)], strict=True)),
+            {name: codes.get(name) or tensors.pop(0) for name in convolution.parameters},
             convolution.grid(*extents),
             ConvolutionResult(
                 places=product_of(extents[2][2:]),
@@ -150,6 +156,11 @@ class ConvolvingHost:
         kernel = self._own_kernel(of.kernel())
         extents = [[self._read(item) for item in sizes] for sizes in (gates, h)]
         self.lines += of.launches(kernel, [*given, made], *extents)
+
+    @property
+    def _has_one_shape(self) -> bool:
+        """True if kernels are written for one shape alone. Whole models share kernels of layers instead."""
+        return not self.operator.ranges and len(self.operator.shapes) == 1 and len(self.drafts) <= MOST_KERNELS
 
     @property
     def _precision(self) -> str | None:

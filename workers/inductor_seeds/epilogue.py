@@ -15,8 +15,9 @@ from workers.inductor_seeds.simplification import bound
 from workers.protocol import Operator
 from workers.protocol.extent import size_of
 
-CHOICES = 4
-"""Number of choices of sizes and elements at which two indices must be equal."""
+CHOICES = 16
+"""Number of choices of sizes and elements at which two indices must be equal. Sizes that do not vary are small numbers,
+so that few elements could agree by chance."""
 
 INDEX, MASK, OFFSET = "xindex", "xmask", "xoffset"
 """Names in Inductor's kernels."""

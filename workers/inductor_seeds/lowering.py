@@ -232,6 +232,7 @@ def _generate(traced: fx.GraphModule, inputs: list[FakeTensor]) -> str:
     vars(_late("torch.utils._triton"))["triton_hash_with_backend"] = str
     vars(_late("torch._inductor.lowering"))["use_two_step_variance"] = partial(_is_read_twice, _hints(inputs))
     mode = inputs[0].fake_mode
+    _pack_results(traced)
     settings = {"triton.native_matmul": True, "triton.autotune_at_compile_time": False, "compile_threads": 1}
     with ExitStack() as stack:
         stack.enter_context(_late("torch._inductor.config").patch(settings))
@@ -245,6 +246,17 @@ def _generate(traced: fx.GraphModule, inputs: list[FakeTensor]) -> str:
         graph.run(*inputs)
         text: str = graph.codegen()[0].value
     return text
+
+
+def _pack_results(traced: fx.GraphModule) -> None:
+    """Have Inductor write results as the reference does: it pads rows of other tensors."""
+    output = traced.graph.output_node()
+    given = [*output.args[0]] if isinstance(output.args[0], list | tuple) else [output.args[0]]
+    values = [node.meta.get("val") if isinstance(node, fx.Node) else None for node in given]
+    output.meta["user_visible_output_idxs"] = [at for at, value in enumerate(values) if isinstance(value, FakeTensor)]
+    output.meta["original_output_strides"] = [
+        value.stride() if isinstance(value, FakeTensor) else None for value in values
+    ]
 
 
 def _hints(inputs: Sequence[FakeTensor]) -> dict[Any, int]:

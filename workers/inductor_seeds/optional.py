@@ -3,6 +3,7 @@
 Each combination is an operator of its own, without the inputs that are absent.
 """
 
+import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -74,4 +75,12 @@ def joined(operator: Operator, variants: Sequence[PresentVariant], sources: Sequ
         call = f"return {variant.operator.entry}({', '.join(taken)})"
         absent = " and ".join(f"{name} is None" for name in variant.absent)
         lines += [f"    if {absent}:", f"        {call}"] if absent else [f"    {call}"]
-    return "\n\n\n".join([*(source.strip() for source in sources), "\n".join(lines)]) + "\n"
+    return merged([*sources, "\n".join(lines)])
+
+
+def merged(sources: Sequence[str]) -> str:
+    """Join sources to one, with equal imports and device functions once."""
+    parts = [ast.unparse(line) for source in sources for line in ast.parse(source).body]
+    kept = list(dict.fromkeys(parts))
+    header = [part for part in kept if part.startswith(("import ", "from "))]
+    return "\n\n\n".join(["\n".join(header), *(part for part in kept if part not in header)]) + "\n"

@@ -71,6 +71,14 @@ def flatten(function: ast.FunctionDef, use: ParameterUse) -> bool:
     return True
 
 
+def put_matrices_last(function: ast.FunctionDef) -> None:
+    """Exchange the first and the last axis of the grid, in place: columns vary first, matrices last."""
+    for node in ast.walk(function):
+        match node:
+            case ast.Call(args=[ast.Constant(value=0 | 2 as axis)]) if dotted(node.func) == "tl.program_id":
+                node.args = [ast.Constant(2 - axis)]
+
+
 @dataclass(frozen=True)
 class _Loaded:
     """A loaded value: its dtype, the cast that its readers expect, and the axes with zeros in masked elements."""

@@ -28,7 +28,6 @@ REMEDIES: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 """Changes of a spec that help, by the names of survivors."""
 OTHERWISE = "give the inputs `low` and `high` between which this step matters, or take it out of the reference"
-ADMIT = "`--admit` (`admit` of a request) searches all the same, and marks what it finds"
 
 
 def summed_up(
@@ -45,7 +44,7 @@ def summed_up(
         notes.append(f"not found: {_names([entry for entry in wrong if entry.verdict == 'survived'])}")
     reason = "; ".join(notes)
     if failure := _failure(operator, entries, counts["survived"], counted):
-        verdict, reason = "failed", f"{failure}. {ADMIT}"
+        verdict, reason = "failed", failure
     elif KINDS - {entry.kind for entry in entries if entry.verdict != "untried"}:
         verdict, reason = "untried", f"{reason or 'nothing was tried'}; let `ranges` start with smaller sizes"
     return MutationReport(

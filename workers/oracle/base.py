@@ -27,8 +27,11 @@ class OracleCard(Protocol):
     def device(self) -> torch.device:
         """Device of the tensors."""
 
-    def attach(self, handle: str, arena_bytes: int) -> None:
-        """Attach another arena in place of the former one, or none if the handle is empty."""
+    def attach(self, handle: str, arena_bytes: int, *, alone: bool = False) -> None:
+        """Attach another arena in place of the former one, or none if the handle is empty.
+
+        If `alone`, no other process of ours has memory on the card.
+        """
 
     def views(self, view: View, bases: Sequence[int]) -> list[torch.Tensor]:
         """Return a plan's view in each of several buffers, which start at these bytes of the arena."""
@@ -65,6 +68,9 @@ class OracleCard(Protocol):
 
     def free(self, beyond: int = 0) -> None:
         """Release unused memory, if it is more than `beyond` bytes."""
+
+    def peak_bytes(self) -> int:
+        """Return the maximum size of all tensors together since the last call."""
 
 
 @dataclass(frozen=True)

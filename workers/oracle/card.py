@@ -27,9 +27,9 @@ from workers.protocol import Operator, Shape, View
 from workers.runner.arena import Arena, free_idle
 
 SHARE = 0.7
-"""Share of the card's memory that the oracle may take, answers included. Computing the expected values of an output of
-1.9 * 10**9 float32 takes twelve times its bytes, 90 GB, beside two runs in 30 GB. The memory is released before
-baselines need it."""
+"""Share of the card's memory that the oracle may take beside other executors, answers included. Computing the expected
+values of an output of 1.9 * 10**9 float32 takes twelve times its bytes, 90 GB, beside two runs in 30 GB. The memory is
+released before baselines need it."""
 MEASURES = 5
 """Figures per row that `workers.oracle.kernels.measure` writes."""
 _ALIGNMENT = 16
@@ -54,7 +54,6 @@ class CudaOracleCard:
         """
         self.opened = driver.open_card(index)
         torch.cuda.set_device(index)
-        torch.cuda.set_per_process_memory_fraction(SHARE, index)
         self.device = torch.device("cuda", index)
         self.memory_bytes = int(torch.cuda.get_device_properties(index).total_memory)
         self._stream = torch.cuda.current_stream().cuda_stream
@@ -67,12 +66,16 @@ class CudaOracleCard:
         other._arena = None
         return other
 
-    def attach(self, handle: str, arena_bytes: int) -> None:
-        """Attach another arena in place of the former one, or none if the handle is empty."""
+    def attach(self, handle: str, arena_bytes: int, *, alone: bool = False) -> None:
+        """Attach another arena in place of the former one, or none if the handle is empty.
+
+        If `alone`, no other process of ours has memory on the card, and the oracle may take all of it.
+        """
         if self._arena is not None:
             self._arena.close()
             self._arena = None
-        if handle:
+        if handle:  # One that leaves says nothing about those that stay.
+            torch.cuda.set_per_process_memory_fraction(1.0 if alone else SHARE, self.device)
             self._arena = Arena.open(bytes.fromhex(handle), arena_bytes)
 
     def views(self, view: View, bases: Sequence[int]) -> list[torch.Tensor]:
@@ -149,6 +152,12 @@ class CudaOracleCard:
     def free(self, beyond: int = 0) -> None:
         """Release unused memory, if it is more than `beyond` bytes."""
         free_idle(self.device, beyond)
+
+    def peak_bytes(self) -> int:
+        """Return the maximum size of all tensors together since the last call."""
+        found = torch.cuda.max_memory_allocated(self.device)
+        torch.cuda.reset_peak_memory_stats(self.device)
+        return found
 
     def _opened_arena(self) -> Arena:
         if self._arena is None:

@@ -11,6 +11,7 @@ from workers.commands import (
     DropCache,
     ExaminedRuns,
     ExamineIdle,
+    ExamineMore,
     ExamineRound,
     ExamineRuns,
     OpenDoubt,
@@ -23,7 +24,7 @@ from workers.oracle.answer_cache import AnswerCache
 from workers.oracle.base import OracleCard, OracleSubject, PlanRun
 from workers.oracle.fast_check import FastCheck
 from workers.oracle.isolation import describe_misdeed, run_of, uncalled_runs
-from workers.oracle.looks import LOOK_S, Look
+from workers.oracle.looks import LOOK_S, ExaminedGroups, Look
 from workers.oracle.red_zones import describe_damage
 from workers.oracle.repetition import describe_difference
 from workers.oracle.views import give_evidence, inputs_before, outputs
@@ -50,6 +51,7 @@ class Examiner:
         self._current: OracleSubject | None = None
         self._is_fresh = False
         self._unknown = 1
+        self._examined: _Examination | None = None
         self._checks = checks
         self._results = CheckResults(checks)
 
@@ -62,21 +64,24 @@ class Examiner:
         match order:
             case AttachArena():
                 self._memory.make_way(self, order.arena_bytes)
-                self._card.attach(order.handle, order.arena_bytes)
+                self._card.attach(order.handle, order.arena_bytes, alone=order.alone)
             case DropCache():
                 self.drop_cache()
             case SetOperator():
                 self._current = OracleSubject(order.operator, {graph.shape.key: graph for graph in order.graphs})
                 self._results = CheckResults(self._checks)
-                self._is_fresh = order.fresh
+                self._is_fresh, self._examined = order.fresh, None
                 secret = "" if order.fresh else self._memory.begin(self._subject.digest)
                 return self._conclude().model_copy(update={"secret": secret})
-            case ExamineRuns():
-                return self._examine(order)
+            case ExamineRuns() | ExamineRound():
+                self._examined = _Examination(order)
+                return self._go_on(self._examined, 0)
+            case ExamineMore():
+                if self._examined is None:
+                    raise BadMessage("no examination is under way")
+                return self._go_on(self._examined, order.start)
             case ExamineIdle():
                 return self._examine_idle(order)
-            case ExamineRound():
-                return self._examine_round(order)
             case _:
                 raise BadMessage(f"'{order.order}' is not a command for an oracle")
         return self._conclude()
@@ -91,9 +96,14 @@ class Examiner:
         self._card.free()
 
     def drop_cache(self) -> None:
-        """Drop everything that can be computed again."""
+        """Drop everything that can be computed again, and count the memory that is needed anew."""
         self._memory.clear()
         self._card.free()
+        self._card.peak_bytes()
+
+    def peak_bytes(self) -> int:
+        """Return the bytes of memory that were needed at a time since `drop_cache`."""
+        return self._card.peak_bytes()
 
     @property
     def _subject(self) -> OracleSubject:
@@ -101,13 +111,22 @@ class Examiner:
             raise BadMessage("no operator is set yet")
         return self._current
 
-    def _examine(self, order: ExamineRuns) -> ExaminedRuns:
-        runs = [PlanRun(order.plans[case.plan], case.slot, case.content) for case in order.cases]
-        if order.start == 0:
+    def _go_on(self, examined: "_Examination", start: int) -> ExaminedRuns:
+        """Look at runs from a content on; at the start also at everything that needs no answer.
+
+        Everything follows from the examination and the start, so that a look which ran out of memory can be repeated.
+        """
+        look = Look(examined.groups, start, self._look_s, self._unknown if start else 1)
+        if isinstance(examined.order, ExamineRound):
+            return self._examine_round(examined.order, examined.mine, examined.its, look, is_first=start == 0)
+        return self._examine(examined.order, examined.mine, look, is_first=start == 0)
+
+    def _examine(self, order: ExamineRuns, runs: list[PlanRun], look: Look, *, is_first: bool) -> ExaminedRuns:
+        if is_first:
             damage = describe_damage(self._card, self._subject.operator, runs, order.zones)
             if damage is not None:
                 return self._conclude(Outcome.OUT_OF_BOUNDS, damage)
-        doubts, look = _Doubts(), self._look(runs, order.start)
+        doubts = _Doubts()
         if order.decides:
             for batch in look.batches(lambda _: False):
                 for index in batch:
@@ -130,13 +149,13 @@ class Examiner:
             return None
         return describe_difference(self._evidence(first), one, other)
 
-    def _examine_round(self, order: ExamineRound) -> ExaminedRuns:
-        mine, its = ([run_of(order, side, case) for case in order.round.cases(side)] for side in PairSide)
-        if order.start == 0 and (found := self._misdeeds(order, mine, its)):
+    def _examine_round(
+        self, order: ExamineRound, mine: list[PlanRun], its: list[PlanRun], look: Look, *, is_first: bool
+    ) -> ExaminedRuns:
+        if is_first and (found := self._misdeeds(order, mine, its)):
             return found
         doubts, plan = _Doubts(), order.round.plans[PairSide.CANDIDATE]
         runs = [*mine, *its]
-        look = self._look(runs, order.start)
         for index in self._suspects(runs, look, len(mine)):
             run = runs[index]
             # The pacer was judged before; a statistic in doubt is no sign that somebody wrote to its memory.
@@ -173,10 +192,6 @@ class Examiner:
             return self._conclude()
         reason = "it writes to memory far from its buffers: mask its stores, and compute addresses from arguments"
         return self._conclude(Outcome.OUT_OF_BOUNDS, reason)
-
-    def _look(self, runs: Sequence[PlanRun], start: int) -> Look:
-        """Begin a look at runs; another look at the same runs goes on at the pace of the one before."""
-        return Look(runs, start, self._look_s, self._unknown if start else 1)
 
     def _suspects(self, runs: Sequence[PlanRun], look: Look, mine: int) -> Iterator[int]:
         """Yield positions of the runs in a look that the fast check does not clear, even with widened bounds.
@@ -221,6 +236,25 @@ class Examiner:
         found = tuple(doubts.found) if doubts is not None else ()
         left = None if look is None or outcome is not None else look.next
         return ExaminedRuns(outcome=outcome, reason=reason, checks=self._results.results(), doubts=found, next=left)
+
+
+class _Examination:
+    """The last examination that was ordered: its runs are made and grouped once for all looks.
+
+    Attributes:
+        order: The command.
+        mine: Runs of the candidate.
+        its: Runs of the pacer.
+        groups: All of them by content.
+    """
+
+    def __init__(self, order: ExamineRuns | ExamineRound) -> None:
+        self.order, self.its = order, list[PlanRun]()
+        if isinstance(order, ExamineRound):
+            self.mine, self.its = ([run_of(order, side, case) for case in order.round.cases(side)] for side in PairSide)
+        else:
+            self.mine = [PlanRun(order.plans[case.plan], case.slot, case.content) for case in order.cases]
+        self.groups = ExaminedGroups([*self.mine, *self.its])
 
 
 class _Doubts:

@@ -15,6 +15,21 @@ LOOK_S = 0.05
 all executors of the card wait."""
 
 
+class ExaminedGroups:
+    """Runs of one examination, grouped once for all looks at them.
+
+    Attributes:
+        runs: The runs.
+        groups: Positions of the runs on each content, in the order of the contents' first runs.
+    """
+
+    def __init__(self, runs: Sequence[PlanRun]) -> None:
+        alike: dict[tuple[str, InputContent], list[int]] = {}
+        for index, run in enumerate(runs):
+            alike.setdefault((run.plan.shape.key, run.content), []).append(index)
+        self.runs, self.groups = runs, list(alike.values())
+
+
 class Look:
     """The part of some runs that one look is at. Runs on equal content are in the same part.
 
@@ -22,20 +37,16 @@ class Look:
         unknown: Number of contents with unknown answers in the batches so far, for the next look to begin with.
     """
 
-    def __init__(self, runs: Sequence[PlanRun], start: int, look_s: float, unknown: int = 1) -> None:
+    def __init__(self, runs: ExaminedGroups, start: int, look_s: float, unknown: int = 1) -> None:
         """Prepare a look.
 
         Args:
-            runs: All runs, in the same order for every look at them.
+            runs: All runs.
             start: Number of contents that were looked at before.
             look_s: Seconds after which it ends.
             unknown: Maximum number of contents with unknown answers in the first batch.
         """
-        alike: dict[tuple[str, InputContent], list[int]] = {}
-        for index, run in enumerate(runs):
-            alike.setdefault((run.plan.shape.key, run.content), []).append(index)
-        self._runs = runs
-        self._groups = list(alike.values())
+        self._runs, self._groups = runs.runs, runs.groups
         self._at = start
         self._look_s = look_s
         self._most = max(1, unknown)

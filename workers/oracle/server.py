@@ -27,9 +27,6 @@ ROOM_SHARE = 0.75
 """Share of the card's memory that answers and arenas may take together: runners that draw inputs, baselines and
 intermediate results need the rest. If arenas take half of a card, a quarter of it is left for answers."""
 
-NO_MEMORY = (driver.OUT_OF_MEMORY, "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
-"""Fragments by which drivers and libraries report that there is too little memory."""
-
 
 @dataclass(frozen=True)
 class OracleSession:
@@ -93,7 +90,12 @@ def respond(examiner: Examiner, order: Order) -> Reply:
             make_room()
             reply = _try(examiner, order)
     examiner.tidy()
-    return reply or CommandRefused(reason=f"the card's memory does not suffice to carry out '{order.order}'")
+    if reply is None:
+        beside = f"more than {examiner.peak_bytes() / 1e9:.1f} GB"
+        return CommandRefused(
+            reason=f"the card's memory does not suffice to carry out '{order.order}', which takes {beside}"
+        )
+    return reply
 
 
 def demand_precision() -> None:
@@ -112,9 +114,4 @@ def _try(examiner: Examiner, order: Order) -> ExaminedRuns | ChildBroken | None:
     try:
         return examiner.answer(order)
     except (WorkerError, RuntimeError, ValueError) as error:
-        return None if _lacks_memory(error) else ChildBroken(error=f"{type(error).__name__}: {error}")
-
-
-def _lacks_memory(error: Exception) -> bool:
-    """Return True if the card's memory was too small; libraries behind torch have their own messages."""
-    return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in NO_MEMORY)
+        return None if driver.lacks_memory(str(error)) else ChildBroken(error=f"{type(error).__name__}: {error}")

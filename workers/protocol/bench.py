@@ -28,11 +28,17 @@ class ExecutorReady(WireModel):
 
 
 class ExecutorFailure(WireModel):
-    """A failure of our machine, not of the candidate; `transient` is True if another attempt may succeed."""
+    """A failure of our machine, not of the candidate.
+
+    Attributes:
+        transient: True if another attempt may succeed.
+        waits: True if the work waits for something that others hold, and nothing failed.
+    """
 
     kind: Literal["failure"] = "failure"
     error: str
     transient: bool
+    waits: bool = False
 
 
 class ExecutorForesight(WireModel):

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch._decomp import decompositions
 from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import register_flop_formula
 
@@ -122,19 +121,10 @@ CELLS: Mapping[str, Callable[..., Any]] = {
     "rnn_relu_cell": partial(_plain_cell, torch.relu),
 }
 """Steps of recurrent layers by torch's names."""
-LAYERS: Mapping[str, Callable[..., Any]] = {
-    "lstm": decompositions.lstm_impl,
-    "gru": decompositions.gru_impl,
-    "rnn_tanh": decompositions.rnn_tanh_input,
-    "rnn_relu": decompositions.rnn_relu_input,
-}
-"""Whole layers, written out by torch as steps: one per position, direction and layer."""
-MOST_STEPS = 32
-"""Maximum steps that are written out: each is a product and a kernel of its own in a seed."""
 
 
 class PlainCells(TorchFunctionMode):
-    """Mode that writes recurrent layers and their steps out: torch's own make numbers of sizes, and work in place."""
+    """Mode that writes steps of recurrent layers out: torch's own make numbers of sizes, and work in place."""
 
     def __torch_function__(
         self,
@@ -143,20 +133,8 @@ class PlainCells(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, object] | None = None,
     ) -> object:
-        name = getattr(func, "__name__", "")
-        if kwargs or (name in LAYERS and not _is_short(args)):
-            return func(*args, **(kwargs or {}))
-        written = CELLS.get(name) or LAYERS.get(name)
-        return func(*args) if written is None else written(*args)
-
-
-def _is_short(args: tuple[Any, ...]) -> bool:
-    """Return True for a layer over few positions, without dropout and packed sequences."""
-    if len(args) != 9 or not isinstance(args[3], bool) or (args[5] and args[6]):
-        return False
-    input, batch_first = args[0], args[8]
-    positions = input.shape[1 if batch_first else 0]
-    return isinstance(positions, int) and positions * args[4] * (2 if args[7] else 1) <= MOST_STEPS
+        written = None if kwargs else CELLS.get(getattr(func, "__name__", ""))
+        return func(*args, **(kwargs or {})) if written is None else written(*args)
 
 
 def operation_of(namespace: str, name: str, overload: str) -> str:

@@ -9,6 +9,7 @@ import builtins
 import json
 import re
 import symtable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.emitters.llm import edits
@@ -16,7 +17,8 @@ from service.emitters.llm.answer_faults import AnswerFault, UnusableAnswer
 from service.emitters.llm.fences import FencedBlock, fences, marks_for
 from service.emitters.llm.rendering import clean
 from service.emitters.llm.templates import ParameterTemplate, json_object, read_template
-from service.emitters.llm.thoughts import CUT_IN_THOUGHT, without_thoughts
+from service.emitters.llm.thoughts import CUT_IN_THOUGHT, after_tag, without_thoughts
+from service.emitters.llm.unfenced import is_code, plain, readings
 from service.operators.sources import parse
 from workers.protocol.kernelbench import NEW
 
@@ -40,6 +42,11 @@ _DECLINES = re.compile(
 """Pattern of a refusal: some form of "cannot", and shortly after it a verb."""
 _OPENING_CHARS = 600
 """Characters at the start of an answer that are searched for a refusal."""
+_READ_AGAIN = {
+    *(AnswerFault.NO_CODE, AnswerFault.NOT_PYTHON, AnswerFault.WRONG_ENTRY, AnswerFault.EDIT_NOT_FOUND),
+    AnswerFault.TRUNCATED,
+}
+"""Faults of answers whose code may stand in another form."""
 _GIVEN = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
 
 
@@ -67,11 +74,43 @@ def read_answer(
         UnusableAnswer: If there is not exactly one candidate.
     """
     names = {entry, NEW} if as_module else {entry}
-    text, given = _unwrapped(said(text, truncated=truncated))
+    try:
+        return _read(said(text, truncated=truncated), names, parent, truncated)
+    except UnusableAnswer as error:
+        if error.fault not in _READ_AGAIN:
+            raise
+        fault = error
+    for other in _other_readings(text, fault, truncated=truncated):
+        try:
+            return _read(other, names, parent, truncated)
+        except UnusableAnswer:
+            continue
+    raise fault
+
+
+def _other_readings(text: str, fault: UnusableAnswer, *, truncated: bool) -> Iterator[str]:
+    """Write an unusable answer in other ways. Of edits and of what was cut, only the characters are read otherwise."""
+    text = text.replace("\r\n", "\n")
+    if fault.sentence != CUT_IN_THOUGHT:
+        spoken = without_thoughts(text)
+    elif not truncated:
+        yield (spoken := after_tag(text))  # The model ended without an end of its thoughts.
+    else:
+        return
+    if edits.has_edits(spoken) or truncated or fault.fault is AnswerFault.TRUNCATED:
+        yield plain(spoken)
+    else:
+        yield from readings(spoken)
+
+
+def _read(text: str, names: set[str], parent: str | None, truncated: bool) -> ParsedAnswer:
+    text, given = _unwrapped(text)
     given = given or (edits.read_edits(text) if edits.has_edits(text) else [])
+    blocks = [] if given else _blocks(text)
+    if not given and not any(_is_code(block.text) for block in blocks):
+        given = edits.diff_edits(text, [block.text for block in blocks if block.word.startswith(("diff", "patch"))])
     if given:
         return _edited(given, names, parent, truncated)
-    blocks = _blocks(text)
     if any(not block.closed for block in blocks):
         raise UnusableAnswer(AnswerFault.TRUNCATED, "a code block has no end")
     if blocks:
@@ -91,7 +130,7 @@ def said(text: str, *, truncated: bool = False) -> str:
         raise UnusableAnswer(
             AnswerFault.TOO_LONG, f"the answer has {len(text)} characters; at most {ANSWER_CHARS} are allowed"
         )
-    spoken = without_thoughts(text.replace("\r\n", "\n"))
+    spoken = without_thoughts(text.replace("\r\n", "\n").removeprefix("\ufeff"))
     if not spoken.strip():
         if truncated:
             raise UnusableAnswer(AnswerFault.TRUNCATED, CUT_IN_THOUGHT)
@@ -136,6 +175,8 @@ def _edited(
 ) -> ParsedAnswer:
     if truncated:
         raise UnusableAnswer(AnswerFault.TRUNCATED, "the answer was cut; edits may be missing")
+    if len(found) == 1 and not found[0].search.strip():
+        return ParsedAnswer(_checked(found[0].replacement, names))
     if parent is None:
         raise UnusableAnswer(
             AnswerFault.EDIT_NOT_FOUND, "there is no parent that edits could refer to; write the whole file"
@@ -145,7 +186,7 @@ def _edited(
 
 def _from_blocks(blocks: list[FencedBlock], names: set[str]) -> str:
     python = [block for block in blocks if _is_code(block.text)]
-    whole = [block for block in python if _defines(block.text, names)]
+    whole = [block for block in {block.text.strip(): block for block in python}.values() if _defines(block.text, names)]
     if len(whole) > 1:
         if "final" not in whole[-1].above.lower():
             raise UnusableAnswer(
@@ -193,14 +234,14 @@ def _checked(source: str, names: set[str]) -> str:
 
 
 def _is_code(text: str) -> bool:
-    """Return True if a text is Python that does something: JSON and single words are Python too."""
+    """Return True if a text is Python that does something.
+
+    Raises:
+        UnusableAnswer: If it is too long.
+    """
     if len(text) > SOURCE_BYTES:
         raise UnusableAnswer(AnswerFault.TOO_LONG, f"a code block is longer than {SOURCE_BYTES} characters")
-    try:
-        module = parse(text)
-    except SyntaxError:
-        return False
-    return any(isinstance(item, ast.FunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom) for item in module.body)
+    return is_code(text)
 
 
 def _defines(text: str, names: set[str]) -> bool:

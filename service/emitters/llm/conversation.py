@@ -12,6 +12,7 @@ from service.emitters.llm.fences import fences
 from service.emitters.llm.prompts import ToolFeedback, ask
 from service.emitters.llm.strategies import AGENTIC, Approach
 from service.emitters.llm.templates import json_object
+from service.emitters.llm.unfenced import is_code, readings
 from workers.protocol.kernelbench import takes_module
 
 STEPS = 6
@@ -112,7 +113,9 @@ async def _serve(
 def _has_candidate(text: str) -> bool:
     """Return True if an answer holds anything beside its call that may be a candidate."""
     spoken = said(text)
-    return has_edits(spoken) or any("call" not in json_object(block.text) for block in fences(spoken))
+    if has_edits(spoken) or any("call" not in json_object(block.text) for block in fences(spoken)):
+        return True
+    return any(is_code(block.text) for each in readings(spoken) for block in fences(each))
 
 
 def _show(state: _ConversationState, kernel: Parent, why: str) -> None:

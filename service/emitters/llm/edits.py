@@ -11,10 +11,16 @@ from typing import Any
 
 from service.emitters.llm.answer_faults import AnswerFault, UnusableAnswer
 
-_SEARCH = re.compile(r"^(?P<indent>[ \t]*)<{5,9} ?(?:SEARCH|ORIGINAL)\b.*$")
+_SEARCH = re.compile(r"^(?P<indent>[ \t]*)(?:<{5,9}|-{5,9}) ?(?:SEARCH|ORIGINAL|OLD|BEFORE|HEAD)\b.*$")
 _DIVIDE = re.compile(r"^[ \t]*={5,9}[ \t]*$")
-_REPLACE = re.compile(r"^[ \t]*>{5,9} ?(?:REPLACE|UPDATED)\b.*$")
+_REPLACE = re.compile(r"^[ \t]*(?:>{5,9}|\+{5,9})(?: ?\w.*)?$")
 """Marker lines of an edit, in their order: before the search text, before the replacement, and at the end."""
+_HUNK = re.compile(r"^@@.*$")
+_FILE_LINE = re.compile(r"^(?:--- |\+\+\+ |diff |index |\*\*\* |\\ ).*$")
+"""Lines of a diff that are no lines of a file."""
+OLD_NAMES = ("search", "old", "old_string", "old_str", "find", "original")
+NEW_NAMES = ("replace", "replacement", "new", "new_string", "new_str", "updated")
+"""Names of the two texts of an edit in JSON; coding agents have several."""
 EDITS = 64
 """Maximum number of edits in one answer; larger changes should be a whole file."""
 QUOTED = 160
@@ -50,17 +56,46 @@ def read_edits(text: str) -> list[SearchReplaceBlock]:
 
 
 def json_edits(document: Mapping[str, Any]) -> list[SearchReplaceBlock]:
-    """Return the edits of a JSON object: its `edits`, each with `search` and `replace`; none if it has no such list.
+    """Return the edits of a JSON object: its `edits`, or itself, each with an old and a new text; none without these.
 
     Raises:
         UnusableAnswer: If there are too many.
     """
-    given = document.get("edits")
+    given = document.get("edits", [document])
     listed = [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
-    pairs = [(item.get("search"), item.get("replace", item.get("replacement"))) for item in listed]
+    pairs = [[next((item[n] for n in names if n in item), None) for names in (OLD_NAMES, NEW_NAMES)] for item in listed]
     return _bounded(
         [SearchReplaceBlock(old, new) for old, new in pairs if isinstance(old, str) and isinstance(new, str)]
     )
+
+
+def diff_edits(text: str, diffs: Sequence[str]) -> list[SearchReplaceBlock]:
+    """Return the hunks of a diff in an answer as edits: what follows each line `@@`, or whole blocks marked as diffs.
+
+    Raises:
+        UnusableAnswer: If there are too many.
+    """
+    lines = text.split("\n")
+    starts = [number for number, line in enumerate(lines) if _HUNK.match(line)]
+    hunks = [lines[start + 1 :] for start in starts[: EDITS + 1]] or [diff.split("\n") for diff in diffs]
+    return _bounded([hunk for each in hunks if (hunk := _hunk(each)) is not None])
+
+
+def _hunk(lines: Sequence[str]) -> SearchReplaceBlock | None:
+    """Return the first hunk of some lines as an edit; None if it changes nothing."""
+    old, new = list[str](), list[str]()
+    for line in lines:
+        if _FILE_LINE.match(line):
+            if old or new:
+                break
+            continue
+        if line[:1] not in ("", " ", "+", "-", "\t"):
+            break
+        if line[:1] != "+":
+            old.append(line[1:] if line[:1] in (" ", "-") else line)
+        if line[:1] != "-":
+            new.append(line[1:] if line[:1] in (" ", "+") else line)
+    return None if old == new else SearchReplaceBlock("\n".join(old), "\n".join(new))
 
 
 def apply(edits: list[SearchReplaceBlock], parent: str) -> str:

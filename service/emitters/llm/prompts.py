@@ -79,7 +79,8 @@ def prompt(
     writer = PromptWriter()
     writer.add(OPERATOR, 0, "operator", _operator(operator))
     writer.add(DEVICE, RANKS[DEVICE], "device", {"target": shown_figures(context.target, _card(context))})
-    writer.add(API, RANKS[API], "api", _api(context, operator, found))
+    page = {**_api(context, operator, found), "gluon": _takes_gluon(llm)}
+    writer.add(API, RANKS[API], "api", page)
     _kernels(writer, found, figures)
     _best(writer, llm, found, figures)
     if found.strategy in WITH_MOVES and found.parents:
@@ -97,7 +98,12 @@ def prompt(
     subject = "the kernel that was judged or shown last" if found.strategy == AGENTIC else "kernel 1"
     values = {"place": llm.place, "most": llm.most, "step": step, "steps": steps, "subject": subject}
     writer.add(REQUEST, 0, found.strategy, values)
-    return writer.prompt(_system(operator), HEADINGS)
+    return writer.prompt(_system(operator, gluon=_takes_gluon(llm)), HEADINGS)
+
+
+def _takes_gluon(llm: LlmContext) -> bool:
+    """Return True if kernels in Gluon can be judged: `model` devices do not interpret them."""
+    return not llm.device.startswith("model:")
 
 
 def _card(context: ProposalContext) -> CardSheet | None:
@@ -133,10 +139,11 @@ async def ask(
     return await llm.ask(LlmPrompt(rendered.system, rendered.user), purpose, found.backend)
 
 
-def _system(operator: Operator) -> str:
+def _system(operator: Operator, *, gluon: bool) -> str:
     arguments = [item.name for item in operator.inputs] + [item.name for item in operator.scalars]
     values = {
         "entry": operator.entry,
+        "gluon": gluon,
         "arguments": ", ".join(arguments),
         "outputs": [f"`{item.name}` ({item.dtype})" for item in operator.outputs],
         "backward": _backward(operator),
@@ -204,8 +211,9 @@ def _bounds(item: Input) -> str:
 
 
 def _kernels(writer: PromptWriter, found: Approach, figures: Mapping[str, str]) -> None:
+    timed = [number for number, kernel in enumerate(found.parents, start=1) if kernel.times]
     for number, kernel in enumerate(found.parents, start=1):
-        values = {"title": f"Kernel {number}", "kernel": kernel, **figures}
+        values = {"title": f"Kernel {number}", "kernel": kernel, "legend": [number] == timed[-1:], **figures}
         writer.add(KERNELS, 0, "kernel", values)
         writer.add(KERNELS, 0, "verdict", values)
         if kernel.times:

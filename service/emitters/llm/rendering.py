@@ -4,8 +4,9 @@ Text from candidates, models and people is data. It goes into fences that it can
 without control characters. As a value of a template it is never parsed as a template.
 """
 
+import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from service.emitters.llm.fences import marks_for
 
-VERSION = 5
+VERSION = 6
 """Version of the templates; raised when a template's content changes, so that exchanges can be told apart."""
 BUDGET_BYTES = 40_000
 """Maximum size of a prompt in bytes: about ten thousand tokens, which every model in use reads well."""
@@ -179,7 +180,15 @@ def _joined(pieces: Iterable[PromptSection], headings: Iterable[str]) -> str:
     found: dict[str, list[str]] = {}
     for piece in pieces:
         found.setdefault(piece.section, []).append(piece.text)
-    return "\n\n".join(f"# {name}\n\n" + "\n\n".join(found[name]) for name in headings if name in found) + "\n"
+    return "\n\n".join(f"# {name}\n\n{_with_breaks(found[name])}" for name in headings if name in found) + "\n"
+
+
+def _with_breaks(texts: Sequence[str]) -> str:
+    """Join texts by blank lines, and items of a list by line breaks."""
+    parts = [texts[0]]
+    for before, text in itertools.pairwise(texts):
+        parts += ["\n" if "\n" not in before and before.startswith("- ") and text.startswith("- ") else "\n\n", text]
+    return "".join(parts)
 
 
 _PROMPTS = Environment(

@@ -38,6 +38,11 @@ def without_thoughts(text: str) -> str:
     return _LEFT_OVER.sub("", _without_tags(_final_channel(text)))
 
 
+def after_tag(text: str) -> str:
+    """Return the text after the first tag that opens thoughts: all of the answer, if they have no end."""
+    return text[found.end() :] if (found := _OPENS.search(text)) else text
+
+
 def _final_channel(text: str) -> str:
     channels = [(found["name"], found["said"]) for found in _CHANNEL.finditer(text)]
     if channels:

@@ -37,6 +37,7 @@ from service.emitters.rules.reciprocal import Reciprocal
 from service.emitters.rules.rows_tile import RowsTile
 from service.emitters.rules.run_of_pieces import RunOfPieces
 from service.emitters.rules.size_warps import SizeWarps
+from service.emitters.rules.split_ahead import SplitAhead
 from service.emitters.rules.split_k import SplitK
 from service.emitters.rules.tensor_descriptors import TensorDescriptors
 from service.emitters.rules.tf32x3 import Tf32x3
@@ -72,6 +73,7 @@ RULES: dict[str, Rule[Any]] = {
         Clusters(),
         BlockPointers(),
         Tf32x3(),
+        SplitAhead(),
     )
 }
 """Every rule, by name."""

@@ -20,6 +20,7 @@ class Box:
         shape: Code for the matrix' numbers of rows and columns.
         offsets: Code for the first row and the first column of the box.
         block: Code for the box' numbers of rows and columns.
+        indices: Names of its rows and of its columns.
     """
 
     load: ast.Call
@@ -28,6 +29,7 @@ class Box:
     shape: tuple[str, str]
     offsets: tuple[str, str]
     block: tuple[str, str]
+    indices: tuple[str, str]
 
 
 def boxes(kernel: RewritableKernel) -> Iterator[Box]:
@@ -59,7 +61,7 @@ def _box(call: ast.Call, values: dict[str, ast.expr]) -> Box | None:
     if ends is None or spans[0] is None or spans[1] is None:
         return None
     (row, height), (col, width) = spans[0], spans[1]
-    return Box(call, text(base), text(stride), ends, (row, col), (height, width))
+    return Box(call, text(base), text(stride), ends, (row, col), (height, width), (rows, cols))
 
 
 def _index(node: ast.expr, axes: str) -> str:

@@ -30,8 +30,11 @@ class GroupPrograms(Rule[RewritableKernel]):
         )
 
     def change(self, site: RewritableKernel, rng: random.Random) -> None:
-        """Permute the two numbers at the top of the kernel."""
-        size = rng.choice(GROUPS)
+        """Group some number of tiles."""
+        self.group(site, rng.choice(GROUPS))
+
+    def group(self, site: RewritableKernel, size: int) -> None:
+        """Permute the two numbers at the top of the kernel; a group has `size` tiles along the second axis."""
         group = site.add_parameter("GROUP", lambda launch: str(size), constexpr=True)
         names = {asked: unused(f"program_{axis}", site.function) for axis, asked in enumerate(ASKED)}
         for call in calls(site.function, "tl.program_id"):

@@ -57,8 +57,12 @@ class SplitK(Rule[Splittable]):
         return (site for kernel in kernels(module) for site in _splittable(kernel))
 
     def change(self, site: Splittable, rng: random.Random) -> None:
-        """Have each program take every `PARTS`-th step of the sweep, and add up their sums."""
-        kernel, (launch,), parts = site.kernel, site.kernel.launches, rng.choice(PARTS)
+        """Split into some number of parts."""
+        self.split(site, rng.choice(PARTS))
+
+    def split(self, site: Splittable, parts: int) -> None:
+        """Have each program take every `parts`-th step of the sweep, and add up their sums."""
+        kernel, (launch,) = site.kernel, site.kernel.launches
         axis = f"tl.program_id({len(grid(launch) or [])})"
         total = text(kernel.argument(launch, site.output))
         size = kernel.add_parameter("part_size", lambda _: f"{total}.numel()")

@@ -27,14 +27,20 @@ async def test_a_side_admitted_against_mutation_testing_is_no_rival(
 ) -> None:
     searches, id = service.coordinator.store.searches, filled.search.id
     sides = {"left": f"{id}@model:sm_90", "right": f"{id}@model:sm_80"}
-    candidate = (await service.coordinator.store.candidates.list(id))[0].id
-    await searches.set_admitted(id, "the checks take 'zeros' for right")
+    first, second, *_ = [each.id for each in await service.coordinator.store.candidates.list(id)]
+    await searches.set_admitted(id, "the checks take 'zeros' for right: see `low`")
     try:
         assert (
             "The left search was admitted against mutation testing"
             in read(await pages.get("/compare", params=sides)).text
         )
-        assert "the checks take 'zeros' for right" in read(await pages.get(f"/candidates/{candidate}")).text
+        assert "admitted" in read(await pages.get("/")).text
+        paths = ("", "/candidates", "/shapes", "/ancestry")
+        pair = f"/candidates/compare?left={first}&right={second}"
+        for path in (f"/candidates/{first}", pair, *(f"/searches/{id}{path}" for path in paths)):
+            shown = await pages.get(path)
+            assert "the checks take 'zeros' for right: see low" in read(shown).text, path
+            assert "<code>low</code>" in shown.text, path
     finally:
         await searches.set_admitted(id, "")
 

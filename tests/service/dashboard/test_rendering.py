@@ -12,6 +12,7 @@ from service.dashboard.rendering import (
     Fragment,
     HtmlPage,
     PageFrame,
+    coded,
     render_fragment,
     respond,
 )
@@ -48,6 +49,11 @@ def test_whatever_a_page_is_given_stays_text(text: str) -> None:
 def test_a_field_that_a_page_lacks_is_an_error_and_not_an_empty_place() -> None:
     with pytest.raises(UndefinedError):
         respond(Wrong(), PageFrame())
+
+
+def test_what_stands_between_backquotes_is_code_and_stays_text() -> None:
+    assert coded("see `low`, <b>") == "see <code>low</code>, &lt;b&gt;"
+    assert coded("`<i>` and a lone `") == "<code>&lt;i&gt;</code> and a lone `"
 
 
 def test_every_template_can_be_read() -> None:

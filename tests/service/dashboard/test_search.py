@@ -7,6 +7,7 @@ from service.dashboard.charts import ProgressCharts
 from service.dashboard.maps import MapView
 from service.dashboard.rendering import PageFrame, render_fragment
 from service.dashboard.search import EmitterTable, OutcomeTable, SearchStatus, actions_in, load_search
+from service.evaluation.admissions import NOT_ADMITTED
 from tests.archive.samples import new_candidate
 from tests.service.dashboard.conftest import Filled, Hostile, Service
 from tests.service.lineages import SEED, Made, stored
@@ -67,6 +68,16 @@ async def test_the_reason_of_an_end_is_an_error_only_if_the_search_failed(servic
         said = render_fragment(page.parts["status"], PageFrame())
         shown[state] = said.partition(">it has run for 60 s<")[0].rpartition("<p class=")[2]
     assert [shown[state] for state in shown] == ['"notice plain"', '"notice"', '"notice bad"']
+
+
+@pytest.mark.parametrize("reason", ["it has run for 60 s", f"{NOT_ADMITTED}: the checks accept 'ones'"])
+async def test_kernels_of_an_operator_that_mutation_testing_fails_are_not_offered(
+    service: Service, filled: Filled, reason: str
+) -> None:
+    search = replace(filled.search, state=SearchState.FAILED, reason=reason)
+    page = await load_search(service.coordinator, search, MapView.of(search, {}))
+    offered = "Use the result" in render_fragment(page.parts["use"], PageFrame())
+    assert offered == (not reason.startswith(NOT_ADMITTED))
 
 
 async def test_courses_may_run_along_the_time(service: Service, filled: Filled) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from archive.records import SearchState
 from service.evaluation.activity import describe_activity
-from service.evaluation.admissions import Admissions, is_admitted
+from service.evaluation.admissions import ADMIT, NOT_ADMITTED, Admissions, is_admitted
 from service.evaluation.jobs import admission_id, admission_job, reference_id, trace_id
 from tests.service import records
 from tests.service.workbench import Workbench
@@ -69,3 +69,6 @@ async def test_a_failed_operator_goes_on_if_asked_to_and_is_marked(card: Workben
     assert (found.state, found.admitted) == (SearchState.PREPARING, gate.reason)
     assert await is_admitted(card.store, found)
     assert not await is_admitted(card.store, other), "the report was about another search, and failed"
+    await admissions.apply(other, records.OPERATOR, failed)
+    found = await card.store.searches.get(other.id)
+    assert (found.state, found.reason) == (SearchState.FAILED, f"{NOT_ADMITTED}: {gate.reason}. {ADMIT}")

@@ -34,9 +34,10 @@ async def test_a_problem_becomes_an_operator_with_a_seed_by_inductor() -> None:
 async def test_a_problem_with_products_has_a_first_seed_on_the_matrix_units() -> None:
     async with KernelbenchImporter(target="sm_90") as importer:
         imported = await importer.operator(SourceFile(forward("return x @ x.T"), "product"))
-    first, second = imported.operator.seeds
-    assert "input_precision='tf32x3'" in first and "ieee" not in first
-    assert "input_precision='ieee'" in second and "tf32x3" not in second
+    first, second, third = imported.operator.seeds
+    assert "input_precision='tf32x3'" in first and "ieee" not in first and "product_fixed(" in first
+    assert "input_precision='tf32x3'" in second and "product_fixed" not in second
+    assert "input_precision='ieee'" in third and "tf32x3" not in third and "product_fixed" not in third
 
 
 async def test_a_convolution_may_use_tf32_as_its_baseline_does_unless_that_is_refused() -> None:
@@ -45,10 +46,12 @@ async def test_a_convolution_may_use_tf32_as_its_baseline_does_unless_that_is_re
         usual = await importer.operator(SourceFile(text, "conv"))
         strict = await importer.operator(SourceFile(text, "conv", strict=True))
     assert usual.operator.precision.allow_tf32 and TF32_NOTE in usual.notes
-    assert "ieee" not in usual.operator.seeds[0] and "width: tl.constexpr" in usual.operator.seeds[1]
+    assert "ieee" not in usual.operator.seeds[0]
+    assert "return conv_fixed(" in usual.operator.seeds[0] and "conv_fixed" not in usual.operator.seeds[1]
     assert not strict.operator.precision.allow_tf32 and TF32_NOTE not in strict.notes
-    assert "tf32x3" in strict.operator.seeds[0] and "ieee" in strict.operator.seeds[1]
-    assert "tf32x3" in strict.operator.seeds[2] and "width: tl.constexpr" in strict.operator.seeds[2]
+    quick, general, exact = strict.operator.seeds
+    assert "tf32x3" in quick and "conv_fixed" in quick and "tf32x3" in general and "conv_fixed" not in general
+    assert "ieee" in exact and "conv_fixed" not in exact
 
 
 async def test_a_search_needs_a_kernel_to_start_from() -> None:

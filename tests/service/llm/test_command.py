@@ -46,7 +46,11 @@ def agent(tmp_path: Path, script: str, gate: Gate | None, **more: object) -> Com
 async def test_an_agent_gets_its_task_its_tools_and_nothing_else(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.setenv("MY_KEY", "sk-mine")
-    gate, script = Gate(), "head -1; cat PROMPT.md | tail -1; cmp SKILL.md $SKILL && echo same; cat mcp.json; echo; env"
+    gate, script = (
+        Gate(),
+        "head -1; cat PROMPT.md | tail -1; cmp SKILL.md $SKILL && echo same; cat mcp.json; echo; env; ",
+    )
+    script += '[ "$MY_KEY" = sk-mine ] && echo its own key'
     backend = agent(tmp_path, script, gate, evaluations=7, environment={"MY_KEY": "$MY_KEY", "SKILL": str(SKILL_FILE)})
     said = await backend.complete(PROMPT, EXCHANGE)
     assert gate.asked == [(EXCHANGE, 7, 20.0)] and gate.inside == 0
@@ -56,7 +60,8 @@ async def test_an_agent_gets_its_task_its_tools_and_nothing_else(tmp_path: Path,
         "You have 20 seconds and at most 7 evaluations; both end by themselves.",
         "same",
     ]
-    assert "MY_KEY=sk-mine" in lines and "sk-secret" not in said.text
+    assert {"MY_KEY=[key]", "REEF_TOKEN=[key]", "REEF_SEARCH=search-1"} <= {*lines}, "its secrets are told to nobody"
+    assert "its own key" in lines and "sk-secret" not in said.text
     names = {found[1] for line in lines if (found := re.match(r"([A-Z_]+)=", line))}
     given = {"PATH", "HOME", "TMPDIR", "LANG", "MY_KEY", "SKILL", "REEF_URL", "REEF_TOKEN", "REEF_SEARCH"}
     assert given <= names <= given | {"PWD", "OLDPWD", "SHLVL", "_", "PYTHONSAFEPATH"}
@@ -64,10 +69,11 @@ async def test_an_agent_gets_its_task_its_tools_and_nothing_else(tmp_path: Path,
 
 
 async def test_the_configuration_names_the_server_with_the_same_token(tmp_path: Path) -> None:
-    said = await agent(tmp_path, "cat mcp.json", Gate()).complete(PROMPT, EXCHANGE)
+    script = 'grep -q "reef_token" mcp.json && [ "$REEF_TOKEN" = reef_token ] && cat mcp.json'
+    said = await agent(tmp_path, script, Gate()).complete(PROMPT, EXCHANGE)
     server = json.loads(said.text)["mcpServers"]["reef"]
     assert server["args"][-2:] == ["kernelreef", "mcp"]
-    assert (server["env"]["REEF_TOKEN"], server["env"]["REEF_SEARCH"]) == ("reef_token", "search-1")
+    assert (server["env"]["REEF_TOKEN"], server["env"]["REEF_SEARCH"]) == ("[key]", "search-1")
 
 
 async def test_the_data_folder_is_hidden_and_the_scratch_folder_goes(tmp_path: Path) -> None:

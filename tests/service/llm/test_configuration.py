@@ -80,6 +80,12 @@ def test_a_price_may_be_shared() -> None:
         (one(extra={"n": 4}), "backends.a"),
         (one(extra={"body": [{"best_of": 2}]}), "backends.a"),
         (one(extra={"models": ["dearer"]}), "backends.a"),
+        (one(extra={"background": True}), "backends.a"),
+        (one(extra={"service_tier": "priority"}), "backends.a"),
+        (one(extra={"enable_search": True}), "backends.a"),
+        (one(extra={"num_completions": 2}), "backends.a"),
+        (one(extra={"data_sources": [{"type": "azure_search"}]}), "backends.a"),
+        (one(extra={"modalities": ["text", "audio"]}), "backends.a"),
         (one(extra={"tools": [{"type": "web_search"}]}), "backends.a"),
         (one(extra={"prediction": {"content": "x"}}), "backends.a"),
         (one(extra={"x": float("nan"), "y": {1, 2}}), "backends.a"),
@@ -118,6 +124,11 @@ def test_fields_that_cost_no_more_are_passed_on(extra: dict[str, object]) -> Non
     options = parse_configuration(one(extra=extra)).backends["a"]
     assert isinstance(options, HttpOptions)
     assert options.extra == extra
+
+
+def test_a_dearer_tier_needs_a_price_of_its_own() -> None:
+    options = parse_configuration(one(extra={"service_tier": "priority"}, price="fast")).backends["a"]
+    assert options.priced_as == "fast"
 
 
 def test_a_key_in_the_environment_is_a_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from service.llm.event_stream import read_events
         ('event: x\ndata: {"type": "y"}\n\n', [{"type": "y"}]),
         ('data: {"a":\ndata: 1}\n\n', [{"a": 1}]),
         ('data: {"a": 1}', [{"a": 1}]),
+        ('data: {"a": 1}\ndata: {"a": 2}\ndata: [DONE]\n\n', [{"a": 1}, {"a": 2}]),
         ('data: {"a": 1}\n\ndata: {"b', [{"a": 1}]),
         ("data: 3\n\ndata: nonsense\n\n", []),
         ("", []),

@@ -132,3 +132,30 @@ async def test_json_of_another_type_with_broken_characters_is_read(vendor: Vendo
     tried = caller(vendor.url)
     assert await tried.post("/x", {}, "") == {"a": "\ufffd"}
     await tried.close()
+
+
+async def test_no_cookie_goes_back(vendor: Vendor) -> None:
+    vendor.will(reply(body={}, Set_Cookie="session=1; Path=/"), reply(body={}))
+    tried = caller(vendor.url)
+    for _ in range(2):
+        await tried.post("/x", {}, "")
+    assert "cookie" not in vendor.requests[1].headers
+    await tried.close()
+
+
+@pytest.mark.parametrize("last", ["[DONE]", '{"type": "response.completed", "response": {"x": "' + "y" * 500 + '"}}'])
+async def test_a_long_last_event_ends_a_stream_too(vendor: Vendor, last: str) -> None:
+    name = "" if last == "[DONE]" else "event: response.completed\n"
+    vendor.will(events({"a": 1}, end=f"{name}data: {last}\n\n", hold=True))
+    tried = caller(vendor.url)
+    assert isinstance(await tried.post("/x", {}, ""), list)
+    await tried.close()
+
+
+async def test_a_late_stream_counts_as_far_as_it_came(vendor: Vendor) -> None:
+    vendor.will(events({"a": 1}, end="", hold=True))
+    tried = caller(vendor.url)
+    first, last = await tried.post("/x", {}, "")
+    assert first == {"a": 1}
+    assert last["error"]["message"] == "no complete response in 2 s"
+    await tried.close()

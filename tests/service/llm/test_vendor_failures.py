@@ -97,3 +97,45 @@ def test_a_wait_until_a_date_is_bounded() -> None:
     until = datetime.now(UTC) + timedelta(days=400)
     assert retry_after({"retry-after": format_datetime(until, usegmt=True)}) == 3600.0
     assert retry_after({"retry-after": until.strftime("%a, %d %b %Y %H:%M:%S -0000")}) == 3600.0
+
+
+@pytest.mark.parametrize(
+    "headers, text, wait_s",
+    [
+        ({"retry-after-ms": "250"}, "", 0.25),
+        ({}, "Please try again in 1m2.5s. Visit", 62.5),
+        ({}, "Please try again in 120ms.", 0.12),
+        ({}, "Please retry after 26 seconds.", 26.0),
+        ({}, '{"retryDelay": "37s"}', 37.0),
+        ({}, '{"retry_after": 12}', 12.0),
+        ({}, "try again in 9h", 3600.0),
+        ({"retry-after": "7"}, "try again in 9s", 7.0),
+        ({}, "try again in a moment", None),
+    ],
+)
+def test_a_wait_in_other_places(headers: dict[str, str], text: str, wait_s: float | None) -> None:
+    assert retry_after(headers, text) == wait_s
+
+
+@pytest.mark.parametrize(
+    "status, text, kind",
+    [
+        (429, "You exceeded your current quota, check billing. Please retry in 3s", TransientFailure),
+        (429, '{"code": "insufficient_quota", "message": "try again in 3s"}', PermanentFailure),
+        (429, "Request too large for m on tokens per min", LlmRefused),
+        (429, "Tokens limit exceeded", TransientFailure),
+        (400, "Arrearage: your account is not in good standing", PermanentFailure),
+        (599, "", TransientFailure),
+        (501, "", PermanentFailure),
+    ],
+)
+def test_statuses_whose_words_decide(status: int, text: str, kind: type[BackendError]) -> None:
+    assert type(failure_of(status, {}, text, None)) is kind
+
+
+def test_what_the_words_do_not_explain_is_a_rejection() -> None:
+    assert [getattr(failure_of(status, {}, "?", None), "rejection", False) for status in (400, 422, 404)] == [
+        True,
+        True,
+        False,
+    ]

@@ -2,7 +2,19 @@
 
 import pytest
 
-from service.llm.vendor_reply import TokenCounts, VendorReply, chat_tokens, count, error_message, texts, tool_text
+from service.llm.vendor_reply import (
+    TokenCounts,
+    VendorReply,
+    chat_tokens,
+    count,
+    error_message,
+    joined,
+    streamed_tokens,
+    texts,
+    tokens_in,
+    tool_text,
+    with_calls,
+)
 
 
 @pytest.mark.parametrize(
@@ -119,3 +131,59 @@ def test_an_answer_among_the_thoughts_counts_unless_it_was_cut() -> None:
 )
 def test_words_of_errors(body: object, words: str) -> None:
     assert error_message(body) == words
+
+
+@pytest.mark.parametrize(
+    "body, found",
+    [
+        ({"usage": {"prompt_tokens": 1, "completion_tokens": 2}, "prompt_tokens": 9}, (1, 2)),
+        ({"x_groq": {"usage": {"prompt_tokens": 1, "completion_tokens": 2}}}, (1, 2)),
+        ({"choices": [{"usage": {"completion_tokens": 2}}]}, (None, 2)),
+        ({"usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 2, "totalTokenCount": 9}}, (1, 8)),
+        ({"amazon-bedrock-invocationMetrics": {"inputTokenCount": 1, "outputTokenCount": 2}}, (1, 2)),
+        ({"prompt_eval_count": 1, "eval_count": 2}, (1, 2)),
+        ({"usage": None, "choices": [None]}, (None, None)),
+    ],
+)
+def test_places_of_usage(body: dict[str, object], found: tuple[int | None, int | None]) -> None:
+    assert tokens_in(body) == TokenCounts(*found)
+
+
+@pytest.mark.parametrize(
+    "answers, found",
+    [
+        ([(5, True)], 5),
+        ([(5, True), (9, True), (9, False)], 9),
+        ([(9, True), (9, False)], 9),
+        ([(1, True), (1, True), (1, True)], 3),
+        ([(4, True), (2, True), (6, False)], 6),
+        ([(4, True), (2, True), (1, False)], 7),
+        ([(None, True), (7, False)], 7),
+        ([], None),
+    ],
+)
+def test_counts_of_a_stream(answers: list[tuple[int | None, bool]], found: int | None) -> None:
+    counted = [(TokenCounts(3, answer), brings) for answer, brings in answers]
+    assert streamed_tokens(counted) == TokenCounts(3 if answers else None, found)
+
+
+def test_tool_calls_beside_a_text_count_if_it_has_no_code() -> None:
+    code = [("f", {"code": "import torch\nx = 1"})]
+    assert with_calls("So.", code) == "So.\n\n```python\nimport torch\nx = 1\n```"
+    assert with_calls("```\nx\n```", code) == "```\nx\n```"
+    assert with_calls("So.", [("f", {"q": "softmax"})]) == "So."
+
+
+def test_an_edit_in_a_tool_call_stays_one() -> None:
+    assert tool_text([("f", {"old_str": "a\nb", "new_str": "c"})]) == '{"old_str": "a\\nb", "new_str": "c"}'
+
+
+def test_a_block_begins_a_line() -> None:
+    assert joined(["I plan.", "```python\nx", "\n```"]) == "I plan.\n```python\nx\n```"
+
+
+def test_ends_of_the_vendors_own() -> None:
+    assert [
+        end for end in ("stop", "", "length", "eos_token", "SAFETY", "tool_use") if VendorReply("", end=end).broken_off
+    ] == []
+    assert all(VendorReply("", end=end).broken_off for end in ("abort", "OTHER", "insufficient_system_resource"))

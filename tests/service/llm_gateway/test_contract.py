@@ -3,6 +3,7 @@
 A prompt of 31 characters is at most 95 tokens (`P`), an answer at most 100 (`A`); a million tokens cost $1 in, $10 out.
 """
 
+import gzip
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,10 +74,36 @@ def call(arguments: object, name: str = "python") -> dict[str, Any]:
     return {"id": "c", "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
+def counted(text: str, answer: int, finish: str | None = None) -> dict[str, Any]:
+    """A chunk with counts of its own."""
+    return {**delta(text, finish), "usage": {"prompt_tokens": 12, "completion_tokens": answer}}
+
+
+def torn(*parts: bytes) -> Serve:
+    """A stream in chunks that breaks off."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    return raw(head + b"".join(f"{len(part):x}\r\n".encode() + part + b"\r\n" for part in parts))
+
+
+def lines(*said: object) -> bytes:
+    """A JSON object per line."""
+    return "\n".join(json.dumps(each) for each in said).encode()
+
+
+def sent(*said: object) -> bytes:
+    """Events as bytes, without a last one."""
+    return b"".join(f"data: {json.dumps(each)}\n\n".encode() for each in said)
+
+
 USAGE = {"choices": [], "usage": {"prompt_tokens": 12, "completion_tokens": 34}}
+WELL = reply(body=chat(FENCED))
+TOO_MUCH, NO_BALANCE = "TransientFailure: longer than", "PermanentFailure: insufficient balance"
 TOOL = [{"type": "tool_use", "id": "t", "name": "write", "input": {"content": CODE}}]
 HARMONY = f"<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>{FENCED}<|return|>"
 DETAILS = {"completion_tokens_details": {"reasoning_tokens": 60}}
+COUNTS = {"prompt_tokens": 12, "completion_tokens": 34}
+START = ("message_start", {"message": {**message(""), "usage": {"input_tokens": 12, "output_tokens": 1}}})
+WHOLE = ("content_block_delta", {"index": 0, "delta": {"type": "text_delta", "text": FENCED}})
 REASONED = [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]}]
 
 CASES: dict[str, Case] = {
@@ -226,6 +253,11 @@ CASES: dict[str, Case] = {
         delta("", "tool_calls"),
         USAGE,
     ),
+    "two calls at one place of a stream": streamed(
+        delta(tool_calls=[{"index": 0, **call('{"q": "x"}', "think")}]),
+        delta(tool_calls=[{"index": 0, **call(json.dumps({"code": CODE})), "id": "d"}], finish="tool_calls"),
+        USAGE,
+    ),
     "an error in a stream": streamed(
         {"error": {"code": 429, "message": "slow"}},
         came="TransientFailure: slow",
@@ -282,6 +314,126 @@ CASES: dict[str, Case] = {
         (reply(body=response(output=[{"type": "function_call", "name": "f", "arguments": json.dumps({"c": CODE})}])),),
         kind="responses",
     ),
+    "a queued response": Case(
+        (reply(body=response(output=[], usage=None, status="queued")),), ALL, "TransientFailure: queued", "responses"
+    ),
+    "a response cancelled": Case(
+        (reply(body=response(output=[], status="cancelled")),), GOOD, "LlmRefused: cancelled", "responses"
+    ),
+    "a response's stream without output at its end": streamed(
+        ("response.output_text.delta", {"delta": FENCED}),
+        ("response.completed", {"response": response(output=[])}),
+        kind="responses",
+        end="",
+    ),
+    "a response's stream that refuses": streamed(
+        ("response.refusal.delta", {"delta": "I cannot."}),
+        kind="responses",
+        end="",
+        tokens=ALL,
+        came="LlmRefused: I cannot",
+    ),
+    "a server that knows no `store`": Case(
+        (reply(400, {"error": {"message": "Unknown parameter: 'store'."}}), reply(body=response(FENCED))),
+        kind="responses",
+        asked=2,
+    ),
+    # what comes over the wire
+    "gzip": Case((reply(body=gzip.compress(json.dumps(chat(FENCED)).encode()), Content_Encoding="gzip"),)),
+    "gzip without end": Case((reply(body=gzip.compress(b" " * 2**24), Content_Encoding="gzip"),), ALL, TOO_MUCH),
+    "zstd": Case((reply(body=b"x", Content_Encoding="zstd"),), ALL, "PermanentFailure: compressed (zstd)"),
+    "a gzipped error": Case(
+        (reply(400, gzip.compress(b'{"error": "maximum context length is 9"}'), Content_Encoding="gzip"),),
+        FREE,
+        "LlmRefused: maximum context",
+        calls=1,
+    ),
+    "UTF-16": Case((reply(body=json.dumps(chat(FENCED)).encode("utf-16")),)),
+    "nothing at all": Case((raw(b"HTTP/1.1 204 No Content\r\n\r\n"),), ALL, "TransientFailure: empty"),
+    "comments before JSON": Case((reply(body=b": OPENROUTER PROCESSING\n\n" + json.dumps(chat(FENCED)).encode()),)),
+    "JSON lines": Case((reply(body=lines(delta(FENCED, "stop"), USAGE), kind="application/x-ndjson"),)),
+    "Ollama's lines": Case(
+        (
+            reply(
+                body=lines(
+                    {"message": {"content": FENCED[:9]}, "done": False},
+                    {"message": {"content": FENCED[9:]}, "done": True, "prompt_eval_count": 12, "eval_count": 34},
+                )
+            ),
+        )
+    ),
+    "an envelope": Case((reply(body={"success": True, "result": chat(FENCED)}),)),
+    "a whole stream that breaks": Case((torn(sent(delta(FENCED, "stop"), USAGE)),)),
+    "half a stream that breaks": Case((torn(sent(delta(FENCED[:-4]))),), ALL, "truncated"),
+    "a stream that breaks before a text": Case(
+        (torn(sent(delta(""))),), ALL, "TransientFailure: the connection broke before"
+    ),
+    "a stream with an event of errors": streamed(
+        ("error", {"message": "slow", "code": 429}), came="TransientFailure: slow", tokens=FREE, calls=0, asked=6
+    ),
+    "two choices in a stream": streamed(
+        delta(FENCED[:9]), {"choices": [{"index": 1, "delta": {"content": "x"}}]}, delta(FENCED[9:], "stop"), USAGE
+    ),
+    "all so far in each chunk": streamed(
+        *({"choices": [{"index": 0, "message": {"content": FENCED[:end]}}]} for end in (3, 30, 99)), USAGE
+    ),
+    "an end without a reason": streamed(delta(f"Change: x\n{CODE}"), USAGE),
+    # counts of streams and of gateways
+    "Groq's counts": streamed(delta(FENCED, "stop"), {"choices": [], "x_groq": {"usage": COUNTS}}),
+    "Moonshot's counts": streamed({"choices": [{**delta(FENCED, "stop")["choices"][0], "usage": COUNTS}]}),
+    "Bedrock's counts": openai(usage={"inputTokens": 12, "outputTokens": 34, "totalTokens": 46}),
+    "Google's counts": openai(usage=None, usageMetadata={"promptTokenCount": 12, "totalTokenCount": 46}),
+    "Cohere's counts": openai(usage={"billed_units": COUNTS, "tokens": {"input_tokens": 900}}),
+    "counts that grow": streamed(counted(FENCED[:9], 10), counted(FENCED[9:], 34), counted("", 34, "stop")),
+    "counts of each chunk": streamed(counted(FENCED[:9], 20), counted(FENCED[9:], 14), delta("", "stop")),
+    "counts of each chunk and of all": streamed(counted(FENCED[:9], 20), counted(FENCED[9:], 14), USAGE),
+    "Anthropic's first count alone": streamed(
+        START,
+        WHOLE,
+        ("message_delta", {"delta": {"stop_reason": "end_turn"}}),
+        kind="anthropic",
+        end="",
+        tokens=(12, A),
+    ),
+    "an empty last count of the prompt": streamed(
+        START,
+        WHOLE,
+        ("message_delta", {"delta": {"stop_reason": "end_turn"}, "usage": {"input_tokens": 0, "output_tokens": 34}}),
+        kind="anthropic",
+        end="",
+    ),
+    # failures in other words
+    "Google's limit per minute": Case(
+        (reply(429, {"error": {"message": "You exceeded your quota, see billing. Please retry in 0.02s."}}), WELL),
+        asked=2,
+    ),
+    "Groq's full tier": Case((reply(498, {"error": {"message": "Flex tier capacity exceeded"}}), WELL), asked=2),
+    "Cloudflare without a server": Case((reply(521, b"<html>"), reply(530, b"<html>"), WELL), asked=3),
+    "a request that a gateway ended": failed(499, b"", "TransientFailure: status 499", ALL, 1),
+    "a model that failed": failed(424, {"message": "ModelErrorException"}, "TransientFailure: ModelError", ALL, 1),
+    "a call of a tool, refused": failed(
+        400,
+        {"error": {"message": "model called a tool", "code": "tool_use_failed", "failed_generation": CODE}},
+        "TransientFailure: called a tool",
+        ALL,
+        1,
+    ),
+    "a small context as 500": failed(500, {"error": "exceeds the available context size"}, "LlmRefused", calls=1),
+    "MiniMax's words": failed(
+        200, {"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}, NO_BALANCE, ALL, 1
+    ),
+    "an end for a reason of the vendor's": said(None, "LlmRefused: MALFORMED_CALL", "MALFORMED_CALL"),
+    "no resources while it thought": said("", "LlmRefused: insufficient_s", "insufficient_system_resource"),
+    # answers in other forms
+    "words beside a tool call": said("I write it now.", tool_calls=[call(json.dumps({"code": CODE}))]),
+    "words beside Anthropic's tool": Case(
+        (reply(body=message(content=[{"type": "text", "text": "So."}, *TOOL], stop_reason="tool_use")),),
+        kind="anthropic",
+    ),
+    "a tool call in the text": openai(
+        text=f"<tool_call>\n{json.dumps({'name': 'w', 'arguments': {'content': CODE}})}\n</tool_call>"
+    ),
+    "a thought without an end": openai(text=f"<think>So:\n{FENCED}"),
     # Azure and gateways
     "Azure": Case(
         (reply(body=chat(FENCED)),), options={"key_header": "api-key", "key_file": "k", "query": {"api-version": "1"}}
@@ -421,3 +573,23 @@ async def test_a_vendor_that_bills_more_than_the_limit_is_not_asked_again(tmp_pa
             with pytest.raises(PermanentFailure, match="set reasoning_tokens"):
                 await asked.ask(1)
             assert (await asked.spent())[:2] == (1, 12 + A + 1)
+
+
+async def test_a_vendor_that_answered_rejects_the_prompt_and_not_all(tmp_path: Path) -> None:
+    async with vendor() as running:
+        running.will(WELL, reply(400, {"error": {"message": "unknown trouble"}}), WELL)
+        async with inquiry(tmp_path, endpoint(running.url)) as asked:
+            await asked.ask(0)
+            with pytest.raises(LlmRefused, match="status 400: unknown trouble"):
+                await asked.ask(1)
+            assert (await asked.ask(2)).completion.text == FENCED
+            assert (await asked.spent())[:2] == (3, 2 * sum(GOOD))
+
+
+async def test_a_vendor_that_bills_a_prompt_of_its_own_is_not_asked_again(tmp_path: Path) -> None:
+    async with vendor() as running:
+        running.will(reply(body=chat(FENCED, usage={"prompt_tokens": 5000, "completion_tokens": 34})))
+        async with inquiry(tmp_path, endpoint(running.url)) as asked:
+            assert (await asked.ask()).completion.input_tokens == 5000
+            with pytest.raises(PermanentFailure, match=f"5034 in all where {P + A} were reserved"):
+                await asked.ask(1)

@@ -294,3 +294,20 @@ def test_baselines_that_failed_are_measured_again_only_for_who_waits(process, be
     assert not begin(beside, pacer(LARGE)) and beside.find(OPERATOR, pacer(LARGE)) == {}
     assert begin(beside, pacer(LARGE), again=True)
     assert set(beside.find(OPERATOR, pacer(LARGE), wait=True)) == {"M=4,N=8"}
+
+
+def test_whoever_waits_for_baselines_gives_up_meanwhile_what_others_wait_for(process):
+    rested = []
+
+    def rest():
+        rested.append(True)
+        if len(rested) == 2:
+            waiting.close()
+
+    waiting = BackgroundBaselines(process, H200, None, rest)
+    process("sleep")
+    begin(waiting, pacer(LARGE))
+    assert waiting.find(OPERATOR, pacer(LARGE)) == {} and not rested
+    with pytest.raises(BaselinesFailed):
+        waiting.find(OPERATOR, pacer(LARGE), wait=True)
+    assert len(rested) == 2

@@ -7,6 +7,7 @@ import time
 import uuid
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -58,7 +59,7 @@ from workers.devices.card_processes import (
     _failure,
 )
 from workers.devices.ending import JudgementEnded
-from workers.errors import Transient, WorkerError
+from workers.errors import JobWaits, Transient, WorkerError
 from workers.gpu_lock import FOLDER, GpuLock
 from workers.oracle.answer_cache import AnswerCache
 from workers.oracle.examiner import Examiner
@@ -153,11 +154,14 @@ def crew_that(address: str) -> Iterator[object]:
         sharers: int = 1,
         card_bytes: int = 2**30,
         start_oracle: Callable[[], ChildConnection] | None = None,
+        provided: bool = True,
     ) -> CardProcesses:
         start_oracle = start_oracle or partial(ForkedChild, partial(check, checker_dies, checker_blind))
         begun.append(
             CardProcesses(partial(run, address, deed, card_bytes), start_oracle, sharers * CARD_BYTES, sharers)
         )
+        if provided:
+            begun[-1].provide(64)
         return begun[-1]
 
     yield start
@@ -166,6 +170,8 @@ def crew_that(address: str) -> Iterator[object]:
 
 
 def execute(processes: CardProcesses, timeout_s: float = ASK_S) -> object:
+    if not processes.arena_bytes:
+        processes.provide(64)
     processes.replay(LOAD, ASK_S, Stage.CHECK)
     case = RunCase(plan=0, slot=slots_of(BUNDLE)[0], content=InputContent(draw="normal", seed=SEED))
     return processes.replay(ExecuteRuns(side=PairSide.CANDIDATE, cases=(case,), zones=SEED), timeout_s, Stage.CHECK)
@@ -240,7 +246,7 @@ def test_a_runner_whose_arena_is_large_enough_stays(crew_that):
 
 def test_a_runner_gives_way_to_its_spare_after_so_many_jobs(crew_that, monkeypatch):
     monkeypatch.setattr("workers.devices.card_processes.JOBS_PER_RUNNER", 3)
-    processes, runners = crew_that(), []
+    processes, runners = crew_that(provided=False), []
     for _ in range(7):
         processes.provide(64)
         runners.append(processes._runner.pid)
@@ -258,15 +264,15 @@ def test_what_no_arena_has_room_for_is_refused(crew_that):
 
 def test_a_sharer_gets_most_of_the_card_for_one_job_while_others_wait(crew_that):
     one, other = (crew_that(sharers=3) for _ in range(2))
-    most = one.memory_bytes // LARGEST_SHARE // ALIGNMENT * ALIGNMENT
-    assert one.arena_bytes == ARENA_BYTES and one.memory_bytes == 3 * CARD_BYTES - 2 * ARENA_BYTES
+    beside = (3 * CARD_BYTES - 2 * ARENA_BYTES) // LARGEST_SHARE // ALIGNMENT * ALIGNMENT
+    assert one.arena_bytes == ARENA_BYTES and one.memory_bytes == 3 * CARD_BYTES
     one.provide(CARD_BYTES // LARGEST_SHARE)
     other.provide(CARD_BYTES // LARGEST_SHARE)  # Half of a share each has room beside the other.
-    one.provide(most)
+    one.provide(beside)
     sizes: list[int] = []
 
     def judge() -> None:
-        other.provide(most)
+        other.provide(beside)
         sizes.append(other.arena_bytes)
         other.settle()
         sizes.append(other.arena_bytes)
@@ -274,11 +280,11 @@ def test_a_sharer_gets_most_of_the_card_for_one_job_while_others_wait(crew_that)
     waiting = threading.Thread(target=judge)
     waiting.start()
     waiting.join(SOON_S)
-    assert not sizes and one.arena_bytes == most
+    assert not sizes and one.arena_bytes == beside
     one.settle()
     assert execute(one) == CommandDone() and one.arena_bytes == ARENA_BYTES
     waiting.join(WAIT_S)
-    assert sizes == [most, ARENA_BYTES]
+    assert sizes == [beside, 0], "an arena of the usual size is claimed for the next job"
 
 
 def test_a_card_without_sharers_keeps_a_large_arena_for_the_next_job(crew_that):
@@ -434,3 +440,97 @@ def test_a_hang_is_found_later_where_the_card_is_shared(crew_that):
     with pytest.raises(JudgementEnded, match=f"within {BRIEF_S:g} s"):
         execute(processes, BRIEF_S)
     assert 4 * BRIEF_S <= processes.spent_s["execute"] < ASK_S
+
+
+def short_beside(processes: CardProcesses, others: list[CardProcesses], tried: list[bool]) -> Callable[[], str]:
+    """Work that has too little memory for as long as any other crew has some of the card."""
+
+    def work() -> str:
+        processes.provide(64)
+        tried.append(processes._memory.is_alone)
+        if any(other.arena_bytes for other in others):
+            raise CardMemoryShort("the oracle failed: 52.3 GB")
+        return "done"
+
+    return work
+
+
+def test_work_that_is_short_of_memory_waits_until_no_other_process_has_any(crew_that):
+    processes, other = crew_that(sharers=2), crew_that(sharers=2)
+    tried: list[bool] = []
+    work = short_beside(processes, [other], tried)
+    with ThreadPoolExecutor(2) as pool:  # A runner ends with the thread that started it.
+        waiting = pool.submit(processes.with_memory, "digest", work)
+        wait([waiting], SOON_S)
+        assert tried == [False] and not waiting.done() and not processes.arena_bytes, "it holds nothing meanwhile"
+        other.rest()
+        assert waiting.result(WAIT_S) == "done" and tried == [False, True] and not other.arena_bytes
+        processes.settle()
+        later = pool.submit(other.provide, 64)
+        wait([later], SOON_S)
+        assert not later.done() and not other.arena_bytes, "one that comes later waits too"
+        processes.rest()
+        later.result(WAIT_S)
+        assert other.arena_bytes == ARENA_BYTES and execute(other) == CommandDone()
+        other.release_memory()
+        assert processes.with_memory("digest", work) == "done" and tried == [False, True, True], "it is known"
+
+
+def test_a_busy_process_gives_its_memory_up_when_its_job_ends(crew_that):
+    processes, other = crew_that(sharers=2), crew_that(sharers=2)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(processes.take_card)
+        wait([waiting], SOON_S)
+        assert not waiting.done() and execute(other) == CommandDone()
+        other.settle()
+        waiting.result(WAIT_S)
+        assert not other.arena_bytes
+
+
+def use_memory(folder: Path, monkeypatch: pytest.MonkeyPatch, used_mib: int) -> None:
+    """Have the driver's tool tell so many MiB in use."""
+    tool = folder / "nvidia-smi"
+    tool.write_text(f"#!/bin/sh\necho {used_mib}\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+
+
+def always_short() -> None:
+    raise CardMemoryShort("the oracle failed: it takes more than 90.1 GB")
+
+
+def test_what_an_empty_card_has_no_memory_for_is_refused_with_how_much_it_takes(crew_that, monkeypatch, tmp_path):
+    use_memory(tmp_path, monkeypatch, 1)
+    processes = crew_that()
+    with pytest.raises(
+        JudgementEnded, match=r"does not fit a card of .* empty but for it: .* more than 90.1 GB"
+    ) as ended:
+        processes.with_memory("digest", always_short)
+    assert ended.value.found["outcome"] is Outcome.PLAN_REJECTED
+    assert execute(processes) == CommandDone()
+
+
+def test_what_other_programs_hold_the_memory_of_is_no_failure_of_the_candidate(crew_that, monkeypatch, tmp_path):
+    use_memory(tmp_path, monkeypatch, 512)
+    processes = crew_that()
+    with pytest.raises(CardMemoryShort, match=r"other programs hold 0.5 GB of the card: .* 90.1 GB") as caught:
+        processes.with_memory("digest", always_short)
+    assert isinstance(caught.value, JobWaits)
+    assert execute(processes) == CommandDone()
+
+
+def test_an_arena_that_fits_beside_no_other_one_takes_the_whole_card(crew_that):
+    processes = crew_that(sharers=3)
+    processes.provide(processes.memory_bytes // LARGEST_SHARE)
+    assert processes._memory.is_alone
+    processes.settle()
+    assert not processes.arena_bytes
+    processes.provide(64)
+    assert processes.arena_bytes == ARENA_BYTES
+
+
+def test_a_runner_that_finds_no_room_for_an_arena_is_replaced(crew_that):
+    processes = crew_that(provided=False)
+    with pytest.raises(CardFailed, match="no room for an arena"):
+        processes._claim(2**62)
+    assert execute(processes) == CommandDone() and processes.arena_bytes == ARENA_BYTES

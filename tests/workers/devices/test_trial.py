@@ -11,7 +11,7 @@ from tests.workers.devices.desk import MIX, opened_desk, trial_at
 from tests.workers.devices.raced import raced, timing_of
 from tests.workers.devices.thieves import Careless
 from tests.workers.runner.plans import kernel
-from workers.commands import SECRET_BYTES, ExaminedRuns, ExamineRuns, OpenDoubt, PairSide
+from workers.commands import SECRET_BYTES, ExaminedRuns, ExamineMore, ExamineRuns, OpenDoubt, PairSide
 from workers.devices.ending import JudgementEnded
 from workers.devices.trial import (
     LARGE_DRAWS,
@@ -242,12 +242,14 @@ def test_looks_go_on_until_every_run_was_looked_at_and_only_then_doubts_are_deci
     monkeypatch.setattr(trial, "execute", lambda *_: starts.append("execute"))
 
     def look(order):
-        if not isinstance(order, ExamineRuns):
+        if not isinstance(order, ExamineRuns | ExamineMore):
             return ExaminedRuns()
-        starts.append(f"decide {len(order.cases)}" if order.decides else order.start)
-        if order.decides or order.start == 7:
+        decides = isinstance(order, ExamineRuns) and order.decides
+        start = order.start if isinstance(order, ExamineMore) else 0
+        starts.append(f"decide {len(order.cases)}" if decides else start)
+        if decides or start == 7:
             return ExaminedRuns()
-        return ExaminedRuns(doubts=(doubts[order.start > 0],), next={0: 3, 3: 7}[order.start])
+        return ExaminedRuns(doubts=(doubts[start > 0],), next={0: 3, 3: 7}[start])
 
     monkeypatch.setattr(desk, "look", look)
     trial.run([CheckedRuns(0, "normal", 1)])
@@ -259,10 +261,10 @@ def test_the_first_wrong_run_ends_the_looks(desk, monkeypatch):
     wrong = ExaminedRuns(outcome=Outcome.WRONG_RESULT, reason="all zeros")
 
     def look(order):
-        starts.append(order.start)
-        return wrong if order.start else ExaminedRuns(next=3)
+        starts.append(order.order)
+        return wrong if isinstance(order, ExamineMore) else ExaminedRuns(next=3)
 
     monkeypatch.setattr(desk, "look", look)
     with pytest.raises(JudgementEnded, match="all zeros"):
         trial.inspect(ExamineRuns(plans={}, cases=(), zones="ab"), Stage.TIME)
-    assert starts == [0, 3]
+    assert starts == ["examine", "examine_more"]

@@ -59,7 +59,15 @@ def test_a_kernel_that_alone_reads_a_result_is_the_end_of_its_convolution():
     source = written(LAUNCH.format(other="arg0_1"))
     assert source.count("@triton.jit") == 1 and source.count("torch.empty(") == 1
     assert "x_2 = tl.load(x_2_ptr + target, is_target)\n    tl.store(y_ptr + target, total * x_2, is_target)" in source
-    assert "scale_product[(triton.cdiv(N * L, 128), triton.cdiv(8, 16))](x, w, x, y, N, L, 8, BLOCK_M" in source
+    assert "scale_product[(triton.cdiv(N * L, 128), triton.cdiv(8, 16))](x, w, x, y, N, L, BLOCK_M" in source
+    assert "is_column = column < 8\n" in source, "an operator of one shape passes a size that is a number"
+
+
+def test_kernels_of_several_shapes_are_passed_their_sizes():
+    several = OF.model_copy(update={"ranges": {"N": (1, 4)}})
+    draft = InductorKernel("fused", READ, "Grid1D", {"XBLOCK": 256, "num_warps": 4, "num_stages": 1})
+    source = write(several, LoweredReference(HOST + LAYOUTS + LAUNCH.format(other="arg0_1"), {"fused": draft}))
+    assert "(x, w, x, y, N, L, 8, BLOCK_M" in source and "is_column = column < filters\n" in source
 
 
 def test_a_result_that_is_overwritten_is_the_output():

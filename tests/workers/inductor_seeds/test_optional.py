@@ -3,7 +3,7 @@
 import pytest
 
 from tests.workers.rogues.ordered import LINEAR, operator, tensor
-from workers.inductor_seeds.optional import joined, variants_of
+from workers.inductor_seeds.optional import joined, merged, variants_of
 from workers.tracer.refusal import TraceRefused
 
 
@@ -53,3 +53,14 @@ def test_many_optional_inputs_are_refused() -> None:
     many = operator("f", "def f(x, a, b, c, d):\n    return x\n", inputs, shapes=shapes)
     with pytest.raises(TraceRefused, match="4 optional inputs"):
         list(variants_of(many))
+
+
+def test_sources_share_imports_and_equal_functions() -> None:
+    start = "import torch\nimport triton\n\n\ndef both():\n    pass\n\n\n"
+    one, other = (f"{start}def {name}():\n    pass\n" for name in "fg")
+    assert merged([one, other]).split("\n\n\n") == [
+        "import torch\nimport triton",
+        "def both():\n    pass",
+        "def f():\n    pass",
+        "def g():\n    pass\n",
+    ]

@@ -6,7 +6,7 @@ import textwrap
 import pytest
 
 from tests.workers.inductor_seeds.interpreted import interpreted
-from workers.inductor_seeds.products import ParameterUse, flatten
+from workers.inductor_seeds.products import ParameterUse, flatten, put_matrices_last
 from workers.inductor_seeds.runtime import replace_runtime
 from workers.inductor_seeds.simplification import simplify
 
@@ -160,3 +160,10 @@ for kernel, c, grid in ((kernel, found[0], (4, 3, 1)), (plain, found[1], (4, 3))
 print(json.dumps([torch.equal(*found), torch.allclose(found[1], a.float() @ b.float(), atol=1e-2)]))
 """
     assert interpreted(kernels + launch, tmp_path) == [True, True]
+
+
+def test_matrices_are_put_last_in_the_grid():
+    code = "def kernel(x):\n    z = tl.program_id(0)\n    y = tl.program_id(1)\n    x = tl.program_id(2)"
+    function = ast.parse(code).body[0]
+    put_matrices_last(function)
+    assert ast.unparse(function) == code.replace("(0)", "(9)").replace("(2)", "(0)").replace("(9)", "(2)")

@@ -33,8 +33,14 @@ class PaperCard:
         self.freed = 0
         self.idle_bytes = 1
         self.measured = 0
+        self.alone = False
+        self.peaks: list[int] = []
 
-    def attach(self, handle: str, arena_bytes: int) -> None:
+    def peak_bytes(self) -> int:
+        return self.peaks.pop(0) if self.peaks else 0
+
+    def attach(self, handle: str, arena_bytes: int, *, alone: bool = False) -> None:
+        self.alone = alone
         self.arena = self.arenas[handle][:arena_bytes]
 
     def views(self, view: View, bases: Sequence[int]) -> list[torch.Tensor]:

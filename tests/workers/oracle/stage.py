@@ -14,6 +14,7 @@ from workers.commands import (
     TIMED,
     AttachArena,
     ExaminedRuns,
+    ExamineMore,
     ExamineRound,
     ExamineRuns,
     InputContent,
@@ -90,7 +91,7 @@ class Stage:
         """The answer to an order, after as many looks as it takes, with the doubts of all."""
         reply = self._ask(order)
         while isinstance(reply, ExaminedRuns) and reply.next is not None and not reply.pacer:
-            later = self._ask(order.model_copy(update={"start": reply.next}))
+            later = self._ask(ExamineMore(start=reply.next))
             reply = later.model_copy(update={"doubts": (*reply.doubts, *later.doubts)})
         return reply
 

@@ -6,10 +6,21 @@ import torch
 from tests.workers.checks.cases import FAULTS, HONEST, LONGER, operator
 from tests.workers.oracle.stage import SEED, Stage
 from workers.checks import CHECKS
-from workers.commands import TIMED, AttachArena, DropCache, ExaminedRuns, ExamineIdle, InputContent, Reset, SetOperator
+from workers.commands import (
+    TIMED,
+    AttachArena,
+    DropCache,
+    ExaminedRuns,
+    ExamineIdle,
+    ExamineMore,
+    InputContent,
+    Reset,
+    SetOperator,
+)
 from workers.errors import BadMessage
 from workers.inputs import DRAWS
 from workers.memory_layout import outside
+from workers.oracle.server import respond
 from workers.protocol import Outcome
 
 NORMAL = InputContent(draw="normal", seed=SEED)
@@ -145,11 +156,10 @@ def test_mutable_inputs_whose_memory_is_no_output_stay():
 
 def in_looks(stage: Stage, kernel, pacer) -> list[ExaminedRuns]:
     """What each look at a round says, if a look has time for one unknown content and for all known ones."""
-    order, found = stage.round(kernel, pacer, contents=8), []
-    stage.examiner._look_s, start = 0.0, 0
-    while start is not None:
-        found.append(stage.examiner.answer(order.model_copy(update={"start": start})))
-        start = found[-1].next if not found[-1].pacer else None
+    stage.examiner._look_s = 0.0
+    found = [stage.examiner.answer(stage.round(kernel, pacer, contents=8))]
+    while found[-1].next is not None and not found[-1].pacer:
+        found.append(stage.examiner.answer(ExamineMore(start=found[-1].next)))
     return found
 
 
@@ -203,7 +213,38 @@ def test_runs_that_are_compared_are_so_after_the_last_look():
     )
     seen = stage.examiner.answer(order)
     assert (seen.outcome, seen.next) == (None, 1)
-    assert stage.examiner.answer(order.model_copy(update={"start": 1})).outcome is Outcome.NONDETERMINISTIC
+    assert stage.examiner.answer(ExamineMore(start=1)).outcome is Outcome.NONDETERMINISTIC
+
+
+@pytest.mark.parametrize("lacking", range(3))
+def test_a_look_that_lacks_memory_is_repeated_and_leaves_no_run_out(lacking: int, monkeypatch):
+    stage, calls = Stage(operator("softmax")), []
+    measure = stage.card.margins
+
+    def margins(outputs, answers):
+        calls.append(len(outputs))
+        if len(calls) == lacking + 1:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return measure(outputs, answers)
+
+    monkeypatch.setattr(stage.card, "margins", margins)
+    honest, wrong = HONEST["softmax"], iter([False] * 3 + [True])
+    order = stage.round(lambda x: torch.zeros_like(x) if next(wrong) else honest(x), honest, contents=8)
+    stage.examiner._look_s = 0.0
+    seen = respond(stage.examiner, order)
+    while seen.next is not None:
+        seen = respond(stage.examiner, ExamineMore(start=seen.next))
+    assert seen.outcome is Outcome.WRONG_RESULT and len(calls) > lacking
+
+
+def test_nothing_goes_on_that_was_not_begun():
+    stage = Stage(operator("softmax"))
+    with pytest.raises(BadMessage, match="no examination"):
+        stage.examiner.answer(ExamineMore(start=1))
+    stage.examine(HONEST["softmax"], NORMAL)
+    stage.adopt()
+    with pytest.raises(BadMessage, match="no examination"):
+        stage.examiner.answer(ExamineMore(start=1))
 
 
 @pytest.mark.parametrize("wrong", [1, 16])

@@ -8,7 +8,7 @@ import pytest
 
 from workers.commands import TIMED, InputContent
 from workers.oracle.base import PlanRun
-from workers.oracle.looks import Look
+from workers.oracle.looks import ExaminedGroups, Look
 
 
 def runs_of(*streams: int, shape: str = "M=1") -> list[PlanRun]:
@@ -18,9 +18,9 @@ def runs_of(*streams: int, shape: str = "M=1") -> list[PlanRun]:
 
 def looked_at(runs: list[PlanRun], known: set[int], look_s: float) -> list[list[list[int]]]:
     """Positions of the runs by look and batch."""
-    found, start = [], 0
+    groups, found, start = ExaminedGroups(runs), [], 0
     while start is not None:
-        look = Look(runs, start, look_s)
+        look = Look(groups, start, look_s)
         found.append(list(look.batches(lambda run: run.content.stream in known)))
         start = look.next
     return found
@@ -46,7 +46,7 @@ def test_a_batch_is_of_one_shape():
 
 
 def test_a_look_may_begin_at_the_pace_of_the_one_before():
-    runs = runs_of(*range(12))
+    runs = ExaminedGroups(runs_of(*range(12)))
     first = Look(runs, 0, inf)
     assert [len(batch) for batch in islice(first.batches(lambda _: False), 2)] == [1, 2]
     assert first.unknown == 3 == first.next

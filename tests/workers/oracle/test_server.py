@@ -26,7 +26,7 @@ from workers.oracle.examiner import IDLE_BYTES, Examiner
 from workers.oracle.server import Oracle, demand_precision, open_card, respond
 from workers.protocol import Outcome
 
-NO_MEMORY = torch.OutOfMemoryError("no memory")
+NO_MEMORY = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 34.00 GiB.")
 ATTEND = AttachArena(handle="ab", arena_bytes=64)
 
 
@@ -38,11 +38,11 @@ class Cramped(PaperCard):
         self.times = times
         self.error = error
 
-    def attach(self, handle: str, arena_bytes: int) -> None:
+    def attach(self, handle: str, arena_bytes: int, *, alone: bool = False) -> None:
         if self.times:
             self.times -= 1
             raise self.error
-        super().attach(handle, arena_bytes)
+        super().attach(handle, arena_bytes, alone=alone)
 
 
 def test_an_order_is_carried_out():
@@ -82,8 +82,19 @@ def test_some_answers_are_forgotten_first_and_then_all(times: int, left: int):
 
 
 def test_too_little_memory_without_any_answer_is_said():
-    reply = respond(Examiner(Cramped(3), AnswerCache(0)), ATTEND)
-    assert reply == CommandRefused(reason="the card's memory does not suffice to carry out 'attend'")
+    card = Cramped(3)
+    card.peaks = [90 * 10**9, 52_300_000_000]
+    reply = respond(Examiner(card, AnswerCache(0)), ATTEND)
+    assert isinstance(reply, CommandRefused), "the first peak had answers in it that were dropped"
+    assert reply.reason.startswith("the card's memory does not suffice to carry out 'attend'")
+    assert reply.reason.endswith("more than 52.3 GB")
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_an_oracle_is_told_if_the_card_is_its_own(alone: bool):
+    card = PaperCard()
+    respond(Examiner(card, AnswerCache(0)), ATTEND.model_copy(update={"alone": alone}))
+    assert card.alone is alone
 
 
 @pytest.mark.parametrize("order", [Reset(), AttachArena(handle="none", arena_bytes=1)])
@@ -95,7 +106,7 @@ def test_what_cannot_be_carried_out_is_said(order):
     assert reply.error.startswith(("BadMessage: 'scrub'", "ValueError: no such arena"))
 
 
-def refuse(handle: str, arena_bytes: int) -> None:
+def refuse(handle: str, arena_bytes: int, *, alone: bool) -> None:
     raise ValueError("no such arena")
 
 

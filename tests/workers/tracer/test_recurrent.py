@@ -49,15 +49,12 @@ def test_packed_sequences_and_dropout_in_training_are_left_to_torch() -> None:
         torch.nn.GRUCell(5, 7),
         torch.nn.RNNCell(5, 7),
         torch.nn.RNNCell(5, 7, nonlinearity="relu"),
-        torch.nn.LSTM(5, 7, 2, batch_first=True, bidirectional=True),
-        torch.nn.GRU(5, 7),
-        torch.nn.RNN(5, 7, nonlinearity="relu"),
     ],
     ids=str,
 )
 def test_steps_written_out_compute_what_torchs_own_do(made: torch.nn.Module):
     with torch.no_grad():
-        x = torch.randn(3, 4, 5) if isinstance(made, torch.nn.RNNBase) else torch.randn(3, 5)
+        x = torch.randn(3, 5)
         right = made(x)
         with PlainCells():
             found = made(x)
@@ -71,8 +68,6 @@ def operations(made: torch.nn.Module, *sizes: int) -> set[str]:
     return {str(node.target) for node in traced.graph.nodes if node.op == "call_function"}
 
 
-def test_steps_written_out_change_nothing_in_place_and_long_layers_are_left_to_torch():
-    cell, layer = torch.nn.LSTMCell(5, 7), torch.nn.GRU(5, 7)
-    assert "aten.tanh.default" in operations(cell, 3, 5) & operations(layer, 4, 1, 5)
-    assert not any("_.default" in name for name in operations(cell, 3, 5) | operations(layer, 4, 1, 5))
-    assert any("_.default" in name for name in operations(layer, 40, 1, 5))
+def test_steps_written_out_change_nothing_in_place():
+    found = operations(torch.nn.LSTMCell(5, 7), 3, 5)
+    assert "aten.tanh.default" in found and not any("_.default" in name for name in found)

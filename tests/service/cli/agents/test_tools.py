@@ -1,10 +1,19 @@
 """The tools as an agent calls them, against a real service: verdicts when they come, and files of one folder only."""
 
+import asyncio
+import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from uuid6 import uuid7
 
-from kernelreef.errors import Conflict, InvalidInput
+from archive.records import ExchangeState, NewExchange
+from archive.store import Store
+from kernelreef import AsyncReef
+from kernelreef.errors import Conflict, InvalidInput, Unavailable
+from kernelreef.states import CandidateState
 from service.cli.agents import tools
 from service.cli.agents.tools import AgentTools, read_source
 from service.operators.catalogue import load_operator
@@ -53,6 +62,62 @@ async def test_a_file_is_read_from_its_folder_only(tmp_path: Path) -> None:
     (tmp_path / "other.py").write_text("secret")
     (folder / "link.py").symlink_to(tmp_path / "other.py")
     assert read_source("k.py", folder) == read_source(str(folder / "k.py"), folder) == "import torch\n"
-    for path in ("../other.py", "link.py", "big.py", "none.py", "k.txt", "/etc/passwd", "."):
+    (folder / "loop.py").symlink_to(folder / "loop.py")
+    os.mkfifo(folder / "pipe.py")
+    odd = ("loop.py", "pipe.py", "a\0.py", "\ud800.py", f"{'x' * 5000}.py")
+    for path in ("../other.py", "link.py", "big.py", "none.py", "k.txt", "/etc/passwd", ".", *odd):
         with pytest.raises(InvalidInput):
             read_source(path, folder)
+
+
+async def waiting_prompt(store: Store, search: str, ordinal: int) -> str:
+    """A prompt of the backend `manual` that waits."""
+    known = {"strategy": "improve", "template": "t", "claims": {}, "parents": (), "cell": None, "max_tokens": 10}
+    texts = {"system": "s", "user": "u", "digest": f"{ordinal}", "backend": "manual"}
+    new = NewExchange(
+        id=str(uuid7()), search=search, ordinal=ordinal, step=0, state=ExchangeState.WAITING, **known, **texts
+    )
+    return (await store.exchanges.open(new)).id
+
+
+async def test_of_two_agents_one_has_a_prompt_and_one_answers_it(guarded: Guarded) -> None:
+    token = await guarded.token(Scope.READ, Scope.PROPOSE, search=guarded.others)
+    prompt = await waiting_prompt(guarded.store, guarded.others, 900)
+    async with guarded.connect(token) as reef:
+        agent = AgentTools(reef, guarded.others)
+        assert prompt in await agent.list_prompts()
+        assert await agent.claim_prompt(prompt, "ada") == "s\n\nu"
+        for call in (agent.claim_prompt(prompt, "bob"), agent.release_prompt(prompt, "bob")):
+            with pytest.raises(Conflict):
+                await call
+        with pytest.raises(Conflict):
+            await agent.answer_prompt(prompt, "mine", answerer="bob")
+        assert "answered" in await agent.answer_prompt(prompt, "an answer", "m", "ada")
+        with pytest.raises(Conflict):
+            await agent.answer_prompt(prompt, "another", "m", "ada")
+
+
+async def test_a_lost_agents_prompt_is_free_again(guarded: Guarded) -> None:
+    token = await guarded.token(Scope.READ, Scope.PROPOSE, search=guarded.others)
+    prompt = await waiting_prompt(guarded.store, guarded.others, 901)
+    await guarded.store.exchanges.claim(prompt, "lost", 0.05)
+    await asyncio.sleep(0.1)
+    async with guarded.connect(token) as reef:
+        agent = AgentTools(reef, guarded.others)
+        assert await agent.claim_prompt(prompt, "ada")
+        assert "answered" in await agent.answer_prompt(prompt, "late but first", answerer="ada")
+
+
+class Gone(AsyncReef):
+    """Client whose service takes a kernel and is away afterwards."""
+
+    async def submit_kernel(self, *given: object, **more: object) -> Any:
+        return SimpleNamespace(id="candidate-1", state=CandidateState.QUEUED)
+
+    async def candidate(self, id: str) -> Any:
+        raise Unavailable("no connection")
+
+
+async def test_the_id_of_a_submitted_kernel_is_told_though_the_service_is_gone() -> None:
+    said = await AgentTools(Gone("http://127.0.0.1:1", ""), "search-1").submit_kernel("import torch\n")
+    assert "candidate-1" in said and "no connection" in said and "do not submit it again" in said

@@ -100,6 +100,13 @@ async def test_to_propose_without_a_candidate_hands_in_what_was_judged_last(last
     assert len(script.asked) == 2
 
 
+@pytest.mark.parametrize("call", ["", PROPOSE])
+async def test_a_kernel_without_marks_is_proposed_and_not_the_one_judged_before(call):
+    shelf = Shelf(verdict=kernel("rmsnorm", 6))
+    found, _ = await talked([JUDGE + FILE, f"{call}Change: more\n\n{seed('rmsnorm')}MORE = 3\n"], shelf)
+    assert isinstance(found, Proposal) and found.source.endswith("MORE = 3\n")
+
+
 async def test_to_propose_nothing_before_anything_was_judged_burns_the_answer():
     found, _ = await talked([PROPOSE, FILE])
     assert isinstance(found, Proposal) and len(found.turns) == 2

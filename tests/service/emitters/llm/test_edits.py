@@ -1,7 +1,7 @@
 import pytest
 
 from service.emitters.llm.answer_faults import AnswerFault, UnusableAnswer
-from service.emitters.llm.edits import EDITS, SearchReplaceBlock, apply, has_edits, read_edits
+from service.emitters.llm.edits import EDITS, SearchReplaceBlock, apply, diff_edits, has_edits, json_edits, read_edits
 
 PARENT = "a = 1\nb = 2\nb = 2\nc = 3\n"
 
@@ -65,3 +65,36 @@ def test_too_many_edits_are_refused():
 
 def test_a_parent_with_other_line_ends_is_edited_all_the_same():
     assert apply([SearchReplaceBlock("a = 1\nb = 2\nb", "q")], PARENT.replace("\n", "\r\n")) == "q = 2\nc = 3\n"
+
+
+@pytest.mark.parametrize(
+    "text, diffs",
+    [
+        ("--- a/k.py\n+++ b/k.py\n@@ -1,2 +1,2 @@\n-a = 1\n+a = 9\n b = 2\n", []),
+        ("*** Begin Patch\n*** Update File: k.py\n@@\n-a = 1\n+a = 9\n b = 2\n*** End Patch", []),
+        ("", ["-a = 1\n+a = 9\n b = 2"]),
+    ],
+)
+def test_a_diff_is_edits(text, diffs):
+    assert apply(diff_edits(text, diffs), PARENT) == PARENT.replace("a = 1", "a = 9")
+
+
+def test_a_diff_that_changes_nothing_or_too_much():
+    assert diff_edits("@@\n a = 1\n", []) == []
+    assert fault(diff_edits, "@@\n-a\n+b\n" * (EDITS + 1), []) is AnswerFault.TOO_LONG
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["------- SEARCH\na = 1\n=======\na = 9\n+++++++ REPLACE\n", "<<<<<<< HEAD\na = 1\n=======\na = 9\n>>>>>>> new\n"],
+)
+def test_marks_of_other_tools(text):
+    assert apply(read_edits(text), PARENT) == PARENT.replace("a = 1", "a = 9")
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{"edits": [{"old_string": "a = 1", "new_string": "a = 9"}]}, {"old_str": "a = 1", "new_str": "a = 9"}],
+)
+def test_names_of_other_tools(document):
+    assert json_edits(document) == [SearchReplaceBlock("a = 1", "a = 9")]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from service.emitters.base import TriedChange
 from service.emitters.llm.prompts import ToolFeedback, ask, prompt
 from service.emitters.llm.rendering import BUDGET_BYTES, VERSION
 from service.emitters.llm.strategies import AGENTIC, STRATEGIES, approach
@@ -14,6 +15,7 @@ from tests.service.emitters.talks import Scripted, context, failed, kernel
 from tests.workers.sheets import H100
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
+WRITES = os.environ.get("REEF_SNAPSHOTS") == "write"
 OPERATORS = ("rmsnorm", "matmul", "attention")
 CASES = [*(("rmsnorm", strategy) for strategy in STRATEGIES), ("matmul", "improve"), ("attention", "cross")]
 """Every strategy once, and each operator's own pages: matrix products, and the longest sources."""
@@ -29,7 +31,7 @@ def test_prompts_are_as_they_were(operator, strategy):
     found = rendered(operator, strategy)
     text = f"{found.system}\n\n===\n\n{found.user}"
     path = SNAPSHOTS / f"{operator}.{strategy}.{VERSION}.md"
-    if os.environ.get("REEF_SNAPSHOTS") == "write":
+    if WRITES:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     assert text == path.read_text(), "raise VERSION if prompts say something else"
@@ -146,3 +148,22 @@ def test_nothing_is_offered_that_a_compiler_of_the_search_does_not_know(compiler
     assert heading in text
     assert ("through a block pointer" in text) is offered
     assert ("Write no `tl.make_block_ptr`" in text) is not offered
+
+
+def test_gluon_is_shown_where_it_can_be_judged():
+    known = context("matmul", strategies=("improve",))
+    for device, shown in (("h100", True), ("model:sm_90", False)):
+        llm = dataclasses.replace(known.llm, device=device)
+        found = prompt(known, llm, approach(known, llm))
+        assert ("warpgroup_mma" in found.user) is shown
+        assert ("triton.experimental.gluon" in found.system) is shown
+
+
+def test_changes_are_told_with_their_results_whoever_the_parents_are():
+    changes = (
+        TriedChange("wider", "correct", 1.5, None, "c", "j"),
+        TriedChange("deeper", "correct", 1.5, 1.2, "d", "k"),
+    )
+    user = rendered("rmsnorm", "improve", changes=changes).user
+    assert '- "wider": correct, 1.500 times the seed kernel (predicted) [R' in user
+    assert ", 1.250 of its best parent's speed" in user

@@ -3,7 +3,7 @@
 import pytest
 
 from service.emitters.llm.answer_faults import UnusableAnswer
-from service.emitters.llm.thoughts import without_thoughts
+from service.emitters.llm.thoughts import after_tag, without_thoughts
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,8 @@ def test_what_is_left(text: str, answer: str) -> None:
 def test_thoughts_without_an_end(text: str) -> None:
     with pytest.raises(UnusableAnswer, match="cut while the model thought: raise max_tokens"):
         without_thoughts(text)
+
+
+def test_what_follows_the_first_tag() -> None:
+    assert after_tag("a<think>b<think>c") == "b<think>c"
+    assert after_tag("a") == "a"

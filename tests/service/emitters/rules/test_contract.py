@@ -19,6 +19,7 @@ KERNELS += [
     ("softmax", rewritten("rows_tile", small("softmax"))),
     ("matmul", rewritten("tensor_descriptors", rewritten("tensor_descriptors", small("matmul")))),
     ("matmul", small("matmul").replace("b, total)", "b, total, input_precision='ieee')")),
+    ("matmul", small("matmul").replace("b, total)", "b, total, input_precision='tf32x3')")),
 ]
 
 ODD_SOURCES = {

@@ -1,0 +1,67 @@
+import pytest
+
+from tests.service.emitters.samples import applies, rewritten, seed, small
+
+PARTS = seed("matmul").replace("b, total)", "b, total, input_precision='tf32x3')")
+TURNED = PARTS.replace("a_ptr + rows[:, None] * K + inner[None, :]", "a_ptr + inner[:, None] * M + rows[None, :]")
+TURNED = TURNED.replace("(rows[:, None] < M) & (inner[None, :] < K)", "(inner[:, None] < K) & (rows[None, :] < M)", 1)
+TURNED = TURNED.replace("tl.dot(a, b", "tl.dot(tl.trans(a), b").replace("M, K = a.shape", "K, M = a.shape")
+
+
+def test_operands_are_split_once_with_the_summed_axis_last():
+    code = rewritten("split_ahead", PARTS).replace("(M)", "M").replace("(N)", "N")
+    assert code.count("split_kernel[") == 2 and code.index("split_kernel[") < code.index("matmul_kernel[")
+    assert "M, K, padded, M * padded, TURNED=False" in code
+    assert "K, N, padded, N * padded, TURNED=True" in code
+    assert "tl.trans" not in code and "tf32x3" not in code and code.count("input_precision='tf32'") == 3
+
+
+def test_products_share_the_kernel_that_splits():
+    host = PARTS[PARTS.index("@triton.jit") :].replace("matmul", "again")
+    code = rewritten("split_ahead", rewritten("split_ahead", f"{PARTS}\n\n{host}"))
+    assert code.count("def split_kernel") == 1 and code.count("split_kernel[") == 4
+
+
+def test_a_transposed_operand_is_turned_by_the_split():
+    code = rewritten("split_ahead", TURNED)
+    assert code.count("TURNED=True") == 2 and "tl.trans" not in code
+
+
+def test_one_matrix_per_program_along_an_axis():
+    batched = PARTS.replace("    total = tl.zeros", "    batch = tl.program_id(2)\n    total = tl.zeros", 1)
+    batched = batched.replace("a_ptr + rows", "a_ptr + batch * M * K + rows").replace(
+        "triton.cdiv(N, 64))", "triton.cdiv(N, 64), 3)"
+    )
+    code = rewritten("split_ahead", batched)
+    assert "a_ptr + batch.to(tl.int64) * M * padded + " in code and "3 * M * padded" in code
+    assert not applies("split_ahead", batched.replace("batch * M * K", "batch * M * M"))
+    numbers = batched.replace("batch * M * K", "batch * 96").replace("c, M, N, K,", "c, 8, N, 12,")
+    assert applies("split_ahead", numbers) and not applies("split_ahead", numbers.replace("batch * 96", "batch * 95"))
+    assert not applies("split_ahead", batched.replace("tl.program_id(2)", "tl.program_id(2) + 1"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("tf32x3", "tf32"),
+        ("a = tl.load(a_ptr + rows[:, None] * K", "a = tl.load(a_ptr + rows[:, None] * N"),
+        ("range(0, K, BLOCK_K)", "range(0, K - 1, BLOCK_K)"),
+        ("total = tl.dot(", "a = a * 2.0\n        total = tl.dot("),
+        (
+            "total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
+            "total = tl.full((BLOCK_M, BLOCK_N), 1.0, tl.float32)",
+        ),
+        ("    matmul_kernel[", "    if True:\n        matmul_kernel["),
+    ],
+)
+def test_what_is_not_surely_a_product_of_matrices_is_left_alone(old, new):
+    assert old in PARTS
+    assert not applies("split_ahead", PARTS.replace(old, new))
+    assert not applies("split_ahead", seed("attention"))
+
+
+def test_infinities_meet_no_rest_of_the_other_sign(assert_same):
+    planted = "    a = torch.where(a > 1.0, float('inf'), a)\n    M, K = a.shape"
+    before = small("matmul").replace("    M, K = a.shape", planted)
+    after = rewritten("split_ahead", before.replace("b, total)", "b, total, input_precision='tf32x3')"))
+    assert_same(before, after, "matmul")
