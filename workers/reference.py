@@ -284,7 +284,21 @@ def takes_tf32(node: Node, allowed: bool | Literal["convolutions"]) -> bool:
     return bool(allowed) and _base(node) in (_FACTORS if allowed is True else _CONVOLVING)
 
 
-def adds_products(graph: Graph) -> bool:
+def allows_tf32(graph: Graph, allowed: bool | Literal["convolutions"]) -> bool:
+    """Return True if TF32 may replace float32 in a product of a graph, be it one operation or spelled out."""
+    return any(takes_tf32(node, allowed) for node in graph.nodes) or (allowed is True and _adds_products(graph))
+
+
+def shows_factors(graph: Graph, allowed: bool | Literal["convolutions"]) -> bool:
+    """Return True if products of a graph may be TF32, and all of their factors are values of the graph.
+
+    Those of a recurrent layer are not: its states are factors at every step.
+    """
+    products = [node for node in graph.nodes if takes_tf32(node, allowed)]
+    return bool(products) and not any(_base(node) in _LAYERS for node in products)
+
+
+def _adds_products(graph: Graph) -> bool:
     """Return True if a sum or mean adds elementwise products of two tensors: a product that is spelled out."""
     sums = (node for node in graph.nodes if _base(node) in ("sum", "mean") and node.uses)
     nodes = (graph.nodes[node] for value in sums if (node := origin(graph, value.uses[0])) is not None)

@@ -16,14 +16,14 @@ from workers.protocol import Graph, Operator
 from workers.reference import (
     RoundedFloats,
     Rounding,
-    adds_products,
+    allows_tf32,
     evaluate,
     filters,
     is_product,
     narrowing,
     origin,
     round_to_tf32,
-    takes_tf32,
+    shows_factors,
 )
 
 NUDGE_ROUNDOFFS = 32.0
@@ -75,6 +75,11 @@ bounds are four times what a result moves. Without it, right convolutions before
 where few elements have nearly all error. Of 300 heavy draws before a GELU and a sigmoid, products of bfloat16 were
 refused on 194 and right ones on none; with a quarter of a roundoff on 216, and one right answer."""
 
+HIDDEN = 4 / 3
+"""Factor on that step where a recurrent layer is one operation: its states are factors at every step too, and no nudge
+reaches them. Layers of 24 steps with cut states are refused on a third of heavy draws all the same, rounded ones on
+none; with 2.5, on a tenth, but half of those in bfloat16 passed on normal draws."""
+
 FAR, FAR_SHARE = 3.0, 1 / 2.8
 """Multiple of `TF32_STEP` by which further nudges move factors that may be TF32, and the share of that movement that
 counts. Where results move in proportion, it is that of the others. Behind a clamp and a sigmoid they jump: a sum of few
@@ -112,21 +117,18 @@ class Expectation:
 
     @cached_property
     def middle(self) -> Tensors:
-        """The values between those of exact factors and of factors cut to TF32; `expected` without products.
-
-        Matrix units cut factors, or kernels round them. Errors of cut ones are half as large from the middle.
-        """
+        """The values between those of exact factors and of factors cut to TF32; `expected` without products."""
         return tuple(map(_between, self.expected, self.native)) if self.multiplies_tf32 else self.expected
 
     @cached_property
     def multiplies_tf32(self) -> bool:
-        """True if a product of the reference may have TF32 factors."""
-        return any(takes_tf32(node, self._operator.precision.allow_tf32) for node in self._graph.nodes)
+        """True if products of the reference may have TF32 factors, all of which it shows."""
+        return shows_factors(self._graph, self._operator.precision.allow_tf32)
 
     @cached_property
     def allows_tf32(self) -> bool:
-        """True if TF32 may replace float32 here, in a product that is one operation or spelled out."""
-        return self.multiplies_tf32 or (self._operator.precision.allow_tf32 is True and adds_products(self._graph))
+        """True if TF32 may replace float32 in some product."""
+        return allows_tf32(self._graph, self._operator.precision.allow_tf32)
 
     @cached_property
     def largest_product(self) -> float:
@@ -157,10 +159,10 @@ class Expectation:
 
     @cached_property
     def coarse_sensitivity(self) -> Tensors:
-        """Movement of `expected` on timed content when float inputs move by a roundoff of their own dtype.
+        """Movement of `expected` on timed content when float inputs move by a roundoff of their own dtype; else zero.
 
-        Zero on other draws. Among millions of timed values, outliers create a few from large terms that cancel. Factors
-        rounded to the inputs' dtype, such as the probabilities of attention, show only there.
+        Among millions of timed values, outliers create a few from large terms that cancel. Factors rounded to the
+        inputs' dtype, such as the probabilities of attention, show only there.
         """
         if self._draw != TIMED:
             return tuple(value.new_zeros((), dtype=torch.float64).expand_as(value) for value in self.expected)
@@ -207,7 +209,8 @@ class Expectation:
         return largest
 
     def _moved(self, seed: int, coarse: bool, tf32_step: float) -> Iterator[Tensors]:
-        tf32, factors = self._operator.precision.allow_tf32, partial(_moved_factor, tf32_step, self._generator(seed))
+        tf32, step = self._operator.precision.allow_tf32, tf32_step * (1 if self.multiplies_tf32 else HIDDEN)
+        factors = partial(_moved_factor, step, self._generator(seed))
         yield evaluate(self._graph, self._nudge(seed, coarse), double=True, tf32=tf32, factors=factors)
         if self._operator.backward:
             step = INTERMEDIATE_ROUNDOFFS * self._roundoff
@@ -300,7 +303,7 @@ class Expectation:
         return {node: dtype for node, dtype in dtypes.items() if node is not None and dtype.is_floating_point}
 
     def _nudge(self, seed: int, coarse: bool) -> list[torch.Tensor]:
-        """Return float inputs in float64, with each element and each row moved up or down by at most a relative step.
+        """Return float inputs in float64, with each element and each row moved by at most a relative step.
 
         In place throughout: inputs of 5 GB take 18 GB in float64, and five copies at once would not fit.
         """

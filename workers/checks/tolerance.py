@@ -41,8 +41,9 @@ rounding. Errors of float8 are what the last rounding does not explain. A factor
 the probabilities of attention, may cost a whole row one roundoff and the result another. With 1.5, rows of one large
 score in a million were refused whose exponent is a fused multiply-add away from zero."""
 TF32 = ErrorAllowance(1.5, 1.6e-3, 5.0, 1e-2)
-"""Float32 outputs where TF32 is allowed and the reference spells its products out; `scale_*` as they are: matrix units
-cut operands after 10 bits, which makes products too small by 7e-4 on average."""
+"""Float32 outputs where TF32 is allowed and the reference spells products out, or has a recurrent layer, whose states
+are factors at every step; `scale_*` as they are: matrix units cut operands after 10 bits, and products are too small by
+7e-4 on average."""
 PRODUCTS = ErrorAllowance(1.2, 4.0, 3.0, 32.0)
 """Float32 outputs of a reference whose products may be TF32. Errors are those from the middle between exact and cut
 factors (`Expectation.middle`), so that exact and cut ones err alike, by half of what cutting costs; `native_*` count
