@@ -17,6 +17,7 @@ from torch._ops import OpOverload
 from workers.float8 import readable
 from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef, Reference
 from workers.protocol.base import NON_FINITE
+from workers.tf32 import FACTORS, cut_to_tf32, takes_tf32
 
 _ELEMENTWISE = """
 abs neg sign sgn reciprocal sqrt rsqrt square exp exp2 expm1 log log2 log1p log10 sin cos tan sinh cosh tanh asin acos
@@ -51,20 +52,7 @@ upsample_trilinear3d upsample_bicubic2d grid_sampler_2d grid_sampler_3d col2im i
 _CAST = "aten._to_copy.default"
 _CONVOLUTION, _TRANSPOSED = "convolution", 6
 """The operation, and which of its arguments says whether it is transposed."""
-_LOST = 0x1FFF
-"""Bits of a float32 that TF32 lacks."""
 _MULTIPLYING = frozenset(["mm", "bmm", "addmm", "baddbmm", "mv", "dot", _CONVOLUTION])
-_CONVOLVING = {
-    _CONVOLUTION: (0, 2),
-    **dict.fromkeys(("convolution_backward", "lstm", "gru", "rnn_tanh", "rnn_relu"), (0, 3)),
-}
-_FACTORS = {
-    **dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot"), (0, 2)),
-    **dict.fromkeys(("addmm", "baddbmm", "addmv", "addr"), (1, 3)),
-    "_trilinear": (0, 3),
-    **_CONVOLVING,
-}
-"""Arguments of products that are factors: the first, and the last plus one; `_CONVOLVING` are left to cuDNN."""
 _SHAPES = """
 view _unsafe_view expand permute transpose t squeeze unsqueeze slice select split split_with_sizes unbind cat stack
 repeat flip roll tril triu diagonal gather index index_select index_put scatter scatter_add embedding constant_pad_nd
@@ -175,6 +163,46 @@ def origin(graph: Graph, value: Reference) -> int | None:
     return found.node if isinstance(found, NodeRef) else None
 
 
+def undefined_casts(graph: Graph, number: int, result: torch.Tensor, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return the places of a whole result where the reference casts a float that no integer of the dtype stands for.
+
+    That is so, too, where the reference overflows in its own dtypes: there PyTorch has no defined result either.
+    """
+    found = torch.zeros((), dtype=torch.bool, device=result.device)
+    cast = before_cast(graph, number)
+    limits = torch.iinfo(result.dtype)
+    if cast is None:
+        return found
+    for double in (True, False):
+        value, source = evaluate(cast, inputs, double=double)
+        if source.is_floating_point():  # Casts cut fractions off; NaN is not between the limits.
+            found = found | ~((value > limits.min - 1) & (value < limits.max + 1))
+    return found
+
+
+def before_cast(graph: Graph, number: int) -> Graph | None:
+    """Return the graph of a whole result as it was before its one cast, and of what was cast; None for other results.
+
+    Moves after the cast are done, too.
+    """
+    casts = []
+    value = graph.outputs[number]
+    while isinstance(value, NodeRef) and _moves(graph.nodes[value.node]) and graph.nodes[value.node].uses:
+        node = graph.nodes[value.node]
+        if node.op == _CAST and "dtype" in node.kwargs:
+            casts.append(value.node)
+        value = node.uses[0]
+    if len(casts) != 1:
+        return None
+    nodes, (index,) = list(graph.nodes), casts
+    (source,) = nodes[index].uses
+    kwargs = {**nodes[index].kwargs, "dtype": DtypeRef(dtype="float64")}
+    nodes[index] = nodes[index].model_copy(update={"kwargs": kwargs})
+    outputs = (graph.outputs[number], source)
+    told = {"outputs": outputs, "output_shapes": ((), ()), "output_dtypes": ("float64", "float64")}
+    return graph.model_copy(update={"nodes": tuple(nodes), **told})
+
+
 def filters(graph: Graph) -> Iterator[tuple[int, int]]:
     """Inputs that are filters of convolutions, by position, and their axis that is not summed over."""
     for node in graph.nodes:
@@ -276,14 +304,6 @@ def is_product(node: Node) -> bool:
     return _base(node) in _MULTIPLYING
 
 
-def takes_tf32(node: Node, allowed: bool | Literal["convolutions"]) -> bool:
-    """Return True if the node multiplies float32 factors that may be cut to TF32.
-
-    `convolutions` stands for what PyTorch leaves to cuDNN: convolutions and recurrent layers.
-    """
-    return bool(allowed) and _base(node) in (_FACTORS if allowed is True else _CONVOLVING)
-
-
 def allows_tf32(graph: Graph, allowed: bool | Literal["convolutions"]) -> bool:
     """Return True if TF32 may replace float32 in a product of a graph, be it one operation or spelled out."""
     return any(takes_tf32(node, allowed) for node in graph.nodes) or (allowed is True and _adds_products(graph))
@@ -303,25 +323,6 @@ def _adds_products(graph: Graph) -> bool:
     sums = (node for node in graph.nodes if _base(node) in ("sum", "mean") and node.uses)
     nodes = (graph.nodes[node] for value in sums if (node := origin(graph, value.uses[0])) is not None)
     return any(_base(node) == "mul" and len(node.uses) > 1 for node in nodes)
-
-
-def cut_to_tf32(values: torch.Tensor) -> torch.Tensor:
-    """Cut finite float32 values after the 10 bits of TF32's mantissa, as matrix units read them; others stay.
-
-    So factors are too small, by 4e-4 on average. Rounding them first costs an instruction each, which few kernels pay.
-    """
-    if values.dtype != torch.float32:
-        return values
-    cut = (values.contiguous().view(torch.int32) & ~_LOST).view(torch.float32)
-    return torch.where(values.isfinite(), cut, values)
-
-
-def round_to_tf32(values: torch.Tensor) -> torch.Tensor:
-    """Round finite float32 values to the 10 bits of TF32's mantissa, to nearest; others stay."""
-    if values.dtype != torch.float32:
-        return values
-    near = ((values.contiguous().view(torch.int32) + (_LOST + 1) // 2) & ~_LOST).view(torch.float32)
-    return torch.where(near.isfinite(), near, values)
 
 
 def _changed(value: object, change: Factors) -> object:
@@ -413,7 +414,7 @@ def _call(
     device = given[0].device if given else None
     operation, args, kwargs = call_of(node, lambda value: _resolve(value, given, values, double), device)
     if factors is not None:
-        first, last = _FACTORS[_base(node)]
+        first, last = FACTORS[_base(node)]
         args[first:last] = [_changed(value, factors) for value in args[first:last]]
     if node.op == _CAST and not copy and _casts_nothing(args, kwargs):
         return _tensor(args[0])

@@ -6,7 +6,7 @@ Files that the main one imports stand before it, and their names become its own.
 import ast
 import builtins
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
@@ -264,21 +264,28 @@ def _require_one_meaning(ordered: Sequence[_Module], modules: _Modules) -> None:
     for module in ordered if len(ordered) > 1 else ():
         joined = {each.statement for each in module.imports(modules)}
         for name, statements in _bindings(module.tree).items():
-            meaning = "\n".join(sorted({_said(each, name) for each in statements if each not in joined}))
+            said = {_said(each, name, joined) for each in statements}
+            meaning = "\n".join(sorted(filter(None, said)))
             known, owner = meanings.setdefault(name, (meaning, module))
             if meaning and not name.startswith("__") and (known != meaning or hasattr(builtins, name)):
                 which = f"{owner.path} and {module.path} bind" if owner is not module else f"{module.path} binds"
                 raise InvalidInput(f"{which} '{name}' to something else: rename it, to join the files", FIELD)
 
 
-def _said(statement: ast.stmt, name: str) -> str:
-    """Return what binds a name; of an import, also one within `try`, only its own part."""
+def _said(statement: ast.stmt, name: str, joined: Collection[ast.stmt]) -> str:
+    """Return what binds a name; of an import, also one within `try` or `if`, only its own part.
+
+    Imports of files that are joined bind nothing.
+    """
     for node in ast.walk(statement):
         if isinstance(node, ast.Import | ast.ImportFrom):
             origin = node.module if isinstance(node, ast.ImportFrom) else ""
             for alias in node.names:
                 if _bound(alias) == name:  # `import torch.nn` binds `torch`, too.
-                    return f"{origin} {alias.name if origin or alias.asname else name}"
+                    if node in joined:
+                        return ""
+                    whole = alias.name if origin or alias.asname else name
+                    return ".".join(filter(None, (origin, whole)))  # `import a.b as c` is `from a import b as c`.
     return ast.unparse(statement)
 
 

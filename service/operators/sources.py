@@ -10,7 +10,7 @@ from functools import lru_cache
 REMEMBERED = 1024
 """Number of cached digests, with texts of some kilobytes each: one proposal needs its digest three times."""
 
-LAUNCH_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+LAUNCH_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion")
 """Keywords of a launch for Triton, not for the kernel; the contract allows no others."""
 
 _OPAQUE = (

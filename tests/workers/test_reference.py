@@ -5,7 +5,7 @@ import torch
 
 from tests.workers.live import LiveBytes
 from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef, Shape
-from workers.reference import OPERATIONS, evaluate, filters, is_allowed, is_finite
+from workers.reference import OPERATIONS, before_cast, evaluate, filters, is_allowed, is_finite
 
 X = InputRef(input=0)
 
@@ -74,6 +74,18 @@ def test_integer_values_stay_exact():
     (whole,) = evaluate(traced, [torch.tensor([1.9, -1.9, 3.0, 0.0])], double=True)
     assert whole.dtype == torch.int64
     assert whole.tolist() == [1, -1, 3, 0]
+
+
+def test_a_whole_result_is_known_as_it_was_before_its_cast():
+    divide = Node(op="aten.div.Tensor", args=(X, 0.001))
+    view = Node(op="aten.view.default", args=(NodeRef(node=1), (2, 2)))
+    traced = graph(divide, cast(NodeRef(node=0), "int8"), view, dtypes=("int8",))
+    found = before_cast(traced, 0)
+    assert found is not None
+    value, source = evaluate(found, [THIRD], double=True)
+    assert torch.equal(value, (THIRD.double() / 0.001).view(2, 2)) and torch.equal(source, THIRD.double() / 0.001)
+    twice = graph(divide, cast(NodeRef(node=0), "int32"), cast(NodeRef(node=1), "int8"), dtypes=("int8",))
+    assert before_cast(twice, 0) is None and before_cast(graph(divide), 0) is None
 
 
 def test_factories_and_integer_division_are_double_too():

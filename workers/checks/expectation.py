@@ -22,9 +22,10 @@ from workers.reference import (
     is_product,
     narrowing,
     origin,
-    round_to_tf32,
     shows_factors,
+    undefined_casts,
 )
+from workers.tf32 import round_to_tf32
 
 NUDGE_ROUNDOFFS = 32.0
 """Maximum number of roundoffs by which inputs are nudged to find the sensitivity: the loss of a few operations where
@@ -170,10 +171,9 @@ class Expectation:
 
     @cached_property
     def sequential_loss(self) -> Tensors:
-        """Movement of `expected` if sums to few results are added one after another; zero without such sums."""
+        """Movement of `expected` if sums are added one after another; zero without sums."""
         loss = tuple(torch.zeros_like(value, dtype=torch.float64) for value in self.expected)
-        accumulator = getattr(torch, self._operator.precision.accumulate)
-        for moved in sequential_results(self._graph, self._inputs, accumulator):
+        for moved in sequential_results(self._graph, self._inputs, getattr(torch, self._operator.precision.accumulate)):
             loss = tuple(map(_further, loss, moved, self.expected))
         return loss
 
@@ -237,7 +237,8 @@ class Expectation:
 
         A float may lie on the border of two integers, as the largest of a row over its own scale, and then it is on
         either side. So may one that is compared: indices of computed values that are equal but for rounding are in
-        either order. Sums of integers, and choices among inputs, have no such border.
+        either order. Sums of integers, and choices among inputs, have no such border. A cast of NaN, or of a float
+        beyond the integers of the dtype, has no defined result: PyTorch gives another one on a card than on a CPU.
 
         Args:
             number: Number of the result.
@@ -249,7 +250,9 @@ class Expectation:
         expected = self.expected[number]
         if choice := Choice.of(self._graph, number, rounded):
             return wrong & ~choice.explains(got, expected, *self._values_of(choice))
-        if not (rounded.outputs[number] or rounded.compared[number]):
+        if self._operator.results[number].dtype != "bool":
+            wrong = wrong & ~undefined_casts(self._graph, number, got, self._inputs)
+        if not (rounded.outputs[number] or rounded.compared[number]) or not wrong.any():
             return wrong
         found = got.to(torch.int64)
         by_one = (found - expected.to(torch.int64)).abs() == 1

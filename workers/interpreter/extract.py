@@ -10,7 +10,9 @@ import math
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from types import CodeType, FunctionType, ModuleType
+from typing import cast
 
 import torch
 import triton
@@ -42,6 +44,8 @@ _PURE = (
 _UNDEFINED = (ArithmeticError, AttributeError, ImportError, LookupError, NameError, TypeError, ValueError, OSError)
 _DECORATORS = (triton.jit, triton.constexpr_function)
 _WRAPPERS = ("jit", "autotune", "heuristics")
+_TELLING = ("launch_metadata", "repr")
+# Options of `triton.jit` that only describe launches, by functions of host code.
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ def extract_module(source: str, launched: Collection[str] = ()) -> ExtractedModu
         gluons.update(_gluons(statement))
         in_gluon |= _names(statement) if _makes_gluon(statement, {**taken.namespace, **gluons}) else set()
         bound = _take(statement, f"<statement {index}>", taken)
-        for name in _names(statement) - bound:
+        for name in _names(statement) - bound - _kept(statement, taken.namespace):
             taken.namespace.pop(name, None)
             taken.left_out.setdefault(name, statement.lineno)
     for name in launched:
@@ -235,7 +239,10 @@ def _prepare(statement: ast.stmt, namespace: Mapping[str, object]) -> ast.stmt |
             inner = [*statement.body, *(item for handler in statement.handlers for item in handler.body)]
             types = [handler.type for handler in statement.handlers if handler.type is not None]
             simple = all(_is_simple(item, namespace) for item in inner)
-            return statement if simple and all(is_pure(kind, namespace) for kind in types) else None
+            if simple and all(is_pure(kind, namespace) for kind in types):
+                return statement
+            first = [item for item in takewhile(_is_import, statement.body) if _prepare(item, namespace) is not None]
+            return ast.If(ast.Constant(True), first, []) if first else None
         case ast.Assign(targets=targets, value=value):
             plain = _unwrapped(value, namespace) or (value if is_pure(value, namespace) else None)
             return ast.Assign(targets, plain) if plain is not None and all(map(_is_name, targets)) else None
@@ -244,6 +251,21 @@ def _prepare(statement: ast.stmt, namespace: Mapping[str, object]) -> ast.stmt |
         case ast.FunctionDef():
             return _bare(statement, namespace)
     return None
+
+
+def _is_import(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Import | ast.ImportFrom)
+
+
+def _kept(statement: ast.stmt, namespace: Mapping[str, object]) -> set[str]:
+    """Return the names of the language's modules that a statement may bind anew, as `triton = None` without Triton.
+
+    The plan has kernels, so they are there; and what is extracted with them must compile to the plan's kernels.
+    """
+    if not isinstance(statement, ast.If | ast.Try):
+        return set()
+    modules = {name: value.__name__ for name, value in namespace.items() if isinstance(value, ModuleType)}
+    return {name for name, module in modules.items() if _is_known_module(module)}
 
 
 def _known_import(alias: ast.alias) -> ast.alias | None:
@@ -297,7 +319,16 @@ def _bare(function: ast.FunctionDef, namespace: Mapping[str, object]) -> ast.Fun
     arguments.kw_defaults = [value and _default(value, namespace) for value in arguments.kw_defaults]
     decorators = [decorator for each in function.decorator_list for decorator in _decorator(each, namespace)]
     bare = ast.FunctionDef(function.name, arguments, function.body, decorators)
-    return ast.copy_location(bare, function)
+    return ast.copy_location(cast(ast.FunctionDef, _WithoutTexts().visit(bare)), function)
+
+
+class _WithoutTexts(ast.NodeTransformer):
+    """Removal of texts that stand alone: Triton reads those of several lines with other blanks than Python does."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.stmt:
+        """Replace a text."""
+        is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        return ast.copy_location(ast.Pass(), node) if is_text else node
 
 
 def _default(value: ast.expr, namespace: Mapping[str, object]) -> ast.expr:
@@ -309,7 +340,8 @@ def _decorator(expression: ast.expr, namespace: Mapping[str, object]) -> Iterato
     called = expression if isinstance(expression, ast.Call) else None
     function = called.func if called else expression
     if any(resolve(function, namespace) is known for known in _DECORATORS):
-        options = [item for item in called.keywords if is_pure(item.value, namespace)] if called else []
+        given = [item for item in called.keywords if item.arg not in _TELLING] if called else []
+        options = [item for item in given if is_pure(item.value, namespace)]
         yield ast.Call(function, [], options) if options else function
 
 

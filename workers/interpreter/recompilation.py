@@ -30,6 +30,7 @@ from workers.protocol.plan import spread
 from workers.targets import TARGETS
 from workers.tracer.compiler import Compiled, Compiler
 from workers.tracer.fake_device import drive
+from workers.tracer.launches import fusion
 from workers.tracer.refusal import TraceRefused
 
 _BUFFER_BITS = 40
@@ -207,6 +208,7 @@ def _compile(
         argument.value if isinstance(argument, Number) else _memory(argument, plan) for argument in launch.arguments
     ]
     options = {"num_warps": warps, **{name: getattr(expected, field) for name, field in _OPTIONS.items()}}
+    options |= fusion(kernel, launch.options)
     given = {name: value for name, value in options.items() if name not in kernel.arg_names and value is not None}
     compiled: _Recorded = kernel.run(
         grid=launch.grid, warmup=True, **whole_arguments(launch, constants, passed), **given

@@ -20,7 +20,8 @@ are products and sums of dimensions, times of copies, traces with line informati
 absent inputs, predicted times of checked sources, plans that name their compiler and ptxas, options of launches,
 roles of warps, clusters and places of sums among readings, sums that are added one after another, biases decided by
 fresh draws, errors from the middle between exact factors and those cut to TF32 where it is allowed, jobs that ask for a
-compiler, a flush that writes, jobs that time eager PyTorch alone, runs of each compiled kernel that are repeated.
+compiler, a flush that writes, jobs that time eager PyTorch alone, runs of each compiled kernel that are repeated,
+launches that keep products and sums apart, casts without a defined result.
 """
 
 NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}

@@ -35,11 +35,10 @@ _THREADS_BLOCK = 1024
 _MAP_ELEMENTS = {8: 10, 9: 8, 10: 9}
 # Numbers of element types that differ between kernels and the driver's API (Triton's `TMA_DTYPE_DEVICE_TO_HOST`).
 _SETTINGS: dict[str, Mapping[str, object]] = {
-    "nvidia": {"enable_fp_fusion": True, "enable_reflect_ftz": True, "default_dot_input_precision": "tf32"},
-    "amd": {"enable_fp_fusion": True, "allow_flush_denorm": False, "default_dot_input_precision": "ieee"},
+    "nvidia": {"enable_reflect_ftz": True, "default_dot_input_precision": "tf32"},
+    "amd": {"allow_flush_denorm": False, "default_dot_input_precision": "ieee"},
 }
-# Triton's options that decide results and that no candidate may pass. Their defaults differ between releases: Triton
-# 3.9 warns that the next one does not fuse products and sums.
+# Triton's options that decide results and that no candidate may pass. Their defaults differ between releases.
 _EXCERPT_CHARS = 200
 # Longest part of a source line that a reason quotes.
 _LOCATED = re.compile(rf"{re.escape(SOURCE_NAME)}\D{{0,3}}(?P<line>\d+):\d+\D{{0,4}}error: (?P<said>[^\n]+)")
@@ -97,7 +96,7 @@ class Compiler:
         """
         started = time.perf_counter()
         try:
-            settled = {**options, **_SETTINGS[self._target.vendor]}
+            settled = {"enable_fp_fusion": True, **options, **_SETTINGS[self._target.vendor]}
             text, metadata = _lower(source, target, settled, lines=self._lines)
             kernel, maps = self._kernel(text, metadata), _maps(metadata)
         finally:

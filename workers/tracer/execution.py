@@ -19,7 +19,7 @@ from workers.tracer.compiler import Compiler
 from workers.tracer.fake_device import pretend
 from workers.tracer.launches import EntryCall, LaunchInterceptor
 from workers.tracer.modules import PREPARE, with_entry
-from workers.tracer.recorder import PlanRecorder
+from workers.tracer.recorder import MadeTensors, PlanRecorder
 from workers.tracer.refusal import TraceRefused, crash, raising_line
 from workers.tracer.reply import TracedPlans, TraceEnded, TraceReply
 from workers.tracer.tensors import LoadingTensors, TargetTensors
@@ -103,6 +103,7 @@ class CandidateExecution:
         self._launches = LaunchInterceptor()
         self._kernels: dict[str, Kernel] = {}
         self._time = TimeBudget(job.deadline_s)
+        self._made: MadeTensors = {}
 
     def run(self) -> TraceReply:
         """Trace all variants.
@@ -209,7 +210,7 @@ class CandidateExecution:
         operator = self._job.operator
         self._prepare(shape.dims)
         given = [make_input(item, operator.input_shape(item, shape.dims)) for item in operator.given]
-        recorder = PlanRecorder(operator.policy, given)
+        recorder = PlanRecorder(operator.policy, given, self._made)
         arguments = operator.arguments(given, shape.dims)
         return recorder, self._results(recorder, arguments, operator.scalar_values(shape.dims), compiles)
 
@@ -275,6 +276,9 @@ class CandidateExecution:
                 raise self._wrong_output(f"returns a {_kind(value)} for '{output.name}', not a tensor of the device")
             if str(value.dtype) != f"torch.{output.dtype}":
                 raise self._wrong_output(f"returns {value.dtype} for '{output.name}', which is {output.dtype}")
+            if recorder.is_kept(value):
+                reason = f"returns for '{output.name}' what an earlier call allocated: allocate outputs in every call"
+                raise TraceRefused(Outcome.PLAN_REJECTED, reason, line=self._entry_line)
             source = recorder.input_of(value)
             if source is not None and not self._job.operator.given[source].mutable:
                 name = self._job.operator.given[source].name

@@ -165,6 +165,13 @@ def _accelerator_answers() -> dict[str, object]:
         "device_count": _always(1),
         "current_accelerator": _always(torch.device("cuda")),
         "current_device_index": _always(0),
+        "current_device_idx": _always(0),
+        "set_device_index": _always(None),
+        "set_device_idx": _always(None),
+        "current_stream": _always(_STREAM),
+        "set_stream": _always(None),
+        "device_index": lambda _: nullcontext(),
+        "empty_cache": _always(None),
         "synchronize": _always(None),
     }
 

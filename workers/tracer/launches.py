@@ -19,12 +19,14 @@ from workers.protocol import DTYPE_BYTES, HostDescriptor, Kernel, Launch, Number
 from workers.protocol.plan import spread
 from workers.protocol.tags import escaped, tagged
 from workers.tracer.compiler import Compiled
-from workers.tracer.recorder import PlanRecorder
+from workers.tracer.recorder import PlanRecorder, is_address, on_device
 from workers.tracer.refusal import TraceRefused, describe, running_line
 from workers.tracer.sizes import plain
 from workers.tracer.symbolic_recorder import DESCRIPTORS, SymbolicRecorder
 
-OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+FUSION = "enable_fp_fusion"
+"""Launch option: False keeps products and sums apart, True lets them become one rounding; not given, it is True."""
+OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", FUSION)
 """Launch options that a plan carries."""
 UNUSED = ("launch_pdl", "launch_cooperative_grid")
 """Launch options that a plan does not carry, and that may be given as False."""
@@ -123,7 +125,7 @@ class LaunchInterceptor:
             return
         values = {name: _wrap(value, session.recorder) for name, value in bound.arguments.items()}
         if session.compiles:
-            compiled = self._compile(function, programs, {**values, **options})
+            compiled = self._compile(function, programs, {**values, **options, **fusion(function, options)})
             session.kernels[compiled.digest] = compiled.kernel
             session.recorder.add(self._step(function, compiled, programs, values, options))
 
@@ -195,6 +197,11 @@ class LaunchInterceptor:
         return str(function.fn.__qualname__)
 
 
+def fusion(function: JITFunction, options: Mapping[str, int | None]) -> dict[str, bool]:
+    """Return the option of a launch that decides about fused products and sums; Triton's defaults differ by release."""
+    return {} if FUSION in function.arg_names else {FUSION: options.get(FUSION) not in (0, False)}
+
+
 def _require_plain(function: JITFunction, warmup: bool, kwargs: Mapping[str, object]) -> None:
     if warmup:
         raise TraceRefused(
@@ -258,7 +265,7 @@ def _parts(
 def _wrap(value: object, recorder: PlanRecorder) -> object:
     """Return a launch argument in the form that Triton's specialisation receives."""
     if isinstance(value, torch.Tensor):
-        value = recorder.on_device(value)
+        value = on_device(value)
         return _Argument(value, value.dtype, recorder.address_of(value))
     if isinstance(value, TensorWrapper):
         return _Argument(value.base, value.dtype, recorder.address_of(value.base))
@@ -274,7 +281,7 @@ def _wrap(value: object, recorder: PlanRecorder) -> object:
         what = f"{'a' if value else 'an empty'} {'list' if isinstance(value, list) else 'tuple'}"
         kind = "" if not value or type(value) is list else f" of the class {type(value).__name__}"
         raise TraceRefused(Outcome.UNSUPPORTED_LAUNCH, f"passes {what}{kind}: pass a plain tuple, or its elements")
-    if isinstance(value, int) and not isinstance(value, bool) and recorder.is_address(value):
+    if isinstance(value, int) and not isinstance(value, bool) and is_address(value):
         raise TraceRefused(Outcome.UNSUPPORTED_LAUNCH, "passes an address as an integer: pass the tensor itself")
     return value
 

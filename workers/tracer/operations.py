@@ -41,6 +41,7 @@ class OperationKind(Enum):
     FILL = auto()
     COPY = auto()
     CONVERSION = auto()
+    MOVEMENT = auto()
     VIEW = auto()
     READ = auto()
     RANDOM = auto()
@@ -55,6 +56,7 @@ _KINDS = {
     OperationKind.FILL: ("fill_", "zero_"),
     OperationKind.COPY: ("copy_",),
     OperationKind.CONVERSION: ("clone", "_to_copy"),
+    OperationKind.MOVEMENT: ("cat", "stack", "constant_pad_nd", "repeat"),
     # Views that torch's schema does not mark as such.
     OperationKind.VIEW: ("_unsafe_view", "_reshape_alias", "lift_fresh", "detach", "alias"),
     OperationKind.READ: ("_local_scalar_dense", "item", "equal", "nonzero", "is_nonzero", "masked_select", "_unique2"),
@@ -115,8 +117,8 @@ def refusal(operation: OpOverload) -> TraceRefused:
         return TraceRefused(Outcome.FORBIDDEN_OP, reason)
     return TraceRefused(
         Outcome.FORBIDDEN_OP,
-        f"host code computes with torch ({name}): do it in a Triton kernel; on the host only allocate, fill, view "
-        "and launch",
+        f"host code computes with torch ({name}): do it in a Triton kernel; on the host only allocate, fill, view, "
+        "launch, and copy where the operator's policy allows it",
     )
 
 

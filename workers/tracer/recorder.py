@@ -5,7 +5,7 @@ Everything else is refused with the candidate's line.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 import torch
@@ -28,6 +28,7 @@ from workers.protocol import (
 )
 from workers.protocol.operator import DtypeName
 from workers.protocol.plan import MAX_BUFFER_BYTES, MAX_BUFFERS, MAX_STEPS
+from workers.tracer.movements import MOVEMENTS
 from workers.tracer.operations import (
     FILL_VALUES,
     Args,
@@ -59,12 +60,33 @@ class _Memory:
     input: int | None
 
 
-class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Recorder of one call of the candidate's entry for one shape."""
+@dataclass(frozen=True)
+class MadeTensor:
+    """A tensor that host code allocated in some call, and how it filled it there.
 
-    def __init__(self, policy: Policy, inputs: Sequence[torch.Tensor]) -> None:
+    Host code may keep such a tensor for later calls, as a dummy or a workspace. Each plan makes it anew.
+
+    Attributes:
+        tensor: The tensor as it was allocated.
+        fills: Parts of it, and the number that each was filled with, in order.
+    """
+
+    tensor: torch.Tensor
+    fills: list[tuple[torch.Tensor, Number]] = field(default_factory=list)
+
+
+MadeTensors = dict[int, MadeTensor]
+"""Tensors that the calls of a trace allocated, by their storages; those that host code copied to are left out."""
+
+
+class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Recorder of one call of the candidate's entry for one shape. `made` gets the tensors that it allocates."""
+
+    def __init__(self, policy: Policy, inputs: Sequence[torch.Tensor], made: MadeTensors | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._policy = policy
+        self._made: MadeTensors = {} if made is None else made
+        self._earlier = frozenset(self._made)
         self._memories: dict[int, _Memory] = {}
         self._steps: list[Allocate | Fill | Copy | Launch] = []
         self._constants: dict[int, tuple[torch.Tensor, Number]] = {}
@@ -101,6 +123,8 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return self._copy(args[1], args[0])
             case OperationKind.CONVERSION:
                 return self._convert(func, args, kwargs)
+            case OperationKind.MOVEMENT:
+                return self._put_together(name, func(*args, **kwargs), args, kwargs)
             case OperationKind.VIEW:
                 return self._checked_view(func(*args, **kwargs))
         raise refusal(func)
@@ -136,17 +160,6 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             offset_bytes = int(tensor.storage_offset()) * tensor.element_size()
             return (_ADDRESSES << _ADDRESS_BITS) + (self._memory(tensor).id << _BUFFER_BITS) + offset_bytes
 
-    def on_device(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a tensor of the host without elements as one of the device: Triton passes a null pointer for it."""
-        with torch._C.DisableTorchFunction():
-            if tensor.is_meta or tensor.numel():
-                return tensor
-            return torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
-
-    def is_address(self, number: int) -> bool:
-        """Return True if a number can only be a fake address."""
-        return number >> _ADDRESS_BITS == _ADDRESSES
-
     def add(self, step: Allocate | Fill | Copy | Launch) -> None:
         """Append a step.
 
@@ -165,6 +178,10 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """
         with torch._C.DisableTorchFunction():
             return self._memory(tensor).input
+
+    def is_kept(self, tensor: torch.Tensor) -> bool:
+        """Return True if an earlier call allocated a tensor."""
+        return tensor.untyped_storage()._cdata in self._earlier
 
     def plan(self, shape: Shape, outputs: Sequence[torch.Tensor]) -> Plan:
         """Return the finished plan.
@@ -204,18 +221,32 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             constant, number = self._constants.pop(storage)
             self._fill(self._allocate(constant), number)
         memory = self._memories.get(storage) if storage is not None else None
+        if memory is None and storage is not None and self.is_kept(tensor) and storage in self._made:
+            memory = self._make_again(self._made[storage])
         if memory is None:
             where = "was not allocated in this call" if tensor.is_meta else "lives on the host; pass device=x.device"
             raise TraceRefused(Outcome.PLAN_REJECTED, f"a tensor {where}: allocate on the device, anew in every call")
         return memory
 
+    def _make_again(self, made: MadeTensor) -> _Memory:
+        """Allocate a tensor that an earlier call made, and fill it as that call did."""
+        memory = self._remember(made.tensor, None)
+        self.add(Allocate(buffer=memory.id))
+        for part, value in made.fills:
+            self._add_fill(part, value)
+        return memory
+
     def _allocate(self, tensor: torch.Tensor) -> torch.Tensor:
         dtype_name(tensor.dtype)
         self.add(Allocate(buffer=self._remember(tensor, None).id))
+        self._made[tensor.untyped_storage()._cdata] = MadeTensor(tensor)
         return tensor
 
     def _fill(self, tensor: torch.Tensor, value: Number | torch.Tensor) -> torch.Tensor:
-        self._add_fill(tensor, filled(self._number(value), tensor.dtype))
+        number = filled(self._number(value), tensor.dtype)
+        self._add_fill(tensor, number)
+        if made := self._made.get(tensor.untyped_storage()._cdata):
+            made.fills.append((tensor, number))
         return tensor
 
     def _add_fill(self, tensor: torch.Tensor, value: Number) -> None:
@@ -247,9 +278,21 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     Outcome.FORBIDDEN_OP, "host code copies host data to the device: compute it in a kernel"
                 )
             return self._fill_by_copy(target, source)
-        self._require_copies("copies a tensor")
-        self._add_copy(source.expand(target.shape), target)
+        _require_copies(self._policy, "copies a tensor")
+        self._move(source, target)
         return target
+
+    def _put_together(self, name: str, result: torch.Tensor, args: Args, kwargs: Kwargs) -> torch.Tensor:
+        _require_copies(self._policy, f"moves the contents of tensors ({name})")
+        self._allocate(result)
+        for source, target in MOVEMENTS[name](result, *args, **kwargs):
+            (self._move(source, target) if isinstance(source, torch.Tensor) else self._fill(target, source))
+        return result
+
+    def _move(self, source: torch.Tensor, target: torch.Tensor) -> None:
+        """Copy a tensor into all of another one, which may be larger where the first has one element."""
+        self._add_copy(source.expand(target.shape), target)
+        self._made.pop(target.untyped_storage()._cdata, None)
 
     def _fill_by_copy(self, target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
         """Fill with the one number of a tensor. Another dtype is cast, which wraps where a fill would be refused."""
@@ -265,27 +308,42 @@ class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 Outcome.HOST_READ,
                 "host code moves a tensor to the host, where it has no values while tracing: work on it in a kernel",
             )
-        self._require_copies("copies a tensor (clone, contiguous, reshape or a change of dtype)")
+        _require_copies(self._policy, "copies a tensor (clone, contiguous, reshape or a change of dtype)")
         result: torch.Tensor = func(*args, **kwargs)
         self._allocate(result)
-        self._add_copy(args[0], result)
+        self._move(args[0], result)
         return result
-
-    def _require_copies(self, what: str) -> None:
-        if self._policy.host != "copy":
-            raise TraceRefused(
-                Outcome.FORBIDDEN_OP,
-                f"host code {what}: use strides and casts inside the kernel (the operator's policy allows no copies)",
-            )
 
     def _checked_view(self, result: object) -> object:
         """Refuse views that exceed their memory; torch lets storages without data grow."""
         for tensor in result if isinstance(result, tuple | list) else (result,):
             if isinstance(tensor, torch.Tensor) and tensor.untyped_storage()._cdata not in self._constants:
                 memory = self._memory(tensor)
+                tensor = torch.view_as_real(tensor) if tensor.is_complex() else tensor
                 if self.view(tensor).end_bytes > memory.bytes:
                     raise TraceRefused(Outcome.PLAN_REJECTED, f"a view exceeds the {memory.bytes} bytes of its memory")
         return result
+
+
+def _require_copies(policy: Policy, what: str) -> None:
+    if policy.host != "copy":
+        raise TraceRefused(
+            Outcome.FORBIDDEN_OP,
+            f"host code {what}: use strides and casts inside the kernel (the operator's policy allows no copies)",
+        )
+
+
+def on_device(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of the host without elements as one of the device: Triton passes a null pointer for it."""
+    with torch._C.DisableTorchFunction():
+        if tensor.is_meta or tensor.numel():
+            return tensor
+        return torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
+
+
+def is_address(number: int) -> bool:
+    """Return True if a number can only be a fake address."""
+    return number >> _ADDRESS_BITS == _ADDRESSES
 
 
 def dtype_name(dtype: torch.dtype) -> DtypeName:

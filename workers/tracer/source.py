@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
+from torch._vendor import packaging
+from torch._vendor.packaging import version
+
 from workers.protocol import Outcome, Stage
 from workers.tracer.needed import needed_part, never_runs
 from workers.tracer.refusal import SOURCE_NAME, TraceRefused
@@ -20,6 +23,7 @@ ALLOWED_IMPORTS = (
     *("torch", "triton", "triton.language", "math", "typing", "__future__"),
     *("abc", "bisect", "collections", "collections.abc", "contextlib", "copy", "dataclasses", "enum", "functools"),
     *("heapq", "itertools", "logging", "numbers", "operator", "os", "re", "string", "textwrap", "types", "warnings"),
+    *("einops", "packaging", "packaging.version", "typing_extensions"),
     *("torch.amp", "torch.autograd", "torch.cuda", "torch.library", "torch.nn", "torch.types", "torch.version"),
     *("triton.experimental.gluon", "triton.runtime", "triton.testing", "triton.tools.tensor_descriptor"),
 )
@@ -35,6 +39,8 @@ FAILING = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
 
 _PARTLY = ("triton.experimental", "triton.tools")
 # Packages of which only some modules are allowed: `from triton.experimental import gluon`.
+_PACKAGING = {"packaging": packaging, "packaging.version": version}
+# torch's own copy; where torch is installed, `packaging` itself may be missing.
 _OF_OS = ("environ", "getenv")
 # Members of `os` that a candidate may use; the environment that it sees is empty.
 _ADVICE = (
@@ -52,12 +58,17 @@ class ParsedSource:
         code: The code of the part that its entries need.
         allowed: Modules that it may import.
         optional: Modules without which it goes on: it is told that they are not there.
+        unused: Other modules that it may not import, with the line of each. It gets a stand-in for each, and is refused
+            when it uses one.
+        skipped: Submodules of allowed packages that it imports and never names; it gets the package alone.
     """
 
     text: str
     code: CodeType
     allowed: Sequence[str]
     optional: frozenset[str]
+    unused: Mapping[str, int]
+    skipped: frozenset[str]
 
 
 def parse(source: str, allowed: Sequence[str] = ALLOWED_IMPORTS, entries: Collection[str] = ()) -> ParsedSource:
@@ -80,9 +91,13 @@ def parse(source: str, allowed: Sequence[str] = ALLOWED_IMPORTS, entries: Collec
     found = [(module, line) for module, line in _imports(tree) if not _is_allowed(module, allowed)]
     optional = frozenset(module for module, line in found if line in _optional_lines(tree))
     refused = {module: line for module, line in reversed(found) if module not in optional}
-    if refused:
-        raise _refusal(sorted(refused, key=refused.__getitem__), min(refused.values()))
-    return ParsedSource(source, code, allowed, optional)
+    binding, skipped = _bound_by_imports(tree, allowed), _never_named(tree, allowed)
+    refused = {module: line for module, line in refused.items() if module not in skipped}
+    if refused.keys() - binding:
+        raise _refusal(refused)
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    unused = {module: line for module, line in refused.items() if used.intersection(binding[module])}
+    return ParsedSource(source, code, allowed, optional, dict.fromkeys(refused, 0) | unused, skipped)
 
 
 def load(candidate: ParsedSource) -> ModuleType:
@@ -137,8 +152,47 @@ def _is_allowed(module: str, allowed: Sequence[str]) -> bool:
     return module in allowed or any(is_open)
 
 
-def _refusal(modules: Sequence[str], line: int | None = None) -> TraceRefused:
-    named = ", ".join(f"'{module}'" for module in modules)
+def _bound_by_imports(tree: ast.AST, allowed: Sequence[str]) -> dict[str, set[str]]:
+    """Return the names that imports bind, by module; without imports whose names a stand-in cannot stand for."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                for alias in names:
+                    if alias.asname or not _is_allowed(alias.name.partition(".")[0], allowed):
+                        found.setdefault(alias.name, set()).add(alias.asname or alias.name.partition(".")[0])
+            case ast.ImportFrom(module="os", level=0, names=names):
+                for alias in names:
+                    found.setdefault(f"os.{alias.name}", set()).add(alias.asname or alias.name)
+            case ast.ImportFrom(module=module, level=level, names=names) if module not in _PARTLY:
+                named = "." * level + (module or "")
+                found.setdefault(named, set()).update(alias.asname or alias.name for alias in names)
+    return {module: names for module, names in found.items() if "*" not in names}
+
+
+def _never_named(tree: ast.AST, allowed: Sequence[str]) -> frozenset[str]:
+    """Return submodules of allowed packages that `import torch.a.b` names, and nothing else does.
+
+    Such an import may be for what it does, which is nothing here, or a leftover.
+    """
+    named = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    found, others = set[str](), set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                package, _, rest = alias.name.partition(".")
+                is_alone = rest and alias.asname is None and package in allowed and not _is_allowed(alias.name, allowed)
+                (found if is_alone else others).add(alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            others.add(node.module or "")
+    prefixes = {module: ".".join(module.split(".")[:2]) for module in found - others}
+    return frozenset(module for module, prefix in prefixes.items() if prefix not in named)
+
+
+def _refusal(refused: Mapping[str, int]) -> TraceRefused:
+    """Name modules, in the order of their lines."""
+    named = ", ".join(f"'{module}'" for module in sorted(refused, key=refused.__getitem__))
+    line = min(refused.values()) or None
     return TraceRefused(Outcome.FORBIDDEN_IMPORT, f"imports {named}; {_ADVICE}", Stage.PARSE, line)
 
 
@@ -161,29 +215,69 @@ def _guarded_import(candidate: ParsedSource) -> Callable[..., ModuleType]:
         for module in parts or [asked]:
             if module in candidate.optional:
                 raise ModuleNotFoundError(f"No module named '{module}'", name=module)
+            if module in candidate.skipped:
+                return guarded(module.partition(".")[0])
+            if module in candidate.unused:
+                return _StandIn(module, candidate.unused)
             if not _is_allowed(module, candidate.allowed) and not (
                 module.startswith("torch.") and module in sys.modules
             ):
-                raise _refusal([module])
-        return _ENVIRONMENT if asked == "os" else builtins.__import__(name, globals, locals, fromlist, level)
+                raise _refusal({module: 0})
+        if asked == "os":
+            return _Environment(candidate.unused)
+        if asked in _PACKAGING:
+            return _PACKAGING[asked if fromlist else "packaging"]
+        return builtins.__import__(name, globals, locals, fromlist, level)
 
     return guarded
 
 
-class _Environment(ModuleType):
+class _StandIn(ModuleType):
+    """Replacement for a module that a candidate may not import, or for a part of one: whoever uses it is refused."""
+
+    def __init__(self, name: str, others: Mapping[str, int]) -> None:
+        super().__init__(name)
+        self.__dict__["_others"] = others
+
+    def __getattr__(self, name: str) -> "_StandIn":
+        if name.startswith("__") and name != "__version__":
+            raise AttributeError(name)
+        return self
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        others = {module: line for module, line in self.__dict__["_others"].items() if line}
+        raise _refusal(others if self.__name__ in others else {self.__name__: 0})
+
+    def _annotate(self, _: object) -> "_StandIn":
+        """Return itself, as part of an annotation."""
+        return self
+
+    __or__ = __ror__ = __getitem__ = _annotate
+
+
+for _operation in (
+    *("call", "bool", "len", "iter", "next", "contains", "int", "index", "float", "enter", "exit"),
+    *("mro_entries", "instancecheck", "reduce_ex", "deepcopy", "copy"),
+    *("eq", "ne", "lt", "le", "gt", "ge", "add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "mod"),
+    *("floordiv", "rfloordiv", "pow", "rpow", "neg", "and", "rand", "invert", "matmul", "setitem", "delitem", "format"),
+):
+    setattr(_StandIn, f"__{_operation}__", _StandIn._refuse)
+
+
+class _Environment(_StandIn):
     """Replacement for `os`: an environment in which nothing is set."""
 
     environ: MutableMapping[str, str] = {}
+
+    def __init__(self, others: Mapping[str, int]) -> None:
+        super().__init__("os", others)
 
     @staticmethod
     def getenv(key: str, default: str | None = None) -> str | None:
         """Return the default."""
         return default
 
-    def __getattr__(self, name: str) -> NoReturn:
+    def __getattr__(self, name: str) -> _StandIn:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise _refusal([f"os.{name}"])
-
-
-_ENVIRONMENT = _Environment("os")
+        return _StandIn(f"os.{name}", self.__dict__["_others"])

@@ -69,6 +69,8 @@ class TargetTensors(TorchFunctionMode):
             if subject.is_meta:
                 return self._ask(func, subject, args, kwargs)
             _refuse_upload(func, args, kwargs)
+        if func is torch.device:
+            return _device(args, kwargs)
         if func in _UPLOADS and _is_target(kwargs.get("device")):
             return _constant(*args, **kwargs)
         return _pass_on(func, args, kwargs)
@@ -95,6 +97,8 @@ class LoadingTensors(TorchFunctionMode):
     ) -> object:
         """Pass calls on that stay on the host."""
         kwargs = kwargs or {}
+        if func is torch.device:
+            return _device(args, kwargs)
         named = [value for value in args if isinstance(value, str | torch.device)]
         if func == torch.Tensor.cuda or any(map(_is_target, (kwargs.get("device"), *named))):
             raise TraceRefused(
@@ -117,6 +121,12 @@ def _is_target(device: object) -> bool:
     if isinstance(device, str):
         return device.partition(":")[0] == "cuda"
     return isinstance(device, int) and not isinstance(device, bool)
+
+
+def _device(args: Args, kwargs: Kwargs) -> torch.device:
+    """Return a device as host code names it; a number is one of the target's."""
+    with torch._C.DisableTorchFunction():
+        return torch.device("cuda", *args) if args and type(args[0]) is int else torch.device(*args, **kwargs)
 
 
 def _translate(value: object) -> object:

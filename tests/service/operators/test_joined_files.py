@@ -55,6 +55,23 @@ def test_parts_of_a_package_bind_its_name_alike():
     assert made.text.count("import torch") == 3
 
 
+def test_one_module_may_be_imported_in_two_ways():
+    made = joined(
+        "import triton.language as tl\nfrom .utils import double\n",
+        pkg__utils="from triton import language as tl\n\n\ndef double(x):\n    return 2 * x\n",
+    )
+    assert "import triton.language as tl" in made.text and "from triton import language as tl" in made.text
+
+
+def test_what_a_package_hands_on_under_a_condition_is_one_thing():
+    made = joined(
+        "from .utils import double\n",
+        pkg__utils="from .more import double\n\nif len('x'):\n    from .more import SIZE\n",
+        pkg__more=UTILS,
+    )
+    assert made.text.count("def double") == made.text.count("SIZE = 4") == 1
+
+
 def test_lines_are_told_by_their_file():
     made = joined(WAYS["several lines"], pkg__utils=UTILS)
     line = made.text.split("\n").index("def f(x):") + 1

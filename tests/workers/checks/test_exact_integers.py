@@ -69,6 +69,46 @@ def test_a_float_on_the_border_of_two_integers_is_either(what, draw):
         assert found == {outcome}
 
 
+OVERFLOWING = (
+    "def overflowing(x):\n"
+    "    w = x.float()\n"
+    "    return (w * (127 / w.abs().amax(-1, keepdim=True))).to(torch.int8).unsqueeze(0)\n"
+)
+CASTS = {
+    "PyTorch's": (lambda x: scaled(x).to(torch.int8), None),
+    "another of what is undefined": (lambda x: scaled(x).nan_to_num(5.0, 5.0, 5.0).to(torch.int8), None),
+    "rubbish where rows have a largest element": (
+        lambda x: torch.where(x.abs().amax(-1, True) < 1e-3, 0, 7).to(torch.int8).expand(x.shape), Outcome.WRONG_RESULT,
+    ),
+    "one more where nothing overflows": (
+        lambda x: scaled(x).nan_to_num(0.0).to(torch.int8) + x.abs().amax(-1, True).gt(1e-3).to(torch.int8),
+        Outcome.WRONG_RESULT,
+    ),
+}  # fmt: skip
+"""Kernels for rows of zeros and of denormals, where the reference casts NaN or infinity to an integer."""
+
+
+@pytest.mark.parametrize("what", CASTS)
+@pytest.mark.parametrize("draw", ["structured", "planted", "heavy"])
+def test_a_cast_of_what_no_integer_is_near_has_any_result(monkeypatch, what, draw):
+    monkeypatch.setitem(REFERENCES, "overflowing", (OVERFLOWING, {"x": ("M", "N")}))
+    made = operator("overflowing")
+    made = made.model_copy(update={"outputs": (made.outputs[0].model_copy(update={"dtype": "int8"}),)})
+    kernel, outcome = CASTS[what]
+    for seed in range(3):
+        assert CHECK.examine(gather(made, draw, seed, lambda x: kernel(x).unsqueeze(0))).outcome is outcome
+
+
+def test_whole_numbers_that_do_not_fit_are_no_floats(monkeypatch):
+    narrowed = "def narrowed(x):\n    return ((x > 0).to(torch.int64) * 300).to(torch.int8)\n"
+    monkeypatch.setitem(REFERENCES, "narrowed", (narrowed, {"x": ("M", "N")}))
+    made = operator("narrowed")
+    made = made.model_copy(update={"outputs": (made.outputs[0].model_copy(update={"dtype": "int8"}),)})
+    assert CHECK.examine(gather(made, "normal", 0, lambda x: (x > 0).to(torch.int8) * 44)).outcome is None
+    finding = CHECK.examine(gather(made, "normal", 0, lambda x: (x > 0).to(torch.int8) * 45))
+    assert finding.outcome is Outcome.WRONG_RESULT
+
+
 EXACT = {
     "halved": lambda x: (x.float().clamp(-99, 99) * 0.4999).to(torch.int8) - (x == 2).to(torch.int8),
     "counted": lambda x: (x > 0).to(torch.int8) - 1,

@@ -1,7 +1,10 @@
 """Only kernels and plain constants of a candidate are extracted; host code never runs."""
 
+import ast
+
 import pytest
 import triton
+import triton.language as tl
 from triton.runtime.jit import JITFunction
 
 from workers.interpreter.extract import ExtractedModule, extract_module
@@ -165,3 +168,44 @@ def test_a_kernel_under_a_plain_condition_is_taken_over():
 def test_a_condition_of_host_code_leaves_out_what_it_binds():
     taken = take("if torch.cuda.is_available():\n    SIZE = 1\nif unknown:\n    OTHER = 1\n")
     assert not {"SIZE", "OTHER"} & taken.namespace.keys() and {"SIZE", "OTHER"} <= taken.left_out.keys()
+
+
+PUBLISHED = '''
+from packaging import version
+
+try:
+    import triton
+    import triton.language as tl
+
+    HAS_TRITON = version.parse(triton.__version__) > version.parse("2.0")
+except ImportError:
+    triton = tl = None
+if not HAS_TRITON:
+    triton = MagicMock()
+    tl = MagicMock()
+
+
+def named(grid, kernel, args):
+    return {"name": kernel.name}
+
+
+@triton.jit(launch_metadata=named, do_not_specialize=["n"])
+def kernel(x_ptr, n, BLOCK: tl.constexpr):
+    """Stores nothing.
+    \t
+    That is all.
+    """
+    if BLOCK > 1:
+        "A text of its own."
+    tl.store(x_ptr + tl.arange(0, BLOCK), 0.0)
+'''
+
+
+def test_the_language_stays_where_host_code_looks_for_it():
+    taken = extract_module(PUBLISHED, ["kernel"])
+    assert taken.namespace["tl"] is tl and {"HAS_TRITON", "version"} <= taken.left_out.keys()
+    kernel = taken.namespace["kernel"]
+    assert isinstance(kernel, JITFunction)
+    assert kernel.launch_metadata is None and kernel.do_not_specialize == ["n"]
+    (definition,) = kernel.parse().body
+    assert list(map(ast.dump, definition.body)) == list(map(ast.dump, taken.definitions[kernel.fn].body))

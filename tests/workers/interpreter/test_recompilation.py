@@ -18,6 +18,15 @@ CHANGED = {
     "a loop": (
         FACTOR.replace("\n\n\n@", "\nfor _ in range(1):\n    FACTOR = tl.constexpr(2.0)\n\n\n@"), "'FACTOR' in line"
     ),
+    "a module that host code chooses": (
+        PLAIN.replace(
+            "\n\n\n@",
+            "\nimport types\nif torch.cuda.is_available():\n    tl = types.ModuleType('triton.language')\n"
+            "    vars(tl).update(vars(triton.language))\n    tl.exp = tl.exp2\n\n\n@",
+            1,
+        ),
+        "host code changed what it means",
+    ),
     "a function": (
         FACTOR.replace("    y = torch", "    global FACTOR\n    FACTOR = tl.constexpr(2.0)\n    y = torch"), "host code"
     ),
@@ -55,7 +64,7 @@ def test_a_kernel_that_host_code_decorates_is_told_what_to_write():
     assert "write `@triton.jit` right above it" in outcome(job_for(PLAIN.replace("@triton.jit\n", made)))
 
 
-@pytest.mark.parametrize("given", ["num_warps=8", "maxnreg=64", "num_stages=1"])
+@pytest.mark.parametrize("given", ["num_warps=8", "maxnreg=64", "num_stages=1", "enable_fp_fusion=False"])
 def test_options_of_a_launch_are_those_of_the_plans_kernels(given: str):
     assert outcome(job_for(PLAIN.replace("BLOCK=", f"{given}, BLOCK="))) == ""
 

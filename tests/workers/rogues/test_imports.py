@@ -21,6 +21,7 @@ ATTACKS = {
     "contextlib": ("import contextlib\nwith contextlib.suppress(BaseException):\n    x = x * w", HARMLESS),
     "copy": ("copy.deepcopy(x)", (C.HOST_READ, "")),
     "dataclasses": ("dataclasses.sys.modules['os'].fork()", (C.TRACE_CRASHED, "")),
+    "einops": ("x = einops.reduce(x, 'm n -> m n', 'sum')\nx = einops.rearrange(x, 'm n -> n m') * w[0]", (C.FORBIDDEN_OP, "(mul)")),
     "enum": ("enum.sys.modules['os'].open('/etc/stolen', 65)", (C.TRACE_CRASHED, "")),
     "functools": ("x = functools.lru_cache(lambda x: x * w)(x)", (C.FORBIDDEN_OP, "(mul)")),
     "heapq": ("heapq.heapify([x[0], x[1]])", (C.FORBIDDEN_OP, "(lt)")),
@@ -30,6 +31,8 @@ ATTACKS = {
     "numbers": ("numbers.Number.register(torch.Tensor)", HARMLESS),
     "operator": ("operator.index(x[0, 0])", (C.HOST_READ, "")),
     "os": ("os.system('true')", (C.FORBIDDEN_IMPORT, "'os.system'")),
+    "packaging": ("packaging.version._structures = None\npackaging.version.parse(x)", (C.TRACE_CRASHED, "")),
+    "packaging.version": ("list(packaging.version.itertools.accumulate(w))", (C.FORBIDDEN_OP, "")),
     "re": ("re.match('(a+)+$', 'a' * 64 + 'b')", (C.TRACE_TIMEOUT, "")),
     "string": ("string.Formatter().format('{0}', x)", (C.HOST_READ, "")),
     "textwrap": ("textwrap.fill(str(x))", (C.HOST_READ, "")),
@@ -37,6 +40,7 @@ ATTACKS = {
         "types.FunctionType(compile('import subprocess', 'x', 'exec'), {'__builtins__': math.__loader__})()",
         (C.TRACE_CRASHED, ""),
     ),
+    "typing_extensions": ("typing_extensions.sys.modules['os'].fork()", (C.TRACE_CRASHED, "")),
     "typing": ("typing.sys.modules.clear()", (C.TRACE_CRASHED, "")),
     "warnings": ("warnings.filterwarnings('error')\nwarnings.sys.exit(0)", (C.TRACE_CRASHED, "SystemExit")),
     "torch": ("torch.save(x, 'stolen')", (None, "")),
@@ -94,8 +98,34 @@ def test_what_an_import_opens_ends_in_a_refusal_or_changes_nothing(module):
 
 @pytest.mark.parametrize("module", NEVER)
 def test_modules_that_reach_further_stay_out(module):
-    reply = traced(candidate(f"import {module}\n{ALLOCATE}{LAUNCH}"))
+    reply = traced(candidate(f"import {module}\n{module}.anything()\n{ALLOCATE}{LAUNCH}"))
     assert reply.outcome is Outcome.FORBIDDEN_IMPORT and f"'{module}'" in reply.reason
+
+
+REACHES = {
+    "a loader": ("import ctypes", "ctypes.__loader__.load_module('ctypes')"),
+    "a spec": ("import ctypes", "ctypes.__spec__.loader"),
+    "an attribute": ("import ctypes", "getattr(ctypes, 'CDLL')(None)"),
+    "a part": ("from subprocess import run", "run(['true'])"),
+    "a kind": ("import subprocess", "type(subprocess)('subprocess').run(['true'])"),
+    "its own globals": (
+        "import subprocess",
+        "type(subprocess).__getattr__.__globals__['builtins'].__import__('subprocess').run(['true'])",
+    ),
+    "its twin": ("import subprocess", "subprocess.__dict__.update(torch.sys.modules['subprocess'].__dict__)"),
+    "an update": ("import json", "json.__dict__.clear()\njson.loads('1')"),
+}
+"""Ways to take a stand-in for the module that it stands for: an import, and lines of the entry."""
+
+
+@pytest.mark.parametrize("how", REACHES)
+def test_a_stand_in_opens_nothing(how):
+    imported, lines = REACHES[how]
+    report = trace_job.trace(job(candidate(f"{imported}\n{lines}\n{ALLOCATE}{LAUNCH}")), "tester")
+    assert report.outcome in (C.FORBIDDEN_IMPORT, C.TRACE_CRASHED, C.CORRECT), report.reason
+    if report.outcome is C.CORRECT:
+        ours, theirs = trace_job.trace(job(candidate()), "tester").variants[0].bundle, report.variants[0].bundle
+        assert ours is not None and theirs is not None and ours.identity == theirs.identity
 
 
 HONEST = {

@@ -50,7 +50,9 @@ def test_every_target_compiles_to_text_under_one_name(target):
 @pytest.mark.parametrize("target", ["sm_90", "gfx942"])
 def test_options_that_decide_results_are_set_and_not_inherited(target):
     by_default = compiled(target=target)[0].digest
-    assert compiled(target=target, enable_fp_fusion=False)[0].digest == by_default
+    assert compiled(target=target, enable_fp_fusion=True)[0].digest == by_default
+    other = "ieee" if target == "sm_90" else "tf32"
+    assert compiled(target=target, default_dot_input_precision=other)[0].digest == by_default
 
 
 def test_each_target_has_its_own_limit_of_shared_memory():

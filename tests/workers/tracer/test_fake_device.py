@@ -24,6 +24,7 @@ QUESTIONS = {
     "stream": lambda: torch.cuda.current_stream().cuda_stream,
     "accelerator": lambda: str(torch.accelerator.current_accelerator()) if torch.accelerator.is_available() else "",
     "accelerators": lambda: torch.accelerator.device_count() + torch.accelerator.current_device_index(),
+    "accelerator index": lambda: _enter_accelerator(),
     "module": lambda: torch.get_device_module("cuda") is torch.get_device_module(torch.device("cuda", 0)) is torch.cuda,
     "wrapped": lambda: torch.library.wrap_triton(len) is len,
     "sync": lambda: torch.cuda.synchronize(),
@@ -45,6 +46,12 @@ def _enter_contexts():
         return "entered"
 
 
+def _enter_accelerator():
+    torch.accelerator.set_device_index(0)
+    with torch.accelerator.device_index(0):
+        return torch.accelerator.current_stream().cuda_stream
+
+
 def answers(target):
     def ask(_):
         pretend(TARGETS[target])
@@ -62,6 +69,7 @@ def test_questions_are_answered_for_the_target(target):
         "devices": 1,
         "accelerator": "cuda",
         "accelerators": 1,
+        "accelerator index": 0,
         "module": True,
         "wrapped": True,
         "current": 0,

@@ -120,12 +120,26 @@ def test_an_option_that_is_also_a_parameter_is_an_argument():
     assert step.constants["num_warps"] == 2
 
 
-@pytest.mark.parametrize("option", ["launch_pdl", "launch_cooperative_grid", "enable_fp_fusion", "stream", "anything"])
+@pytest.mark.parametrize("option", ["launch_pdl", "launch_cooperative_grid", "stream", "anything"])
 def test_other_options_are_refused_by_name(option):
     outcome, reason, line = refusal(candidate(ALLOCATE + LAUNCH.replace("BLOCK", f"{option}=True, BLOCK")))
     assert (outcome, line) == (Outcome.UNSUPPORTED_LAUNCH, 18)
     assert f"'{option}'" in reason
     assert "num_warps, num_stages, num_ctas, maxnreg" in reason
+
+
+FUSED = candidate().replace("x * w", "x * w + x")
+
+
+def test_products_and_sums_are_kept_apart_where_a_launch_says_so():
+    apart, fused, plain = (
+        traced(FUSED.replace("BLOCK=", f"{given}BLOCK="))
+        for given in ("enable_fp_fusion=False, ", "enable_fp_fusion=True, ", "")
+    )
+    assert fused.kernels.keys() == plain.kernels.keys() != apart.kernels.keys()
+    (kernel,), (other,) = apart.kernels.values(), fused.kernels.values()
+    assert "fma." not in kernel.assembly and "fma." in other.assembly
+    assert apart.variants[0].plans[0].launches[0].options == {"enable_fp_fusion": 0}
 
 
 @pytest.mark.parametrize("option", ["launch_pdl", "launch_cooperative_grid"])

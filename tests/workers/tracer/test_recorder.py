@@ -6,7 +6,7 @@ import torch
 
 from tests.workers.tracer.jobs import shape
 from workers.protocol import DTYPE_BYTES, Allocate, Copy, Fill, Outcome, Policy, View
-from workers.tracer.recorder import PlanRecorder
+from workers.tracer.recorder import PlanRecorder, is_address
 from workers.tracer.refusal import TraceRefused
 
 
@@ -233,6 +233,38 @@ def test_everything_else_is_refused(work, outcome):
     assert outcome_of(work) is outcome
 
 
+KEPT = {
+    "a dummy": lambda x: torch.zeros(1, device=x.device),
+    "a workspace": lambda x: torch.empty(64, device=x.device),
+    "filled twice": lambda x: torch.ones(64, device=x.device).fill_(3.0),
+    "filled in part": lambda x: torch.full((64,), 2.0, device=x.device)[8:].zero_(),
+}
+
+
+@pytest.mark.parametrize("make", KEPT.values(), ids=KEPT)
+def test_a_tensor_that_an_earlier_call_made_is_made_anew(make):
+    x, made = torch.empty(8, 16, device="meta"), {}
+    with PlanRecorder(Policy(), [x], made) as first:
+        kept = make(x)
+    second = PlanRecorder(Policy(), [x], made)
+    assert second.pointer(kept) == first.pointer(kept) and second.is_kept(kept) and not first.is_kept(kept)
+    assert second.plan(shape(M=8), [x]).steps == first.plan(shape(M=8), [x]).steps
+
+
+def test_a_tensor_that_an_earlier_call_copied_to_is_refused():
+    x, made = torch.empty(8, 16, device="meta"), {}
+    with PlanRecorder(Policy(host="copy"), [x], made):
+        kept = [x.clone(), torch.empty_like(x).copy_(x), torch.cat((x, x))]
+    for tensor in (*kept, x):
+        with pytest.raises(TraceRefused, match="not allocated in this call"):
+            PlanRecorder(Policy(host="copy"), [torch.empty(1, device="meta")], made).pointer(tensor)
+
+
+def test_complex_views_are_free():
+    plan = plan_of(lambda x: torch.view_as_real(torch.view_as_complex(x.view(8, 8, 2))))
+    assert plan.outputs[0] == View(buffer=0, offset_bytes=0, shape=(8, 8, 2), strides=(16, 2, 1), dtype="float32")
+
+
 def test_memory_of_another_call_is_refused():
     recorder, _ = record(lambda x: x)
     with pytest.raises(TraceRefused) as refused:
@@ -248,8 +280,8 @@ def test_addresses_are_apart_and_aligned():
     assert abs(first - second) > 2**35
     with torch.no_grad(), recorder:
         assert recorder.address_of(x[1]) == first + 64
-    assert recorder.is_address(second + 17)
-    assert not recorder.is_address(2**40)
+    assert is_address(second + 17)
+    assert not is_address(2**40)
 
 
 def test_inputs_are_told_apart_from_allocations():

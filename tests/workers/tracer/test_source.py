@@ -1,3 +1,4 @@
+import ctypes
 import sys
 
 import pytest
@@ -19,6 +20,10 @@ ALLOWED = [
     "import triton.language as tl",
     "from triton import language as tl, cdiv",
     "from torch import Tensor",
+    "from packaging import version",
+    "import packaging.version as version",
+    "from typing_extensions import override",
+    "import einops",
     "import typing",
     "from typing import Optional, Tuple",
     "from triton.language.extra import libdevice",
@@ -47,8 +52,10 @@ FORBIDDEN = {
     "from triton.experimental import gluon, other": "triton.experimental.other",
     "import triton.experimental": "triton.experimental",
     "from triton.tools import compile": "triton.tools.compile",
-    "import typing_extensions": "typing_extensions",
+    "import typing_inspection": "typing_inspection",
 }
+PARTLY = ("triton.experimental.other", "triton.tools.compile")
+"""Parts of packages of which other parts are allowed: no stand-in takes their place."""
 
 
 @pytest.mark.parametrize("line", ALLOWED)
@@ -56,16 +63,78 @@ def test_allowed_imports_run(line):
     assert load(parse(f"{line}\nDONE = True\n")).DONE
 
 
+def bound(line):
+    """The last name that an import binds; of a submodule of torch or Triton its dotted name."""
+    word = line.replace(",", " ").split()[-1]
+    return word if line.startswith(("from", "import torch", "import triton")) else word.partition(".")[0]
+
+
 @pytest.mark.parametrize(("line", "module"), FORBIDDEN.items())
-def test_other_imports_are_refused_wherever_they_stand(line, module):
+def test_other_imports_are_refused_where_they_are_used(line, module):
     with pytest.raises(TraceRefused) as refused:
-        parse(f"def f():\n    if True:\n        {line}\n")
+        load(parse(f"def f():\n    if True:\n        {line}\n    return {bound(line)}.of(1)\n\n\nf()\n"))
     assert (refused.value.outcome, refused.value.stage, refused.value.line) == (
         Outcome.FORBIDDEN_IMPORT,
         Stage.PARSE,
         3,
     )
     assert f"'{module}'" in refused.value.reason
+
+
+@pytest.mark.parametrize(("line", "module"), FORBIDDEN.items())
+def test_an_import_that_nothing_uses_harms_nothing(line, module):
+    name = "int" if "." in bound(line) else f"{bound(line)}.Kind"
+    source = f"{line}\n\n\ndef f(x: {name} | None):\n    return 0 if x else {name}\n"
+    if module in PARTLY:
+        with pytest.raises(TraceRefused):
+            parse(source)
+    else:
+        assert load(parse(source)).f(1) == 0
+
+
+def test_a_submodule_that_nothing_names_is_not_imported():
+    lines = "import torch._inductor.codecache\nimport triton.languages\nimport os.path\n"
+    module = load(parse(lines + "\n\ndef f():\n    os.system('true')\n"))
+    assert module.torch.empty and module.triton.jit
+    with pytest.raises(TraceRefused, match=r"imports 'os\.system'"):
+        module.f()
+    for used in ("torch._inductor.codecache.x", "torch._inductor.config.x", "os.path.join"):
+        with pytest.raises(TraceRefused, match=r"imports '(torch\._inductor\.codecache|os\.path)'"):
+            parse(f"{lines}{used}\n")
+
+
+USES = {
+    "called": "numpy.zeros(3)",
+    "called itself": "numpy()",
+    "asked": "bool(numpy.x)",
+    "compared": "numpy.x == 1",
+    "ordered": "numpy.x < 1",
+    "added": "1 + numpy.x",
+    "walked": "list(numpy)",
+    "contained": "1 in numpy.x",
+    "measured": "len(numpy.x)",
+    "a number": "int(numpy.x)",
+    "a text": "f'{numpy.x}'",
+    "entered": "with numpy.x: pass",
+    "a base": "class X(numpy.ndarray): pass",
+    "a decorator": "@numpy.vectorize\ndef g(): pass",
+    "a kind": "isinstance(1, numpy.ndarray)",
+    "a version": "numpy.__version__.split('.')",
+    "copied": "import copy; copy.deepcopy(numpy)",
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_whatever_uses_a_stand_in_is_refused(use):
+    with pytest.raises(TraceRefused, match=r"imports 'numpy'") as refused:
+        load(parse(f"import numpy\n{use}\n"))
+    assert refused.value.line == 1
+
+
+def test_a_stand_in_is_no_part_of_the_module():
+    module = load(parse("import ctypes as c\nfrom ctypes import CDLL\n"))
+    assert module.c is not ctypes and module.CDLL is not ctypes.CDLL
+    assert not {"CDLL", "__path__", "__file__"}.intersection(vars(module.c))
 
 
 def test_the_list_can_be_widened_by_whoever_calls():
@@ -105,7 +174,7 @@ def test_triton_finds_the_text_of_jit_functions():
 
 def test_all_that_is_refused_is_named_at_once():
     with pytest.raises(TraceRefused, match=r"imports 'numpy', 'sys'; a candidate may import") as refused:
-        parse("import torch\nimport numpy as np\nimport sys\nimport numpy\n")
+        load(parse("import torch\nimport numpy as np\nimport sys\nimport pandas\nsys.path.append(np.pi)\n"))
     assert refused.value.line == 2
 
 

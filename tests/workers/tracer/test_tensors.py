@@ -42,6 +42,9 @@ FACTS = {
     "storage": (lambda x: x.untyped_storage().nbytes(), 512),
     "host tensors are of the host": (lambda x: torch.empty(3).device.type, "cpu"),
     "requires_grad": (lambda x: x.requires_grad, False),
+    "a named device": (lambda x: x.device == torch.device("cuda:0") == torch.device("cuda", 0), True),
+    "a device by number": (lambda x: torch.device(0), CUDA),
+    "the host's device": (lambda x: torch.device("cpu").type, "cpu"),
 }
 FACTORIES = {
     "by name": lambda x: torch.empty(4, device="cuda"),

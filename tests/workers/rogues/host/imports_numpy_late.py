@@ -1,4 +1,4 @@
-"""Imports inside the function."""
+"""Imports inside the function, to compute there."""
 
 import torch
 import triton
@@ -18,6 +18,7 @@ def scale_kernel(x_ptr, w_ptr, y_ptr, n_cols, BLOCK: tl.constexpr):
 def scale(x, w):
     import numpy as np
 
+    np.abs(1.0)
     y = torch.empty_like(x)
     scale_kernel[(x.shape[0],)](x, w, y, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
     return y
