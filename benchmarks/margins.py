@@ -5,7 +5,7 @@ is checked as a candidate is, on fresh content; what refuses it was luck. Wrong 
 that both rates come from one experiment. Every operator adds a row to a file as soon as it is done; a run that was cut
 goes on behind the last one. `--publish` writes the rows of a file to `results/margins.json`.
 
-python -m benchmarks.margins FILE [--draws N] [OPERATOR...]
+python -m benchmarks.margins FILE [--draws N] [--wrong N] [OPERATOR...]
 python -m benchmarks.margins FILE --publish
 """
 
@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from benchmarks.margins_kinds import KINDS, WHOLE
 from benchmarks.margins_operators import ORDINARY
 from benchmarks.record import machine, versions, write
 from service.operators.catalogue import load_catalogue
@@ -41,7 +42,7 @@ from workers.tracer.reference import export
 DRAWS = tuple(name for name in NAMED if name not in PLANTED)
 """Draws of finite values, in turn; NaN and infinities leave no room for luck."""
 DRAW_COUNT = 1000
-WRONG_COUNT = 40
+WRONG_COUNT = 200
 """Draws of wrong answers."""
 MEASURED = ("error_ratio", "bias")
 """Checks whose margins are kept: the border is 1."""
@@ -51,9 +52,12 @@ PARTS = 4
 """Parts of a row in an online softmax, and of the channels in a convolution."""
 LOW_BITS = ~0x1FFF
 """Bits of a float32 that TF32 keeps."""
+_HALF = -0x10000
+# Bits of a float32 that bfloat16 keeps.
 
 Tensors: TypeAlias = tuple[torch.Tensor, ...]
 Answer: TypeAlias = Callable[[Graph, Tensors], Tensors]
+Factor: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 Step: TypeAlias = Callable[[Node, list[Any], dict[str, Any]], Any]
 """A node's result in another way, from its arguments; None for the usual one."""
 
@@ -81,6 +85,10 @@ def computed(graph: Graph, inputs: Sequence[torch.Tensor], step: Step) -> Tensor
         found = step(node, args, kwargs)
         values.append(operation(*args, **kwargs) if found is None else found)
     return tuple(resolve(output) for output in graph.outputs)
+
+
+def _as_usual(node: Node, args: list[Any], kwargs: dict[str, Any]) -> None:
+    """Leave every node as it is."""
 
 
 def _name(node: Node) -> str:
@@ -122,8 +130,50 @@ def _with_addend(node: Node, args: list[Any], kwargs: dict[str, Any], product: t
     return product + args[0] * kwargs.get("beta", 1) if _factors(node)[0] else product
 
 
+def products_with(first: Factor, second: Factor) -> Step:
+    """Return how float32 products are computed from changed factors."""
+
+    def step(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        left, right = (args[number] for number in _factors(node)) if is_product(node) else (None, None)
+        if left is None or left.dtype != torch.float32:
+            return None
+        return _with_addend(node, args, kwargs, _product(node, args, kwargs, first(left), second(right)))
+
+    return step
+
+
+def as_they_are(values: torch.Tensor) -> torch.Tensor:
+    """Return the values."""
+    return values
+
+
+def to_bfloat16(values: torch.Tensor) -> torch.Tensor:
+    """Round to bfloat16, to nearest."""
+    return values.bfloat16().float()
+
+
+def cut_to_bfloat16(values: torch.Tensor) -> torch.Tensor:
+    """Cut after the 7 bits of bfloat16's mantissa."""
+    return (values.contiguous().view(torch.int32) & _HALF).view(torch.float32)
+
+
+COARSE_RIGHT: dict[str, tuple[Factor, Factor]] = {
+    "factors cut to TF32": (truncated, truncated),
+    "factors rounded to TF32": (rounded, rounded),
+    "one factor cut, one rounded": (truncated, rounded),
+    "one factor cut": (as_they_are, truncated),
+}
+"""Factors of right products where TF32 is allowed."""
+COARSE_WRONG: dict[str, tuple[Factor, Factor]] = {
+    "factors rounded to bfloat16": (to_bfloat16, to_bfloat16),
+    "factors cut to bfloat16": (cut_to_bfloat16, cut_to_bfloat16),
+    "one factor rounded to bfloat16": (to_bfloat16, as_they_are),
+}
+"""Factors that are coarser than TF32."""
+
+
 def products_of(kind: str) -> Step:
-    """Return how float32 products are computed from parts of their factors: `tf32x3`, `tf32` or `bf16x3`."""
+    """Return how float32 products are computed from parts of their factors: `tf32x3` or `bf16x3`."""
 
     def split(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         if kind == "bf16x3":
@@ -138,9 +188,6 @@ def products_of(kind: str) -> Step:
         left, right = (args[number] for number in _factors(node))
         if left.dtype != torch.float32:
             return None
-        if kind == "tf32":
-            found = _product(node, args, kwargs, truncated(left), truncated(right))
-            return _with_addend(node, args, kwargs, found)
         (one, small), (other, little) = split(left), split(right)
         pairs = ((small, other), (one, little), (one, other))
         parts = [_product(node, args, kwargs, *pair) for pair in pairs]
@@ -178,15 +225,28 @@ def online(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return (torch.exp(values - torch.where(most.isinf(), 0.0, most)) / total).to(args[0].dtype)
 
 
-def right_answers(fixture: TypedGraph, inputs: Tensors) -> dict[str, Answer]:
-    """Return right answers by name; those that are equal to the reference's own are left out."""
+def right_answers(fixture: TypedGraph, inputs: Tensors, *, tf32: bool = False) -> dict[str, Answer]:
+    """Return right answers by name; those that are equal to the reference's own are left out.
+
+    Args:
+        fixture: The reference.
+        inputs: Its inputs.
+        tf32: True if products may be TF32.
+    """
     found: dict[str, Answer] = {"native": lambda graph, given: evaluate(graph, given, double=False)}
     formulas = TypedGraph.of(written_out(fixture), inputs)
     for name, other in honest_graphs(fixture, formulas).items():
         found[name] = lambda graph, given, other=other: evaluate(other, given, double=False)
     steps: dict[str, Step] = {"online softmax": online, "channels in parts": in_channels}
     steps["tf32x3"] = products_of("tf32x3")
+    if tf32:
+        steps |= {name: products_with(*pair) for name, pair in COARSE_RIGHT.items()}
     native = found["native"](fixture.graph, inputs)
+    plain = computed(formulas.graph, inputs, _as_usual)
+    for name, make in KINDS.items():
+        if any(not torch.equal(a, b) for a, b in zip(computed(formulas.graph, inputs, make()), plain, strict=True)):
+            found[name] = lambda _, given, make=make: computed(formulas.graph, given, make())
+    steps |= WHOLE
     for name, step in steps.items():
         if any(not torch.equal(a, b) for a, b in zip(computed(fixture.graph, inputs, step), native, strict=True)):
             found[name] = lambda graph, given, step=step: computed(graph, given, step)
@@ -239,10 +299,25 @@ def one_row_wrong(graph: Graph, given: Tensors) -> Tensors:
     return found
 
 
+def narrowed(graph: Graph, given: Tensors) -> Tensors:
+    """Return the native answer, with float32 results rounded to bfloat16."""
+    found = evaluate(graph, given, double=False)
+    return tuple(to_bfloat16(value) if value.dtype == torch.float32 else value for value in found)
+
+
+def coarse_answers(fixture: TypedGraph, inputs: Tensors) -> dict[str, Answer]:
+    """Return answers by name that are too coarse even where TF32 is allowed."""
+    found: dict[str, Answer] = {"results rounded to bfloat16": narrowed}
+    for name, pair in COARSE_WRONG.items():
+        step = products_with(*pair)
+        found[name] = lambda graph, given, step=step: computed(graph, given, step)
+    return found
+
+
 def wrong_answers(fixture: TypedGraph, inputs: Tensors) -> dict[str, Answer]:
     """Return wrong answers by name."""
     steps = {
-        "products in TF32": products_of("tf32"),
+        "products in TF32": products_with(truncated, truncated),
         "products of two bfloat16 parts": products_of("bf16x3"),
         "sums in bfloat16": lambda node, args, kwargs: _narrow(node, args, kwargs),
         "epsilon left out": lambda node, args, kwargs: _without_epsilon(node, args, kwargs),
@@ -356,24 +431,26 @@ class Tally:
         return {"draws": self.draws, **usual, **worst, **rates}
 
 
-def row(spec: Operator, shape: Shape, draws: int, seed: str) -> dict[str, Any]:
+def row(spec: Operator, shape: Shape, draws: int, wrong_draws: int, seed: str) -> dict[str, Any]:
     """Try an operator's right and wrong answers on fresh draws."""
     started = time.process_time()
     graph = graph_of(spec, shape)
     inputs = draw(spec, shape, DRAWS[0], 0)
     fixture = TypedGraph.of(graph, inputs)
-    right, wrong = right_answers(fixture, inputs), wrong_answers(fixture, inputs)
+    tf32 = spec.precision.allow_tf32 is True
+    right = right_answers(fixture, inputs, tf32=tf32)
+    wrong = (coarse_answers if tf32 else wrong_answers)(fixture, inputs)
     tallies = {name: Tally() for name in (*right, *wrong)}
     for number in range(draws):
         case = MutationCase.of(spec, graph, DRAWS[number % len(DRAWS)], f"{seed}:{number}")
-        for name, answer in (right | (wrong if number < WRONG_COUNT else {})).items():
+        for name, answer in (right | (wrong if number < wrong_draws else {})).items():
             tallies[name].add(case, answer)
     return {
         "operator": spec.name,
         "shape": shape.key,
         "dtype": spec.results[0].dtype,
         "right": {name: tallies[name].shown() for name in right},
-        "wrong": {name: tallies[name].shown() for name in wrong},
+        "wrong": {name: tallies[name].shown() for name in wrong if wrong_draws},
         "processor_s": round(time.process_time() - started, 1),
     }
 
@@ -384,6 +461,7 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("operators", nargs="*")
     parser.add_argument("--draws", type=int, default=DRAW_COUNT)
+    parser.add_argument("--wrong", type=int, default=WRONG_COUNT)
     parser.add_argument("--publish", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -398,7 +476,7 @@ def main() -> None:
         for spec, shape in fixtures(options.operators):
             if spec.name in done:
                 continue
-            found = row(spec, shape, options.draws, secrets.token_hex(16))
+            found = row(spec, shape, options.draws, options.wrong, secrets.token_hex(16))
             file.write(json.dumps(found) + "\n")
             file.flush()
             for kind in ("right", "wrong"):

@@ -89,6 +89,13 @@ _FORMULAS: dict[str, tuple[str, dict[str, tuple[str | int, ...]], dict[str, int]
     ),
     "conv_minus_mean_relu": (f"torch.relu({_CALL} - {_CALL}.mean())", _CONVOLUTION, _FEW),
     "attention": ("torch.softmax(q @ k.transpose(-1, -2) / 4.0, -1) @ v", _HEADS, {"H": 2, "M": 48, "D": 16}),
+    "product_gelu_sigmoid": (
+        "torch.sigmoid(torch.nn.functional.gelu(a @ b)) + 1.0", _PRODUCT, {"M": 3, "N": 62, "K": 216},
+    ),
+    "product_gelu_mean": ("torch.nn.functional.gelu(a @ b).mean(1)", _PRODUCT, _SIZES),
+    "two_layers": (
+        "torch.nn.functional.gelu(a @ b) @ c", {**_PRODUCT, "c": ("N", "L")}, {**_SIZES, "L": 24},
+    ),
     "gram": ("x.T @ x / x.shape[0]", _ROWS, {"M": 300, "N": 40}),
 }  # fmt: skip
 """Formulas with shapes of their inputs and sizes."""
@@ -97,11 +104,17 @@ HALVES = ("layer_norm", "softmax", "matmul", "attention", "frobenius_norm", "bat
 """Operators that are also tried with bfloat16 inputs and results, and float32 between."""
 
 
-def _operator(name: str, dtype: str) -> Operator:
+COARSE = ("matmul", "product_gelu_sigmoid", "product_gelu_mean", "two_layers", "attention", "conv",
+          "conv_instance_norm", "conv_hardswish_relu", "conv_minus_mean_relu", "linear_batch_norm_gelu_relu",
+          "conv_of_one_filter", "matmul_of_few_columns")  # fmt: skip
+"""Operators that are also tried where TF32 is allowed."""
+
+
+def _operator(name: str, dtype: str, *, tf32: bool = False) -> Operator:
     formula, inputs, sizes = _FORMULAS[name]
     wide = "".join(f"    {item} = {item}.float()\n" for item in inputs) if dtype != "float32" else ""
     used = {size for shape in inputs.values() for size in shape}
-    full = name if dtype == "float32" else f"{name}_{dtype}"
+    full = f"{name}_tf32" if tf32 else name if dtype == "float32" else f"{name}_{dtype}"
     return Operator(
         name=full,
         entry=full,
@@ -110,6 +123,7 @@ def _operator(name: str, dtype: str) -> Operator:
         ),
         inputs=tuple({"name": item, "shape": shape, "dtype": dtype} for item, shape in inputs.items()),
         outputs=({"name": "y", "dtype": dtype},),
+        precision={"allow_tf32": tf32},
         shapes=({"dims": {name: size for name, size in sizes.items() if name in used}},),
     )
 
@@ -119,6 +133,7 @@ ORDINARY: dict[str, Operator] = {
     for operator in (
         *(_operator(name, "float32") for name in _FORMULAS),
         *(_operator(name, "bfloat16") for name in HALVES),
+        *(_operator(name, "float32", tf32=True) for name in COARSE),
     )
 }
 """The operators by name."""

@@ -17,6 +17,7 @@ from torch._ops import OpOverload
 from workers.float8 import readable
 from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef, Reference
 from workers.protocol.base import NON_FINITE
+from workers.tf32 import FACTORS, cut_to_tf32, takes_tf32
 
 _ELEMENTWISE = """
 abs neg sign sgn reciprocal sqrt rsqrt square exp exp2 expm1 log log2 log1p log10 sin cos tan sinh cosh tanh asin acos
@@ -51,10 +52,6 @@ upsample_trilinear3d upsample_bicubic2d grid_sampler_2d grid_sampler_3d col2im i
 _CAST = "aten._to_copy.default"
 _CONVOLUTION, _TRANSPOSED = "convolution", 6
 """The operation, and which of its arguments says whether it is transposed."""
-_LOST = 0x1FFF
-"""Bits of a float32 that TF32 lacks."""
-_ADDING = frozenset(["addmm", "baddbmm"])
-"""Products whose factors follow an addend."""
 _MULTIPLYING = frozenset(["mm", "bmm", "addmm", "baddbmm", "mv", "dot", _CONVOLUTION])
 _SHAPES = """
 view _unsafe_view expand permute transpose t squeeze unsqueeze slice select split split_with_sizes unbind cat stack
@@ -307,24 +304,25 @@ def is_product(node: Node) -> bool:
     return _base(node) in _MULTIPLYING
 
 
-def takes_tf32(node: Node, allowed: bool | Literal["convolutions"]) -> bool:
-    """Return True if the node multiplies float32 factors that may be cut to TF32.
+def allows_tf32(graph: Graph, allowed: bool | Literal["convolutions"]) -> bool:
+    """Return True if TF32 may replace float32 in a product of a graph, be it one operation or spelled out."""
+    return any(takes_tf32(node, allowed) for node in graph.nodes) or (allowed is True and _adds_products(graph))
 
-    `convolutions` stands for what PyTorch leaves to cuDNN: convolutions and recurrent layers.
+
+def shows_factors(graph: Graph, allowed: bool | Literal["convolutions"]) -> bool:
+    """Return True if products of a graph may be TF32, and all of their factors are values of the graph.
+
+    Those of a recurrent layer are not: its states are factors at every step.
     """
-    name = _base(node)
-    return bool(allowed) and (name == _CONVOLUTION or name in _LAYERS or (allowed is True and is_product(node)))
+    products = [node for node in graph.nodes if takes_tf32(node, allowed)]
+    return bool(products) and not any(_base(node) in _LAYERS for node in products)
 
 
-def cut_to_tf32(values: torch.Tensor) -> torch.Tensor:
-    """Cut finite float32 values after the 10 bits of TF32's mantissa, as matrix units read them; others stay.
-
-    So factors are too small, by 4e-4 on average. Rounding them first costs an instruction each, which few kernels pay.
-    """
-    if values.dtype != torch.float32:
-        return values
-    cut = (values.contiguous().view(torch.int32) & ~_LOST).view(torch.float32)
-    return torch.where(values.isfinite(), cut, values)
+def _adds_products(graph: Graph) -> bool:
+    """Return True if a sum or mean adds elementwise products of two tensors: a product that is spelled out."""
+    sums = (node for node in graph.nodes if _base(node) in ("sum", "mean") and node.uses)
+    nodes = (graph.nodes[node] for value in sums if (node := origin(graph, value.uses[0])) is not None)
+    return any(_base(node) == "mul" and len(node.uses) > 1 for node in nodes)
 
 
 def _changed(value: object, change: Factors) -> object:
@@ -416,8 +414,7 @@ def _call(
     device = given[0].device if given else None
     operation, args, kwargs = call_of(node, lambda value: _resolve(value, given, values, double), device)
     if factors is not None:
-        first = 1 if _base(node) in _ADDING else 0
-        last = first + (3 if _base(node) in _LAYERS else 2)
+        first, last = FACTORS[_base(node)]
         args[first:last] = [_changed(value, factors) for value in args[first:last]]
     if node.op == _CAST and not copy and _casts_nothing(args, kwargs):
         return _tensor(args[0])

@@ -16,14 +16,16 @@ from workers.protocol import Graph, Operator
 from workers.reference import (
     RoundedFloats,
     Rounding,
+    allows_tf32,
     evaluate,
     filters,
     is_product,
     narrowing,
     origin,
-    takes_tf32,
+    shows_factors,
     undefined_casts,
 )
+from workers.tf32 import round_to_tf32
 
 NUDGE_ROUNDOFFS = 32.0
 """Maximum number of roundoffs by which inputs are nudged to find the sensitivity: the loss of a few operations where
@@ -68,11 +70,16 @@ by zero."""
 
 CHOICE_NUDGES = 4.0
 """Factor on the movement of values that are chosen among, as of bounds of mean errors (`tolerance.SENSITIVITY_RMS`)."""
-TF32_STEP = 2.0**-12
-"""Largest relative step by which nudges move factors that may be TF32: half of a roundoff of TF32, since bounds are
-four times what a result moves. Without it, right convolutions before a sigmoid were refused on heavy inputs, where few
-elements have nearly all error. Products of bfloat16 were refused on all of twelve normal and twelve heavy draws, and on
-eight of twelve where rows cancel; with a quarter of a roundoff on all, but so were two of a hundred right answers."""
+TF32_STEP = 3 * 2.0**-14
+"""Largest relative step by which nudges move factors that may be TF32: three eighths of a roundoff of TF32, since
+bounds are four times what a result moves. Without it, right convolutions before a sigmoid were refused on heavy inputs,
+where few elements have nearly all error. Of 300 heavy draws before a GELU and a sigmoid, products of bfloat16 were
+refused on 194 and right ones on none; with a quarter of a roundoff on 216, and one right answer."""
+
+HIDDEN = 4 / 3
+"""Factor on that step where a recurrent layer is one operation: its states are factors at every step too, and no nudge
+reaches them. Layers of 24 steps with cut states are refused on a third of heavy draws all the same, rounded ones on
+none; with 2.5, on a tenth, but half of those in bfloat16 passed on normal draws."""
 
 FAR, FAR_SHARE = 3.0, 1 / 2.8
 """Multiple of `TF32_STEP` by which further nudges move factors that may be TF32, and the share of that movement that
@@ -104,24 +111,30 @@ class Expectation:
         return evaluate(self._graph, self._inputs, double=False, tf32=self._operator.precision.allow_tf32)
 
     @cached_property
+    def rounded(self) -> Tensors:
+        """`native` with factors rounded to TF32 instead of cut, where they may be TF32."""
+        tf32 = self._operator.precision.allow_tf32
+        return evaluate(self._graph, self._inputs, double=False, tf32=tf32, factors=round_to_tf32)
+
+    @cached_property
+    def middle(self) -> Tensors:
+        """The values between those of exact factors and of factors cut to TF32; `expected` without products."""
+        return tuple(map(_between, self.expected, self.native)) if self.multiplies_tf32 else self.expected
+
+    @cached_property
+    def multiplies_tf32(self) -> bool:
+        """True if products of the reference may have TF32 factors, all of which it shows."""
+        return shows_factors(self._graph, self._operator.precision.allow_tf32)
+
+    @cached_property
     def allows_tf32(self) -> bool:
-        """True if TF32 may replace float32 here; with TF32 in convolutions alone, there must be one."""
-        allowed = self._operator.precision.allow_tf32
-        return allowed is True or any(takes_tf32(node, allowed) for node in self._graph.nodes)
+        """True if TF32 may replace float32 in some product."""
+        return allows_tf32(self._graph, self._operator.precision.allow_tf32)
 
     @cached_property
     def largest_product(self) -> float:
         """The largest finite magnitude among results of matrix products; 0 if there are none."""
-        found = [0.0]
-
-        def note(node: int, values: torch.Tensor) -> torch.Tensor:
-            if is_product(self._graph.nodes[node]) and values.numel():
-                found.append(float(values.nan_to_num(0.0, 0.0, 0.0).abs().amax()))
-            return values
-
-        if any(map(is_product, self._graph.nodes)):
-            evaluate(self._graph, self._inputs, double=True, rounding=note)
-        return max(found)
+        return _largest_product(self._graph, self._inputs)
 
     @cached_property
     def sensitivity(self) -> Tensors:
@@ -147,10 +160,10 @@ class Expectation:
 
     @cached_property
     def coarse_sensitivity(self) -> Tensors:
-        """Movement of `expected` on timed content when float inputs move by a roundoff of their own dtype.
+        """Movement of `expected` on timed content when float inputs move by a roundoff of their own dtype; else zero.
 
-        Zero on other draws. Among millions of timed values, outliers create a few from large terms that cancel. Factors
-        rounded to the inputs' dtype, such as the probabilities of attention, show only there.
+        Among millions of timed values, outliers create a few from large terms that cancel. Factors rounded to the
+        inputs' dtype, such as the probabilities of attention, show only there.
         """
         if self._draw != TIMED:
             return tuple(value.new_zeros((), dtype=torch.float64).expand_as(value) for value in self.expected)
@@ -158,10 +171,9 @@ class Expectation:
 
     @cached_property
     def sequential_loss(self) -> Tensors:
-        """Movement of `expected` if sums to few results are added one after another; zero without such sums."""
+        """Movement of `expected` if sums are added one after another; zero without sums."""
         loss = tuple(torch.zeros_like(value, dtype=torch.float64) for value in self.expected)
-        accumulator = getattr(torch, self._operator.precision.accumulate)
-        for moved in sequential_results(self._graph, self._inputs, accumulator):
+        for moved in sequential_results(self._graph, self._inputs, getattr(torch, self._operator.precision.accumulate)):
             loss = tuple(map(_further, loss, moved, self.expected))
         return loss
 
@@ -197,7 +209,8 @@ class Expectation:
         return largest
 
     def _moved(self, seed: int, coarse: bool, tf32_step: float) -> Iterator[Tensors]:
-        tf32, factors = self._operator.precision.allow_tf32, partial(_moved_factor, tf32_step, self._generator(seed))
+        tf32, step = self._operator.precision.allow_tf32, tf32_step * (1 if self.multiplies_tf32 else HIDDEN)
+        factors = partial(_moved_factor, step, self._generator(seed))
         yield evaluate(self._graph, self._nudge(seed, coarse), double=True, tf32=tf32, factors=factors)
         if self._operator.backward:
             step = INTERMEDIATE_ROUNDOFFS * self._roundoff
@@ -293,7 +306,7 @@ class Expectation:
         return {node: dtype for node, dtype in dtypes.items() if node is not None and dtype.is_floating_point}
 
     def _nudge(self, seed: int, coarse: bool) -> list[torch.Tensor]:
-        """Return float inputs in float64, with each element and each row moved up or down by at most a relative step.
+        """Return float inputs in float64, with each element and each row moved by at most a relative step.
 
         In place throughout: inputs of 5 GB take 18 GB in float64, and five copies at once would not fit.
         """
@@ -309,19 +322,14 @@ class Expectation:
                     row_step = ROW_ROUNDOFFS * roundoff * max(tensor.shape[-1], self._filtered) ** 0.5
                     factors += _moves((*tensor.shape[:-1], 1), generator).mul_(row_step)
                 moved = factors.add_(1).mul_(readable(tensor))
-                tensor = self._off_zero(moved, tensor, generator) if self._operator.backward else moved
+                tensor = _off_zero(moved, tensor, generator) if self._operator.backward else moved
             nudged.append(tensor)
         return nudged
-
-    def _off_zero(self, moved: torch.Tensor, tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        zeros = tensor == 0
-        return moved.add_(_moves(tensor.shape, generator).mul_(TINY).mul_(zeros)) if zeros.any() else moved
 
     @cached_property
     def _filtered(self) -> int:
         """Maximum number of terms that a convolution sums; 0 if there is none."""
-        found = ((self._inputs[number], axis) for number, axis in filters(self._graph))
-        return max((tensor.numel() // max(1, tensor.shape[axis]) for tensor, axis in found), default=0)
+        return _filtered(self._graph, self._inputs)
 
     @property
     def _roundoff(self) -> float:
@@ -332,6 +340,30 @@ class Expectation:
 
     def _stand_in(self, value: float) -> list[torch.Tensor]:
         return [t.double().nan_to_num(value, value, value) if t.is_floating_point() else t for t in self._inputs]
+
+
+def _largest_product(graph: Graph, inputs: Sequence[torch.Tensor]) -> float:
+    found = [0.0]
+
+    def note(node: int, values: torch.Tensor) -> torch.Tensor:
+        if is_product(graph.nodes[node]) and values.numel():
+            found.append(float(values.nan_to_num(0.0, 0.0, 0.0).abs().amax()))
+        return values
+
+    if any(map(is_product, graph.nodes)):
+        evaluate(graph, inputs, double=True, rounding=note)
+    return max(found)
+
+
+def _filtered(graph: Graph, inputs: Sequence[torch.Tensor]) -> int:
+    found = ((inputs[number], axis) for number, axis in filters(graph))
+    return max((tensor.numel() // max(1, tensor.shape[axis]) for tensor, axis in found), default=0)
+
+
+def _off_zero(moved: torch.Tensor, tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Move exact zeros of an input up or down by a tiny number, in place."""
+    zeros = tensor == 0
+    return moved.add_(_moves(tensor.shape, generator).mul_(TINY).mul_(zeros)) if zeros.any() else moved
 
 
 def _rounded_at_random(
@@ -358,6 +390,14 @@ def _in_turn(first: Rounding, second: Rounding, node: int, values: torch.Tensor)
 def _rounded_to(dtypes: Mapping[int, torch.dtype], node: int, values: torch.Tensor) -> torch.Tensor:
     """Return a node's values as rounded for its gradient; float64."""
     return values.to(dtypes[node]).double() if node in dtypes else values
+
+
+def _between(exact: torch.Tensor, native: torch.Tensor) -> torch.Tensor:
+    """Return the middle of float32 results that are finite, float64; others as they are exactly."""
+    if native.dtype != torch.float32:
+        return exact
+    usable = native.isfinite() & exact.isfinite()
+    return torch.where(usable, (exact + native.double()) / 2, exact)
 
 
 def _moves(size: Sequence[int], generator: torch.Generator) -> torch.Tensor:

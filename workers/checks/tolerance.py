@@ -41,9 +41,17 @@ rounding. Errors of float8 are what the last rounding does not explain. A factor
 the probabilities of attention, may cost a whole row one roundoff and the result another. With 1.5, rows of one large
 score in a million were refused whose exponent is a fused multiply-add away from zero."""
 TF32 = ErrorAllowance(1.5, 1.6e-3, 5.0, 1e-2)
-"""Float32 outputs where TF32 is allowed; `scale_*` as they are: matrix units cut operands after 10 bits, which makes
-products too small by 7e-4 on average. The native answer's factors are cut too: its error is twice that of rounded
-factors, and half of that of bfloat16."""
+"""Float32 outputs where TF32 is allowed and the reference spells products out, or has a recurrent layer, whose states
+are factors at every step; `scale_*` as they are: matrix units cut operands after 10 bits, and products are too small by
+7e-4 on average."""
+PRODUCTS = ErrorAllowance(1.2, 4.0, 3.0, 32.0)
+"""Float32 outputs of a reference whose products may be TF32. Errors are those from the middle between exact and cut
+factors (`Expectation.middle`), so that exact and cut ones err alike, by half of what cutting costs; `native_*` count
+that half. Nothing but products may be coarse: the scale counts as in `SINGLE`. A kernel that rounded its results to
+bfloat16 passed before a sigmoid, where the scale alone allowed 1.6e-3."""
+ROUNDED_RMS, ROUNDED_WORST = 2.2, 4.0
+"""Factors on the error of the reference with factors rounded to TF32, which comes on top, as it is independent. In a
+plain product the bound is 1.6 times the error of rounded factors, and bfloat16 exceeds it by half."""
 
 SENSITIVITY_RMS, SENSITIVITY_WORST = 4.0, 16.0
 """Factors on the movement of the expected value under nudged inputs."""
@@ -85,7 +93,8 @@ class RowErrors:
         dtype: Dtype of the output.
         error: Errors of the candidate.
         native: Errors of the reference in the operator's own dtypes.
-        value: Expected values.
+        value: Expected values; where products may be TF32, the middle that errors count from.
+        rounded: Errors of factors rounded to TF32, where products may be TF32.
         complete: True if nothing was replaced.
     """
 
@@ -93,6 +102,7 @@ class RowErrors:
     error: torch.Tensor
     native: torch.Tensor
     value: torch.Tensor
+    rounded: torch.Tensor | None = None
     complete: bool = field(kw_only=True)
 
     @classmethod
@@ -111,16 +121,19 @@ class RowErrors:
 
     @classmethod
     def _of(cls, evidence: CheckEvidence, number: int, missed: "_Missed") -> "RowErrors":
-        expected, native = evidence.reference.expected[number], evidence.reference.native[number]
+        expected, native = evidence.reference.middle[number], evidence.reference.native[number]
         got = evidence.outputs[number]
         error = missed(got, expected)
         natively = error if got is native else missed(native, expected)
-        rows = [values.reshape(-1, group_size(expected.shape)) for values in (error, natively, expected)]
-        if complete := is_finite(got, native, expected):
-            return cls(got.dtype, *rows, complete=complete)
-        usable = rows[0].isfinite() & rows[2].isfinite()
-        left = (torch.where(usable & values.isfinite(), values, 0.0) for values in rows)
-        return cls(got.dtype, *left, complete=complete)
+        errors = [error, natively, expected]
+        if evidence.reference.multiplies_tf32 and native.dtype == torch.float32:
+            errors.append(evidence.reference.rounded[number] - evidence.reference.expected[number])
+        rows = [values.reshape(-1, group_size(expected.shape)) for values in errors]
+        complete = is_finite(got, native, expected)
+        if not complete or not is_finite(rows[-1]):
+            usable = rows[0].isfinite() & rows[2].isfinite()
+            rows = [torch.where(usable & values.isfinite(), values, 0.0) for values in rows]
+        return cls(got.dtype, *rows, complete=complete)
 
 
 _Missed: TypeAlias = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -171,9 +184,12 @@ def bounds_without_sensitivity(evidence: CheckEvidence, errors: RowErrors) -> Er
     sums = SUM_ROUNDOFFS * summation_roundoff(evidence)
     scale = rms(errors.value)
     native_rms, native_worst = (_robust(error, scale) for error in (rms(errors.native), _most(errors.native)))
-    rms_bound = torch.maximum(allowance.native_rms * native_rms, max(allowance.scale_rms * unit, sums) * scale)
-    worst_floor = max(allowance.scale_worst * unit, 8 * sums) * scale
-    worst_bound = torch.maximum(allowance.native_worst * native_worst, worst_floor)
+    rms_bound, worst_bound = allowance.native_rms * native_rms, allowance.native_worst * native_worst
+    if errors.rounded is not None:
+        rms_bound = torch.hypot(rms_bound, ROUNDED_RMS * _robust(rms(errors.rounded), scale))
+        worst_bound = torch.hypot(worst_bound, ROUNDED_WORST * _robust(_most(errors.rounded), scale))
+    rms_bound = torch.maximum(rms_bound, max(allowance.scale_rms * unit, sums) * scale)
+    worst_bound = torch.maximum(worst_bound, max(allowance.scale_worst * unit, 8 * sums) * scale)
     info = torch.finfo(carrier(errors.dtype))
     largest = _largest_input(evidence)
     flushed = UNDERFLOWS * torch.finfo(torch.float32).tiny * max(1.0, largest)
@@ -250,6 +266,8 @@ def rms(rows: torch.Tensor) -> torch.Tensor:
 def _allowance(evidence: CheckEvidence, dtype: torch.dtype) -> tuple[ErrorAllowance, float]:
     if dtype.itemsize < 4:
         return HALF, _roundoff(dtype)
+    if dtype == torch.float32 and evidence.reference.multiplies_tf32:
+        return PRODUCTS, _roundoff(dtype)
     if dtype == torch.float32 and evidence.reference.allows_tf32:
         return TF32, 1.0
     return SINGLE, _roundoff(dtype)

@@ -233,15 +233,20 @@ def _execute(
     except InterpretationUnusable as unusable:
         raise JudgementEnded(Stage.CHECK, Outcome.NOT_INTERPRETABLE, str(unusable)) from unusable
     with timed(stages_s, "check"):
-        for case, inputs, results in zip(cases, drawn, interpretation.results, strict=False):
-            for name, given, result in zip(case.draws, inputs, results, strict=True):
-                evidence = _evidence(job.operator, case, name, given, result)
-                fresh = partial(_again, job, case, name)
-                outcome = check_results.examine(evidence, fresh)
-                if outcome is not None and check_results.failure is not None:
-                    note = interpretation.reply.note
-                    reason = check_results.failure.reason + (f"; {note}" if note else "")
-                    raise JudgementEnded(Stage.CHECK, outcome, reason[:REASON_CHARS])
+        done = [
+            (case, name, given, result)
+            for case, inputs, results in zip(cases, drawn, interpretation.results, strict=False)
+            for name, given, result in zip(case.draws, inputs, results, strict=True)
+        ]
+        for number, each in enumerate(done):
+            evidence = _evidence(job.operator, *each)
+            if check_results.examine(evidence, partial(_again, job, *each[:2])) is None:
+                continue
+            check_results.clarify(evidence, (_evidence(job.operator, *later) for later in done[number + 1 :]))
+            failure, note = check_results.failure, interpretation.reply.note
+            if failure is not None and failure.outcome is not None:
+                reason = failure.reason + (f"; {note}" if note else "")
+                raise JudgementEnded(Stage.CHECK, failure.outcome, reason[:REASON_CHARS])
     reply = interpretation.reply
     if reply.outcome is not None:
         where = cases[len(reply.finished)].plan.shape.key

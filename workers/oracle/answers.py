@@ -86,7 +86,7 @@ def derive(evidence: CheckEvidence, *, widened: bool) -> tuple[Answer, ...]:
 
 
 def _derive(evidence: CheckEvidence, number: int, widened: bool) -> Answer:
-    native, expected = evidence.reference.native[number], evidence.reference.expected[number]
+    native = evidence.reference.native[number]
     if not native.is_floating_point() or not native.numel():
         return ExactAnswer(native)
     if widened:  # Computed while nothing else as large is in memory.
@@ -100,7 +100,8 @@ def _derive(evidence: CheckEvidence, number: int, widened: bool) -> Answer:
     kept = torch.float32 if native.dtype.itemsize < 4 else torch.float64
     values = errors.value
     if not errors.complete:
-        values = torch.where(readable(native).isfinite(), expected, native.double()).reshape(values.shape)
+        middle = evidence.reference.middle[number]
+        values = torch.where(readable(native).isfinite(), middle, native.double()).reshape(values.shape)
     return FloatAnswer(
         kind=(native.dtype, native.shape),
         values=values.to(kept),

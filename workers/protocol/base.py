@@ -18,8 +18,8 @@ right answers, a seed kernel as the baseline, symbolic plans, tensor descriptors
 tuples as arguments, borders of quantised results, remarks, 704 inputs, recurrent layers as one operation, sizes that
 are products and sums of dimensions, times of copies, traces with line information, ordered integers, sizes of 0,
 absent inputs, predicted times of checked sources, plans that name their compiler and ptxas, options of launches,
-roles of warps, clusters and places of sums among readings, sums to few results that are added one after another,
-biases decided by fresh draws, native answers with factors cut to TF32 where it is allowed, jobs that ask for a
+roles of warps, clusters and places of sums among readings, sums that are added one after another, biases decided by
+fresh draws, errors from the middle between exact factors and those cut to TF32 where it is allowed, jobs that ask for a
 compiler, a flush that writes, jobs that time eager PyTorch alone in few pairs, runs of each compiled kernel that are
 repeated, launches that keep products and sums apart, casts without a defined result.
 """

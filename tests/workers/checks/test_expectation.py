@@ -193,3 +193,15 @@ def test_rows_of_what_is_convolved_are_nudged_by_what_a_sum_over_the_filter_may_
     # 31 rows of 31 equal terms, each moved by up to a roundoff times the root of 961: 3,000 roundoffs or so.
     # By the root of a row's 40 they and the elements' own 32 come to 850.
     assert 2000 < float(inside.mean()) * 2**24 < 8000
+
+
+def test_the_middle_lies_between_exact_and_cut_factors_where_tf32_is_allowed():
+    a, b = torch.full((4, 8), 1.0 + 2.0**-11), torch.ones(8, 2)
+    for allowed in (True, False, "convolutions"):
+        op = operator("matmul", "float32", precision={"allow_tf32": allowed})
+        found = Expectation(op, graph_of(op, Shape(dims={"M": 4, "K": 8, "N": 2})), (a, b), "normal")
+        exact = 8 * (1.0 + 2.0**-11)
+        wanted = (exact + 8) / 2 if allowed is True else exact
+        assert found.multiplies_tf32 is found.allows_tf32 is (allowed is True)
+        torch.testing.assert_close(found.middle[0], torch.full((4, 2), wanted, dtype=torch.float64), rtol=0, atol=0)
+        assert found.rounded[0].max() == (8 + 8 * 2.0**-10 if allowed is True else exact), "ties go away from zero"

@@ -58,3 +58,22 @@ def test_a_doubt_stays_open_until_its_last_draw():
     assert check_results.undecided == "bias"
     found = [check_results.observe("bias", _biased(1.001, 1 + number)) for number in range(CHECKS["bias"].pooled)]
     assert set(found[:-1]) == {None} and found[-1] is Outcome.PRECISION and check_results.undecided == ""
+
+
+def test_a_small_error_of_one_element_is_called_by_a_later_case():
+    """By chance the factor of 2.5 in place of 2 changes a single result by less than a roundoff of bfloat16."""
+    op = operator("gelu", "float32")
+    single = gather(op, "normal", 0, lambda x: HONEST["gelu"](x) * 1.003, M=1, N=1)
+    larger = gather(op, "normal", 0, lambda x: HONEST["gelu"](x) * 1.25)
+    right = gather(op, "normal", 0, HONEST["gelu"])
+    for later, outcome in (([right, larger], Outcome.WRONG_RESULT), ([right, single], Outcome.PRECISION)):
+        check_results = CheckResults(CHECKS)
+        assert check_results.examine(single) is Outcome.PRECISION
+        check_results.clarify(single, later)
+        assert check_results.failure is not None and check_results.failure.outcome is outcome
+        (failed,) = (item for item in check_results.results() if item.verdict == "failed")
+        assert failed.detail == check_results.failure.reason
+    coarse = CheckResults(CHECKS)
+    assert coarse.examine(larger) is Outcome.WRONG_RESULT
+    coarse.clarify(larger, [single])
+    assert coarse.failure is not None and coarse.failure.outcome is Outcome.WRONG_RESULT

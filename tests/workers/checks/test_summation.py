@@ -1,4 +1,4 @@
-"""Sums to few results are repeated one term after another, and bounds allow what that loses, but no more."""
+"""Sums are repeated one term after another, and bounds allow what that loses, but no more."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from service.operators.catalogue import load_catalogue
 from tests.workers.checks.cases import gather, graph_of, operator
 from tests.workers.tracer import jobs
 from workers.checks import CHECKS
-from workers.checks.summation import FEW_RESULTS, sequential_results
+from workers.checks.summation import sequential_results
 from workers.protocol import Outcome, Shape
 
 CHECK = CHECKS["error_ratio"]
@@ -78,9 +78,6 @@ def test_each_axis_is_added_in_its_own_order() -> None:
         for (result,) in found(graph, inputs)
     ]
     assert len(lost) == 2 and all(1e-6 < each < 1e-3 for each in lost)
-    wide = graph_of(op, Shape(dims={"M": FEW_RESULTS + 1, "N": 64}))
-    many = [torch.full((FEW_RESULTS + 1, 64), 0.1), torch.ones(64)]
-    assert all(torch.equal(one, two) for (one,), (two,) in [found(wide, many)]), "more results average out"
 
 
 def found(graph, inputs):

@@ -20,7 +20,7 @@ from workers.mutation_testing.mutants.base import Mutation
 from workers.mutation_testing.mutants.boundaries import input_mutants, output_mutants
 from workers.protocol import DTYPE_BYTES, Graph, Node, Operator
 from workers.protocol.graph import Value
-from workers.reference import takes_tf32
+from workers.tf32 import takes_tf32
 
 __all__ = ["Mutant", "mutants_of"]
 
