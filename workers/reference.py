@@ -176,7 +176,8 @@ def undefined_casts(graph: Graph, number: int, result: torch.Tensor, inputs: Seq
     for double in (True, False):
         value, source = evaluate(cast, inputs, double=double)
         if source.is_floating_point():  # Casts cut fractions off; NaN is not between the limits.
-            found = found | ~((value > limits.min - 1) & (value < limits.max + 1))
+            cut = value.trunc()
+            found = found | ~((cut >= float(limits.min)) & (cut < float(limits.max + 1)))
     return found
 
 

@@ -13,6 +13,7 @@ import structlog
 
 from archive.errors import DatabaseUnavailable
 from archive.errors import RecordConflict as ArchiveConflict
+from archive.errors import RecordNotFound as Gone
 from archive.records import CandidateState, SearchFingerprint, SearchRecord, SearchState
 from archive.store import Store
 from kernelreef.states import ACTIVE
@@ -214,8 +215,8 @@ class Evolution:
             try:
                 await self._supply(search, fingerprints[search.id].in_flight)
                 await self.verdicts.unit_of_work.commit()
-            except ArchiveConflict as error:
-                log.info("search changed meanwhile", search=search.id, detail=str(error))
+            except (ArchiveConflict, Gone) as error:
+                log.info("search changed or deleted meanwhile", search=search.id, detail=str(error))
 
     async def _supply(self, search: SearchRecord, in_flight: int) -> None:
         operator = await self._cache.operator(search)

@@ -1,7 +1,9 @@
 """Cache of the open searches: a record is read again only if it has changed, as its graphs make it large."""
 
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 
+from archive.errors import RecordNotFound
 from archive.records import SearchFingerprint, SearchRecord, SearchState
 from archive.store import Store
 from workers.protocol import Operator
@@ -44,8 +46,15 @@ class SearchCache:
         return search
 
     async def those(self, ids: Iterable[str], states: Collection[SearchState]) -> list[SearchRecord]:
-        """Return the open searches among `ids` in one of `states`; a person may have ended one since the last look."""
-        known = [await self.get(id) for id in ids if id in self._fingerprints]
+        """Return the open searches among `ids` in one of `states`.
+
+        A person may have ended or deleted one since the last look.
+        """
+        known = []
+        for id in ids:
+            if id in self._fingerprints:
+                with suppress(RecordNotFound):
+                    known.append(await self.get(id))
         return [search for search in known if search.state in states]
 
     def by_load(self, ids: Iterable[str]) -> list[str]:

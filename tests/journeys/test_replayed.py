@@ -68,6 +68,9 @@ async def test_prompts_carry_what_the_judge_said(asked: Asked) -> None:
     prompts = [await store.exchanges.get(item.id) for item in await store.attempts.asked(search.id)]
     later = "\n".join(exchange.user for exchange in prompts)
     assert re.search(r"correct, \d+\.\d{3} times as fast as the seed kernel \(lower bound, predicted\) \[R\d+\]", later)
-    assert re.search(r"\| N=1024 \| 1 \| [\d.]+ us \|", later) and "Readings at the first benchmark shape [R" in later
+    assert (
+        re.search(r"\| N=1024 \| 1 \| [\d.]+ us \|", later)
+        and "Readings at the first benchmark shape, of the launch with the most programs [R" in later
+    )
     assert "compile_error" in later and "no such name" in later
     assert all(len((exchange.system + exchange.user).encode()) < 40_000 for exchange in prompts)

@@ -26,7 +26,7 @@ def test_a_function_becomes_a_folder_with_a_seed(tmp_path: Path) -> None:
     (tmp_path / "my.py").write_text(FUNCTION)
     given = ("new", f"{tmp_path}/my.py:gated", "--out", str(tmp_path), "--vary", "rows")
     told = json.loads(run(*given, "--json").splitlines()[-1])
-    assert told == {"operator": "gated", "folder": str(tmp_path / "gated"), "seeds": 1, "reason": ""}
+    assert told == {"operator": "gated", "folder": str(tmp_path / "gated"), "seeds": 2, "reason": ""}
     operator = load_operator(tmp_path / "gated")
     assert operator.entry == "gated" and dict(operator.ranges) == {"rows": (1, 64)} and operator.seeds
     assert description(operator) == [

@@ -218,6 +218,21 @@ async def test_what_a_person_ends_between_two_looks_stays_ended(bench: Workbench
     assert (await bench.store.candidates.count(search.id)).proposals == before, "nothing is proposed for it any more"
 
 
+@pytest.mark.parametrize("known", [True, False])
+async def test_what_a_person_deletes_between_two_looks_is_left_alone(bench: Workbench, known: bool) -> None:
+    search = await bench.begin(evaluations=9)
+    await bench.evolution.tick()
+    await bench.evolution._cache.look()
+    assert search.id in bench.evolution._cache.fingerprints
+    await bench.store.searches.set_state(search.id, SearchState.STOPPED)
+    await bench.store.retention.delete(search.id)
+    if not known:
+        bench.evolution._cache._known.pop(search.id)
+    await bench.evolution._supply_all()
+    await bench.evolution.tick()
+    assert bench.evolution._cache.fingerprints == {}
+
+
 async def test_a_queue_that_lost_everything_costs_only_jobs_sent_again(bench: Workbench) -> None:
     search = await bench.begin(evaluations=6)
     for _ in range(6):
