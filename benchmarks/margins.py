@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from benchmarks.margins_kinds import KINDS, WHOLE
+from benchmarks.margins_kinds import KINDS, WHOLE, Step
 from benchmarks.margins_operators import ORDINARY
 from benchmarks.record import machine, versions, write
 from service.operators.catalogue import load_catalogue
@@ -58,8 +58,6 @@ _HALF = -0x10000
 Tensors: TypeAlias = tuple[torch.Tensor, ...]
 Answer: TypeAlias = Callable[[Graph, Tensors], Tensors]
 Factor: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
-Step: TypeAlias = Callable[[Node, list[Any], dict[str, Any]], Any]
-"""A node's result in another way, from its arguments; None for the usual one."""
 
 
 def computed(graph: Graph, inputs: Sequence[torch.Tensor], step: Step) -> Tensors:
@@ -91,10 +89,6 @@ def _as_usual(node: Node, args: list[Any], kwargs: dict[str, Any]) -> None:
     """Leave every node as it is."""
 
 
-def _name(node: Node) -> str:
-    return node.op.split(".")[1]
-
-
 def truncated(values: torch.Tensor) -> torch.Tensor:
     """Cut float32 values after the 10 bits of TF32's mantissa, as matrix units do."""
     return (values.contiguous().view(torch.int32) & LOW_BITS).view(torch.float32)
@@ -107,16 +101,16 @@ def rounded(values: torch.Tensor) -> torch.Tensor:
 
 def _factors(node: Node) -> tuple[int, int]:
     """Return which arguments of a product are its factors."""
-    return (1, 2) if _name(node) in ("addmm", "baddbmm") else (0, 1)
+    return (1, 2) if node.name in ("addmm", "baddbmm") else (0, 1)
 
 
 def _product(node: Node, args: list[Any], kwargs: dict[str, Any], left: torch.Tensor, right: torch.Tensor) -> Any:
     """Return the product of other factors, without what is added to it."""
-    operation = getattr(getattr(torch.ops.aten, _name(node)), node.op.split(".")[2])
+    operation = getattr(getattr(torch.ops.aten, node.name), node.op.split(".")[2])
     mine = list(args)
     first, second = _factors(node)
     mine[first], mine[second] = left, right
-    if _name(node) == "convolution":
+    if node.name == "convolution":
         mine[2] = None
     elif first:
         mine[0] = torch.zeros_like(args[0])
@@ -124,7 +118,7 @@ def _product(node: Node, args: list[Any], kwargs: dict[str, Any], left: torch.Te
 
 
 def _with_addend(node: Node, args: list[Any], kwargs: dict[str, Any], product: torch.Tensor) -> torch.Tensor:
-    if _name(node) == "convolution":
+    if node.name == "convolution":
         bias = args[2]
         return product if bias is None else product + bias.reshape(-1, *(1 for _ in product.shape[2:]))
     return product + args[0] * kwargs.get("beta", 1) if _factors(node)[0] else product
@@ -198,7 +192,7 @@ def products_of(kind: str) -> Step:
 
 def in_channels(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Add a convolution up in parts of its channels; other nodes stay."""
-    if _name(node) != "convolution" or args[8] != 1 or args[6] or args[0].shape[1] < 2:
+    if node.name != "convolution" or args[8] != 1 or args[6] or args[0].shape[1] < 2:
         return None
     pairs = zip(args[0].chunk(PARTS, 1), args[1].chunk(PARTS, 1), strict=True)
     parts = [_product(node, args, kwargs, *pair) for pair in pairs]
@@ -207,7 +201,7 @@ def in_channels(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 def online(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Compute a softmax in one pass over parts of its rows, each of which may raise the maximum."""
-    if _name(node) not in ("_softmax", "_safe_softmax", "logsumexp", "_log_softmax"):
+    if node.name not in ("_softmax", "_safe_softmax", "logsumexp", "_log_softmax"):
         return None
     values, axis = args[0].float(), args[1][0] if isinstance(args[1], list) else args[1]
     most = torch.full_like(values.select(axis, 0).unsqueeze(axis), float("-inf"))
@@ -217,10 +211,10 @@ def online(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
         shift = torch.where(found.isinf(), 0.0, found)
         total = total * torch.exp(most - shift) + torch.exp(part - shift).sum(axis, keepdim=True)
         most = found
-    if _name(node) == "logsumexp":
+    if node.name == "logsumexp":
         result = most + torch.log(total)
         return result if len(args) > 2 and args[2] else result.squeeze(axis)
-    if _name(node) == "_log_softmax":
+    if node.name == "_log_softmax":
         return (values - most - torch.log(total)).to(args[0].dtype)
     return (torch.exp(values - torch.where(most.isinf(), 0.0, most)) / total).to(args[0].dtype)
 
@@ -337,36 +331,36 @@ def wrong_answers(fixture: TypedGraph, inputs: Tensors) -> dict[str, Answer]:
 
 def _narrow(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Add float32 sums and matrix products up in bfloat16, in parts."""
-    if _name(node) in ("mm", "bmm") and args[0].dtype == torch.float32:
+    if node.name in ("mm", "bmm") and args[0].dtype == torch.float32:
         pairs = zip(args[0].chunk(PARTS, -1), args[1].chunk(PARTS, -2), strict=True)
         parts = [torch.matmul(*pair).bfloat16() for pair in pairs]
         return sum(parts[1:], parts[0]).float()
-    if _name(node) in ("sum", "mean") and args[0].dtype == torch.float32 and len(args) > 1 and args[1]:
+    if node.name in ("sum", "mean") and args[0].dtype == torch.float32 and len(args) > 1 and args[1]:
         axis = args[1][-1]
         operation = torch.ops.aten.sum.dim_IntList
         parts = [operation(part, *args[1:]).bfloat16() for part in args[0].chunk(PARTS, axis)]
         total = sum(parts[1:], parts[0]).float()
-        return total / prod(args[0].shape[each] for each in args[1]) if _name(node) == "mean" else total
+        return total / prod(args[0].shape[each] for each in args[1]) if node.name == "mean" else total
     return None
 
 
 def _without_epsilon(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    if _name(node) == "add" and isinstance(args[1], float) and 0 < args[1] < 1e-2:
+    if node.name == "add" and isinstance(args[1], float) and 0 < args[1] < 1e-2:
         return args[0].clone()
     return None
 
 
 def _without_tail(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Leave the last fortieth of a sum out."""
-    if _name(node) in ("sum", "mean") and args[0].is_floating_point() and len(args) > 1 and args[1]:
+    if node.name in ("sum", "mean") and args[0].is_floating_point() and len(args) > 1 and args[1]:
         rest = args[0].clone()
         size = rest.shape[args[1][-1]]
         rest.narrow(args[1][-1], size - max(1, size // 40), max(1, size // 40)).zero_()
-        return getattr(getattr(torch.ops.aten, _name(node)), node.op.split(".")[2])(rest, *args[1:], **kwargs)
-    if _name(node) in ("mm", "bmm"):
+        return getattr(getattr(torch.ops.aten, node.name), node.op.split(".")[2])(rest, *args[1:], **kwargs)
+    if node.name in ("mm", "bmm"):
         rest = args[0].clone()
         rest[..., -max(1, rest.shape[-1] // 40) :] = 0
-        return getattr(getattr(torch.ops.aten, _name(node)), node.op.split(".")[2])(rest, args[1])
+        return getattr(getattr(torch.ops.aten, node.name), node.op.split(".")[2])(rest, args[1])
     return None
 
 

@@ -15,23 +15,20 @@ from workers.protocol import Node
 LANES = 32
 """Partial sums of a row that are kept side by side."""
 POWER_ERROR, RECIPROCAL_ERROR, ROOT_ERROR = 2**-22.5, 2.0**-23, 2**-22.9
-"""Largest relative errors of a card's approximate power of two, reciprocal and reciprocal root (PTX ISA,
-`ex2.approx`, `rcp.approx` and `rsqrt.approx`)."""
+"""Largest relative errors of a card's approximate power of two, reciprocal and reciprocal root, set by hand: results of
+softmax and layer norm depend on the choice."""
 SPREADING = 40503
 """Odd factor that spreads the bits of a float: the error of a unit depends on its argument alone."""
 
 Step = Callable[[Node, list[Any], dict[str, Any]], Any]
-
-
-def _name(node: Node) -> str:
-    return node.op.split(".")[1]
+"""A node's result in another way, from its arguments; None for the usual one."""
 
 
 def _total(order: Callable[[torch.Tensor], torch.Tensor]) -> Step:
     """Return a step that adds float32 values up in an order: `order` takes (terms, sums) to (sums,)."""
 
     def step(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        name, values = _name(node), args[0] if args else None
+        name, values = node.name, args[0] if args else None
         if name not in ("sum", "mean") or values.dtype != torch.float32 or not values.isfinite().all():
             return None
         dims = args[1] if len(args) > 1 and args[1] else list(range(values.dim()))
@@ -83,16 +80,16 @@ def _is_single(value: object) -> bool:
 
 def in_powers_of_two(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Compute exponentials and logarithms to the base 2."""
-    if _name(node) == "exp" and _is_single(args[0]):
+    if node.name == "exp" and _is_single(args[0]):
         return torch.exp2(args[0] * (1 / math.log(2)))
-    if _name(node) == "log" and _is_single(args[0]):
+    if node.name == "log" and _is_single(args[0]):
         return torch.log2(args[0]) * math.log(2)
     return None
 
 
 def by_reciprocals(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Multiply by the reciprocal instead of dividing."""
-    if _name(node) == "div" and len(args) == 2 and not kwargs and all(map(_is_single, args)):
+    if node.name == "div" and len(args) == 2 and not kwargs and all(map(_is_single, args)):
         return args[0] * (1 / args[1])
     return None
 
@@ -107,7 +104,7 @@ def _approximate(exact: torch.Tensor, argument: torch.Tensor, error: float) -> t
 
 def by_units(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Compute exponentials, quotients and reciprocal roots as approximate units do."""
-    name = _name(node)
+    name = node.name
     if not args or not _is_single(args[0]):
         return None
     if name in ("exp", "exp2"):
@@ -120,25 +117,25 @@ def by_units(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 def by_exponentials(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Compute hyperbolic tangents and logistic functions from exponentials."""
-    if _name(node) == "tanh" and _is_single(args[0]):
+    if node.name == "tanh" and _is_single(args[0]):
         return 2 / (1 + torch.exp(-2 * args[0])) - 1
-    if _name(node) == "sigmoid" and _is_single(args[0]):
+    if node.name == "sigmoid" and _is_single(args[0]):
         return 1 / (1 + torch.exp(-args[0]))
     return None
 
 
 def by_roots(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Divide by a root instead of multiplying with a reciprocal root."""
-    return 1 / torch.sqrt(args[0]) if _name(node) == "rsqrt" and _is_single(args[0]) else None
+    return 1 / torch.sqrt(args[0]) if node.name == "rsqrt" and _is_single(args[0]) else None
 
 
 def flushed(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Flush what is smaller than a normal number to zero, in factors and in sums."""
-    if _name(node) not in ("mul", "add", "sub", "div", "exp", "rsqrt") or not all(map(_is_single, args)):
+    if node.name not in ("mul", "add", "sub", "div", "exp", "rsqrt") or not all(map(_is_single, args)):
         return None
     tiny = torch.finfo(torch.float32).tiny
     given = [torch.where(value.abs() < tiny, 0.0, value) for value in args]
-    found: torch.Tensor = getattr(torch, _name(node))(*given, **kwargs)
+    found: torch.Tensor = getattr(torch, node.name)(*given, **kwargs)
     return torch.where(found.abs() < tiny, 0.0, found)
 
 
@@ -147,7 +144,7 @@ def fused() -> Step:
     products: dict[int, tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = {}
 
     def step(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        name = _name(node)
+        name = node.name
         if name == "mul" and len(args) == 2 and all(map(_is_single, args)):
             found = args[0] * args[1]
             products[id(found)] = (found, *args)
@@ -167,7 +164,7 @@ def fused() -> Step:
 
 def by_welford(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Compute a row's mean and variance in one pass, of lanes that are merged."""
-    if _name(node) != "native_layer_norm" or args[0].dtype != torch.float32 or len(args[1]) != 1:
+    if node.name != "native_layer_norm" or args[0].dtype != torch.float32 or len(args[1]) != 1:
         return None
     values, weight, bias, epsilon = args[0], args[2], args[3], args[4]
     count, mean, squares = 0, torch.zeros_like(values[..., :1]), torch.zeros_like(values[..., :1])

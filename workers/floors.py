@@ -82,7 +82,7 @@ def floor_flops(operator: Operator, graph: Graph) -> float:
     """
     if any(DTYPE_BYTES[item.dtype] == 1 for item in operator.given) or any(map(_is_in_place, graph.nodes)):
         return 0.0
-    products = {index for index, node in enumerate(graph.nodes) if _name(node) in _MATRIX | _CONVOLUTIONS}
+    products = {index for index, node in enumerate(graph.nodes) if node.name in _MATRIX | _CONVOLUTIONS}
     kinds = _kinds(graph)
     are_different = len({kinds[index] for index in products}) == len(products)
     needed = _needed(graph, _dense(graph, _floats(operator), _NEVER_ZERO | _TINY))
@@ -101,7 +101,7 @@ def _needed(graph: Graph, is_dense: Callable[[Reference], bool]) -> set[int]:
     merged = set[int]()  # A sum over them would suffice.
     found, made = set[int](), _made_of_products(graph)
     for index in reversed(range(len(graph.nodes))):
-        node, name = graph.nodes[index], _name(graph.nodes[index])
+        node, name = graph.nodes[index], graph.nodes[index].name
         used, _ = _split(node.uses)
         if index not in whole | merged:
             continue
@@ -122,9 +122,9 @@ def _needed(graph: Graph, is_dense: Callable[[Reference], bool]) -> set[int]:
 
 def _kept(node: Node, is_dense: Callable[[Reference], bool]) -> Sequence[Reference]:
     """Return the arguments of a node that it needs in full, because no factor beside them is zero."""
-    if _name(node) == "div":
+    if node.name == "div":
         return node.uses[:1]
-    if _name(node) != "mul":
+    if node.name != "mul":
         return node.uses
     return [use for number, use in enumerate(node.uses) if all(map(is_dense, _without(node.uses, number)))]
 
@@ -135,7 +135,7 @@ def _without(uses: Sequence[Reference], number: int) -> Sequence[Reference]:
 
 def _root(graph: Graph, value: Reference) -> Reference:
     """Return the value that this one is a view or a copy of."""
-    while isinstance(value, NodeRef) and _name(graph.nodes[value.node]) in _MOVES.split():
+    while isinstance(value, NodeRef) and graph.nodes[value.node].name in _MOVES.split():
         uses = graph.nodes[value.node].uses
         if len(uses) != 1:
             break
@@ -147,8 +147,8 @@ def _made_of_products(graph: Graph) -> list[bool]:
     """Tell for each node if a product reaches it without a curved function between."""
     made: list[bool] = []
     for node in graph.nodes:
-        used, _ = _split(() if _name(node) in _CURVED else node.uses)
-        made.append(_name(node) in _MATRIX or any(made[number] for number in used))
+        used, _ = _split(() if node.name in _CURVED else node.uses)
+        made.append(node.name in _MATRIX or any(made[number] for number in used))
     return made
 
 
@@ -195,26 +195,22 @@ def _dense(graph: Graph, floats: frozenset[int], names: frozenset[str] = _NEVER_
         return value.input in floats if isinstance(value, InputRef) else nodes[value.node]
 
     for node in graph.nodes:
-        nodes.append(_name(node) in names and bool(node.uses) and all(map(is_dense, node.uses)))
+        nodes.append(node.name in names and bool(node.uses) and all(map(is_dense, node.uses)))
     return is_dense
 
 
 def _read(node: Node, is_dense: Callable[[Reference], bool]) -> Sequence[Reference]:
     """Return the arguments that must be read in full if all of a node's result is needed."""
-    if _name(node) in _WHOLE:
+    if node.name in _WHOLE:
         return node.uses
-    if _name(node) == "div":
+    if node.name == "div":
         over, *under = node.uses
         return (over, *under) if is_dense(over) else (over,)
-    if _name(node) not in _TIMES:
+    if node.name not in _TIMES:
         return ()
     sparse = [each for each in node.uses if not is_dense(each)]
     return () if len(sparse) > 1 else sparse or node.uses
 
 
-def _name(node: Node) -> str:
-    return node.op.split(".")[1]
-
-
 def _is_in_place(node: Node) -> bool:
-    return _name(node).endswith("_") and not _name(node).endswith("__")
+    return node.name.endswith("_") and not node.name.endswith("__")

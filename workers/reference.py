@@ -338,7 +338,7 @@ def _moves(node: Node) -> bool:
 
 
 def _base(node: Node) -> str:
-    return node.op.split(".")[1].removesuffix("_")
+    return node.name.removesuffix("_")
 
 
 def _rounded(result: Result, rounding: Callable[[torch.Tensor], torch.Tensor]) -> Result:
@@ -353,7 +353,7 @@ def _is_real(value: object) -> TypeGuard[torch.Tensor]:
 
 def _writes(node: Node) -> bool:
     """Return True if the node works in place."""
-    return node.op.split(".")[1].endswith("_")
+    return node.name.endswith("_")
 
 
 def _given(tensor: torch.Tensor, double: bool, *, copy: bool) -> torch.Tensor:
@@ -396,7 +396,7 @@ def call_of(
     kwargs: dict[str, Any] = {name: resolve(value) for name, value in node.kwargs.items()}
     if "memory_format" in kwargs:
         kwargs["memory_format"] = getattr(torch, str(kwargs["memory_format"]))
-    if node.op.split(".")[1] in _LAYERS and (kwargs or args[6:7] != [False]):
+    if node.name in _LAYERS and (kwargs or args[6:7] != [False]):
         raise ValueError("a recurrent layer of a reference graph is in training, where it may draw random numbers")
     if device is not None and _is_factory(operation):
         kwargs["device"] = device

@@ -27,7 +27,7 @@ def takes_tf32(node: Node, allowed: bool | Literal["convolutions"]) -> bool:
 
     `convolutions` stands for what PyTorch leaves to cuDNN: convolutions and recurrent layers.
     """
-    return bool(allowed) and node.op.split(".")[1].removesuffix("_") in (FACTORS if allowed is True else _CONVOLVING)
+    return bool(allowed) and node.name.removesuffix("_") in (FACTORS if allowed is True else _CONVOLVING)
 
 
 def cut_to_tf32(values: torch.Tensor) -> torch.Tensor:

@@ -40,7 +40,7 @@ class Choice:
         if isinstance(value, InputRef):
             return None
         node = graph.nodes[value.node]
-        name = node.op.split(".")[1]
+        name = node.name
         axis, kept = ([*node.args[1:3], None, None])[:2]
         axis = node.kwargs.get("dim", -1 if name == "sort" else axis)
         kept = True if name == "sort" else node.kwargs.get("keepdim", kept or False)

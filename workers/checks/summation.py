@@ -65,7 +65,7 @@ def sequential_results(graph: Graph, inputs: Sequence[torch.Tensor], dtype: torc
     Returns:
         Results with means divided at the end, and with their terms divided; empty if there are no such sums.
     """
-    if not any(_name(node) in _SUMS or _name(node) in _OTHERS for node in graph.nodes):
+    if not any(map(_adds, graph.nodes)):
         return []
     found = []
     for divides_terms in (False, True):
@@ -84,7 +84,7 @@ class _InTurn:
         self._inputs = inputs
         self._dtype = dtype
         self._divides_terms = divides_terms
-        sums = (node for node in graph.nodes if _name(node) in _SUMS or _name(node) in _OTHERS)
+        sums = filter(_adds, graph.nodes)
         self._taken = {value.node for node in sums for value in node.uses if isinstance(value, NodeRef)}
         self._kept: dict[int, list[torch.Tensor]] = {}
         self._turns = Counter[int]()
@@ -93,7 +93,7 @@ class _InTurn:
         """Return a node's values; a node with several results, as a norm with its statistics, comes once for each."""
         node = self._graph.nodes[index]
         self._turns[index] += 1
-        if (_name(node) in _SUMS or _name(node) in _OTHERS) and self._turns[index] == 1:
+        if _adds(node) and self._turns[index] == 1:
             values = self._added_up(node, values)
         if index in self._taken:
             self._kept.setdefault(index, []).append(values)
@@ -103,17 +103,17 @@ class _InTurn:
         given = self._operand(node)
         if given is None or not 0 < given.numel() <= MOST_ELEMENTS or not given.isfinite().all():
             return values
-        if _name(node) == "linalg_vector_norm" and node.args[1:2] not in ((), (2,)):
+        if node.name == "linalg_vector_norm" and node.args[1:2] not in ((), (2,)):
             return values
         axes = _axes(node, given.dim())
         count = math.prod(given.shape[axis] for axis in axes)
         if count > MAX_TERMS:
             return values
-        if _name(node) in _SUMS:
-            size = count if _name(node) == "mean" else 1
+        if node.name in _SUMS:
+            size = count if node.name == "mean" else 1
             total = self._total(given / size if self._divides_terms else given, axes)
             return (total if self._divides_terms else total / size).reshape(values.shape)
-        terms_of, applied = _OTHERS[_name(node)]
+        terms_of, applied = _OTHERS[node.name]
         terms = terms_of(given, axes)
         exact = terms.sum(axes, keepdim=True)
         ratio = torch.where(exact > 0, self._total(terms, axes) / exact, 1.0)
@@ -136,16 +136,17 @@ class _InTurn:
         return _added(rows, self._dtype).to(terms).reshape(kept)
 
 
-def _name(node: Node) -> str:
-    return node.op.split(".")[1]
+def _adds(node: Node) -> bool:
+    """Return True if a node adds up, or has a sum inside."""
+    return node.name in _SUMS or node.name in _OTHERS
 
 
 def _axes(node: Node, dims: int) -> list[int]:
     """Return the axes that a node adds along; all where it names none."""
-    if _name(node) in ("native_layer_norm", "_fused_rms_norm"):
+    if node.name in ("native_layer_norm", "_fused_rms_norm"):
         last = node.args[1]
         return list(range(dims - (len(last) if isinstance(last, list | tuple) else 1), dims))
-    place = 2 if _name(node) == "linalg_vector_norm" else 1
+    place = 2 if node.name == "linalg_vector_norm" else 1
     named = node.args[place] if len(node.args) > place else None
     listed = named if isinstance(named, list | tuple) else [named]
     return [axis % dims for axis in listed if isinstance(axis, int)] or list(range(dims))

@@ -5,15 +5,13 @@ what it cannot prove equal. PyTorch compiles for the sizes that it sees first, t
 calls the one for the first sizes where they are given.
 """
 
-from workers.inductor_seeds.optional import merged
+from workers.inductor_seeds.optional import arguments_of, merged
 from workers.protocol import Operator
 from workers.protocol.extent import names_in, size_of
 
 MOST_KERNELS = 16
 """Maximum number of kernels of a seed for all sizes that is written for one shape too. Kernels of equal layers become
 different ones, which takes too long to compile for whole models."""
-
-
 ENDING = "_fixed"
 """Ending of the name of the function for one shape."""
 LONGEST_NAME = 64
@@ -30,7 +28,7 @@ def at_first_shape(operator: Operator, kernels: int) -> Operator | None:
     if not operator.ranges or len(operator.shapes) > 1 or operator.presences or kernels > MOST_KERNELS:
         return None
     entry = f"{operator.entry[: LONGEST_NAME - len(ENDING)]}{ENDING}"
-    names = ", ".join([*(item.name for item in operator.inputs), *(item.name for item in operator.scalars)])
+    names = ", ".join(arguments_of(operator))
     call = f"def {entry}({names}):\n    return {operator.entry}({names})\n"
     body = operator.model_dump()
     body |= {"entry": entry, "reference": f"{operator.reference.rstrip()}\n\n\n{call}"}
@@ -46,7 +44,7 @@ def chosen_by_sizes(operator: Operator, source: str, fixed: Operator, fixed_sour
         fixed: The operator of one shape.
         fixed_source: Its seed.
     """
-    names = ", ".join([*(item.name for item in operator.inputs), *(item.name for item in operator.scalars)])
+    names = ", ".join(arguments_of(operator))
     dims, conditions = operator.shapes[0].dims, dict[str, str]()
     for item in operator.inputs:
         for axis, extent in enumerate(item.shape):

@@ -68,7 +68,7 @@ def _without(operator: Operator, absent: Sequence[str]) -> Operator:
 
 def joined(operator: Operator, variants: Sequence[PresentVariant], sources: Sequence[str]) -> str:
     """Join the sources of all variants, and add the operator's entry, which calls the one for its arguments."""
-    names = [*(item.name for item in operator.inputs), *(item.name for item in operator.scalars)]
+    names = arguments_of(operator)
     lines = [f"def {operator.entry}({', '.join(names)}):"]
     for variant in sorted(variants, key=lambda each: -len(each.absent)):
         taken = [name for name in names if name not in variant.absent]
@@ -76,6 +76,11 @@ def joined(operator: Operator, variants: Sequence[PresentVariant], sources: Sequ
         absent = " and ".join(f"{name} is None" for name in variant.absent)
         lines += [f"    if {absent}:", f"        {call}"] if absent else [f"    {call}"]
     return merged([*sources, "\n".join(lines)])
+
+
+def arguments_of(operator: Operator) -> list[str]:
+    """Return the names of an entry's arguments, in order."""
+    return [*(item.name for item in operator.inputs), *(item.name for item in operator.scalars)]
 
 
 def merged(sources: Sequence[str]) -> str:

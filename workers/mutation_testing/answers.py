@@ -10,7 +10,7 @@ import torch
 
 from workers.float8 import readable
 from workers.inputs import draw
-from workers.mutation_testing.builder import GraphBuilder, TypedGraph, name_of, rewrite
+from workers.mutation_testing.builder import GraphBuilder, TypedGraph, rewrite
 from workers.mutation_testing.cases import MutationCase, Tensors
 from workers.mutation_testing.mutants.reductions import PRODUCTS, ReducedAxes
 from workers.mutation_testing.mutants.roundings import partial_products, steps
@@ -51,7 +51,7 @@ HONEST_ANSWERS: dict[str, Callable[[MutationCase], Tensors]] = {
 
 
 def _backwards(draft: GraphBuilder, node: Node, index: int) -> Value | None:
-    if name_of(node) in PRODUCTS:
+    if node.name in PRODUCTS:
         left, right = (draft.form(value) for value in node.args[:2])
         if left is None or right is None:
             return None
@@ -65,7 +65,7 @@ def _backwards(draft: GraphBuilder, node: Node, index: int) -> Value | None:
 
 
 def _in_parts(draft: GraphBuilder, node: Node, index: int) -> Value | None:
-    if name_of(node) in PRODUCTS:
+    if node.name in PRODUCTS:
         left, right = (draft.form(value) for value in node.args[:2])
         return None if left is None or right is None else _added(draft, partial_products(draft, node, left, right))
     reduction = _sum(draft, node)
@@ -78,12 +78,12 @@ def _in_parts(draft: GraphBuilder, node: Node, index: int) -> Value | None:
         for part in steps(reduction.shape[axis])
     ]
     total = _added(draft, parts)
-    return draft.call("div.Tensor", total, reduction.count) if name_of(node) == "mean" else total
+    return draft.call("div.Tensor", total, reduction.count) if node.name == "mean" else total
 
 
 def _sum(draft: GraphBuilder, node: Node) -> ReducedAxes | None:
     """Return the reduction of a node that is a sum or mean of floats; None for others."""
-    form = draft.form(node.args[0]) if name_of(node) in ("sum", "mean") else None
+    form = draft.form(node.args[0]) if node.name in ("sum", "mean") else None
     return ReducedAxes.read(draft, node) if form is not None and form.is_float else None
 
 

@@ -167,8 +167,3 @@ def rewrite(sketch: TypedGraph, change: Change = unchanged, draft: GraphBuilder 
 def named(names: str) -> frozenset[str]:
     """Split a text into names of operations."""
     return frozenset(names.split())
-
-
-def name_of(node: Node) -> str:
-    """Return the operation without namespace and overload, such as `mul`."""
-    return node.op.split(".")[1]

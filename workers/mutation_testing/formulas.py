@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from workers.mutation_testing.builder import GraphBuilder, TensorForm, TypedGraph, name_of, named, rewrite
+from workers.mutation_testing.builder import GraphBuilder, TensorForm, TypedGraph, named, rewrite
 from workers.mutation_testing.recurrences import written_by_positions
 from workers.protocol import Graph, Node, NodeRef
 from workers.protocol.graph import Value
@@ -32,7 +32,7 @@ def written_out(sketch: TypedGraph) -> Graph:
 
     def change(draft: GraphBuilder, node: Node, index: int) -> Value | None:
         form = sketch.form_of(index)
-        formula = FORMULAS.get(name_of(node))
+        formula = FORMULAS.get(node.name)
         if formula is not None:
             return formula(draft, node)
         return _widened(draft, node, form) if form is not None and form.is_half else None
@@ -42,7 +42,7 @@ def written_out(sketch: TypedGraph) -> Graph:
 
 def _widened(draft: GraphBuilder, node: Node, form: TensorForm) -> Value | None:
     """Write a half-precision operation as torch computes it: in float32, rounded once. None if it works in place."""
-    if name_of(node).endswith("_") or name_of(node) in MOVES or node.kwargs.get("dtype") is not None:
+    if node.name.endswith("_") or node.name in MOVES or node.kwargs.get("dtype") is not None:
         return None
     args = [_wide(draft, value) for value in node.args]
     wide = draft.call(node.op.removeprefix("aten."), *args, **node.kwargs)

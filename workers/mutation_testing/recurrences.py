@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from workers.mutation_testing.builder import GraphBuilder, name_of
+from workers.mutation_testing.builder import GraphBuilder
 from workers.protocol import Node
 from workers.protocol.graph import Value
 
@@ -130,7 +130,7 @@ def written_by_positions(draft: GraphBuilder, node: Node) -> Value | None:
             cell = _Cell(draft, layers.hidden, weight, weight_hidden, biases)
             begin = tuple(draft.call("select.int", state, 0, first + side) for state in layers.states)
             turn = -1 if side else 1
-            results, end = _run(cell, _STEPS[name_of(node)], inputs[::turn], begin)
+            results, end = _run(cell, _STEPS[node.name], inputs[::turn], begin)
             sides.append(results[::turn])
             last.append(end)
         both = len(sides) > 1

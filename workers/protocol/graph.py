@@ -53,6 +53,11 @@ class Node(WireModel):
     kwargs: dict[str, Value] = {}
 
     @property
+    def name(self) -> str:
+        """Name of the operation without namespace and overload, such as `mul`."""
+        return self.op.split(".")[1]
+
+    @property
     def uses(self) -> tuple[Reference, ...]:
         """The values that it takes, in order, with repetitions."""
         return tuple(_references((self.args, tuple(self.kwargs.values()))))

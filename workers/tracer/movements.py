@@ -4,9 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 
-from workers.tracer.operations import Number
-
-Moves = Iterator[tuple[torch.Tensor | Number, torch.Tensor]]
+Moves = Iterator[tuple[torch.Tensor | float, torch.Tensor]]
 """Pairs of a source and its target, in order: a number fills all of it, and a tensor is copied to all of it."""
 
 
@@ -23,7 +21,7 @@ def _stack(result: torch.Tensor, tensors: Sequence[torch.Tensor], dim: int = 0) 
         yield tensor, result.select(dim, index)
 
 
-def _pad(result: torch.Tensor, source: torch.Tensor, pads: Sequence[int], value: Number = 0) -> Moves:
+def _pad(result: torch.Tensor, source: torch.Tensor, pads: Sequence[int], value: float = 0) -> Moves:
     target = result
     for number in range(len(pads) // 2):
         dim, (before, after) = source.dim() - 1 - number, pads[2 * number : 2 * number + 2]

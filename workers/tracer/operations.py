@@ -9,6 +9,7 @@ from torch._ops import OpOverload
 
 from workers.protocol import Outcome
 from workers.protocol.plan import is_representable
+from workers.tracer.movements import MOVEMENTS
 from workers.tracer.refusal import TraceRefused
 
 Args = Sequence[Any]
@@ -56,7 +57,7 @@ _KINDS = {
     OperationKind.FILL: ("fill_", "zero_"),
     OperationKind.COPY: ("copy_",),
     OperationKind.CONVERSION: ("clone", "_to_copy"),
-    OperationKind.MOVEMENT: ("cat", "stack", "constant_pad_nd", "repeat"),
+    OperationKind.MOVEMENT: tuple(MOVEMENTS),
     # Views that torch's schema does not mark as such.
     OperationKind.VIEW: ("_unsafe_view", "_reshape_alias", "lift_fresh", "detach", "alias"),
     OperationKind.READ: ("_local_scalar_dense", "item", "equal", "nonzero", "is_nonzero", "masked_select", "_unique2"),

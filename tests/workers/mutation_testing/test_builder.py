@@ -5,7 +5,7 @@ import torch
 
 from tests.workers.mutation_testing.references import REFERENCES, operator, results, sketch_of
 from workers.float8 import readable
-from workers.mutation_testing.builder import GraphBuilder, name_of, named, rewrite
+from workers.mutation_testing.builder import GraphBuilder, named, rewrite
 from workers.protocol import InputRef
 
 
@@ -28,7 +28,7 @@ def test_a_node_is_replaced_and_later_references_follow():
     sketch, (x, w) = sketch_of(operator("rmsnorm"))
 
     def change(draft, node, index):
-        if name_of(node) != "rsqrt":
+        if node.name != "rsqrt":
             return None
         return draft.call("reciprocal.default", draft.call("sqrt.default", node.args[0]))
 
@@ -41,7 +41,7 @@ def test_a_call_with_several_results_is_replaced_by_as_many():
     sketch, (x,) = sketch_of(operator("turned"))
 
     def change(draft, node, index):
-        if name_of(node) != "split":
+        if node.name != "split":
             return None
         return draft.cut(node.args[0], 1, 20, 40), draft.cut(node.args[0], 1, 0, 20)
 

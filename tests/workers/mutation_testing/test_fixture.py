@@ -2,15 +2,14 @@
 
 from tests.workers.mutation_testing.references import graphs_of, operator
 from workers.inputs import DRAWS
-from workers.mutation_testing.builder import name_of
 from workers.mutation_testing.fixture import MORE_ROUNDS, ShapeFixture
 
 
 def test_both_forms_of_the_reference():
     of = operator("softmax")
     (ground,) = ShapeFixture.all_of(of, graphs_of(of))
-    assert {"_softmax"} == {name_of(node) for node in ground.sketch.graph.nodes}
-    assert "exp" in {name_of(node) for node in ground.formulas.graph.nodes}
+    assert {"_softmax"} == {node.name for node in ground.sketch.graph.nodes}
+    assert "exp" in {node.name for node in ground.formulas.graph.nodes}
 
 
 def test_more_cases_at_small_shapes_and_all_plantings_at_the_first():

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import starmap
 
 from workers.float8 import is_float8
-from workers.mutation_testing.builder import GraphBuilder, TypedGraph, name_of, rewrite
+from workers.mutation_testing.builder import GraphBuilder, TypedGraph, rewrite
 from workers.mutation_testing.mutants import arithmetic, reductions, roundings, selections
 from workers.mutation_testing.mutants.base import Mutation
 from workers.mutation_testing.mutants.boundaries import input_mutants, output_mutants
@@ -61,10 +61,10 @@ def _node_mutants(operator: Operator, sketch: TypedGraph) -> Iterator[Mutant]:
     allow_tf32 = allowed is True or rounds or all(DTYPE_BYTES[item.dtype] < 4 for item in operator.results)
     rounding = roundings.mutations(allow_tf32=allow_tf32)
     table = (*reductions.MUTATIONS, *arithmetic.MUTATIONS, *selections.MUTATIONS, *rounding)
-    occurring = Counter(map(name_of, sketch.graph.nodes))
+    occurring = Counter(node.name for node in sketch.graph.nodes)
     seen: Counter[str] = Counter()
     for site, node in enumerate(sketch.graph.nodes):
-        operation = name_of(node)
+        operation = node.name
         seen[operation] += 1
         place = f"{operation} {seen[operation]}" if occurring[operation] > 1 else operation
         for mutation in table:

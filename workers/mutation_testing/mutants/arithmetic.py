@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from workers.mutation_testing.builder import GraphBuilder, name_of, named
+from workers.mutation_testing.builder import GraphBuilder, named
 from workers.mutation_testing.mutants.base import Mutation, number
 from workers.protocol import Node, NodeRef
 from workers.protocol.graph import Value
@@ -54,7 +54,7 @@ def _is_epsilon(node: Node) -> bool:
 def _larger_constant(draft: GraphBuilder, node: Node) -> Value | None:
     constant = number(node.args[1]) if len(node.args) > 1 else None
     form = draft.form(node.args[0])
-    if constant is None or form is None or not form.is_float or (name_of(node) in TERMS and _is_epsilon(node)):
+    if constant is None or form is None or not form.is_float or (node.name in TERMS and _is_epsilon(node)):
         return None
     return _with_constant(draft, node, PERCENT * constant)
 
@@ -65,7 +65,7 @@ def _with_constant(draft: GraphBuilder, node: Node, constant: float) -> NodeRef:
 
 def _nonstrict(draft: GraphBuilder, node: Node) -> Value | None:
     """Swap `<` and `<=` or `>` and `>=`: a border that is off by one."""
-    other = {"lt": "le", "le": "lt", "gt": "ge", "ge": "gt"}[name_of(node)]
+    other = {"lt": "le", "le": "lt", "gt": "ge", "ge": "gt"}[node.name]
     return draft.call(f"{other}.{node.op.split('.')[2]}", *node.args)
 
 

@@ -9,7 +9,7 @@ import torch
 
 from workers.float8 import is_float8
 from workers.inputs import takes_specials
-from workers.mutation_testing.builder import GraphBuilder, TensorForm, TypedGraph, name_of, named, rewrite
+from workers.mutation_testing.builder import GraphBuilder, TensorForm, TypedGraph, named, rewrite
 from workers.mutation_testing.mutants.reductions import TILE
 from workers.protocol import Distribution, Graph, Input, InputRef, Node, NodeRef, Output
 from workers.protocol.distribution import PARTITIONS, segments_in
@@ -186,10 +186,10 @@ def last_rounding(sketch: TypedGraph, number: int) -> int | None:
     ref: Value = sketch.graph.outputs[number]
     while isinstance(ref, NodeRef):
         node = sketch.graph.nodes[ref.node]
-        if name_of(node) == "_to_copy":
+        if node.name == "_to_copy":
             source = sketch.forms.get(node.args[0]) if isinstance(node.args[0], NodeRef | InputRef) else None
             return ref.node if source is not None and source.is_float and not source.is_half else None
-        ref = node.args[0] if name_of(node) in PASSAGES and node.args else None
+        ref = node.args[0] if node.name in PASSAGES and node.args else None
     return None
 
 

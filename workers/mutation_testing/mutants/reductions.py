@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from workers.mutation_testing.builder import GraphBuilder, name_of, named
+from workers.mutation_testing.builder import GraphBuilder, named
 from workers.mutation_testing.mutants.base import Mutation
 from workers.protocol import Node, NodeRef
 from workers.protocol.graph import Value
@@ -69,7 +69,7 @@ def _without(left_out: Callable[[int], int]) -> Callable[[GraphBuilder, Node], V
         if reduction is None or not 0 < kept < size:
             return None
         result = reduction.of(draft, draft.cut(node.args[0], axis, 0, kept))
-        return draft.call("mul.Tensor", result, kept / size) if name_of(node) == "mean" else result
+        return draft.call("mul.Tensor", result, kept / size) if node.name == "mean" else result
 
     return spoil
 
@@ -124,7 +124,7 @@ def _sum_for_mean(draft: GraphBuilder, node: Node) -> Value | None:
 
 
 def _other_extremum(draft: GraphBuilder, node: Node) -> Value | None:
-    other = {"amax": "amin", "amin": "amax", "argmax": "argmin", "argmin": "argmax"}[name_of(node)]
+    other = {"amax": "amin", "amin": "amax", "argmax": "argmin", "argmin": "argmax"}[node.name]
     return draft.call(f"{other}.default", *node.args, **node.kwargs)
 
 
@@ -142,10 +142,10 @@ def _other_end_of_a_tie(draft: GraphBuilder, node: Node) -> Value | None:
     """Take the last instead of the first index that a condition leaves, or the first instead of the last."""
     form, ref = draft.form(node.args[0]), node.args[0]
     choice = draft.nodes[ref.node] if isinstance(ref, NodeRef) else None
-    if choice is None or name_of(choice) != "where" or form is None or form.is_float or form.dtype is torch.bool:
+    if choice is None or choice.name != "where" or form is None or form.is_float or form.dtype is torch.bool:
         return None
     info = torch.iinfo(form.dtype)
-    other, beyond = ("amax", info.min) if name_of(node) == "amin" else ("amin", info.max)
+    other, beyond = ("amax", info.min) if node.name == "amin" else ("amin", info.max)
     left = draft.call("where.ScalarOther", *choice.args[:2], beyond)
     return draft.call(f"{other}.default", left, *node.args[1:], **node.kwargs)
 

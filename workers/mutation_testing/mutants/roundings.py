@@ -7,7 +7,7 @@ the checks.
 import torch
 
 from workers.float8 import mantissa_bits
-from workers.mutation_testing.builder import GraphBuilder, TensorForm, TypedGraph, name_of, named, rewrite
+from workers.mutation_testing.builder import GraphBuilder, TensorForm, TypedGraph, named, rewrite
 from workers.mutation_testing.mutants.base import Mutation, Spoil
 from workers.mutation_testing.mutants.boundaries import before_rounding
 from workers.mutation_testing.mutants.reductions import PRODUCTS, SUMS, ReducedAxes
@@ -35,7 +35,7 @@ def _sum_in(dtype: torch.dtype) -> Spoil:
             for part in steps(reduction.shape[axis])
         ]
         total = draft.cast(_added(draft, parts), form.dtype)
-        return draft.call("div.Tensor", total, reduction.count) if name_of(node) == "mean" else total
+        return draft.call("div.Tensor", total, reduction.count) if node.name == "mean" else total
 
     return spoil
 

@@ -1,6 +1,6 @@
 """Mutations of masks, indices and the joining of parts."""
 
-from workers.mutation_testing.builder import GraphBuilder, name_of, named
+from workers.mutation_testing.builder import GraphBuilder, named
 from workers.mutation_testing.mutants.base import Mutation
 from workers.protocol import Node
 from workers.protocol.graph import Value
@@ -13,7 +13,7 @@ def _diagonal(shift: int) -> "Mutation":
         diagonal = node.args[1] if len(node.args) > 1 else 0
         if not isinstance(diagonal, int):
             return None
-        return draft.call(f"{name_of(node)}.default", node.args[0], diagonal + shift)
+        return draft.call(f"{node.name}.default", node.args[0], diagonal + shift)
 
     return Mutation(f"diagonal off by {shift}", TRIANGLES, spoil)
 
