@@ -44,6 +44,9 @@ PREPARING_S = 120.0
 """Maximum seconds for preparing all searches: references, mutation testing and the verdicts on the seeds."""
 LOOK_S = 0.1
 """Seconds between two looks for a search that is prepared, which would go on by itself."""
+FORGET_S, AGAIN_S = 0.5, 5.0
+"""Seconds in which the service forgets the conversations of a paused search, so that it looks for answers when it is
+resumed, and seconds after which it is made to look again."""
 MARGIN = 1.1
 """Evaluations of the rules per evaluation of the model."""
 BACKEND, ANSWERER = "manual", "recording"
@@ -89,8 +92,9 @@ def requests(options: argparse.Namespace, recording: Mapping[str, Sequence[Row]]
     """Return the searches of all operators, the model's and then the rules' of each."""
     found = []
     for spec in options.operators:
-        lines = recording[load_operator(spec).name][: options.answers]
-        room = len(lines) + 2  # The seed, and one that never comes: a full search would be done, and be examined.
+        lines = recording[load_operator(spec).name]
+        # The seed, and one that never comes: a full search would be done, and its finalists be examined.
+        room = len(lines[: options.answers]) + 2
         found.append(request_of(spec, options.device, model=True, seed=seed_of(lines), evaluations=room))
         found.append(request_of(spec, options.device, model=False, seed=seed_of(lines)))
     return found
@@ -104,7 +108,7 @@ async def again(options: argparse.Namespace) -> None:
         store = coordinator.store
         await prepared(coordinator, min(until, time.monotonic() + PREPARING_S))
         print(f"prepared; {until - time.monotonic():.0f} s are left", flush=True)
-        ready, left = set[str](), True
+        ready, left = await finished(store, options, recording), True
         while left and time.monotonic() < until:
             left = False
             async for search, end in turns(coordinator, until, ready):
@@ -113,6 +117,24 @@ async def again(options: argparse.Namespace) -> None:
                     ready.add(search.id)
                 print(f"{search.operator_name}: {until - time.monotonic():.0f} s are left", flush=True)
         await told(store)
+
+
+async def finished(store: Store, options: argparse.Namespace, recording: Mapping[str, Sequence[Row]]) -> set[str]:
+    """Return the searches that an earlier run left with all that they should have."""
+    found = await store.searches.list(limit=200)
+    judged_models = {}
+    for each in found:
+        prompts = {line["prompt"] for line in recording.get(each.operator_name, ())[: options.answers]}
+        posted = {exchange.digest for exchange in await store.attempts.asked(each.id)}
+        waits = (await store.candidates.count(each.id)).in_flight or not await _read(store, each)
+        if each.llm is not None and prompts <= posted and not waits:
+            judged_models[each.operator_name] = each.id
+    ready = set(judged_models.values())
+    for each in found:
+        rules = each.llm is None and each.operator_name in judged_models
+        if rules and await matched(store, options.data / DATABASE_FILE, each, 0.0):
+            ready.add(each.id)
+    return ready
 
 
 async def turn(
@@ -140,17 +162,21 @@ async def replayed(
     coordinator: Coordinator, search: SearchRecord, lines: Sequence[Row], until: float, linger_s: float
 ) -> bool:
     """Post all recorded exchanges, parents before children. Returns False if the time was up before all verdicts."""
-    store = coordinator.store
+    store, left, again_at = coordinator.store, len(lines), 0.0
     while time.monotonic() < until:
         found = await store.searches.get(search.id)
-        if found.state is SearchState.RUNNING and await _read(store, search):
-            await coordinator.pause(search.id)
-            left = await post(store, found, lines)
-            await coordinator.resume(search.id)
-            if not left:
-                break
+        if found.state is SearchState.RUNNING:
+            read = await _read(store, search)
+            if read and not left:
+                return await judged(store, search.id, until, linger_s)
+            if read or time.monotonic() > again_at:
+                await coordinator.pause(search.id)
+                left = await post(store, found, lines)
+                await asyncio.sleep(FORGET_S)
+                await coordinator.resume(search.id)
+                again_at = time.monotonic() + AGAIN_S
         await asyncio.sleep(LOOK_S)
-    return await judged(store, search.id, until, linger_s)
+    return False
 
 
 async def _read(store: Store, search: SearchRecord) -> bool:
@@ -214,14 +240,14 @@ async def matched(store: Store, path: Path, search: SearchRecord, until: float) 
     model = next(each for each in others if each.operator_name == search.operator_name and each.llm is not None)
     theirs = await store.candidates.count(model.id)
     enough = math.ceil(MARGIN * len(SearchFigures(path, model, theirs).order))
-    while time.monotonic() < until:
-        await asyncio.sleep(POLL_S)
+    while True:
         mine = await store.candidates.count(search.id)
-        if mine.evaluated < enough or mine.device_ms < theirs.device_ms:
-            continue
-        if len(SearchFigures(path, search, mine).order) >= enough:
+        as_long = mine.evaluated >= enough and mine.device_ms >= theirs.device_ms
+        if as_long and len(SearchFigures(path, search, mine).order) >= enough:
             return True
-    return False
+        if time.monotonic() >= until:
+            return False
+        await asyncio.sleep(POLL_S)
 
 
 def main() -> None:
