@@ -160,6 +160,8 @@ async def turns(
             await coordinator.pause(each.id)
     for number, each in enumerate(reversed(found)):
         now = time.monotonic()
+        if (await coordinator.store.searches.get(each.id)).state not in OPEN:
+            continue
         await coordinator.resume(each.id)
         yield each, now + (until - now) / (len(found) - number)
         if (await coordinator.store.searches.get(each.id)).state in OPEN:
