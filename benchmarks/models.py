@@ -15,7 +15,8 @@ prompt alone.
 
 `conclude` writes `models.json` and `models_answers.jsonl.xz`: every prompt and answer, as lines that the backend
 `replay` reads. An operator has three rows: the model, and the rules after as many evaluations and after as many device
-seconds. `best` is a lower bound over the device's baseline, `over_seed` the median speedup over the seed.
+seconds. `best` is a lower bound over the device's baseline, `over_seed` the median speedup over the seed. `replayed`
+answers came from prompts of an earlier search; `benchmarks/models_again.py` has them judged again.
 """
 
 import argparse
@@ -68,18 +69,20 @@ POLL_S, QUIET_S, OPEN_S = 0.5, 3.0, 40.0
 BYTES_PER_TOKEN = 4.0
 """Estimate for answers without a count of tokens."""
 RECORDING = "models_answers.jsonl.xz"
+RECORDED = "recorded"
+"""Template of an exchange that an earlier search asked: `benchmarks/models_again.py` posts it with its answer."""
 
 Row = dict[str, Any]
 
 
-def request_of(spec: str, device: str, *, model: bool) -> SearchRequest:
-    """Return the search for an operator from its first seed, compared with eager PyTorch."""
+def request_of(spec: str, device: str, *, model: bool, seed: str = "", evaluations: int = EVALUATIONS) -> SearchRequest:
+    """Return the search for an operator from a seed or its first one, compared with eager PyTorch."""
     given = load_operator(spec).model_dump(mode="json")
-    given |= {"seeds": given["seeds"][:1], "baselines": []}
+    given |= {"seeds": [seed] if seed else given["seeds"][:1], "baselines": []}
     return SearchRequest(
         operator=given,
         devices=(device,),
-        evaluations=EVALUATIONS,
+        evaluations=evaluations,
         emitters=("llm",) if model else RULES,
         llm=LlmSettings(backends=("manual",), strategies=STRATEGIES) if model else None,
         admit=True,
@@ -92,28 +95,35 @@ def settings_of(data: Path, workers: int, in_flight: int | None) -> Settings:
 
 
 @asynccontextmanager
-async def served(options: argparse.Namespace, workers: int, in_flight: int | None) -> AsyncIterator[Coordinator]:
+async def served(
+    options: argparse.Namespace, requests: Sequence[SearchRequest], in_flight: int | None
+) -> AsyncIterator[Coordinator]:
     """Run a service on the data folder, and submit the searches that it lacks."""
-    settings = settings_of(options.data, workers, in_flight)
+    settings = settings_of(options.data, options.workers, in_flight)
     configure(settings)
-    coordinator = await Coordinator.open(settings, devices=(options.device,) if workers else ())
+    coordinator = await Coordinator.open(settings, devices=(options.device,) if options.workers else ())
     try:
-        known = {search.operator_name for search in await coordinator.store.searches.list(limit=200)}
-        for spec in options.operators:
-            request = request_of(spec, options.device, model=options.action == "search")
+        known = [(each.operator_name, each.emitters) for each in await coordinator.store.searches.list(limit=200)]
+        for request in requests:
             assert isinstance(request.operator, dict)
-            if request.operator["name"] not in known:
+            if (request.operator["name"], request.emitters) not in known:
                 await coordinator.submit(request)
         yield coordinator
     finally:
         await coordinator.close()
 
 
+def requests_of(options: argparse.Namespace) -> list[SearchRequest]:
+    """Return the searches that the options name."""
+    model = options.action == "search"
+    return [request_of(spec, options.device, model=model) for spec in options.operators]
+
+
 async def search(options: argparse.Namespace) -> None:
     """Have all answers judged, then open prompts. New searches have no answers."""
     until, left = time.monotonic() + options.seconds, 0
     if (options.data / DATABASE_FILE).exists():
-        async with served(options, options.workers, WHILE_JUDGING) as coordinator:
+        async with served(options, requests_of(options), WHILE_JUDGING) as coordinator:
             store = coordinator.store
             async for each, end in turns(coordinator, until - (OPEN_S if options.prompts else 0.0)):
                 await judged(store, each.id, end, options.linger)
@@ -121,7 +131,7 @@ async def search(options: argparse.Namespace) -> None:
             counts = [await store.candidates.count(each.id) for each in await store.searches.list(limit=200)]
             left = max((each.in_flight for each in counts), default=0)
     if options.prompts:  # What has no verdict yet takes no prompt's place.
-        async with served(options, options.workers, options.prompts + left) as coordinator:
+        async with served(options, requests_of(options), options.prompts + left) as coordinator:
             for each in await coordinator.store.searches.list(limit=200, states=(SearchState.PAUSED,)):
                 await coordinator.resume(each.id)
             await opened(coordinator.store, options.prompts, until)
@@ -131,7 +141,7 @@ async def search(options: argparse.Namespace) -> None:
 async def rules(options: argparse.Namespace) -> None:
     """Search by rules; a search pauses at its maximum of evaluations."""
     until = time.monotonic() + options.seconds
-    async with served(options, options.workers, None) as coordinator:
+    async with served(options, requests_of(options), None) as coordinator:
         store = coordinator.store
         async for each, end in turns(coordinator, until):
             while time.monotonic() < end and (await store.candidates.count(each.id)).evaluated < options.evaluations:
@@ -139,14 +149,19 @@ async def rules(options: argparse.Namespace) -> None:
         await told(store)
 
 
-async def turns(coordinator: Coordinator, until: float) -> AsyncIterator[tuple[SearchRecord, float]]:
+async def turns(
+    coordinator: Coordinator, until: float, without: Collection[str] = ()
+) -> AsyncIterator[tuple[SearchRecord, float]]:
     """Let searches that have not ended run one at a time. Yields each with the end of its share of the time left."""
-    found = await coordinator.store.searches.list(limit=200, states=OPEN)
+    listed = await coordinator.store.searches.list(limit=200, states=OPEN)
+    found = [each for each in listed if each.id not in without]
     for each in found:
         if each.state is not SearchState.PAUSED:
             await coordinator.pause(each.id)
     for number, each in enumerate(reversed(found)):
         now = time.monotonic()
+        if (await coordinator.store.searches.get(each.id)).state not in OPEN:
+            continue
         await coordinator.resume(each.id)
         yield each, now + (until - now) / (len(found) - number)
         if (await coordinator.store.searches.get(each.id)).state in OPEN:
@@ -302,7 +317,8 @@ async def conclude(options: argparse.Namespace) -> None:
     """Write the rows and the recording."""
     rows: list[Row] = []
     lines: list[Row] = []
-    by_rules = {each.search.operator_name: each async for each in results(options.rules)} if options.rules else {}
+    others = [each async for each in results(options.rules)] if options.rules else []
+    by_rules = {each.search.operator_name: each for each in others if each.search.llm is None}
     async with serve_inside(settings_of(options.data, 0, None), working=False) as reef:
         answered: dict[str, list[Prompt]] = {}
         async for item in reef.wire.list(PromptSummary, "/prompts", state="answered", limit=200):
@@ -315,6 +331,7 @@ async def conclude(options: argparse.Namespace) -> None:
             recorded = [await line_of(store, result.search, each) for each in said]
             lines += recorded
             rows.append({**await model_row(store, result, recorded), "seconds": result.counts.device_ms / 1000})
+            rows[-1]["replayed"] = sum(each.template == RECORDED for each in said)
             if other := by_rules.get(result.search.operator_name):
                 rows += rule_rows(rows[-1], other)
     options.out.mkdir(parents=True, exist_ok=True)
