@@ -31,7 +31,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.figures import FigureRows, Row, device_of
+from benchmarks.figures import FigureRows, Row, device_of, visible_card
 from benchmarks.record import RESULTS
 from service.certificates.document import Certificate, read
 from tests.gpu.benches import Team, answers, cores, measuring
@@ -127,7 +127,7 @@ def timed_outside(archives: Sequence[Path], seconds: float, most: int, card: int
         out = Path(folder) / "harness.json"
         command = [sys.executable, "-I", str(HARNESS), *(str(each.resolve()) for each in archives)]
         command += ["--seconds", str(seconds), "--most", str(most), "--processes", str(cores())]
-        environment = os.environ | {"CUDA_VISIBLE_DEVICES": str(card)}
+        environment = os.environ | {"CUDA_VISIBLE_DEVICES": visible_card(card)}
         done = subprocess.run([*command, "--out", str(out)], timeout=HARNESS_S, check=False, env=environment)
         if done.returncode:
             raise SystemExit(f"the harness ended with status {done.returncode}")

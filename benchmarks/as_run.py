@@ -32,7 +32,7 @@ from sqlalchemy import Connection, create_engine, select
 
 from archive import tables
 from archive.records import Placement
-from benchmarks.figures import FigureRows, LineLog, Row, device_of
+from benchmarks.figures import FigureRows, LineLog, Row, device_of, visible_card
 from benchmarks.record import RESULTS
 from service.evaluation.jobs import BASELINES, FINAL, FINAL_TRACE, NEAR_TRACE, purpose_of, trace_id
 from service.settings import DATABASE_FILE
@@ -58,7 +58,12 @@ class CardUtilisation:
 
     def __init__(self, card: int) -> None:
         self._found: deque[float] = deque()
-        command = ["nvidia-smi", f"--id={card}", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
+        command = [
+            "nvidia-smi",
+            f"--id={visible_card(card)}",
+            "--query-gpu=utilization.gpu",
+            "--format=csv,noheader,nounits",
+        ]
         self._process: subprocess.Popen[str] | None = None
         with suppress(OSError):
             self._process = subprocess.Popen(

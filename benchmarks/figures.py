@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -82,6 +83,15 @@ def device_of(number: int) -> Device:
     if names.get(number) is None:
         raise SystemExit(f"cuda:{number} is no card that is measured on; found: {names or 'none'}")
     return Device.parse(str(names[number]))
+
+
+def visible_card(number: int) -> str:
+    """Return the name by which child processes are to see a card alone, and by which `nvidia-smi` knows it.
+
+    This process may itself see some cards only, such as one of two. Then its first card is another card of the host.
+    """
+    named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return named.split(",")[number] if named else str(number)
 
 
 def read_lines(path: Path) -> list[Row]:

@@ -58,9 +58,12 @@ WRONG_SHARE = 0.2
 """Candidates, by digest, that are not correct."""
 REFUTED_SHARE = 0.2
 """Candidates, by digest, that a confirm finds wrong."""
+LUCKY_SHARE, LUCK = 0.2, 1.3
+"""Candidates, by digest, whose first measurement finds so many times their speed."""
 GRID_STEP = 4
-RIGHT, WRONG, REFUTED = range(3)
-"""Kind of a kernel, the remainder of its grid by `GRID_STEP`: a confirm finds one that is `REFUTED` wrong."""
+RIGHT, WRONG, REFUTED, LUCKY = range(4)
+"""Kind of a kernel, the remainder of its grid by `GRID_STEP`: a confirm finds one that is `REFUTED` wrong, and one that
+is `LUCKY` slower than its first measurement did."""
 BOUNDS = 0.001
 """Relative distance of a measured speedup's bounds from its middle."""
 SEED = """
@@ -118,9 +121,14 @@ def is_refuted(source: str) -> bool:
     return source != SEED and draw(source, "confirm") < REFUTED_SHARE
 
 
-def speedup(bundle: str, over: str) -> Ratio:
+def is_lucky(source: str) -> bool:
+    """Return True if the first measurement of a source's bundle finds it too fast."""
+    return source != SEED and draw(source, "luck") < LUCKY_SHARE
+
+
+def speedup(bundle: str, over: str, luck: float = 1.0) -> Ratio:
     """Return the measured speedup of a bundle over another."""
-    mid = time_us(over) / time_us(bundle)
+    mid = luck * time_us(over) / time_us(bundle)
     return Ratio(low=mid * (1 - BOUNDS), mid=mid, high=mid * (1 + BOUNDS))
 
 
@@ -139,7 +147,8 @@ def _measured(job: MeasureJob | ConfirmJob | FinalJob) -> Report:
     measured: dict[str, object] = {"provenance": Provenance.MEASURED, "trust": Trust.B}
     if not wrong and not isinstance(job, FinalJob):
         over = Ratio(low=1.0, mid=1.0, high=1.0)
-        over = over if job.pacer is None else speedup(job.subject, job.pacer.identity)
+        luck = LUCK if kind == LUCKY and isinstance(job, MeasureJob) else 1.0
+        over = over if job.pacer is None else speedup(job.subject, job.pacer.identity, luck)
         # The baselines are as fast as the pacer.
         measured |= {"over_pacer": over, "pacer_speedup": Ratio(low=1.0, mid=1.0, high=1.0), "speedup": over}
     if not wrong and isinstance(job, ConfirmJob) and job.incumbent is not None:
@@ -195,10 +204,19 @@ def _graph(shape: Shape) -> Graph:
     )
 
 
+def kind_of(source: str) -> int:
+    """Return the kind of a kernel."""
+    if outcome_of(source) is not Outcome.CORRECT:
+        return WRONG
+    if is_refuted(source):
+        return REFUTED
+    return LUCKY if is_lucky(source) else RIGHT
+
+
 def make_bundle(source: str, operator: Operator, shapes: tuple[Shape, ...]) -> Bundle:
     """A bundle of its own for each source and operator."""
     kernel = Kernel(language="ptx", assembly=".visible .entry kernel()", target=TARGET, num_warps=4)
-    kind = WRONG if outcome_of(source) is not Outcome.CORRECT else REFUTED if is_refuted(source) else RIGHT
+    kind = kind_of(source)
     grid = GRID_STEP * (1 + int(draw(source, operator.digest) * 2**28)) + kind
     plans = tuple(_plan(shape, kernel.digest, grid) for shape in shapes)
     cubins = {kernel.digest: "c" * 64}

@@ -47,21 +47,7 @@ class EliteStore:
         """
         require_figures(offer)
         async with self._database.write() as connection:
-            seq = await connection.scalar(enter(connection, offer).returning(placements.c.seq))
-            if seq is None:
-                return await answer(connection, offer)
-            statement = _swap(offer) if offer.incumbent else claim(connection, offer)
-            revision = await connection.scalar(statement.returning(elites.c.revision))
-            placement = placement_of(offer, revision)
-            if placement is not Placement.REJECTED:
-                entry = update(placements).where(placements.c.seq == seq)
-                await connection.execute(entry.values(placement=placement, revision=revision))
-            if revision is not None:
-                await connection.execute(_outdone(offer))
-                if offer.incumbent is not None:
-                    await renew_milestone(connection, offer.search)
-                await count_event(connection, offer.search, offer.emitter, PROMOTED, offer.device)
-            return placement
+            return await decide(connection, offer)
 
     async def withdraw(self, search: str, device: str, bundle: str, job: str) -> list[int]:
         """Empty the cells that a bundle holds, under any version of the axes. The history keeps the former holder.
@@ -231,6 +217,25 @@ def require_figures(offer: Offer) -> None:
     """
     if not all(isfinite(figure) for figure in (offer.objective, offer.low, offer.mid, offer.high)):
         raise ValueError(f"objective and bounds of job {offer.job} must be finite")
+
+
+async def decide(connection: AsyncConnection, offer: Offer) -> Placement:
+    """Offer a challenger to its cell, as `EliteStore.offer` does, within a transaction."""
+    seq = await connection.scalar(enter(connection, offer).returning(placements.c.seq))
+    if seq is None:
+        return await answer(connection, offer)
+    statement = _swap(offer) if offer.incumbent else claim(connection, offer)
+    revision = await connection.scalar(statement.returning(elites.c.revision))
+    placement = placement_of(offer, revision)
+    if placement is not Placement.REJECTED:
+        entry = update(placements).where(placements.c.seq == seq)
+        await connection.execute(entry.values(placement=placement, revision=revision))
+    if revision is not None:
+        await connection.execute(_outdone(offer))
+        if offer.incumbent is not None:
+            await renew_milestone(connection, offer.search)
+        await count_event(connection, offer.search, offer.emitter, PROMOTED, offer.device)
+    return placement
 
 
 def enter(connection: AsyncConnection, offer: Offer) -> Upsert:

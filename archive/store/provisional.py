@@ -11,12 +11,14 @@ from archive.column_types import now
 from archive.descriptors import coordinates
 from archive.progress import CORRECT
 from archive.records import Offer, Placement, ProvisionalRecord
-from archive.store.elites import CELL, CHALLENGER, answer, enter, require_figures
+from archive.store.elites import CELL, CHALLENGER, answer, decide, enter, require_figures
 from archive.store.engine import Database, Upsert, select_record, upsert
 from archive.tables import bundles, candidates, elites, placements, provisional_holders, searches
 
 COLUMNS = (*CELL, *CHALLENGER, "coordinates")
 """Columns that a provisional holder copies from an offer."""
+WON = (Placement.NEW, Placement.IMPROVED)
+"""Results of an offer that made an elite."""
 
 
 class ProvisionalStore:
@@ -51,6 +53,31 @@ class ProvisionalStore:
             entry = update(placements).where(placements.c.seq == seq)
             await connection.execute(entry.values(placement=Placement.PROVISIONAL))
             return Placement.PROVISIONAL
+
+    async def promote(self, offer: Offer, margin: float) -> Placement:
+        """Offer a confirmed challenger its cell, as `EliteStore.offer` does.
+
+        A confirm may find less than the measurement by which the challenger held its cell. So the best challenger that
+        it kept out holds the cell from now on, if it exceeds the new elite. This is the same transaction: otherwise a
+        kill would leave it out.
+
+        Args:
+            offer: The challenger, with the job of its confirm.
+            margin: As in `hold`.
+
+        Returns:
+            As `EliteStore.offer`.
+
+        Raises:
+            ValueError: If the objective or one of its bounds is not finite.
+            RecordConflict: If the search or the candidate is unknown.
+        """
+        require_figures(offer)
+        async with self._database.write() as connection:
+            placement = await decide(connection, offer)
+            if placement in WON:
+                await _hold_next(connection, offer, margin)
+            return placement
 
     async def give_back(self, refused: Offer, placement: Placement, margin: float) -> bool:
         """Give a cell back that this bundle holds provisionally: to its elite, if it has one. Idempotent.
@@ -112,15 +139,15 @@ def _hold(connection: AsyncConnection, offer: Offer, margin: float) -> Upsert:
     )
 
 
-async def _hold_next(connection: AsyncConnection, refused: Offer, margin: float) -> None:
+async def _hold_next(connection: AsyncConnection, decided: Offer, margin: float) -> None:
     """Let the best challenger of a cell hold it that no confirm has decided about, unless the elite is as good."""
     entries = placements.c
-    here = [entries[name] == getattr(refused, name) for name in CELL]
+    here = [entries[name] == getattr(decided, name) for name in CELL]
     # The second entry of a variant in a cell is by its confirm, which counts for every variant with that bundle.
     confirmed = select(entries.bundle).where(*here).group_by(entries.bundle, entries.candidate, entries.variant)
     confirmed = confirmed.having(func.count() > 1)
-    wrong = select(entries.bundle).where(*here, entries.placement == Placement.WITHDRAWN)
-    others = (entries.bundle != refused.bundle, entries.bundle.not_in(confirmed.union(wrong)))
+    settled = select(entries.bundle).where(*here, entries.placement.in_((Placement.WITHDRAWN, *WON)))
+    others = (entries.bundle != decided.bundle, entries.bundle.not_in(confirmed.union(settled)))
     waiting = select(*(entries[name] for name in ("seq", *CELL, *CHALLENGER)), bundles.c.readings, searches.c.shapes)
     waiting = waiting.join(bundles, bundles.c.identity == entries.bundle).join(
         searches, searches.c.id == entries.search

@@ -127,7 +127,7 @@ class Promotion:
         if offer.incumbent is None:
             self._unit_of_work.offer(offer)
             return False
-        return await self._unit_of_work.decide(offer) is Placement.STALE
+        return await self._unit_of_work.promote(offer, PRACTICAL_MARGIN) is Placement.STALE
 
     async def _give_back(
         self,

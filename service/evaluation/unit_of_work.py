@@ -172,10 +172,10 @@ class UnitOfWork:
         """Offer a challenger that needs no confirm, and publish it if it wins."""
         self._batch.offer(offer)
 
-    async def decide(self, offer: Offer) -> Placement:
-        """Commit, then offer a challenger at once."""
+    async def promote(self, offer: Offer, margin: float) -> Placement:
+        """Commit, then offer a confirmed challenger its cell, as `ProvisionalStore.promote` does."""
         await self.commit()
-        placement = await self._store.elites.offer(offer)
+        placement = await self._store.provisional.promote(offer, margin)
         self._publish(offer, placement)
         return placement
 

@@ -153,6 +153,37 @@ async def test_a_cell_that_is_given_back_goes_to_the_best_that_the_holder_kept_o
     ]
 
 
+async def test_a_holder_whose_confirm_finds_less_keeps_no_better_one_out(
+    store: Store, subject: tuple[str, str]
+) -> None:
+    search = subject[0]
+    lucky = await _waiting(store, search, 1, 2.0)
+    kept_out, slower = await _waiting(store, search, 2, 1.5), await _waiting(store, search, 3, 1.05)
+    confirm = challenge((search, lucky.candidate), 1.0, bundle=lucky.bundle, job="c1", incumbent=EMPTY_CELL)
+    for _ in range(2):
+        assert await store.provisional.promote(confirm, MARGIN) is Placement.NEW
+        [held] = await store.provisional.list(search, DEVICE, 1)
+        assert held.job == kept_out.job
+    stale = replace(confirm, candidate=slower.candidate, bundle=slower.bundle, job="c2")
+    assert await store.provisional.promote(stale, MARGIN) is Placement.STALE
+    better = challenge((search, kept_out.candidate), 1.2, bundle=kept_out.bundle, job="c3", incumbent=lucky.bundle)
+    assert await store.provisional.promote(better, MARGIN) is Placement.IMPROVED
+    assert await store.provisional.list(search, DEVICE, 1) == [], "no former elite, and none that was slower"
+    placed = {each.job: each.placement.value for each in await store.elites.history(search, DEVICE)}
+    assert (placed[kept_out.job], placed[slower.job]) == ("provisional", "rejected")
+
+
+async def test_a_former_elite_holds_nothing_again(store: Store, subject: tuple[str, str]) -> None:
+    search = subject[0]
+    seed = await stored_candidate(store, search, 1)
+    await store.candidates.save_trace(seed, traced(new_variant(bundle="e" * 64)))
+    elite = challenge((search, seed), 2.0, bundle="e" * 64, incumbent=EMPTY_CELL)
+    assert await store.provisional.promote(elite, MARGIN) is Placement.NEW
+    better = challenge(subject, 1.5, incumbent=elite.bundle)
+    assert await store.provisional.promote(better, MARGIN) is Placement.IMPROVED, "side by side it was faster"
+    assert await store.provisional.list(search, DEVICE, 1) == []
+
+
 async def test_objectives_fall_with_the_holder_and_rise_with_the_next(store: Store, subject: tuple[str, str]) -> None:
     holder, kept_out = await _waiting(store, subject[0], 1, 2.0), await _waiting(store, subject[0], 2, 1.5)
     await store.provisional.give_back(replace(holder, job="confirm"), Placement.WITHDRAWN, MARGIN)

@@ -23,7 +23,7 @@ from service.evaluation.unit_of_work import UnitOfWork
 from service.events import CandidateJudged, ElitePromoted, Event, EventBus
 from tests.service import records
 from tests.service.workbench import Workbench
-from workers.protocol import PROTOCOL_VERSION, Device, Ratio, TraceReport
+from workers.protocol import PRACTICAL_MARGIN, PROTOCOL_VERSION, Device, Ratio, TraceReport
 from workers.queue import LeaseClient
 
 WHERE = {"num_warps": {"value": 4.0, "bin": 0}}
@@ -128,7 +128,8 @@ async def test_a_confirmed_challenger_is_decided_at_once_and_after_what_waits(
 ) -> None:
     unit_of_work, heard = told(bench)
     unit_of_work.judge(case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
-    assert await unit_of_work.decide(_offer(case, GridPosition(0, WHERE), FACTS)) is Placement.NEW
+    placement = await unit_of_work.promote(_offer(case, GridPosition(0, WHERE), FACTS), PRACTICAL_MARGIN)
+    assert placement is Placement.NEW
     assert [type(event) for event in heard] == [CandidateJudged, ElitePromoted]
 
 
