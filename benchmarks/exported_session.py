@@ -61,7 +61,7 @@ LEAST_S = 20.0
 """Seconds before the limit after which nothing new is begun."""
 END_S = 12.0
 """Seconds before the limit at which all that still runs is ended: packing takes some of them."""
-RIVALS_S = 80.0
+RIVALS_S = 100.0
 """Seconds before the limit at which packages are timed beside the rivals that are known by then."""
 ROW_CORES = 4
 """Cores that only the checks of packages have, so that host times are not those of a busy core."""
@@ -135,8 +135,16 @@ class Session:
             for _ in range(self._asked.searches):
                 group.create_task(self._searching())
         while self._after:
-            await asyncio.wait(self._after)
-            self._after = {task for task in self._after if not task.done()}
+            done, self._after = await asyncio.wait(self._after, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                if error := task.exception():
+                    self._notes.say("failed", reason=repr(error)[:500])
+
+    async def end(self) -> None:
+        """End all that still runs."""
+        for task in self._after:
+            task.cancel()
+        await asyncio.gather(*self._after, return_exceptions=True)
 
     async def _searching(self) -> None:
         while self._left and self.left_s > LEAST_S:
@@ -234,7 +242,7 @@ class Session:
         if status != 0:
             self._notes.keep(f"export_{name}", {"operator": name, "wall_s": wall_s, "failed": said[-1500:]})
             return False
-        document = json.loads(said[said.index("{") :])
+        document, _ = json.JSONDecoder().raw_decode(said[said.index('{"search"') :])
         (part / "sources").mkdir()
         for certificate in part.glob("*/certificates/*.json"):
             if certificate.stem.endswith("_functions"):
@@ -384,10 +392,14 @@ async def ended_in_time(session: Session, asked: argparse.Namespace, notes: Note
 
     async def all_done() -> None:
         running = asyncio.create_task(session.run())
-        await asyncio.wait([running], timeout=max(0.0, session.left_s - RIVALS_S) if asked.rivals else None)
-        if asked.rivals:
-            await session.compare()
-        await running
+        try:
+            await asyncio.wait([running], timeout=max(0.0, session.left_s - RIVALS_S) if asked.rivals else None)
+            if asked.rivals:
+                await session.compare()
+            await running
+        finally:
+            running.cancel()
+            await session.end()
 
     try:
         await asyncio.wait_for(all_done(), max(1.0, session.left_s - END_S))
@@ -408,9 +420,11 @@ async def session(asked: argparse.Namespace) -> None:
             if search.state not in ENDED:  # Of an earlier session with this state, which was killed.
                 await reef.stop(search.id)
         asked.turns = turns_of(asked)
-        await ended_in_time(Session(asked, reef, url, notes), asked, notes)
-        pack(asked.state, asked.out / "packages.tar.xz")
-        notes.say("packed")
+        try:
+            await ended_in_time(Session(asked, reef, url, notes), asked, notes)
+        finally:
+            pack(asked.state, asked.out / "packages.tar.xz")
+            notes.say("packed")
 
 
 def options() -> argparse.Namespace:
@@ -449,6 +463,7 @@ def main() -> None:
         (asked.state / name).mkdir(parents=True, exist_ok=True)
     asked.state, asked.out = asked.state.resolve(), asked.out.resolve()
     os.environ["REEF_DATA_DIR"] = str(asked.state / "data")
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "2"  # Its processes would take the cores that time calls.
     os.environ["TRITON_CACHE_DIR"] = str(asked.state / "triton")
     cores = sorted(os.sched_getaffinity(0))
     asked.row_cores = cores[-ROW_CORES:] if len(cores) > 2 * ROW_CORES else []
