@@ -39,7 +39,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +54,8 @@ NOT_SLOWER = 1.05
 """Maximum time relative to PyTorch's of a kernel that counts as not slower: times of few calls differ by less."""
 MOST_ELEMENTS = 2**26
 """Maximum elements of all tensors of a shape, so that float64 references of several processes fit."""
-CALLS = 200
-"""Number of calls over which host time is averaged."""
+CALLS, ROUNDS = 40, 7
+"""Number of calls over which host time is averaged, and of averages whose median counts."""
 SHORT_MS, LONG_MS = 2, 30
 """Milliseconds of repeats where two times are compared, and where their ratio is told."""
 RIVAL_ROUNDS = 3
@@ -205,17 +205,21 @@ def graphed_us(function: Callable[..., Any], arguments: Sequence[Any], repeat_ms
     return 1000 * float(do_bench(graph.replay, warmup=repeat_ms, rep=repeat_ms, return_mode="median"))
 
 
-def host_us(function: Callable[..., Any], arguments: Sequence[Any]) -> float:
-    """Return the microseconds of the host for a call that does not wait for the card."""
-    for _ in range(3):
-        function(*arguments)
+def host_us(functions: Mapping[str, Callable[..., Any]], arguments: Sequence[Any]) -> dict[str, float]:
+    """Return the median microseconds of the host for calls that do not wait for the card, of functions in turn.
+
+    Another process that takes the core for a while so meets all alike.
+    """
+    spent: dict[str, list[float]] = {name: [] for name in functions}
+    for _ in range(ROUNDS + 1):  # The first one is not counted.
+        for name, function in functions.items():
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            for _ in range(CALLS):
+                function(*arguments)
+            spent[name].append(1e6 * (time.perf_counter() - began) / CALLS)
     torch.cuda.synchronize()
-    began = time.perf_counter()
-    for _ in range(CALLS):
-        function(*arguments)
-    spent = time.perf_counter() - began
-    torch.cuda.synchronize()
-    return 1e6 * spent / CALLS
+    return {name: statistics.median(each[1:]) for name, each in spent.items()}
 
 
 class CardTurns:
@@ -332,8 +336,8 @@ def timed(
         yield {
             "sizes": extents(sizes),
             **{name: math.sqrt(math.prod(each[name] for each in rounds)) for name in known},
-            "host_us": host_us(case.call, arguments),
-            "plain_us": host_us(exact, arguments) if exact else None,
+            "plain_us": None,
+            **host_us({"host_us": case.call, **({"plain_us": exact} if exact else {})}, arguments),
         }
 
 
