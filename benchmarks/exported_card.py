@@ -4,7 +4,8 @@
 
 It needs torch, triton and the folders that `reef export --out` wrote, nothing of Kernelreef. A package's row is written
 to `rows/OPERATOR.json` when it is known, first without times. `--seconds` limits the checks of a package, `--timing-s`
-its times. Processes with one `--lock` share the card while they check, and have it in turn while they time.
+its times. Processes with one `--lock` share the card while they check, and have it in turn while they time: for some
+seconds each, so that none waits long. `--lock GATE ROOM` takes the locks of a service on the same card.
 
 A row: `right` of `shapes` random shapes (log-uniform in the ranges, a third of the sizes not divisible by 16; `skipped`
 are too large for a float64 reference) where the error against float64 is at most twice that of PyTorch, and a few
@@ -20,6 +21,9 @@ in CUDA graphs.
 `host_us`, `plain_us`: median host time of a call without a graph, and of the same kernels launched by the candidate's
 own code. `first_call_s`: median seconds of the first call at a shape; `first_call_most_s`: the largest.
 `side_stream`, `other_gpus`: right at a served shape on a stream of its own, and on each further GPU.
+With `--rivals FILE` nothing of that is done. The file is a list of objects: `operator`, `sizes` and the `source` of the
+best kernel of a search at these sizes alone. A row then has `rivals`: the times of both, of eager PyTorch, and whether
+a kernel of the package served the shape; `over_rival` is the geometric mean of a rival's time over that of the package.
 """
 
 import argparse
@@ -35,7 +39,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +54,14 @@ NOT_SLOWER = 1.05
 """Maximum time relative to PyTorch's of a kernel that counts as not slower: times of few calls differ by less."""
 MOST_ELEMENTS = 2**26
 """Maximum elements of all tensors of a shape, so that float64 references of several processes fit."""
-CALLS = 200
-"""Number of calls over which host time is averaged."""
+CALLS, ROUNDS = 40, 7
+"""Number of calls over which host time is averaged, and of averages whose median counts."""
 SHORT_MS, LONG_MS = 2, 30
 """Milliseconds of repeats where two times are compared, and where their ratio is told."""
+RIVAL_ROUNDS = 3
+"""Number of rounds in which a package, a rival and PyTorch are timed in turn; their medians are told."""
+TURN_S = 3.0
+"""Seconds after which a process that times lets others have the card."""
 
 Drawn = tuple[list[tuple[Any, ...] | None], tuple[Any, ...]]
 
@@ -89,7 +97,7 @@ class ExportedCase:
         self._sources: dict[str, Callable[..., Any] | None] = {}
 
     def resized(self, rng: random.Random) -> Drawn:
-        """Draw sizes, and replace those of the example at the first shape of the search by them."""
+        """Draw sizes, and replace those of the example at one shape of the search by them."""
         shape = rng.choice(self.examples.TIMED)
         known = dict(part.split("=") for part in shape.split(","))
         drawn = {}
@@ -101,6 +109,10 @@ class ExportedCase:
             size = int(math.exp(rng.uniform(math.log(max(1, low)), math.log(high + 1))))
             size -= size % ALIGNED if rng.random() >= ODD and size >= ALIGNED else 0
             drawn[name] = max(low, min(high, size))
+        return self.sized(shape, drawn)
+
+    def sized(self, shape: str, drawn: dict[str, int]) -> Drawn:
+        """Replace the sizes of the example at a shape of the search by others."""
         given = self.examples.DIMENSIONS
         tensors: list[tuple[Any, ...] | None] = []
         for known_tensor, extents, bound in zip(self.examples.INPUTS[shape], *given, strict=True):
@@ -151,15 +163,19 @@ class ExportedCase:
         name = "" if found is None else found[0].__module__.rpartition(".")[2]
         if name not in self._sources:
             path = self.folder / "sources" / f"{name}.py"
-            self._sources[name] = None
-            if name and path.exists() and "autotune" not in path.read_text():
-                spec = importlib.util.spec_from_file_location(f"source_{self.name}_{name}", path)
-                assert spec is not None and spec.loader is not None
-                module = importlib.util.module_from_spec(spec)
-                sys.modules[spec.name] = module
-                spec.loader.exec_module(module)
-                self._sources[name] = getattr(module, self.entry)
+            is_fixed = name and path.exists() and "autotune" not in path.read_text()
+            self._sources[name] = self.loaded(name, path) if is_fixed else None
         return self._sources[name]
+
+    def loaded(self, name: str, path: Path) -> Callable[..., Any]:
+        """Return the function of a candidate's own file."""
+        spec = importlib.util.spec_from_file_location(f"source_{self.name}_{name}", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+        function: Callable[..., Any] = getattr(module, self.entry)
+        return function
 
 
 def elsewhere(case: ExportedCase, sizes: Sequence[tuple[Any, ...]], scalars: Sequence[Any]) -> dict[str, object]:
@@ -189,28 +205,65 @@ def graphed_us(function: Callable[..., Any], arguments: Sequence[Any], repeat_ms
     return 1000 * float(do_bench(graph.replay, warmup=repeat_ms, rep=repeat_ms, return_mode="median"))
 
 
-def host_us(function: Callable[..., Any], arguments: Sequence[Any]) -> float:
-    """Return the microseconds of the host for a call that does not wait for the card."""
-    for _ in range(3):
-        function(*arguments)
+def host_us(functions: Mapping[str, Callable[..., Any]], arguments: Sequence[Any]) -> dict[str, float]:
+    """Return the median microseconds of the host for calls that do not wait for the card, of functions in turn.
+
+    Another process that takes the core for a while so meets all alike.
+    """
+    spent: dict[str, list[float]] = {name: [] for name in functions}
+    for _ in range(ROUNDS + 1):  # The first one is not counted.
+        for name, function in functions.items():
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            for _ in range(CALLS):
+                function(*arguments)
+            spent[name].append(1e6 * (time.perf_counter() - began) / CALLS)
     torch.cuda.synchronize()
-    began = time.perf_counter()
-    for _ in range(CALLS):
-        function(*arguments)
-    spent = time.perf_counter() - began
-    torch.cuda.synchronize()
-    return 1e6 * spent / CALLS
+    return {name: statistics.median(each[1:]) for name, each in spent.items()}
 
 
-@contextlib.contextmanager
-def held(path: Path | None, how: int) -> Iterator[None]:
-    """Hold a lock between processes, shared or exclusive; none without a path."""
-    if path is None:
-        yield
-        return
-    with path.open("w") as file:
-        fcntl.flock(file, how)
-        yield
+class CardTurns:
+    """Lock of a card between processes, shared or exclusive; none without files.
+
+    Args:
+        paths: Files of the lock: the last is held; those before it are held while it is waited for.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        for path in paths:
+            path.touch()
+        # Another user's file may be read only, which is enough.
+        self._files = [path.open() for path in paths]
+        self._how, self._since = fcntl.LOCK_UN, 0.0
+
+    @contextlib.contextmanager
+    def held(self, how: int) -> Iterator[None]:
+        """Hold it until the context ends."""
+        self._take(how)
+        try:
+            yield
+        finally:
+            self._take(fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Release it and close the files."""
+        for file in self._files:
+            file.close()
+
+    def next(self) -> None:
+        """Let others have the card, if it was held for long enough."""
+        if time.monotonic() - self._since > TURN_S:
+            self._take(self._how)
+
+    def _take(self, how: int) -> None:
+        for file in self._files:
+            fcntl.flock(file, fcntl.LOCK_UN)
+        if how != fcntl.LOCK_UN:
+            for file in self._files:
+                fcntl.flock(file, how)
+            for file in self._files[:-1]:
+                fcntl.flock(file, fcntl.LOCK_UN)
+        self._how, self._since = how, time.monotonic()
 
 
 def checked(
@@ -225,6 +278,7 @@ def checked(
     first_s, reasons, served, left = [], Counter[str](), list[tuple[Drawn, int]](), list[tuple[Drawn, int]]()
     row |= {"shapes": 0, "right": 0, "served_share": 0.0, "skipped": 0, "wrong": []}
     while row["shapes"] < asked.shapes and time.monotonic() < deadline:
+        asked.turns.next()
         sizes, scalars = case.resized(rng)
         if sum(math.prod(shape) for shape in extents(sizes)) > MOST_ELEMENTS:
             row["skipped"] += 1
@@ -270,6 +324,7 @@ def timed(
     for (sizes, scalars), seed in served:
         if time.monotonic() > deadline:
             return
+        asked.turns.next()
         tensors = case.draw(sizes, asked.device, seed)
         arguments = (*tensors, *scalars)
         exact = case.exact(tensors, scalars)
@@ -281,8 +336,8 @@ def timed(
         yield {
             "sizes": extents(sizes),
             **{name: math.sqrt(math.prod(each[name] for each in rounds)) for name in known},
-            "host_us": host_us(case.call, arguments),
-            "plain_us": host_us(exact, arguments) if exact else None,
+            "plain_us": None,
+            **host_us({"host_us": case.call, **({"plain_us": exact} if exact else {})}, arguments),
         }
 
 
@@ -300,6 +355,7 @@ def compare(
     for (sizes, scalars), seed in shapes:
         if time.monotonic() > deadline:
             break
+        asked.turns.next()
         tensors = case.draw(sizes, asked.device, seed)
         arguments = (*tensors, *scalars)
         kernel = case.kernel(tensors, scalars)
@@ -341,10 +397,8 @@ def warm(
         The served shapes, those that can be timed first, and how many these are.
     """
     ready, failed = [], []
-    first = case.examples.TIMED[0]  # Inductor chooses by the sizes of the first call.
-    with contextlib.suppress(torch.OutOfMemoryError):
-        compiled(*case.examples.draw(first, asked.device), *case.examples.SCALARS[first])
     for (sizes, scalars), seed in served[: asked.timed]:
+        asked.turns.next()
         tensors = case.draw(sizes, asked.device, seed)
         try:
             for function in (compiled, case.exact(tensors, scalars)):
@@ -358,24 +412,58 @@ def warm(
     return [*ready, *served[asked.timed :], *failed], len(ready)
 
 
+def write_row(row: dict[str, Any], path: Path) -> None:
+    """Write a row with its card and versions, in place of an earlier state of it."""
+    tools = {"torch": torch.__version__, "triton": triton.__version__, "python": sys.version.split()[0]}
+    card = torch.cuda.get_device_name() if row["device"] == "cuda" else row["device"]
+    path.write_text(json.dumps({"card": card, "versions": tools, "row": row}, indent=1) + "\n")
+
+
+def compare_rivals(case: ExportedCase, asked: argparse.Namespace) -> None:
+    """Time a package beside the best kernels of searches at single shapes, and write a row."""
+    row: dict[str, Any] = {"operator": case.entry, "device": asked.device, "provenance": asked.provenance, "rivals": []}
+    mine = [each for each in json.loads(asked.rivals.read_text()) if each["operator"] == case.entry]
+    for at, rival in enumerate(mine):
+        path = asked.out / f"{case.entry}_rival_{at}.py"
+        path.write_text(rival["source"])
+        tensors, scalars = case.sized(case.examples.TIMED[0], rival["sizes"])
+        with asked.turns.held(fcntl.LOCK_SH):
+            given = case.draw(tensors, asked.device, at)
+            arguments = (*given, *scalars)
+            ways = {"own_us": case.call, "rival_us": case.loaded(f"rival_{at}", path), "pytorch_us": case.reference}
+            for name, function in ways.items():
+                if asked.device == "cuda" or name != "rival_us":
+                    function(*arguments)
+            served = case.operation.why_not(given, scalars) is None
+        if asked.device == "cuda":
+            with asked.turns.held(fcntl.LOCK_EX):
+                graphed_us(case.call, arguments)  # The first one on an idle card has another clock.
+                each_round = range(RIVAL_ROUNDS)
+                rounds = [{name: graphed_us(way, arguments) for name, way in ways.items()} for _ in each_round]
+            times = {name: statistics.median(each[name] for each in rounds) for name in ways}
+            row["rivals"].append({**rival, "source": None, "served": served, **times})
+            row["over_rival"] = mean_ratio(row["rivals"], "rival_us")
+        write_row(row, asked.out / f"{case.entry}_rivals.json")
+    print(json.dumps(row), flush=True)
+
+
 def measure(case: ExportedCase, asked: argparse.Namespace) -> None:
     """Try one package at random shapes, and write its row."""
     row: dict[str, Any] = {"operator": case.entry, "device": asked.device, "provenance": asked.provenance}
     compiled = torch.compile(case.reference, dynamic=True)
 
-    def write() -> None:
-        tools = {"torch": torch.__version__, "triton": triton.__version__, "python": sys.version.split()[0]}
-        card = torch.cuda.get_device_name() if asked.device == "cuda" else asked.device
-        path = asked.out / f"{case.entry}.json"
-        path.write_text(json.dumps({"card": card, "versions": tools, "row": row}, indent=1) + "\n")
-
-    with held(asked.lock, fcntl.LOCK_SH):
+    path = asked.out / f"{case.entry}.json"
+    with asked.turns.held(fcntl.LOCK_SH):
         served, left = checked(case, asked, row)
-        write()
-        if asked.device != "cuda":
-            return
+        write_row(row, path)
+    if asked.device != "cuda":
+        return
+    first = case.examples.TIMED[0]  # Inductor chooses by the sizes of the first call.
+    with contextlib.suppress(torch.OutOfMemoryError):  # Others are not kept waiting: it compiles longer than it runs.
+        compiled(*case.examples.draw(first, asked.device), *case.examples.SCALARS[first])
+    with asked.turns.held(fcntl.LOCK_SH):
         served, ready = warm(case, served, compiled, asked)
-    with held(asked.lock, fcntl.LOCK_EX):
+    with asked.turns.held(fcntl.LOCK_EX):
         times: list[dict[str, Any]] = []
         for each in timed(case, served[:ready], compiled, asked):
             times.append(each)
@@ -389,9 +477,9 @@ def measure(case: ExportedCase, asked: argparse.Namespace) -> None:
                 "plain_us": statistics.median(plain) if plain else None,
                 "times": times,
             }
-        write()
+        write_row(row, path)
         row |= shares(row, compare(case, served, asked), compare(case, left, asked))
-        write()
+        write_row(row, path)
     print(json.dumps({name: value for name, value in row.items() if name != "times"}), flush=True)
 
 
@@ -405,7 +493,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--timing-s", type=float, default=600.0)
     parser.add_argument("--memory", type=float, default=1.0)
-    parser.add_argument("--lock", type=Path)
+    parser.add_argument("--lock", type=Path, nargs="*", default=[])
+    parser.add_argument("--rivals", type=Path)
     parser.add_argument("--provenance", default="")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--out", type=Path, default=Path("exported_card"))
@@ -414,8 +503,10 @@ def main() -> None:
     asked.out.mkdir(parents=True, exist_ok=True)
     if asked.device == "cuda":
         torch.cuda.set_per_process_memory_fraction(asked.memory)
-    for folder in asked.packages:
-        measure(ExportedCase(folder.resolve()), asked)
+    with contextlib.closing(CardTurns(asked.lock)) as asked.turns:
+        for folder in asked.packages:
+            case = ExportedCase(folder.resolve())
+            measure(case, asked) if asked.rivals is None else compare_rivals(case, asked)
 
 
 if __name__ == "__main__":

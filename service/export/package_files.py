@@ -161,6 +161,7 @@ def _verdicts(module: VerifiedModule) -> str:
         {
             "function": f"plan_{at}",
             "divisible_by_16": sorted(f"{name} of launch {launch}" for launch, name in each.function.assumed),
+            "ones": sorted(f"{name} of launch {launch}" for launch, name in each.function.ones),
             "plan": each.function.plan.plain(),
             "kernels": each.kernels,
             "shapes": each.shapes,

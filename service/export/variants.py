@@ -1,12 +1,12 @@
 """Functions of an exported module: symbolic plans, each with what Triton may assume of the arguments.
 
-Triton compiles a kernel again for each set of whole-number arguments that 16 divides. An exported function allows it
-fewer assumptions than hold, so that a few compiled kernels serve all sizes: one whose arguments are all divisible, one
-that assumes nothing, and those between them that serve most shapes.
+Triton compiles a kernel again for each set of whole-number arguments that 16 divides, and of those that are 1. An
+exported function allows it fewer assumptions than hold, so that a few compiled kernels serve all sizes: one whose
+arguments are all divisible, one that assumes nothing, and those between them that serve most shapes.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -29,8 +29,12 @@ MAX_COMPILED = 64
 DIVISOR = 16
 """Divisor that Triton asks of whole-number arguments, as of addresses."""
 
+LEAST_ONES = 0.1
+"""Least share of the shapes that a symbolic plan serves at which arguments are 1, so that they get functions of their
+own: a loop that runs once loses its bound and its stages, but one row among thousands is worth no further kernels."""
+
 Assumed = frozenset[tuple[int, str]]
-"""Arguments that 16 divides: index of the launch, and parameter."""
+"""Arguments that 16 divides, or that are 1: index of the launch, and parameter."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +46,13 @@ class ExportedFunction:
         assumed: Those arguments, among the ones that depend on sizes. All others of them are left unspecialised, but
             for parts of tuples, which Triton always specialises: guards say that these are not divisible and not 1.
         own: True if Triton specialises as in the trace, as in the plan of a single shape.
+        ones: Arguments that depend on sizes and are 1: Triton makes constants of them.
     """
 
     plan: SymbolicPlan
     assumed: Assumed
     own: bool = False
+    ones: Assumed = frozenset()
 
     def admits(self, sizes: Mapping[str, int]) -> bool:
         """Return True if the guards hold at some sizes, and 16 divides what it should."""
@@ -62,6 +68,8 @@ class ExportedFunction:
         for place, term in variable(self.plan).items():
             if place in self.assumed:
                 found.append(combine("==", combine("%", term, DIVISOR), 0))
+            elif place in self.ones:
+                found.append(combine("==", term, 1))
             elif _is_part(place[1]):
                 found += [combine("!=", combine("%", term, DIVISOR), 0), combine("!=", term, 1)]
         return tuple(dict.fromkeys(found))
@@ -85,7 +93,7 @@ class ExportedFunction:
         return tuple(
             name
             for launch, name in variable(self.plan)
-            if launch == at and (at, name) not in self.assumed and not _is_part(name)
+            if launch == at and (at, name) not in self.assumed | self.ones and not _is_part(name)
         )
 
     def launched(self, step: SymbolicLaunch) -> str:
@@ -105,7 +113,8 @@ class ExportedFunction:
             constants = tuple(sorted((name, repr(value)) for name, value in step.constants.items()))
             options = tuple(sorted(step.options.items()))
             assumed = frozenset(name for launch, name in self.assumed if launch == at)
-            found.append((step.function, constants, options, tuple(fixed), assumed, self.own))
+            ones = frozenset(name for launch, name in self.ones if launch == at)
+            found.append((step.function, constants, options, tuple(fixed), assumed, ones, self.own))
         return frozenset(found)
 
 
@@ -131,8 +140,17 @@ def variable(plan: SymbolicPlan) -> dict[tuple[int, str], Term]:
 
 def divisible(plan: SymbolicPlan, sizes: Mapping[str, int]) -> Assumed:
     """Return the arguments that depend on sizes and are divisible by 16 at some."""
+    return _places(plan, sizes, lambda value: value % DIVISOR == 0)
+
+
+def ones(plan: SymbolicPlan, sizes: Mapping[str, int]) -> Assumed:
+    """Return the arguments that depend on sizes and are 1 at some, without parts of tuples."""
+    return frozenset(place for place in _places(plan, sizes, lambda value: value == 1) if not _is_part(place[1]))
+
+
+def _places(plan: SymbolicPlan, sizes: Mapping[str, int], holds: Callable[[int], bool]) -> Assumed:
     try:
-        return frozenset(place for place, term in variable(plan).items() if int(evaluate(term, sizes)) % DIVISOR == 0)
+        return frozenset(place for place, term in variable(plan).items() if holds(int(evaluate(term, sizes))))
     except FormulaInvalid:
         return frozenset()
 
@@ -147,24 +165,42 @@ def choose_functions(plans: Sequence[SymbolicPlan], shapes: Iterable[Mapping[str
     Returns:
         Functions in the order in which they are tried: of those that admit a shape, the one that assumes most is first.
     """
-    wanted: Counter[tuple[int, Assumed]] = Counter()
-    served: Counter[int] = Counter()
+    wanted: Counter[tuple[int, Assumed, Assumed]] = Counter()
+    none: Assumed = frozenset()
+    served = _served(plans, shapes)
+    frequent = [_frequent_ones(plan, sizes) for plan, sizes in zip(plans, served, strict=True)]
+    for at, plan in enumerate(plans):
+        for sizes in served[at]:
+            assumed, single = divisible(plan, sizes), ones(plan, sizes) & frequent[at]
+            wanted[at, assumed, none] += bool(assumed)
+            wanted[at, assumed, single] += bool(single)
+    ranked = [(len(mine) + 0.5, (at, none, none)) for at, mine in enumerate(served) if mine]
+    ranked += [(float(count), key) for key, count in wanted.items() if count]
+    chosen: dict[tuple[int, Assumed, Assumed], ExportedFunction] = {}
+    compiled: set[object] = set()
+    for _, key in sorted(ranked, key=lambda each: -each[0]):
+        function = ExportedFunction(plans[key[0]], key[1], ones=key[2])
+        if len(chosen) < MAX_COMPILED and len(compiled | function.kernels) <= MAX_COMPILED:
+            compiled |= function.kernels
+            chosen[key] = function
+    order = sorted(chosen, key=lambda key: (key[0], -len(key[1] | key[2]), sorted(key[1]), sorted(key[2])))
+    return [chosen[key] for key in order]
+
+
+def _served(plans: Sequence[SymbolicPlan], shapes: Iterable[Mapping[str, int]]) -> list[list[Mapping[str, int]]]:
+    """Return the sizes that each plan serves; the first plan that admits some serves them."""
+    found: list[list[Mapping[str, int]]] = [[] for _ in plans]
     for sizes in shapes:
         at = next((at for at, plan in enumerate(plans) if plan.admits(sizes)), None)
         if at is not None:
-            wanted[at, divisible(plans[at], sizes)] += 1
-            served[at] += 1
-    ranked = [(served[at] + 0.5, at, frozenset[tuple[int, str]]()) for at in served]
-    ranked += [(float(count), at, assumed) for (at, assumed), count in wanted.items() if assumed]
-    chosen: dict[tuple[int, Assumed], ExportedFunction] = {}
-    compiled: set[object] = set()
-    for _, at, assumed in sorted(ranked, key=lambda each: -each[0]):
-        function = ExportedFunction(plans[at], assumed)
-        if len(chosen) < MAX_COMPILED and len(compiled | function.kernels) <= MAX_COMPILED:
-            compiled |= function.kernels
-            chosen[at, assumed] = function
-    order = sorted(chosen, key=lambda key: (key[0], -len(key[1]), sorted(key[1])))
-    return [chosen[key] for key in order]
+            found[at].append(sizes)
+    return found
+
+
+def _frequent_ones(plan: SymbolicPlan, shapes: Sequence[Mapping[str, int]]) -> Assumed:
+    """Return the arguments that are 1 at many of the shapes that a plan serves."""
+    counts = Counter(place for sizes in shapes for place in ones(plan, sizes))
+    return frozenset(place for place, count in counts.items() if count >= LEAST_ONES * len(shapes))
 
 
 def exact_functions(plans: Iterable[Plan]) -> list[ExportedFunction]:

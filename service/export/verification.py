@@ -512,8 +512,8 @@ def specialises_fully(function: ExportedFunction, sizes: Mapping[str, int]) -> b
     """Return True if Triton may assume of a function's arguments all that holds at some sizes."""
     if function.own:
         return True
-    ones = any(evaluate(term, sizes) == 1 for term in variable(function.plan).values())
-    return not ones and function.assumed == divisible(function.plan, sizes)
+    single = frozenset(place for place, term in variable(function.plan).items() if evaluate(term, sizes) == 1)
+    return single == function.ones and function.assumed == divisible(function.plan, sizes)
 
 
 def _describes(function: ExportedFunction, traced: Plan) -> bool:

@@ -1,10 +1,14 @@
 """Rows of cards among those of traces: they replace their own kind alone."""
 
+import contextlib
+import fcntl
 import json
 from pathlib import Path
 
+import pytest
+
 from benchmarks.exported import add, from_card, seeds
-from benchmarks.exported_card import shares
+from benchmarks.exported_card import TURN_S, CardTurns, shares
 
 
 def test_rows_of_a_card_replace_older_ones_of_their_operator_and_card(tmp_path: Path) -> None:
@@ -39,3 +43,27 @@ def test_a_package_is_blamed_for_slower_kernels_and_for_those_that_it_does_not_u
     assert round(found["not_slower_share"], 9) == 0.6 and round(found["package_not_slower_share"], 9) == 0.8
     assert round(found["missed_share"], 9) == 0.05 and found["slower"] == served[2:3] and found["missed"] == left[2:3]
     assert shares({"served_share": 0.0}, [], [])["package_not_slower_share"] == 1.0
+
+
+def test_processes_share_a_card_or_have_it_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [tmp_path / "gate", tmp_path / "room"]
+
+    def takes(path: Path, how: int) -> bool:
+        with path.open() as file:
+            try:
+                fcntl.flock(file, how | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
+
+    with contextlib.closing(CardTurns(paths)) as turns, turns.held(fcntl.LOCK_SH):
+        assert takes(paths[1], fcntl.LOCK_SH) and not takes(paths[1], fcntl.LOCK_EX) and takes(paths[0], fcntl.LOCK_EX)
+    with contextlib.closing(CardTurns(paths)) as turns, turns.held(fcntl.LOCK_EX):
+        turns.next()
+        assert not takes(paths[1], fcntl.LOCK_SH)
+        monkeypatch.setattr("time.monotonic", lambda: 10 * TURN_S + 1e9)
+        turns.next()
+        assert not takes(paths[1], fcntl.LOCK_SH), "it has the card again"
+    assert takes(paths[1], fcntl.LOCK_EX)
+    with CardTurns([]).held(fcntl.LOCK_EX):
+        pass

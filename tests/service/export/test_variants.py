@@ -8,6 +8,7 @@ from service.export.variants import (
     divisible,
     exact_functions,
     functions_in,
+    ones,
     places_in,
     variable,
     variant_name,
@@ -52,6 +53,22 @@ def test_what_is_not_assumed_is_not_specialised() -> None:
     ]
     own = ExportedFunction(plan(), frozenset(), own=True)
     assert own.launched(step) == "kernel" and own.conditions == ()
+
+
+def test_arguments_that_are_often_1_get_functions_in_which_triton_knows_that() -> None:
+    few = [{"M": 1, "N": 5}, *({"M": m, "N": 5} for m in range(2, 22))]
+    assert not any(each.ones for each in choose_functions([plan()], few)), "1 of 21 is too few"
+    shapes = [{"M": 1, "N": 32}, {"M": 1, "N": 5}, {"M": 7, "N": 32}, {"M": 7, "N": 5}]
+    functions = choose_functions([plan()], shapes)
+    found = [(names(each), {name for _, name in each.ones}) for each in functions]
+    assert found == [({"mn", "n"}, {"m"}), ({"mn", "n"}, set()), (set(), {"m"}), (set(), set())]
+    assert [at for at, each in enumerate(functions) if each.admits({"M": 1, "N": 48})] == [0, 1, 2, 3]
+    assert [at for at, each in enumerate(functions) if each.admits({"M": 2, "N": 48})] == [1, 3]
+    first = functions[0]
+    assert first.unspecialised(first.plan.launches[0]) == () and "['==', 'M', 1]" in map(str, first.conditions)
+    assert functions[2].unspecialised(first.plan.launches[0]) == ("n", "mn")
+    assert len(frozenset[object]().union(*(each.kernels for each in functions))) == 4
+    assert ones(plan(), {"M": 1, "N": 1}) == {(0, "m"), (0, "n"), (0, "mn")} and not ones(plan(), {"M": 2, "N": 3})
 
 
 def test_parts_of_tuples_are_specialised_and_guarded() -> None:

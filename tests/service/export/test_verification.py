@@ -42,6 +42,8 @@ def test_a_shape_is_served_by_the_judged_machine_code_where_triton_specialises_a
     aligned, generic = verified().module.functions
     assert specialises_fully(aligned, {"N": 1024}) and not specialises_fully(generic, {"N": 1024})
     assert specialises_fully(generic, {"N": 1023}) and not specialises_fully(generic, {"N": 1}), "1 is a constant"
+    place = next(iter(aligned.assumed))
+    assert specialises_fully(replace(generic, ones=frozenset([place])), {"N": 1})
     judged = set(certificate().bundle.cubins.values())
     assert set(verified().verdicts[0].kernels) <= judged
 
