@@ -1,7 +1,7 @@
 """Published kernels: which of those that are right are accepted as they are.
 
-python -m benchmarks.published FOLDER                  # every folder of FOLDER, one per file of `published_lot.tsv`
-python -m benchmarks.published FOLDER --only 03,17     # these alone; rows of others are kept
+python -m benchmarks.published FOLDER                  # every folder of FOLDER, as `published_folders` builds them
+python -m benchmarks.published FOLDER --only 003,017   # these alone; rows of others are kept
 python -m benchmarks.published FOLDER --device h100 --processes 16    # on this machine's card; adds rows of it
 
 Each folder holds `kernel.json` (repository, commit, path, main file, edited lines), `candidate` (the fetched file with
@@ -181,7 +181,7 @@ def main() -> None:
     places = {}
     for folder in sorted(options.folder.iterdir()):
         place = json.loads((folder / "kernel.json").read_text())["path"], device.name
-        if not only or folder.name in only:
+        if not only or folder.name.partition("_")[0] in only:
             places[folder] = place
     with ExitStack() as stack:
         spawned = multiprocessing.get_context("spawn")
