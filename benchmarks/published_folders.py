@@ -15,10 +15,12 @@ one of the further `files`, which that repository has, too, and which the kernel
 """
 
 import argparse
+import ast
 import json
 import shutil
 import subprocess
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +41,17 @@ def edited(text: str, edits: list[Edit]) -> str:
 
 
 def size(edits: list[Edit]) -> int:
-    """Count the lines of an adapter; a line that replaces another is one, and empty lines are none."""
-    inserted = [[line for line in edit.get("text", "").splitlines() if line.strip()] for edit in edits]
-    return sum(max(edit.get("delete", 0), len(lines)) for edit, lines in zip(edits, inserted, strict=True))
+    """Count the lines of an adapter outside jit functions: a replaced line once, empty lines never."""
+    return sum(max(edit.get("delete", 0), _counted(edit.get("text", ""))) for edit in edits)
+
+
+def _counted(text: str) -> int:
+    inside: set[int] = set()
+    with suppress(SyntaxError):  # Lines of the inside of a function are no module by themselves, and all count.
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.FunctionDef) and any("jit" in ast.unparse(item) for item in node.decorator_list):
+                inside |= {*range(node.decorator_list[0].lineno, (node.end_lineno or node.lineno) + 1)}
+    return sum(bool(line.strip()) for at, line in enumerate(text.splitlines(), 1) if at not in inside)
 
 
 def build(kernel: Path, mirrors: Path, out: Path) -> None:
