@@ -21,10 +21,11 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.record import RESULTS, write
+from benchmarks.record import RESULTS, machine, versions, write
 from service.errors import ServiceError
 from service.operators.catalogue import load_operator
 from service.operators.joined_files import read_candidate
@@ -50,6 +51,7 @@ from workers.tracer.refusal import tidy
 HERE = "published"
 HARNESS_S = 300
 """Seconds for a kernel in Triton's interpreter, which runs programs one after the other."""
+MADE = ("machine", "versions", "date")
 PATIENCE_S = 120.0
 """Seconds for a kernel on a card; it is timed briefly, since rows have no times."""
 TOLD = 400
@@ -108,6 +110,8 @@ def judged(jobs: tuple[MeasureJob, ...], measure: Measure) -> Row:
         if not isinstance(report, Report):
             return {"outcome": "not judged", "reason": getattr(report, "error", report.kind)}
         told = {"outcome": report.outcome.value, "reason": report.reason}
+        if report.card is not None:
+            told["card"] = report.card.name
         if report.outcome is Outcome.CORRECT:
             break
     return told
@@ -185,13 +189,18 @@ def summary(rows: list[Row], device: str) -> Row:
 
 
 class PublishedTable:
-    """The rows by path and device; each is written as soon as it is known, for a run that is killed keeps it."""
+    """The rows by path and device; each is written as soon as it is known, so a run that is killed keeps it.
+
+    `made` says by device where and when its newest row was made; the document's own fields are of the last run.
+    """
 
     def __init__(self, out: Path, device: Device) -> None:
         self.out, self.device = out, device
         self._lock = threading.Lock()
-        known = json.loads(out.read_text())["rows"] if out.exists() else []
-        self._rows: dict[tuple[str, str], Row] = {(row["path"], row["device"]): row for row in known}
+        document = json.loads(out.read_text()) if out.exists() else {"rows": []}
+        self._rows: dict[tuple[str, str], Row] = {(row["path"], row["device"]): row for row in document["rows"]}
+        first = {name: document[name] for name in MADE if name in document}
+        self._made: Row = document.get("made", {name: first for name in dict.fromkeys(d for _, d in self._rows)})
 
     def known(self, folder: Path) -> Row:
         """Return the row of a folder so far; empty if there is none."""
@@ -205,7 +214,15 @@ class PublishedTable:
                 folder.name, row["outcome"], row["reason"][:150], row["fine"], str(row.get("harness"))[:100], flush=True
             )
             rows = list(self._rows.values())
-            write(self.out.stem, rows, self.out.parent, summary=summaries(rows))
+            self._made[self.device.name] = self._made_here(row.get("card"))
+            command = f"python -m benchmarks.published FOLDER --device {self.device.name}"
+            told = {"command": command, "summary": summaries(rows), "made": self._made}
+            write(self.out.stem, rows, self.out.parent, **told)
+
+    def _made_here(self, card: str | None) -> Row:
+        gpu = card or self._made.get(self.device.name, {}).get("machine", {}).get("gpu")
+        here = {"machine": machine() | {"gpu": gpu}, "versions": versions()}
+        return here | {"date": datetime.now(UTC).date().isoformat()}
 
     def _place(self, folder: Path) -> tuple[str, str]:
         return json.loads((folder / "kernel.json").read_text())["path"], self.device.name

@@ -31,7 +31,7 @@ def test_rows_of_a_card_stand_beside_those_of_the_model(tmp_path: Path) -> None:
 
     card = PublishedTable(out, CARD)
     assert card.known(one) == {}
-    card.put(one, row("001_one", CARD, "wrong_result", None))
+    card.put(one, row("001_one", CARD, "wrong_result", None) | {"card": "NVIDIA H200"})
 
     document = json.loads(out.read_text())
     assert [(each["path"], each["device"], each["outcome"]) for each in document["rows"]] == [
@@ -44,6 +44,11 @@ def test_rows_of_a_card_stand_beside_those_of_the_model(tmp_path: Path) -> None:
         "accepted_though_not_fine": 1,
     }
     assert document["summary"]["h200"]["share"] == 0.0, "fine on the model is fine on the card"
+    assert {name: (made["machine"]["gpu"], bool(made["date"])) for name, made in document["made"].items()} == {
+        "model:sm_90": (None, True),
+        "h200": ("NVIDIA H200", True),
+    }
+    assert document["command"] == "python -m benchmarks.published FOLDER --device h200"
     assert PublishedTable(out, CARD).known(one)["outcome"] == "wrong_result"
 
 
