@@ -1,7 +1,7 @@
 """Published kernels: which of those that are right are accepted as they are.
 
-python -m benchmarks.published FOLDER                  # every folder of FOLDER, one per file of `published_lot.tsv`
-python -m benchmarks.published FOLDER --only 03,17     # these alone; rows of others are kept
+python -m benchmarks.published FOLDER                  # every folder of FOLDER, as `published_folders` builds them
+python -m benchmarks.published FOLDER --only 003,017   # these alone; rows of others are kept
 python -m benchmarks.published FOLDER --device h100 --processes 16    # on this machine's card; adds rows of it
 
 Each folder holds `kernel.json` (repository, commit, path, main file, edited lines), `candidate` (the fetched file with
@@ -16,22 +16,34 @@ import json
 import multiprocessing
 import secrets
 import subprocess
+import threading
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.record import RESULTS, write
+from benchmarks.record import RESULTS, machine, versions, write
 from service.errors import ServiceError
 from service.operators.catalogue import load_operator
 from service.operators.joined_files import read_candidate
 from service.operators.shapes import all_shapes
-from tests.gpu.benches import Served, measuring
+from tests.gpu.benches import Team, measuring
 from workers import sandbox, trace_job
 from workers.devices import ModelDevice
-from workers.protocol import MEASURED_DEADLINE_S, Answer, Device, Graph, MeasureJob, Outcome, Report, TraceJob
+from workers.protocol import (
+    MEASURED_DEADLINE_S,
+    Answer,
+    CardShare,
+    Device,
+    Graph,
+    MeasureJob,
+    Outcome,
+    Report,
+    TraceJob,
+)
 from workers.safe_python import PYTHON
 from workers.tracer import reference
 from workers.tracer.refusal import tidy
@@ -39,6 +51,9 @@ from workers.tracer.refusal import tidy
 HERE = "published"
 HARNESS_S = 300
 """Seconds for a kernel in Triton's interpreter, which runs programs one after the other."""
+MADE = ("machine", "versions", "date")
+PATIENCE_S = 120.0
+"""Seconds for a kernel on a card; it is timed briefly, since rows have no times."""
 TOLD = 400
 """Longest part of a reason in a row."""
 
@@ -78,6 +93,7 @@ def prepared(folder: Path, device: Device) -> tuple[Row, tuple[MeasureJob, ...]]
             device=device,
             source=None if device.measures else source,
             related=False,
+            eager_alone=True,
             deadline_s=MEASURED_DEADLINE_S,
         )
         for index, bundle in bundles
@@ -90,8 +106,12 @@ def judged(jobs: tuple[MeasureJob, ...], measure: Measure) -> Row:
     for job in jobs:
         report = measure(job)
         if not isinstance(report, Report):
+            report = measure(job)  # The machine failed, not the kernel.
+        if not isinstance(report, Report):
             return {"outcome": "not judged", "reason": getattr(report, "error", report.kind)}
         told = {"outcome": report.outcome.value, "reason": report.reason}
+        if report.card is not None:
+            told["card"] = report.card.name
         if report.outcome is Outcome.CORRECT:
             break
     return told
@@ -125,14 +145,17 @@ def in_harness(folder: Path, device: Device) -> Row:
 def row_of(folder: Path, device: Device, known: Row, again: bool) -> tuple[Row, tuple[MeasureJob, ...]]:
     """Return a kernel's row, and what is left to measure on a card.
 
-    What the harness found is kept unless it is to run again.
+    What the harness found is kept unless it is to run again. On a card it runs later: timings need the card alone.
     """
     kernel = json.loads((folder / "kernel.json").read_text())
     row = {name: kernel[name] for name in ("repository", "commit", "path", "operator")} | {"device": device.name}
     if "main" not in kernel:
         return row | {"edits": None, "fine": None, "outcome": "not tried", "reason": kernel.get("why", "")}, ()
     row["edits"] = kernel["edits"]
-    row |= in_harness(folder, device) if again or "harness" not in known else {k: known[k] for k in ("fine", "harness")}
+    if device.measures or not (again or known.get("fine") is None):
+        row |= {name: known.get(name) for name in ("fine", "harness")}
+    else:
+        row |= in_harness(folder, device)
     try:
         told, jobs = prepared(folder, device)
         if jobs and not device.measures:
@@ -155,14 +178,87 @@ def summary(rows: list[Row], device: str) -> Row:
     accepted = sum(row["outcome"] == Outcome.CORRECT for row in fine)
     return {
         "drawn": len(rows),
-        "tried": sum(row["fine"] is not None for row in rows),
-        "repositories": len({row["repository"] for row in rows if row["fine"] is not None}),
+        "tried": sum(row["edits"] is not None for row in rows),
+        "repositories": len({row["repository"] for row in rows if row["edits"] is not None}),
         "fine": len(fine),
         "accepted": accepted,
         "share": round(accepted / len(fine), 3) if fine else None,
         "outcomes": dict(Counter(row["outcome"] for row in fine)),
         "accepted_though_not_fine": sum(row["outcome"] == Outcome.CORRECT and row not in fine for row in rows),
     }
+
+
+class PublishedTable:
+    """The rows by path and device; each is written as soon as it is known, so a run that is killed keeps it.
+
+    `made` says by device where and when its newest row was made; the document's own fields are of the last run.
+    """
+
+    def __init__(self, out: Path, device: Device) -> None:
+        self.out, self.device = out, device
+        self._lock = threading.Lock()
+        document = json.loads(out.read_text()) if out.exists() else {"rows": []}
+        self._rows: dict[tuple[str, str], Row] = {(row["path"], row["device"]): row for row in document["rows"]}
+        first = {name: document[name] for name in MADE if name in document}
+        self._made: Row = document.get("made", {name: first for name in dict.fromkeys(d for _, d in self._rows)})
+
+    def known(self, folder: Path) -> Row:
+        """Return the row of a folder so far; empty if there is none."""
+        return self._rows.get(self._place(folder), {})
+
+    def put(self, folder: Path, row: Row) -> None:
+        """Add or replace a row."""
+        with self._lock:
+            self._rows[self._place(folder)] = row
+            print(
+                folder.name, row["outcome"], row["reason"][:150], row["fine"], str(row.get("harness"))[:100], flush=True
+            )
+            rows = list(self._rows.values())
+            self._made[self.device.name] = self._made_here(row.get("card"))
+            command = f"python -m benchmarks.published FOLDER --device {self.device.name}"
+            told = {"command": command, "summary": summaries(rows), "made": self._made}
+            write(self.out.stem, rows, self.out.parent, **told)
+
+    def _made_here(self, card: str | None) -> Row:
+        gpu = card or self._made.get(self.device.name, {}).get("machine", {}).get("gpu")
+        here = {"machine": machine() | {"gpu": gpu}, "versions": versions()}
+        return here | {"date": datetime.now(UTC).date().isoformat()}
+
+    def _place(self, folder: Path) -> tuple[str, str]:
+        return json.loads((folder / "kernel.json").read_text())["path"], self.device.name
+
+
+def summaries(rows: list[Row]) -> Row:
+    """Count by device."""
+    return {name: summary(rows, name) for name in dict.fromkeys(row["device"] for row in rows)}
+
+
+def measure_all(folders: list[Path], table: PublishedTable, pool: ProcessPoolExecutor, benches: int) -> None:
+    """Trace every kernel, and measure each as soon as it is traced, by several executors that share the card."""
+    command = measuring(table.device, CardShare(0, benches))
+    with closing(Team(command, PATIENCE_S)) as team, ThreadPoolExecutor(benches) as threads:
+
+        def measure(folder: Path, row: Row, jobs: tuple[MeasureJob, ...]) -> None:
+            table.put(folder, row | tellable(judged(jobs, team.ask), folder))
+
+        traced = {pool.submit(row_of, each, table.device, table.known(each), False): each for each in folders}
+        measured = []
+        for future in as_completed(traced):
+            row, jobs = future.result()
+            if jobs:
+                measured.append(threads.submit(measure, traced[future], row, jobs))
+            else:
+                table.put(traced[future], row)
+        for each in measured:
+            each.result()
+
+
+def run_harness(folders: list[Path], table: PublishedTable, pool: ProcessPoolExecutor) -> None:
+    """Run kernels outside of our tracer on the card, and add what that finds to their rows."""
+    found = {pool.submit(in_harness, folder, table.device): folder for folder in folders}
+    for future in as_completed(found):
+        folder = found[future]
+        table.put(folder, table.known(folder) | future.result())
 
 
 def main() -> None:
@@ -173,37 +269,27 @@ def main() -> None:
     parser.add_argument("--harness", action="store_true", help="run the harness again, too")
     parser.add_argument("--device", type=Device.parse, default=Device.parse("model:sm_90"))
     parser.add_argument("--processes", type=int, default=1, help="kernels at once; each takes a core")
+    parser.add_argument("--benches", type=int, default=3, help="executors that share the card")
     parser.add_argument("--out", type=Path, default=RESULTS / "published.json")
     options = parser.parse_args()
     device, only = options.device, set(filter(None, options.only.split(",")))
-    known = json.loads(options.out.read_text())["rows"] if options.out.exists() else []
-    rows = {(row["path"], row["device"]): row for row in known}
-    places = {}
-    for folder in sorted(options.folder.iterdir()):
-        place = json.loads((folder / "kernel.json").read_text())["path"], device.name
-        if not only or folder.name in only:
-            places[folder] = place
-    with ExitStack() as stack:
-        spawned = multiprocessing.get_context("spawn")
-        pool = stack.enter_context(ProcessPoolExecutor(options.processes, spawned, trace_job.warm))
-        bench = stack.enter_context(Served(measuring(device), MEASURED_DEADLINE_S)) if device.measures else None
-        jobs = {
-            folder: pool.submit(row_of, folder, device, rows.get(place, {}), options.harness)
-            for folder, place in places.items()
-        }
-        if bench is not None:
-            pool.shutdown()  # Measures after harnesses: these use the card, too.
-        for folder, place in places.items():
-            row, left = jobs[folder].result()
-            if bench is not None and left:
-                row |= tellable(judged(left, bench.ask), folder)
-            rows[place] = row
-            fine = (row["fine"], row.get("harness", "")[:100])
-            print(folder.name, row["outcome"], row["reason"][:150], *fine, flush=True)
-            told = list(rows.values())
-            said = {name: summary(told, name) for name in dict.fromkeys(each["device"] for each in told)}
-            write(options.out.stem, told, options.out.parent, summary=said)
-    print(options.out, said)
+    folders = [path for path in sorted(options.folder.iterdir()) if not only or path.name.partition("_")[0] in only]
+    table = PublishedTable(options.out, device)
+    spawned = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.processes, spawned, trace_job.warm) as pool:
+        if device.measures:
+            measure_all(folders, table, pool, options.benches)
+            run_harness([each for each in folders if options.harness or lacks_harness(table.known(each))], table, pool)
+        else:
+            rows = {pool.submit(row_of, each, device, table.known(each), options.harness): each for each in folders}
+            for future in as_completed(rows):
+                table.put(rows[future], future.result()[0])
+    print(options.out)
+
+
+def lacks_harness(row: Row) -> bool:
+    """Return True if the harness has not run for a kernel that was tried."""
+    return row["edits"] is not None and row["fine"] is None
 
 
 if __name__ == "__main__":

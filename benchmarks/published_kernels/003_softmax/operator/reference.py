@@ -1,0 +1,7 @@
+"""Softmax over the last axis."""
+
+import torch
+
+
+def softmax(x):
+    return torch.softmax(x, dim=-1)

@@ -1,0 +1,10 @@
+"""Causal scaled dot-product attention, in the layout batch, head, position, feature."""
+
+import torch
+
+
+def attention(q, k, v):
+    scores = (q.float() @ k.float().transpose(-2, -1)) * 0.125
+    allowed = torch.ones_like(scores[0, 0], dtype=torch.bool).tril()
+    scores = scores.masked_fill(~allowed, float("-inf"))
+    return (torch.softmax(scores, dim=-1) @ v.float()).to(q.dtype)
