@@ -54,5 +54,7 @@ def write(name: str, rows: Sequence[Mapping[str, Any]], folder: Path = RESULTS, 
     }
     path = folder / f"{name}.json"
     folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=1) + "\n")
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(document, indent=1) + "\n")
+    part.replace(path)  # A run that is killed leaves whole rows.
     return path
