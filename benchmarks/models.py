@@ -314,26 +314,27 @@ _WON = (Placement.NEW, Placement.IMPROVED)
 
 
 async def conclude(options: argparse.Namespace) -> None:
-    """Write the rows and the recording."""
+    """Write the rows and the recording of one data folder or several."""
     rows: list[Row] = []
     lines: list[Row] = []
-    others = [each async for each in results(options.rules)] if options.rules else []
+    others = [each for data in options.rules for each in [result async for result in results(data)]]
     by_rules = {each.search.operator_name: each for each in others if each.search.llm is None}
-    async with serve_inside(settings_of(options.data, 0, None), working=False) as reef:
-        answered: dict[str, list[Prompt]] = {}
-        async for item in reef.wire.list(PromptSummary, "/prompts", state="answered", limit=200):
-            answered.setdefault(item.search, []).append(await reef.wire.read(Prompt, f"/prompts/{item.id}"))
-    async with open_archive(settings_of(options.data, 0, None)) as store:
-        async for result in results(options.data):
-            said = sorted(answered.get(result.search.id, []), key=lambda each: each.id)
-            if not said:
-                continue
-            recorded = [await line_of(store, result.search, each) for each in said]
-            lines += recorded
-            rows.append({**await model_row(store, result, recorded), "seconds": result.counts.device_ms / 1000})
-            rows[-1]["replayed"] = sum(each.template == RECORDED for each in said)
-            if other := by_rules.get(result.search.operator_name):
-                rows += rule_rows(rows[-1], other)
+    for data in options.data:
+        async with serve_inside(settings_of(data, 0, None), working=False) as reef:
+            answered: dict[str, list[Prompt]] = {}
+            async for item in reef.wire.list(PromptSummary, "/prompts", state="answered", limit=200):
+                answered.setdefault(item.search, []).append(await reef.wire.read(Prompt, f"/prompts/{item.id}"))
+        async with open_archive(settings_of(data, 0, None)) as store:
+            async for result in results(data):
+                said = sorted(answered.get(result.search.id, []), key=lambda each: each.id)
+                if not said:
+                    continue
+                recorded = [await line_of(store, result.search, each) for each in said]
+                lines += recorded
+                rows.append({**await model_row(store, result, recorded), "seconds": result.counts.device_ms / 1000})
+                rows[-1]["replayed"] = sum(each.template == RECORDED for each in said)
+                if other := by_rules.get(result.search.operator_name):
+                    rows += rule_rows(rows[-1], other)
     options.out.mkdir(parents=True, exist_ok=True)
     with lzma.open(options.out / RECORDING, "wt") as file:
         file.writelines(f"{json.dumps(line)}\n" for line in lines)
@@ -437,7 +438,7 @@ def main() -> None:
     """Do one step."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("action", choices=ACTIONS)
-    options.add_argument("--data", type=Path, required=True, help="data folder of the searches")
+    options.add_argument("--data", type=Path, nargs="+", required=True, help="data folder; conclude reads several")
     options.add_argument("--operators", nargs="*", default=(), help="catalogue names or folders to begin with")
     options.add_argument("--device", default="model:sm_90")
     options.add_argument("--prompts", type=int, default=0, help="prompts to open per search; none if 0")
@@ -447,9 +448,11 @@ def main() -> None:
     options.add_argument("--workers", type=int, default=max(1, usable_cores() - 2), help="that trace")
     options.add_argument("--out", type=Path, default=RESULTS, help="folder of prompts and answers, or of results")
     options.add_argument("--model", default="", help="name of the model that answered, for post")
-    options.add_argument("--rules", type=Path, help="data folder of the rules, for conclude")
+    options.add_argument("--rules", type=Path, nargs="*", default=(), help="data folders of the rules, for conclude")
     options.add_argument("--card", default="", help="name of the card, for conclude")
     chosen = options.parse_args()
+    if chosen.action != "conclude":
+        (chosen.data,) = chosen.data
     asyncio.run(ACTIONS[chosen.action](chosen))
 
 

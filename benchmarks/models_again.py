@@ -6,8 +6,9 @@
     python -m benchmarks.models conclude --data AGAIN --rules AGAIN --out results
 
 An operator has two searches in the data folder: the model's and the rules'. Both start from the seed that the recorded
-prompts began with. All are prepared side by side. Then each has the card to itself: the model's answers of an operator,
-and the rules until they have as many evaluations and as many device seconds.
+prompts began with. One after the other has the card: the model's answers of an operator, and the rules until they have
+as many evaluations and as many device seconds. Meanwhile the next operator is prepared: its reference is exported, its
+checks are tested and its seed is judged.
 
 A recorded exchange is posted as it was: prompt, answer, strategy, target cell and parents, which its prompt shows. The
 search then reads the answer as one that arrived while it was paused. No prompt is asked anew. A run goes on where an
@@ -29,9 +30,9 @@ from uuid6 import uuid7
 from archive.grid import Grid
 from archive.records import ExchangeState, LlmReply, NewExchange, SearchRecord, SearchState
 from archive.store import Store
-from benchmarks.models import POLL_S, RECORDED, RECORDING, Row, SearchFigures, judged, request_of, served, told, turns
+from benchmarks.models import POLL_S, RECORDED, RECORDING, Row, SearchFigures, judged, request_of, served, told
 from benchmarks.record import RESULTS
-from kernelreef.states import ACTIVE
+from kernelreef.states import ACTIVE, OPEN
 from service.coordinator import Coordinator
 from service.emitters.llm.strategies import CROSS, SCRATCH
 from service.generation.contexts import in_words
@@ -40,8 +41,8 @@ from service.operators.sources import digest
 from service.requests import SearchRequest
 from service.settings import DATABASE_FILE, usable_cores
 
-PREPARING_S = 120.0
-"""Maximum seconds for preparing all searches: references, mutation testing and the verdicts on the seeds."""
+SHARES = (0.6, 1.0)
+"""Parts of an operator's time after which the model's turn and the rules' end at the latest."""
 LOOK_S = 0.1
 """Seconds between two looks for a search that is prepared, which would go on by itself."""
 FORGET_S, AGAIN_S = 0.5, 5.0
@@ -88,34 +89,37 @@ def cell_of(line: Row, search: SearchRecord) -> int | None:
     return [in_words(search, cell) for cell in range(Grid(search.axes).cells)].index(named[1])
 
 
-def requests(options: argparse.Namespace, recording: Mapping[str, Sequence[Row]]) -> list[SearchRequest]:
-    """Return the searches of all operators, the model's and then the rules' of each."""
-    found = []
-    for spec in options.operators:
-        lines = recording[load_operator(spec).name]
-        # The seed, and one that never comes: a full search would be done, and its finalists be examined.
-        room = len(lines[: options.answers]) + 2
-        found.append(request_of(spec, options.device, model=True, seed=seed_of(lines), evaluations=room))
-        found.append(request_of(spec, options.device, model=False, seed=seed_of(lines)))
-    return found
+def requests(options: argparse.Namespace, spec: str, lines: Sequence[Row]) -> tuple[SearchRequest, SearchRequest]:
+    """Return the searches of one operator: the model's and the rules'."""
+    # The seed, and one that never comes: a full search would be done, and its finalists be examined.
+    room = len(lines[: options.answers]) + 2
+    model = request_of(spec, options.device, model=True, seed=seed_of(lines), evaluations=room)
+    return model, request_of(spec, options.device, model=False, seed=seed_of(lines))
 
 
 async def again(options: argparse.Namespace) -> None:
     """Judge all recorded answers, and let the rules search as long."""
-    until = time.monotonic() + options.seconds
-    recording = read_recording(options.recording)
-    async with served(options, requests(options, recording), None) as coordinator:
+    until, recording = time.monotonic() + options.seconds, read_recording(options.recording)
+    async with served(options, (), None) as coordinator:
         store = coordinator.store
-        await prepared(coordinator, min(until, time.monotonic() + PREPARING_S))
-        print(f"prepared; {until - time.monotonic():.0f} s are left", flush=True)
-        ready, left = await finished(store, options, recording), True
-        while left and time.monotonic() < until:
-            left = False
-            async for search, end in turns(coordinator, until, ready):
-                left = True
-                if await turn(coordinator, options, search, recording[search.operator_name][: options.answers], end):
-                    ready.add(search.id)
-                print(f"{search.operator_name}: {until - time.monotonic():.0f} s are left", flush=True)
+        for each in await store.searches.list(limit=200, states=ACTIVE):
+            await coordinator.pause(each.id)
+        ready = await finished(store, options, recording)
+        specs = [(spec, recording[load_operator(spec).name]) for spec in options.operators]
+        # A search is prepared during the turns before its own. An elite that leads for two minutes would be examined,
+        # which takes the card for minutes, and a seed leads until something is faster.
+        following = asyncio.create_task(prepared(coordinator, requests(options, *specs[0]), until))
+        for number, (_, lines) in enumerate(specs):
+            pair = await following
+            if number + 1 < len(specs):
+                begun = prepared(coordinator, requests(options, *specs[number + 1]), until)
+                following = asyncio.create_task(begun)
+            now = time.monotonic()
+            mine = (until - now) / (len(specs) - number)
+            for search, share in zip(pair, SHARES, strict=True):
+                if search.id not in ready:
+                    await turn(coordinator, options, search, lines[: options.answers], now + share * mine)
+                    print(f"{search.operator_name}: {until - time.monotonic():.0f} s are left", flush=True)
         await told(store)
 
 
@@ -137,25 +141,39 @@ async def finished(store: Store, options: argparse.Namespace, recording: Mapping
     return ready
 
 
+async def prepared(coordinator: Coordinator, asked: Sequence[SearchRequest], until: float) -> list[SearchRecord]:
+    """Submit the searches that the data folder lacks, and wait until they are prepared; each is paused then."""
+    listed = await coordinator.store.searches.list(limit=200)
+    known = {(each.operator_name, each.emitters): each for each in listed}
+    found = []
+    for request in asked:
+        assert isinstance(request.operator, dict)
+        earlier = known.get((request.operator["name"], request.emitters))
+        found.append(earlier or await coordinator.submit(request))
+    while time.monotonic() < until:
+        states = [(await coordinator.store.searches.get(each.id)).state for each in found]
+        for each, state in zip(found, states, strict=True):
+            if state is SearchState.RUNNING:
+                await coordinator.pause(each.id)
+        if SearchState.PREPARING not in states:
+            break
+        await asyncio.sleep(LOOK_S)
+    return found
+
+
 async def turn(
     coordinator: Coordinator, options: argparse.Namespace, search: SearchRecord, lines: Sequence[Row], until: float
-) -> bool:
-    """Let one search have the card; returns False if the time was up before it had all."""
-    if search.llm is None:
-        return await matched(coordinator.store, options.data / DATABASE_FILE, search, until)
-    return await replayed(coordinator, search, lines, until, options.linger)
-
-
-async def prepared(coordinator: Coordinator, until: float) -> None:
-    """Wait until all searches are prepared; each is paused then."""
-    while time.monotonic() < until:
-        found = await coordinator.store.searches.list(limit=200, states=ACTIVE)
-        for each in found:
-            if each.state is SearchState.RUNNING:
-                await coordinator.pause(each.id)
-        if all(each.state is SearchState.RUNNING for each in found):
-            return
-        await asyncio.sleep(LOOK_S)
+) -> None:
+    """Let one search have the card until it has all, or the time is up."""
+    store = coordinator.store
+    if (await store.searches.get(search.id)).state in OPEN:
+        await coordinator.resume(search.id)
+        if search.llm is None:
+            await matched(store, options.data / DATABASE_FILE, search, until)
+        else:
+            await replayed(coordinator, search, lines, until, options.linger)
+    if (await store.searches.get(search.id)).state in ACTIVE:
+        await coordinator.pause(search.id)
 
 
 async def replayed(

@@ -53,7 +53,7 @@ async def until(asked: Asked, search: SearchRecord, *, waiting: int, evaluated: 
 
 
 def options(folder: Path, **more: object) -> argparse.Namespace:
-    return argparse.Namespace(data=folder, out=folder / "out", rules=None, card="", **more)
+    return argparse.Namespace(data=folder, out=folder / "out", **more)
 
 
 def answer(folder: Path) -> list[str]:
@@ -91,7 +91,7 @@ async def test_prompts_are_written_answered_and_judged_and_what_came_of_them_is_
     search = await until(asked, search, waiting=1, evaluated=3)
     await post(options(tmp_path, model="another"))  # What was answered is not answered again.
 
-    await conclude(options(tmp_path))
+    await conclude(argparse.Namespace(data=[tmp_path], rules=[tmp_path], out=tmp_path / "out", card=""))
     written = json.loads((tmp_path / "out" / "models.json").read_text())
     (row,) = written["rows"]
     assert (row["answers"], row["evaluations"], row["correct"], row["models"]) == (3, 3, 2, ["someone"])

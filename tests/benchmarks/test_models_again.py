@@ -125,8 +125,8 @@ async def test_the_rules_go_on_until_they_have_as_much_as_the_model(asked: Asked
 
 
 def test_both_searches_of_an_operator_start_from_the_recorded_seed() -> None:
-    options = argparse.Namespace(operators=["softmax"], device="model:sm_90", answers=3)
-    model, rules = requests(options, COMMITTED)
+    options = argparse.Namespace(device="model:sm_90", answers=3)
+    model, rules = requests(options, "softmax", COMMITTED["softmax"])
     assert isinstance(model.operator, dict) and model.operator == rules.operator
     assert model.operator["seeds"] == [seed_of(COMMITTED["softmax"])] and model.evaluations == 5
     assert model.llm is not None and rules.llm is None and rules.emitters == RULES
