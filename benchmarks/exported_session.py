@@ -71,7 +71,7 @@ LEAST_BYTES = 2**20
 
 
 @dataclass(frozen=True)
-class Turn:
+class PlannedSearch:
     """One search to make: an operator, and the sizes of a rival's only shape; None for the operator's own shapes."""
 
     operator: Operator
@@ -160,7 +160,7 @@ class Session:
             if turn.sizes is None and (found is not None or self._package(name).exists()):
                 self._after.add(asyncio.create_task(self._follow(turn.operator, found)))
 
-    async def _search(self, turn: Turn) -> str | None:
+    async def _search(self, turn: PlannedSearch) -> str | None:
         """Search, and return the id of the search once it has its evaluations or seconds; None without an elite."""
         asked, name = self._asked, turn.operator.name
         most = asked.evaluations if turn.sizes is None else asked.rival_evaluations
@@ -207,7 +207,7 @@ class Session:
                 self._notes.say("waiting for a worker", reason=str(error)[:200])
                 await asyncio.sleep(3.0)
 
-    async def _keep_rival(self, turn: Turn, search: str, told: dict[str, Any]) -> None:
+    async def _keep_rival(self, turn: PlannedSearch, search: str, told: dict[str, Any]) -> None:
         """Keep the fastest kernel of a search that does not tune itself: that could not be timed in a graph."""
         key = ",".join(f"{name}={size}" for name, size in (turn.sizes or {}).items())
         seen = 0
@@ -351,17 +351,17 @@ def pinning(cores: Sequence[int]) -> tuple[str, ...]:
     return ("taskset", "-c", ",".join(map(str, cores))) if cores else ()
 
 
-def turns_of(asked: argparse.Namespace) -> list[Turn]:
+def turns_of(asked: argparse.Namespace) -> list[PlannedSearch]:
     """Return the searches to make, the most important first: each operator, then a first rival of each, and so on."""
     operators = [load_operator(str(ROOT / name) if "/" in name else name) for name in asked.operators]
-    turns = [Turn(operator) for operator in operators]
+    turns = [PlannedSearch(operator) for operator in operators]
     for at in range(asked.rival_shapes):
         for name in asked.rivals:
             operator = load_operator(name)
             sizes = unseen(operator, asked.rival_shapes)[at]
             key = "_".join(f"{dimension}={size}" for dimension, size in sizes.items())
             if not (asked.state / "rivals" / f"{operator.name}_{key}.json").exists():
-                turns.append(Turn(operator, sizes))
+                turns.append(PlannedSearch(operator, sizes))
     return turns
 
 
