@@ -147,6 +147,7 @@ class _Module:
     tree: ast.Module
     private: dict[str, str] = field(default_factory=dict)
     _renamed: dict[int, list[tuple[int, int, str]]] = field(default_factory=dict)
+    _meanings: "dict[str, _Meaning] | None" = None
 
     def imports(self, modules: "_Modules") -> Iterator["_Import"]:
         """Yield each import of another file."""
@@ -167,6 +168,8 @@ class _Module:
 
         A file that is imported as a whole has no meaning, because its name goes.
         """
+        if self._meanings is not None:
+            return self._meanings
         imports = list(self.imports(modules))
         joined = {each.statement for each in imports}
         found = dict[str, _Meaning]()
@@ -179,6 +182,7 @@ class _Module:
             for local, name in each.names(theirs):
                 if name in theirs and (each.alias.name != "*" or local not in found):
                     found[local] = theirs[name]
+        self._meanings = found
         return found
 
     def public(self, name: str, modules: "_Modules") -> str:
