@@ -1,16 +1,20 @@
 """A candidate in several files, joined to the one text that is judged, edited and stored.
 
-Files that the main one imports stand before it, and their names become its own. Nothing of them runs here.
+Files that the main one imports stand before it, and their names become its own. If several files bind a name to
+different things, those of the imported files are renamed. Nothing of them runs here.
 """
 
 import ast
 import builtins
+import re
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePath
 
 from service.errors import InvalidInput
+from service.operators.renaming import bound, rename_global, within_scopes
 from service.operators.sources import dotted, parse
 from workers.protocol import MAX_SOURCE_BYTES
 from workers.protocol.kernelbench import NEW
@@ -70,14 +74,14 @@ def join_files(texts: Mapping[PurePath, str], main: PurePath, root: PurePath = _
         root: Folder that paths are named from, and in which a name without dots is a file's.
 
     Raises:
-        InvalidInput: If files bind a name differently, or import each other.
+        InvalidInput: If files bind a name differently and it cannot be renamed, or import each other.
     """
     modules = _Modules(root, {})
     for path, text in texts.items():
         modules.files[_dotted_name(path)] = _Module(path.relative_to(root), path.parent, text, _tree(path, text))
     ordered: list[_Module] = []
     _visit(modules.files[_dotted_name(main)], modules, ordered, [])
-    _require_one_meaning(ordered, modules)
+    _keep_apart(ordered, modules)
     futures = {ast.unparse(node) for module in ordered for node in module.tree.body if _is_future(node)}
     lines = sorted(futures)
     origins = [(str(main.relative_to(root)), 1)] * len(lines)
@@ -134,33 +138,83 @@ class _Module:
         folder: Its folder.
         text: Its text.
         tree: Its syntax tree.
+        private: New names of its globals whose names other files bind, too.
     """
 
     path: PurePath
     folder: PurePath
     text: str
     tree: ast.Module
+    private: dict[str, str] = field(default_factory=dict)
     _renamed: dict[int, list[tuple[int, int, str]]] = field(default_factory=dict)
+    _meanings: "dict[str, _Meaning] | None" = None
 
     def imports(self, modules: "_Modules") -> Iterator["_Import"]:
         """Yield each import of another file."""
+        inner = {id(node) for node in within_scopes(self.tree)}
         for node in ast.walk(self.tree):
             if isinstance(node, ast.ImportFrom):
                 for alias in node.names:
                     whole = self._found(node, alias.name, modules)
                     if found := whole or self._found(node, "", modules):
-                        yield _Import(node, found, alias, whole is not None)
+                        yield _Import(node, found, alias, whole is not None, id(node) in inner)
             elif isinstance(node, ast.Import):
                 for alias in node.names:
                     if found := modules.find(alias.name):
-                        yield _Import(node, found, alias, True)
+                        yield _Import(node, found, alias, True, id(node) in inner)
+
+    def meanings(self, modules: "_Modules") -> dict[str, "_Meaning"]:
+        """Return the meaning of each name that the file binds at its top level, imports of other files' names included.
+
+        A file that is imported as a whole has no meaning, because its name goes.
+        """
+        if self._meanings is not None:
+            return self._meanings
+        imports = list(self.imports(modules))
+        joined = {each.statement for each in imports}
+        found = dict[str, _Meaning]()
+        for name, statements in _bindings(self.tree).items():
+            text = "\n".join(sorted(filter(None, {_said(each, name, joined) for each in statements})))
+            if text and name != "*":
+                found[name] = _Meaning(self, name, text)
+        for each in imports:
+            theirs = {} if each.is_inner or each.is_whole else each.module.meanings(modules)
+            for local, name in each.names(theirs):
+                if name in theirs and (each.alias.name != "*" or local not in found):
+                    found[local] = theirs[name]
+        self._meanings = found
+        return found
+
+    def public(self, name: str, modules: "_Modules") -> str:
+        """Return the name under which others reach what this file calls `name`."""
+        meaning = self.meanings(modules).get(name)
+        return meaning.owner.private.get(meaning.name, meaning.name) if meaning else name
+
+    def qualified(self, modules: "_Modules") -> Iterator[tuple[ast.Attribute, str, "_Module"]]:
+        """Yield the places that reach a name of a file by the file's name."""
+        for each in self.imports(modules):
+            prefix, known = each.alias.asname or each.alias.name, _bindings(each.module.tree)
+            for node in ast.walk(self.tree) if each.is_whole else ():
+                if isinstance(node, ast.Attribute) and dotted(node.value) == prefix and node.attr in known:
+                    yield node, prefix, each.module
+
+    def rename(self, name: str, new: str, modules: "_Modules") -> bool:
+        """Rename a global of this file; returns False if that is not safe."""
+        left = {each.statement for each in self.imports(modules)}
+        found = rename_global(self.tree, self.text.split("\n"), name, new, left)
+        for line, start, end, text in found or ():
+            self._renamed.setdefault(line, []).append((start, end, text))
+        if found is not None:
+            self.private[name] = new
+        return found is not None
 
     def joined(self, modules: "_Modules") -> list[str]:
         """Return the file's lines, without its imports of other files."""
         lines = self.text.split("\n")
         replaced: dict[ast.stmt, list[str]] = {}
         for each in self.imports(modules):
-            replaced.setdefault(each.statement, []).extend(self._binding(each))
+            replaced.setdefault(each.statement, []).extend(self._binding(each, modules))
+        self._unqualify(modules)
         for node in self.tree.body:
             if _is_future(node):
                 replaced[node] = []
@@ -181,26 +235,29 @@ class _Module:
         package = self.folder.parts
         return modules.files.get(".".join((*package[: len(package) - node.level + 1], *filter(None, [name]))))
 
-    def _binding(self, found: "_Import") -> list[str]:
+    def _binding(self, found: "_Import", modules: "_Modules") -> list[str]:
         """Return the statements that stand for an import of another file."""
-        alias = found.alias
-        if found.is_whole:
-            self._unqualify(alias.asname or alias.name, found.module)
-            return []
-        return [f"{alias.asname} = {alias.name}"] if alias.asname not in (None, alias.name) else []
+        made, theirs, mine = list[str](), found.module.meanings(modules), self.meanings(modules)
+        for local, name in found.names(theirs):
+            here = local if found.is_inner else self.private.get(local, local)
+            there = found.module.public(name, modules)
+            is_hidden = found.alias.name == "*" and mine.get(local) != theirs[name]
+            if here != there and not is_hidden:
+                made.append(f"{here} = {there}")
+        return made
 
-    def _unqualify(self, prefix: str, module: "_Module") -> None:
-        """Reach the names of an imported file without the file's name."""
-        known, local = _bindings(module.tree), _stored(self.tree)
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Attribute) and dotted(node.value) == prefix and node.attr in known:
-                if node.attr in local or node.end_lineno != node.lineno:
-                    raise InvalidInput(
-                        f"{self.path}, line {node.lineno}: '{prefix}.{node.attr}' cannot be joined, because the file "
-                        f"binds '{node.attr}' too: rename one of them",
-                        FIELD,
-                    )
-                self._renamed.setdefault(node.lineno, []).append((node.col_offset, node.end_col_offset or 0, node.attr))
+    def _unqualify(self, modules: "_Modules") -> None:
+        """Reach the names of imported files without the files' names."""
+        local = _stored(self.tree)
+        for node, prefix, module in self.qualified(modules):
+            name = module.public(node.attr, modules)
+            if name in local or node.end_lineno != node.lineno:
+                raise InvalidInput(
+                    f"{self.path}, line {node.lineno}: '{prefix}.{node.attr}' cannot be joined, because the file "
+                    f"binds '{node.attr}' too: rename one of them",
+                    FIELD,
+                )
+            self._renamed.setdefault(node.lineno, []).append((node.col_offset, node.end_col_offset or 0, name))
 
     def _replace(self, lines: list[str], statement: ast.stmt, made: Sequence[str]) -> None:
         first, last = statement.lineno - 1, (statement.end_lineno or statement.lineno) - 1
@@ -235,12 +292,30 @@ class _Modules:
 
 @dataclass(frozen=True)
 class _Import:
-    """An import of another file: of the file itself, or of one of its names."""
+    """An import of another file: of the file itself, or of names of it; inner ones are in a function or class."""
 
     statement: ast.stmt
     module: _Module
     alias: ast.alias
     is_whole: bool
+    is_inner: bool
+
+    def names(self, theirs: Collection[str]) -> list[tuple[str, str]]:
+        """Return the names that the import binds, with the other file's names for them."""
+        if self.is_whole:
+            return []
+        if self.alias.name == "*":
+            return [(name, name) for name in theirs if not name.startswith("_")]
+        return [(self.alias.asname or self.alias.name, self.alias.name)]
+
+
+@dataclass(frozen=True)
+class _Meaning:
+    """The file that defines a name, its name there, and what binds it."""
+
+    owner: _Module = field(compare=False)
+    name: str = field(compare=False)
+    text: str
 
 
 def _visit(module: _Module, modules: _Modules, ordered: list[_Module], open_: list[_Module]) -> None:
@@ -258,18 +333,57 @@ def _is_future(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
 
 
-def _require_one_meaning(ordered: Sequence[_Module], modules: _Modules) -> None:
-    """Require that no two files bind a name to different things, and that none hides a builtin from another."""
-    meanings: dict[str, tuple[str, _Module]] = {}
-    for module in ordered if len(ordered) > 1 else ():
-        joined = {each.statement for each in module.imports(modules)}
-        for name, statements in _bindings(module.tree).items():
-            said = {_said(each, name, joined) for each in statements}
-            meaning = "\n".join(sorted(filter(None, said)))
-            known, owner = meanings.setdefault(name, (meaning, module))
-            if meaning and not name.startswith("__") and (known != meaning or hasattr(builtins, name)):
-                which = f"{owner.path} and {module.path} bind" if owner is not module else f"{module.path} binds"
-                raise InvalidInput(f"{which} '{name}' to something else: rename it, to join the files", FIELD)
+def _keep_apart(ordered: Sequence[_Module], modules: _Modules) -> None:
+    """Rename globals of imported files that other files mean something else by, and those that hide a builtin.
+
+    The main file, the last one, keeps its names.
+    """
+    *imported, main = ordered
+    meanings = {module.path: module.meanings(modules) for module in ordered}
+    taken = set().union(*(_stored(module.tree) | _read_names(module.tree) for module in ordered))
+    apart = _different(list(meanings.values()))
+    for module in imported:
+        for name in meanings[module.path]:
+            if name in apart or (hasattr(builtins, name) and not name.startswith("__")):
+                _rename(module, name, taken, modules, must=True)
+    for name in filter(partial(hasattr, builtins), meanings[main.path]):
+        if any(name in _read_names(module.tree) - {*meanings[module.path]} for module in imported):
+            raise InvalidInput(f"{main.path} binds '{name}' to something else: rename it, to join the files", FIELD)
+    for module in ordered:
+        for node, _, other in module.qualified(modules):
+            found = other.meanings(modules).get(node.attr)
+            if found and node.attr in _stored(module.tree) and found.name not in found.owner.private:
+                _rename(found.owner, found.name, taken, modules, must=False)
+
+
+def _different(meanings: Sequence[Mapping[str, _Meaning]]) -> set[str]:
+    """Return the names that have several meanings, or whose equal definitions read such a name."""
+    texts: dict[str, list[str]] = {}
+    for each in meanings:
+        for name, meaning in each.items():
+            if not name.startswith("__"):
+                texts.setdefault(name, []).append(meaning.text)
+    found = {name for name, said in texts.items() if len(set(said)) > 1}
+    while more := {
+        name
+        for name, said in texts.items()
+        if name not in found and len(said) > 1 and found.intersection(re.findall(r"\w+", said[0]))
+    }:
+        found |= more
+    return found
+
+
+def _rename(module: _Module, name: str, taken: set[str], modules: _Modules, must: bool) -> None:
+    """Give a file's global a name that nothing has."""
+    file = re.sub(r"\W", "_", module.path.stem if module.path.stem != "__init__" else module.path.parent.name)
+    new = f"{file}_{name}" if file[:1].isalpha() else f"_{file}_{name}"
+    while new in taken:
+        new += "_"
+    taken.add(new)
+    if not module.rename(name, new, modules) and must:
+        raise InvalidInput(
+            f"{module.path} and another file bind '{name}' to something else: rename it, to join the files", FIELD
+        )
 
 
 def _said(statement: ast.stmt, name: str, joined: Collection[ast.stmt]) -> str:
@@ -281,16 +395,12 @@ def _said(statement: ast.stmt, name: str, joined: Collection[ast.stmt]) -> str:
         if isinstance(node, ast.Import | ast.ImportFrom):
             origin = node.module if isinstance(node, ast.ImportFrom) else ""
             for alias in node.names:
-                if _bound(alias) == name:  # `import torch.nn` binds `torch`, too.
+                if bound(alias) == name:  # `import torch.nn` binds `torch`, too.
                     if node in joined:
                         return ""
                     whole = alias.name if origin or alias.asname else name
                     return ".".join(filter(None, (origin, whole)))  # `import a.b as c` is `from a import b as c`.
     return ast.unparse(statement)
-
-
-def _bound(alias: ast.alias) -> str:
-    return alias.asname or alias.name.partition(".")[0]
 
 
 def _bindings(tree: ast.Module) -> dict[str, list[ast.stmt]]:
@@ -307,7 +417,7 @@ def _names(statement: ast.AST) -> set[str]:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return {statement.name}
         case ast.Import() | ast.ImportFrom():
-            return {_bound(alias) for alias in statement.names}
+            return {bound(alias) for alias in statement.names}
         case ast.Name(ctx=ast.Store()):
             return {statement.id}
         case ast.Lambda() | ast.comprehension():
@@ -324,6 +434,10 @@ def _stored(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.arg):
             found.add(node.arg)
     return found
+
+
+def _read_names(tree: ast.Module) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def _read(path: Path) -> str:

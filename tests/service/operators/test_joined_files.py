@@ -1,5 +1,7 @@
 """A candidate in several files becomes one text that means the same."""
 
+import importlib
+import sys
 from pathlib import Path, PurePath
 
 import pytest
@@ -79,13 +81,98 @@ def test_lines_are_told_by_their_file():
     assert joined("x = 1\n").place(1) == "line 1"
 
 
+APART = {
+    "a constant": ("from .utils import double\nSIZE = 5\n\n\ndef f(x):\n    return double(x) * SIZE\n", {}),
+    "a function": (
+        "from .utils import quarter\n\n\ndef double(x):\n    return x - 1\n\n\n"
+        "def f(x):\n    return double(x) + quarter(x)\n",
+        {},
+    ),
+    "a name of its own for it": (
+        "from .utils import double as twice\n\n\ndef double(x):\n    return x + 9\n\n\n"
+        "def f(x):\n    return double(twice(x))\n",
+        {},
+    ),
+    "a module": (
+        "import cmath as math\nfrom .utils import double\n\n\ndef f(x):\n    return double(x) + math.pi\n",
+        {},
+    ),
+    "a builtin": (
+        "from .a import x\n\n\ndef f(y):\n    return max(y, x)\n",
+        {"pkg__a": "def max(x, y):\n    return x\n\n\nx = max(1, 2)\n"},
+    ),
+    "a parameter": ("from . import utils\n\n\ndef f(double):\n    return utils.double(double)\n", {}),
+    "equal functions over it": (
+        "from .utils import double, quarter\nSIZE = 7\n\n\ndef quarter(x):\n    return x / SIZE\n\n\n"
+        "def f(x):\n    return quarter(x) + double(x)\n",
+        {"pkg__more": "x = 1\n"},
+    ),
+    "two files of a third": (
+        "from .a import one\nfrom .b import other\n\n\ndef f(x):\n    return one(x) - other(x)\n",
+        {
+            "pkg__a": "from .utils import double as g\n\n\ndef one(x):\n    return g(x)\n",
+            "pkg__b": "from .utils import quarter as g\n\n\ndef other(x):\n    return g(x)\n",
+        },
+    ),
+    "handed on": (
+        "from .a import double\n\nSIZE = double(2)\n\n\ndef f(x):\n    return double(x) + SIZE\n",
+        {"pkg__a": "from .utils import double, SIZE\n\nWIDE = SIZE\n"},
+    ),
+    "everything": ("from .utils import *\n\nSIZE = 9\n\n\ndef f(x):\n    return quarter(x) + SIZE\n", {}),
+    "later": (
+        "SIZE = 9\n\n\ndef f(x):\n    from .utils import SIZE as size, quarter\n\n"
+        "    return quarter(x) + SIZE * size\n",
+        {},
+    ),
+    "within text": ("from .utils import said\n\nSIZE = 9\n\n\ndef f(x):\n    return said() + str(x + SIZE)\n", {}),
+}
+PLENTY = UTILS + '\n\ndef quarter(x):\n    return x / SIZE\n\n\ndef said():\n    return "SIZE" + str(SIZE)\n'
+
+
+@pytest.mark.parametrize("what", APART)
+def test_names_that_files_bind_differently_mean_what_they_do_in_a_package(what, tmp_path: Path, monkeypatch):
+    main, others = APART[what]
+    texts = {"pkg__main": main, "pkg__utils": PLENTY, **others}
+    for name, text in texts.items():
+        path = tmp_path / (name.replace("__", "/") + ".py")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    for known in [name for name in sys.modules if name.partition(".")[0] == "pkg"]:
+        monkeypatch.delitem(sys.modules, known)
+    monkeypatch.syspath_prepend(tmp_path)
+    right = importlib.import_module("pkg.main").f(3)
+    namespace = {}
+    exec(joined(main, pkg__utils=PLENTY, **others).text, namespace)
+    assert namespace["f"](3) == right
+    for known in [name for name in sys.modules if name.partition(".")[0] == "pkg"]:
+        monkeypatch.delitem(sys.modules, known)
+
+
+def test_a_name_of_one_file_alone_stays():
+    made = joined("from .utils import double\nSIZE = 5\n", pkg__utils=UTILS)
+    assert "utils_SIZE = 4" in made.text and "def double(x)" in made.text and "\nSIZE = 5" in made.text
+
+
 REFUSED = {
-    "two meanings": ("from .utils import double\nSIZE = 5\n", {"pkg__utils": UTILS}, "bind 'SIZE' to something else"),
-    "a builtin": ("from .a import x\n", {"pkg__a": "x = 1\nmax = 2\n"}, "binds 'max' to something else"),
+    "a name that a function binds, too": (
+        "from .utils import double\nSIZE = 5\n",
+        {"pkg__utils": UTILS + "\n\ndef g(SIZE):\n    return SIZE\n"},
+        "bind 'SIZE' to something else",
+    ),
+    "a name that is looked up": (
+        "from .utils import double\nSIZE = 5\n",
+        {"pkg__utils": UTILS + "\n\ndef g():\n    return globals()['SIZE']\n"},
+        "bind 'SIZE' to something else",
+    ),
+    "a builtin that others read": (
+        "from .utils import double\n\n\ndef max(x, y):\n    return x\n",
+        {"pkg__utils": UTILS + "\nWIDE = max(1, 2)\n"},
+        "binds 'max' to something else",
+    ),
     "a circle": ("from .a import x\n", {"pkg__a": "from .main import y\nx = 1\n"}, "import each other"),
     "a parameter": (
         "from . import utils\n\n\ndef f(double):\n    return utils.double(double)\n",
-        {"pkg__utils": UTILS},
+        {"pkg__utils": UTILS + "\n\ndef g(double):\n    return double\n"},
         "rename one",
     ),
     "a shared line": ("x = 1; from .utils import double\n", {"pkg__utils": UTILS}, "a line of its own"),
