@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -82,6 +83,12 @@ def device_of(number: int) -> Device:
     if names.get(number) is None:
         raise SystemExit(f"cuda:{number} is no card that is measured on; found: {names or 'none'}")
     return Device.parse(str(names[number]))
+
+
+def visible_name(number: int) -> str:
+    """Return the name of a card for `CUDA_VISIBLE_DEVICES`; cards that it hides already are not counted."""
+    shown = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+    return shown[number] if shown else str(number)
 
 
 def read_lines(path: Path) -> list[Row]:

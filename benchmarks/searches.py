@@ -41,7 +41,7 @@ from pathlib import Path
 from archive.records import CandidateRecord, SearchRecord, SearchState
 from benchmarks.baseline_comparison import REASON_CHARS, Compare, compared, figures_of
 from benchmarks.comparison_report import NOT_REACHED, conclude, lines_of
-from benchmarks.figures import FigureRows, LineLog, Row, device_of, share_of
+from benchmarks.figures import FigureRows, LineLog, Row, device_of, share_of, visible_name
 from benchmarks.record import RESULTS
 from benchmarks.suites import SUITES, CardRates, SuiteEntry, suite
 from kernelreef.states import ENDED
@@ -336,7 +336,7 @@ def terms_of(options: argparse.Namespace) -> SearchTerms:
     """
     until = time.monotonic() + 60 * options.minutes
     device = options.device or device_of(options.card)
-    os.environ.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=str(options.card))
+    os.environ.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=visible_name(options.card))
     emitters = tuple(options.emitters.split(","))
     return SearchTerms(device, options.evaluations, options.seconds, options.ready_s, options.seed, emitters, until)
 
