@@ -133,7 +133,7 @@ async def test_problems_are_prepared_once_searched_for_and_carry_their_mutation_
     for _ in range(2):
         await prepare(root.parent, listed, ["default"], tmp_path / "folder")
     rows = read_lines(tmp_path / "folder" / PREPARED)
-    assert [each["seeds"] for each in rows] == [1, 0] and "random numbers" in rows[1]["reason"]
+    assert [each["seeds"] > 0 for each in rows] == [True, False] and "random numbers" in rows[1]["reason"]
     gate = tmp_path / "folder" / "default" / "level1_1_doubled" / GATE
     assert json.loads(gate.read_text())["verdict"] == rows[0]["gate"] == "passed"
     (tmp_path / "folder" / "list.tsv").write_text("# KernelBench 1234; lot of seed 1\nlevel1/1_Doubled.py\tdrawn\n")
