@@ -42,7 +42,7 @@ from benchmarks import kernelbench_report
 from benchmarks.baseline_comparison import Compare, compared, figures_of
 from benchmarks.compile_ahead import CompileAhead
 from benchmarks.figures import LineLog, Row, device_of, read_lines, visible_name
-from benchmarks.kernelbench_lot import LOT, read_list
+from benchmarks.kernelbench_lot import DRAWN, LOT, read_list
 from benchmarks.kernelbench_prepare import CONTRACTS, DEFAULT, GATE, PREPARED
 from benchmarks.record import versions
 from benchmarks.searches import CardQueue, RowLog, SearchTerms, measured_rates, search_queue, spent
@@ -285,7 +285,7 @@ def entries_of(options: argparse.Namespace, known: Sequence[Row]) -> list[Campai
     levels: dict[str, list[CampaignEntry]] = {}
     for row in read_lines(options.folder / PREPARED):
         wanted = row["contract"] == options.contract and (options.how == RULES or row["problem"] in drawn)
-        if not wanted or not row["seeds"] or row["reason"]:
+        if not wanted or row["problem"].partition("/")[0] not in options.levels or not row["seeds"] or row["reason"]:
             continue
         home = options.folder / options.contract / row["operator"]
         dims = load_operator(home).shapes[0].dims
@@ -381,6 +381,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--known", type=Path, nargs="*", default=(), help="folders with lines of former sittings")
     options.add_argument("--list", type=Path, default=LOT, help="list of problems, with the lot")
     options.add_argument("--contract", choices=CONTRACTS, default=DEFAULT)
+    options.add_argument("--levels", nargs="+", default=list(DRAWN), help="problems of these levels alone")
     options.add_argument("--how", choices=WAYS, default=RULES)
     options.add_argument("--answers", type=Path, help="folder of kernels that a model wrote")
     options.add_argument("--cards", default="0", help="numbers of cards, with commas")
