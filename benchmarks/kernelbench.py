@@ -2,9 +2,11 @@
 
 python -m benchmarks.kernelbench PATH --levels 1,2                  # everything that needs no card
 python -m benchmarks.kernelbench PATH --stages import,export        # less of it
+python -m benchmarks.kernelbench PATH --stages import,export,seed,gate --prepared prepared
 
 PATH is the folder with `level1` and `level2` of a checkout of KernelBench. A run goes on where an earlier one
-ended: what the result, or the file beside it of a run that was interrupted, says already is not found out again.
+ended: what the result, or the file beside it of a run that was interrupted, says already is not found out again. The
+same holds for what `kernelbench_prepare` found with the same code, in the folder `--prepared`.
 """
 
 import argparse
@@ -13,17 +15,22 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from benchmarks.figures import read_lines
+from benchmarks.kernelbench_lot import key_of
+from benchmarks.kernelbench_prepare import DEFAULT, GATE, NO_SEED, NOT_PREPARED, PREPARED
 from benchmarks.record import RESULTS, write
 from service.cli.import_ import problem_files
 from service.cli.new import read_problem
 from service.errors import InvalidInput, ServiceError
 from service.evaluation.jobs import DRAFT_S
 from service.evaluation.single import Judge
-from service.fleet.kernelbench import narrowed_by
+from service.fleet.kernelbench import NO_RANGE, narrowed_by
+from service.operators.catalogue import SPEC_FILE, load_operator
 from service.operators.kernelbench import name_of_problem, operator_of_problem
 from service.operators.shapes import all_shapes
 from workers import sandbox, trace_job
@@ -40,6 +47,8 @@ LIMITS = sandbox.SandboxLimits(wall_s=240.0, cpu_s=30.0)
 """Limits of one export. It takes a second or two of a processor; others may be using it."""
 
 Row = dict[str, Any]
+TOLD_BY = {"import": "imported", "export": "exported", "seed": "seed", "gate": "gate"}
+"""Fields of a row by the stage that finds them out."""
 
 
 class ProblemRun:
@@ -63,7 +72,7 @@ class ProblemRun:
             "model": self._model,
         }
         for stage in stages:
-            if stage in self.row["seconds"] or self.row["reason"]:
+            if stage in self.row["seconds"] or TOLD_BY.get(stage) in self.row or self.row["reason"]:
                 continue
             started = time.perf_counter()
             try:
@@ -120,11 +129,6 @@ class ProblemRun:
             return {}
         spec = self._operator().model_copy(update={"seeds": (self._draft,)})
         return {"model": asyncio.run(judged(spec))}
-
-
-def key_of(path: Path) -> str:
-    """Return the name of a problem in the table."""
-    return f"{path.parent.name}/{path.name}"
 
 
 def job_for(spec: Operator) -> TraceJob:
@@ -185,6 +189,33 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {level: dict(count) for level, count in counts.items()}
 
 
+def prepared_rows(folder: Path) -> dict[str, Row]:
+    """Rows by problem of what `kernelbench_prepare` found under the default contract."""
+    lines = [line for line in read_lines(folder / PREPARED) if line["contract"] == DEFAULT]
+    told = [line for line in lines if not line["reason"].startswith(NOT_PREPARED)]
+    return {line["problem"]: _prepared_row(folder / DEFAULT / line["operator"], line) for line in told}
+
+
+def _prepared_row(home: Path, line: Row) -> Row:
+    row: Row = {"problem": line["problem"], "reason": "", "seconds": {"prepare": line["prepare_s"]}}
+    if not (home / SPEC_FILE).exists():
+        return row | {"reason": line["reason"]}
+    spec = load_operator(home)
+    head = takewhile(lambda text: text.startswith("# "), (home / SPEC_FILE).read_text().splitlines())
+    notes = [text.removeprefix("# ") for text in head][1:]
+    row |= {"imported": True, "operator": spec.name, "inputs": len(spec.inputs), "dims": dict(spec.shapes[0].dims)}
+    row |= {"ranges": {name: list(bounds) for name, bounds in spec.ranges.items()}, "notes": notes}
+    if not line["seeds"]:
+        return row | {"seed": False, "no_seed": line["reason"].removeprefix(NO_SEED)}
+    lost = [note.split("'")[1] for note in notes if NO_RANGE in note]
+    row |= {"seed": True, "no_seed": "", "ranges_without_seed": lost}
+    if line["reason"]:
+        return row | {"reason": line["reason"]}
+    gate = home / GATE
+    found = {"gate": shown(MutationReport.model_validate_json(gate.read_text()))} if gate.exists() else {}
+    return row | {"exported": True} | found
+
+
 def known_rows(result: Path) -> dict[str, Row]:
     """Rows of an earlier run by problem: those of its result, and those that it had made when it was interrupted."""
     found: dict[str, Row] = {}
@@ -197,9 +228,11 @@ def known_rows(result: Path) -> dict[str, Row]:
     return found
 
 
-def tabulate(problems: Sequence[Path], stages: Sequence[str], result: Path) -> dict[str, Row]:
+def tabulate(
+    problems: Sequence[Path], stages: Sequence[str], result: Path, prepared: Mapping[str, Row]
+) -> dict[str, Row]:
     """A row for every problem, and those of an earlier run; what is known already is not found out again."""
-    rows = known_rows(result)
+    rows = dict(prepared) | known_rows(result)
     with result.with_suffix(".jsonl").open("a") as lines:
         for path in problems:
             problem = ProblemRun(path, rows.get(key_of(path), {}))
@@ -218,6 +251,7 @@ def main() -> None:
     parser.add_argument("path", type=Path, help="the folder with level1, level2, …")
     parser.add_argument("--levels", default="1,2")
     parser.add_argument("--stages", default=",".join(STAGES))
+    parser.add_argument("--prepared", type=Path, help="folder that kernelbench_prepare made")
     parser.add_argument("--commit", default="", help="that of the checkout, to be noted")
     parser.add_argument(
         "--only", default="", help="a regular expression: look at these problems alone, and keep the rows of others"
@@ -228,9 +262,11 @@ def main() -> None:
     trace_job.warm()
     only = re.compile(options.only)
     tried = [path for path in problems if only.search(key_of(path))]
-    rows = tabulate(tried, options.stages.split(","), options.out)
+    prepared = {} if options.prepared is None else prepared_rows(options.prepared)
+    rows = tabulate(tried, options.stages.split(","), options.out, prepared)
     listed = [rows[key_of(path)] for path in problems if key_of(path) in rows]
-    again = f"python -m benchmarks.kernelbench PATH --levels {options.levels}"
+    again = f"python -m benchmarks.kernelbench PATH --levels {options.levels} --stages {options.stages}"
+    again += "" if options.prepared is None else " --prepared prepared"
     told = {"command": again, "commit": options.commit, "summary": summary(listed)}
     print(write(options.out.stem, listed, options.out.parent, **told))
     options.out.with_suffix(".jsonl").unlink()

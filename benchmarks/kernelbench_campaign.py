@@ -4,11 +4,13 @@
     python -m benchmarks.kernelbench_campaign --folder prepared --out lines --how model --answers kernels
     python -m benchmarks.kernelbench_campaign --folder prepared --lines lines --conclude results
 
-`kernelbench_prepare` makes `--folder` on any machine. Each card works through the queue by itself: it claims a problem,
-searches for `--seconds`, and then times the best kernel, eager PyTorch, torch.compile and max-autotune as cold CUDA
-graphs interleaved in one process. A row is a line of a file of `--out` as soon as it is known. Rows of former sittings
-are found in all `*.jsonl` of `--known` and `--out`; what has figures is not searched again, and what failed is tried
-`TRIES` times. A problem that would not fit into the time that is left is not begun.
+`kernelbench_prepare` makes `--folder` on any machine. Each card works through the queue by itself: it claims a
+problem, searches for `--seconds`, and then times the best kernel, eager PyTorch, torch.compile and max-autotune as
+cold CUDA graphs interleaved in one process. Their kernels are compiled while the search runs, on `--ahead` cores with
+a low priority and without the card (`inductor_compiler`), and chosen and timed when nothing else compiles. A row is a
+line of a file of `--out` as soon as it is known. Rows of former sittings are found in all `*.jsonl` of `--known` and
+`--out`; what has figures is not searched again, and what failed is tried `TRIES` times. A problem that would not fit
+into the time that is left is not begun.
 
 `--how rules` covers all problems of the contract that were prepared, `--how model` those of the lot. Answers of a
 model are files `<contract>/<operator>/*.py` under `--answers`: they become candidates of the search, beside those of
@@ -25,19 +27,22 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
+from statistics import median
 
 from archive.records import SearchRecord, SearchState
 from benchmarks import kernelbench_report
 from benchmarks.baseline_comparison import Compare, compared, figures_of
-from benchmarks.figures import LineLog, Row, device_of, read_lines
-from benchmarks.kernelbench_lot import LOT, read_list
+from benchmarks.compile_ahead import CompileAhead
+from benchmarks.figures import LineLog, Row, device_of, read_lines, visible_card
+from benchmarks.kernelbench_lot import DRAWN, LOT, read_list
 from benchmarks.kernelbench_prepare import CONTRACTS, DEFAULT, GATE, PREPARED
 from benchmarks.record import versions
 from benchmarks.searches import CardQueue, RowLog, SearchTerms, measured_rates, search_queue, spent
@@ -55,8 +60,10 @@ RULES, MODEL = "rules", "model"
 WAYS = (RULES, MODEL)
 TRIES = 2
 """Sittings in which a problem without figures is tried."""
-AROUND_S = 90.0
+AROUND_S = 45.0
 """Seconds that a problem takes besides its search, before one is known: seeds, torch.compile and max-autotune."""
+AROUND_KEPT = 8
+"""Number of latest problems whose median tells if another one fits."""
 ANSWERS_S = 60.0
 """Seconds until the model's kernels have become candidates."""
 TF32_SHARE, STRICT_SHARE = 1 / 2, 1 / 6
@@ -116,6 +123,7 @@ class CampaignQueue(CardQueue):
         note: Receives rows.
         compare: Compares what was found; None where nothing is timed.
         entries: The queue.
+        ahead: Compiles baselines while a search runs.
     """
 
     def __init__(
@@ -125,9 +133,10 @@ class CampaignQueue(CardQueue):
         note: RowLog,
         compare: Compare | None,
         entries: ClaimedEntries,
+        ahead: CompileAhead | None = None,
     ) -> None:
         super().__init__(coordinator, terms, note, compare)
-        self._entries = entries
+        self._entries, self._ahead = entries, ahead
 
     async def run_all(self) -> None:
         """Search for problems as long as another one fits into the time that is left.
@@ -148,9 +157,11 @@ class CampaignQueue(CardQueue):
                     with suppress(ServiceError):  # Its own turn reports it.
                         next_ahead = await self._waiting(upcoming)
                 told = {**self._head(entry, search), **self.readiness(started, before)}
-                submitting = asyncio.create_task(self._submit(search, entry))
+                beside = [asyncio.create_task(self._submit(search, entry))]
+                beside += [asyncio.create_task(self._compile_ahead([(entry, search), (upcoming, next_ahead)]))]
                 row, best = await self._row(entry, search, self._terms.seconds, told)
-                submitting.cancel()
+                for task in beside:
+                    task.cancel()
                 comparing = asyncio.create_task(self._compared(entry, search, row, best, started))
             except ServiceError as error:
                 self._note(entry, {**self._head(entry, None), "state": "failed", "reason": str(error)[:500]})
@@ -162,11 +173,38 @@ class CampaignQueue(CardQueue):
     ) -> None:
         """Compare what a search found, and note it and the time that the problem took."""
         if best is not None and self._compare is not None:
-            self._note(entry, {**row, **await compared(self._compare, entry, search.graphs, best)})
+            with self._quiet() as kernels:
+                found = await compared(self._compare, entry, search.graphs, best)
+            self._note(entry, {**row, **found, "kernels": kernels})
         self._around_s.append(time.monotonic() - started - row["search_s"])
 
+    async def _compile_ahead(self, coming: Sequence[tuple[CampaignEntry | None, SearchRecord | None]]) -> None:
+        """Have the baselines of problems compiled, each when its reference is exported."""
+        for entry, search in coming:
+            while self._ahead is not None and entry is not None and search is not None:
+                search = await self._coordinator.store.searches.get(search.id)
+                if search.graphs:
+                    operator, graph = timed_reference(entry, [Graph.model_validate(each) for each in search.graphs])
+                    self._ahead.ask(operator, graph)
+                    break
+                await asyncio.sleep(1.0)
+
+    @contextmanager
+    def _quiet(self) -> Iterator[Row]:
+        """Compile nothing ahead meanwhile. Yields the number of compiled kernels before, and after it ended."""
+        if self._ahead is None:
+            yield {}
+            return
+        self._ahead.pause()
+        kernels: Row = {"before": self._ahead.kernels}
+        try:
+            yield kernels
+        finally:
+            kernels["after"] = self._ahead.kernels
+            self._ahead.resume()
+
     def _fits(self) -> bool:
-        around_s = max(self._around_s[-8:], default=AROUND_S)
+        around_s = median(self._around_s[-AROUND_KEPT:] or [AROUND_S])
         return self._terms.until - time.monotonic() > self._terms.seconds + around_s
 
     def _head(self, entry: SuiteEntry, search: SearchRecord | None) -> Row:
@@ -216,12 +254,16 @@ def compare_problem(
     process: BaselineProcess,
 ) -> Row:
     """Compare a problem's best kernel with its baselines; the floor counts the products that the reference makes."""
-    assert entry.home is not None
-    operator = load_operator(entry.home)
-    graph = next(each for each in graphs if each.shape.dims == dict(entry.dims))
+    operator, graph = timed_reference(entry, graphs)
     counted = replace(entry, flops=needed_flops(operator, graph))
     rates = CardRates(rates.bytes_per_s, rates.flops_per_s * matrix_share(operator))
     return figures_of(counted, graphs, bundle, device=device, rates=rates, process=process)
+
+
+def timed_reference(entry: SuiteEntry, graphs: Sequence[Graph]) -> tuple[Operator, Graph]:
+    """Return a problem's operator and its graph at the published size."""
+    assert entry.home is not None
+    return load_operator(entry.home), next(each for each in graphs if each.shape.dims == dict(entry.dims))
 
 
 def needed_flops(operator: Operator, graph: Graph) -> float:
@@ -243,7 +285,7 @@ def entries_of(options: argparse.Namespace, known: Sequence[Row]) -> list[Campai
     levels: dict[str, list[CampaignEntry]] = {}
     for row in read_lines(options.folder / PREPARED):
         wanted = row["contract"] == options.contract and (options.how == RULES or row["problem"] in drawn)
-        if not wanted or not row["seeds"] or row["reason"]:
+        if not wanted or row["problem"].partition("/")[0] not in options.levels or not row["seeds"] or row["reason"]:
             continue
         home = options.folder / options.contract / row["operator"]
         dims = load_operator(home).shapes[0].dims
@@ -286,26 +328,28 @@ def work(options: argparse.Namespace, number: int, cards: Sequence[int]) -> None
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, cores[number :: len(cards)])
     device = options.device or device_of(cards[number])  # Before the others are hidden.
-    os.environ.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=str(cards[number]))
+    os.environ.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=visible_card(cards[number]))
     emitters = tuple(options.emitters.split(","))
     terms = SearchTerms(
         device, options.evaluations, options.seconds, options.ready_s, options.seed, emitters, options.until
     )
     known = list(lines_of({*options.known, options.out}))
-    claims = ClaimedEntries(entries_of(options, known), options.out / "claims" / options.sitting)
+    claims = ClaimedEntries(entries_of(options, known), options.claims)
     with (
         closing(LineLog(options.out / f"{options.sitting}-{number}.jsonl")) as lines,
-        closing(BaselineProcess(0)) as process,
+        closing(CompileAhead(device.target, options.ahead if device.measures else 0)) as ahead,
+        closing(BaselineProcess(0, ahead.environment)) as process,
     ):
         compare = None
         lines.add({"kind": "sitting", "card": cards[number], "device": device.name, "versions": versions()})
         if device.measures:
+            process.start()
             rates, said = measured_rates(0)
             lines.add({"kind": "rates", "card": cards[number], **said})
             compare = partial(compare_problem, device=device, rates=rates, process=process)
 
         def queue(coordinator: Coordinator) -> CampaignQueue:
-            return CampaignQueue(coordinator, terms, RowLog(lines, device), compare, claims)
+            return CampaignQueue(coordinator, terms, RowLog(lines, device), compare, claims, ahead)
 
         asyncio.run(search_queue(options, lambda coordinator: queue(coordinator).run_all()))
 
@@ -323,9 +367,10 @@ def main() -> None:
         work(options, options.number, cards)
         return
     started = [sys.executable, "-m", f"benchmarks.{NAME}", *sys.argv[1:], "--sitting", options.sitting]
-    started += ["--until", str(options.until)]
-    lanes = [subprocess.Popen([*started, "--number", str(number)]) for number in range(len(cards))]
-    ended = [lane.wait() for lane in lanes]
+    with tempfile.TemporaryDirectory() as claims:
+        started += ["--until", str(options.until), "--claims", claims]
+        lanes = [subprocess.Popen([*started, "--number", str(number)]) for number in range(len(cards))]
+        ended = [lane.wait() for lane in lanes]
     sys.exit(max(ended))
 
 
@@ -336,6 +381,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--known", type=Path, nargs="*", default=(), help="folders with lines of former sittings")
     options.add_argument("--list", type=Path, default=LOT, help="list of problems, with the lot")
     options.add_argument("--contract", choices=CONTRACTS, default=DEFAULT)
+    options.add_argument("--levels", nargs="+", default=list(DRAWN), help="problems of these levels alone")
     options.add_argument("--how", choices=WAYS, default=RULES)
     options.add_argument("--answers", type=Path, help="folder of kernels that a model wrote")
     options.add_argument("--cards", default="0", help="numbers of cards, with commas")
@@ -344,6 +390,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--ready-s", type=float, default=150.0, help="most until its seeds are judged")
     options.add_argument("--evaluations", type=int, default=3000, help="most of one search")
     options.add_argument("--workers", type=int, help="that trace; all cores but two if not given")
+    options.add_argument("--ahead", type=int, default=4, help="processes that compile baselines ahead, per card")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--emitters", default="seed,tune,rewrite,cross", help="names with commas")
     options.add_argument("--device", type=Device.parse, help="instead of the card's, such as model:sm_90")
@@ -353,6 +400,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--solutions", type=Path, help="folder for modules ModelNew, for --conclude")
     options.add_argument("--sitting", default=f"{int(time.time())}", help=argparse.SUPPRESS)
     options.add_argument("--until", type=float, help=argparse.SUPPRESS)
+    options.add_argument("--claims", type=Path, help=argparse.SUPPRESS)
     options.add_argument("--number", type=int, help=argparse.SUPPRESS)
     chosen = options.parse_args()
     chosen.until = chosen.until or time.monotonic() + 60 * chosen.minutes

@@ -30,7 +30,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.figures import LineLog, Row
-from benchmarks.kernelbench import key_of
+from benchmarks.kernelbench_lot import key_of
 from benchmarks.record import RESULTS, write
 from service.cli.import_ import problem_files
 

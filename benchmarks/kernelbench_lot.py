@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.kernelbench import key_of
 from service.cli.import_ import problem_files
 
 LOT = Path(__file__).parent / "kernelbench_lot.tsv"
@@ -33,6 +32,11 @@ class ListedProblem(NamedTuple):
     def level(self) -> str:
         """The level's folder."""
         return self.key.partition("/")[0]
+
+
+def key_of(path: Path) -> str:
+    """Return the name of a problem in lists and tables."""
+    return f"{path.parent.name}/{path.name}"
 
 
 def draw(keys: Sequence[str]) -> list[ListedProblem]:

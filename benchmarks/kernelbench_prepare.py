@@ -42,6 +42,8 @@ GATE_S = 240.0
 """Seconds for export and mutation testing of one problem; a model of a hundred layers takes a minute."""
 DRAFT_S = 100.0
 """Seconds of a processor for one draft of a seed, of up to three with fewer and fewer ranges."""
+NOT_PREPARED, NO_SEED = "not prepared: ", "no kernel to start from: "
+"""Beginnings of reasons: a process failed, and TorchInductor wrote no seed."""
 BASELINES = ("compile", "max_autotune")
 """Baselines of the campaign besides eager PyTorch."""
 NARROWING = '''
@@ -103,7 +105,7 @@ class ProblemPreparation:
         except InvalidInput as error:
             row["reason"] = error.detail
         except ServiceError as error:
-            row["reason"] = f"not prepared: {error}"
+            row["reason"] = f"{NOT_PREPARED}{error}"
         return {**row, "prepare_s": round(time.monotonic() - started, 1)}
 
     async def _kept(self, home: Path, imported: ImportedOperator) -> Row:
@@ -113,7 +115,7 @@ class ProblemPreparation:
             (home / file).write_text(text)
         told: Row = {"seeds": len(operator.seeds), "allow_tf32": operator.precision.allow_tf32}
         if not operator.seeds:
-            return {**told, "reason": f"no kernel to start from: {imported.no_seed}"}
+            return {**told, "reason": f"{NO_SEED}{imported.no_seed}"}
         report = await self._importer.trace(_job(operator))
         if report.gate is None:
             return {**told, "reason": "" if report.graphs else f"the reference does not export: {report.reason}"}

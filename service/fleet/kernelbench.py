@@ -36,6 +36,8 @@ TF32_NOTE = (
     "PyTorch's defaults compute its convolutions or recurrent layers with TF32, so kernel and baselines may use it."
 )
 """Note on an operator with `precision.allow_tf32`."""
+NO_RANGE = "has no range: TorchInductor writes no seed that serves several sizes."
+"""End of the note on a dimension without a range, which begins with its name in quotes."""
 OWN_SEED = "write its folder with `reef new`, add a seed of your own, and search with that folder"
 """Remedy if TorchInductor writes no seed."""
 
@@ -154,9 +156,7 @@ class KernelbenchImporter:
         if not report.draft:
             return ImportedOperator(operator, notes, report.reason)
         lost = [name for name in operator.ranges if name not in narrowed.ranges]
-        notes += tuple(
-            f"'{name}' has no range: TorchInductor writes no seed that serves several sizes." for name in lost
-        )
+        notes += tuple(f"'{name}' {NO_RANGE}" for name in lost)
         return ImportedOperator(narrowed.model_copy(update={"seeds": seeds_of(report.draft, narrowed)}), notes, "")
 
     async def inspect(self, source: str, *, target: str = "", published: bool = False) -> ProblemInspection:

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
 from pathlib import Path
 from threading import Event
+from types import MappingProxyType
 from typing import IO, TypeVar
 
 from pydantic import ValidationError
@@ -40,6 +41,8 @@ REQUESTS_KEPT = 64
 """Maximum number of pacers whose baselines are in memory, each a few numbers."""
 CLOSING_S = 0.1
 """Seconds between two attempts to end the process, and between two looks of a caller that waits."""
+NOTHING: Mapping[str, str] = MappingProxyType({})
+"""No variables."""
 LAST_WORDS_CHARS = 600
 """Characters kept of the last line that a failed process wrote."""
 
@@ -219,13 +222,18 @@ class BaselineProcess:
 
     Args:
         card: Index of the card to measure on.
+        environment: Variables that it has besides this process's own.
     """
 
-    def __init__(self, card: int) -> None:
-        self._card = card
+    def __init__(self, card: int, environment: Mapping[str, str] = NOTHING) -> None:
+        self._card, self._environment = card, environment
         self._process: LineProcess | None = None
         self._complaints: IO[bytes] = BytesIO()
         self._resources = ExitStack()
+
+    def start(self) -> None:
+        """Start the process now: its imports take seconds."""
+        self._started()
 
     def ask(self, request: BaselineRequest) -> BaselineReply:
         """Measure baselines; the process takes turns on the card.
@@ -265,7 +273,9 @@ class BaselineProcess:
         if self._process is None or not self._process.alive:
             self.close()
             self._complaints = self._resources.enter_context(os.fdopen(os.memfd_create("complaints"), "w+b"))
-            self._process = LineProcess((*COMMAND, "--card", str(self._card)), self._complaints)
+            self._process = LineProcess(
+                (*COMMAND, "--card", str(self._card)), self._complaints, os.environ | self._environment
+            )
             self._resources.callback(self._process.kill)
         return self._process
 

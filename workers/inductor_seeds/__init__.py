@@ -34,14 +34,15 @@ def draft(request: bytes) -> bytes:
         written = [each.operator for each in variants] or [job.operator]
         lowered = [lower(operator, TARGETS[job.target]) for operator in written]
         sources = [write(operator, each) for operator, each in zip(written, lowered, strict=True)]
-        source = joined(job.operator, variants, sources) if variants else sources[0]
-        source = _for_first_shape(job, source, len(lowered[0].kernels))
-        if len(source) > MAX_SOURCE_BYTES:
+        text = joined(job.operator, variants, sources) if variants else sources[0]
+        text = _for_first_shape(job, text, len(lowered[0].kernels))
+        if len(text) > MAX_SOURCE_BYTES:
             raise TraceRefused(
                 Outcome.FORBIDDEN_OP,
-                f"TorchInductor's kernels for it have {len(source)} characters; a candidate has at most "
+                f"TorchInductor's kernels for it have {len(text)} characters; a candidate has at most "
                 f"{MAX_SOURCE_BYTES}",
             )
+        source = text
     return WrittenSeed(source=source, **edge.ended.model_dump()).model_dump_json().encode()
 
 

@@ -120,7 +120,7 @@ def lower(operator: Operator, target: Target) -> LoweredReference:
 
 def _lowered(operator: Operator, target: Target, *, copied: bool) -> LoweredReference:
     pretend(target)
-    _forget()
+    forget_machine()
     traced, inputs = _trace(operator, copied=copied)
     text = _generate(traced, inputs)
     found = re.search(r"^    def call\(self, args\):\n(?P<body>(?:^(?: {8}.*)?\n)+)", text, re.MULTILINE)
@@ -134,7 +134,7 @@ def _lowered(operator: Operator, target: Target, *, copied: bool) -> LoweredRefe
     return LoweredReference("def call(self, args):\n" + found["body"], drafts)
 
 
-def _forget() -> None:
+def forget_machine() -> None:
     """Clear torch's caches of facts about the machine, which the parent process may have filled."""
     # This module copies functions of `torch.cuda` at its import. Reloading keeps the namespace, so importers of its
     # names see the new answers too.

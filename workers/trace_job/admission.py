@@ -9,13 +9,15 @@ from pydantic import ValidationError
 
 from workers import mutation_testing, sandbox
 from workers.protocol import Graph, MutationReport, Operator, ShapeRole, WireModel
-from workers.sandbox import SandboxEnding, SandboxLimits
+from workers.sandbox import SandboxEnding, SandboxLimits, SandboxResult
 from workers.tracer.refusal import tidy
 
 LIMITS = SandboxLimits(wall_s=40.0, cpu_s=30.0, memory_bytes=2 * 2**30, reply_bytes=2**20)
 """Mutation testing limits its own time; these limits are several times that, for busy machines and large shapes.
 Together with the export they are well below the time after which a worker abandons its executor. References of the
 catalogue take under 0.5 GiB."""
+_NO_MEMORY = "can't allocate memory"
+"""Words of torch's error when a tensor does not fit."""
 KEPT = 32
 """Maximum number of cached reports, so that further searches over an operator need not wait."""
 
@@ -42,12 +44,21 @@ def admission(operator: Operator, graphs: tuple[Graph, ...]) -> MutationReport:
 def _passed(question: bytes) -> MutationReport:
     result = sandbox.run(_answer, question, LIMITS)
     if result.ending is not SandboxEnding.RETURNED:
-        said = (result.detail.splitlines() or [""])[-1]
-        return MutationReport(verdict="untried", reason=tidy(f"the process that tests the operator's checks {said}"))
+        return MutationReport(verdict="untried", reason=tidy(_reason_of(result)))
     try:
         return MutationReport.model_validate_json(result.reply)
     except ValidationError as error:
         return MutationReport(verdict="untried", reason=tidy(f"the mutation report is invalid: {error}"))
+
+
+def _reason_of(result: SandboxResult) -> str:
+    """Return the reason for a run without a report: the error that it raised, or its ending without the stack."""
+    lines = result.detail.splitlines() or [""]
+    said = lines[-1] if result.ending is SandboxEnding.RAISED else lines[0]
+    if _NO_MEMORY in said:
+        limit = LIMITS.memory_bytes // 2**30
+        return f"mutation testing needs more than {limit} GiB of memory; let `ranges` start with smaller sizes"
+    return f"the process that tests the operator's checks {said}"
 
 
 def _answer(question: bytes) -> bytes:

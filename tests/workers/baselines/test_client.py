@@ -221,6 +221,14 @@ def test_on_a_machine_without_a_card_the_process_says_so():
         measure(process, pacer(LARGE), None)
 
 
+def test_a_process_that_is_started_early_has_the_variables_that_it_was_given(monkeypatch):
+    monkeypatch.setattr(client, "COMMAND", (sys.executable, "-c", "import os, sys; sys.exit(os.environ['KERNELS'])"))
+    with closing(BaselineProcess(0, {"KERNELS": "/in/a/folder"})) as process:
+        process.start()
+        with pytest.raises(BaselinesFailed, match="status 1: /in/a/folder"):
+            measure(process, pacer(LARGE), None)
+
+
 @pytest.fixture
 def beside(process):
     with closing(BackgroundBaselines(process, H200, None)) as found:

@@ -1,11 +1,13 @@
 """The host function, derived from Inductor's `call`."""
 
 import ast
+import re
 
 import pytest
 
 from tests.workers.inductor_seeds.test_products import KERNEL as PRODUCT
-from tests.workers.tracer.jobs import operator
+from tests.workers.tracer.jobs import job, operator
+from workers import inductor_seeds, trace_job
 from workers.inductor_seeds.candidate import _layouts, write
 from workers.inductor_seeds.lowering import InductorKernel, LoweredReference
 from workers.tracer.refusal import TraceRefused
@@ -135,3 +137,14 @@ def test_memory_that_is_used_again_keeps_its_layout() -> None:
         **dict.fromkeys(("buf0", "buf1"), ("(2, 3)", "(3, 1)")),
         **dict.fromkeys(("buf2", "buf3"), ("(6,)", "(1,)")),
     }
+
+
+def test_a_text_that_is_longer_than_a_candidate_is_no_seed_and_the_reason_says_how_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(inductor_seeds, "MAX_SOURCE_BYTES", 100)
+    report = trace_job.trace(job(None, drafts=True), "worker")
+    assert report.draft == ""
+    assert re.fullmatch(
+        r"TorchInductor's kernels for it have \d{3,} characters; a candidate has at most 100", report.reason
+    )

@@ -1,12 +1,16 @@
 """The gate in its jail: with every export of a reference, once for each, and no graph can hold the bench up."""
 
+import sys
 import time
+
+import pytest
 
 from tests.workers.mutation_testing.references import graphs_of, operator
 from tests.workers.tracer.jobs import job
 from tests.workers.tracer.jobs import operator as scale
 from workers import trace_job
 from workers.protocol import Outcome, ShapeRole
+from workers.sandbox import SandboxLimits
 from workers.trace_job.admission import admission
 from workers.trace_job.warmup import warm
 
@@ -50,4 +54,13 @@ def test_a_graph_that_asks_for_too_much_memory_stays_untried():
     full = graph.nodes[0].model_copy(update={"op": "aten.full.default", "args": ((2**40,), 1.0), "kwargs": {}})
     gate = admission(of, (graph.model_copy(update={"nodes": (full,)}),))
     assert gate.verdict == "untried"
-    assert "memory" in gate.reason
+    assert gate.reason == "mutation testing needs more than 2 GiB of memory; let `ranges` start with smaller sizes"
+
+
+def test_the_reason_of_one_that_takes_too_long_is_its_ending_and_no_stack(monkeypatch: pytest.MonkeyPatch):
+    warm()
+    brief = SandboxLimits(wall_s=0.02, memory_bytes=2**31)
+    monkeypatch.setattr(sys.modules[admission.__module__], "LIMITS", brief)
+    gate = admission(operator("silu"), graphs_of(operator("silu"), {"M": 47}))
+    assert gate.verdict == "untried"
+    assert gate.reason == "the process that tests the operator's checks did not end within 0.02 s"

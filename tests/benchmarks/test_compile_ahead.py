@@ -1,0 +1,64 @@
+"""Kernels of baselines that are compiled ahead: asked for once, left in a cache, never in the way of a timing."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from benchmarks.compile_ahead import CompileAhead
+from tests.workers.checks.cases import graph_of, operator
+from workers.protocol import Graph, Operator, Shape
+
+
+@pytest.fixture
+def reference() -> tuple[Operator, Graph]:
+    spec = operator("softmax", "float32")
+    return spec, graph_of(spec, Shape(dims={"M": 64, "N": 4096}))
+
+
+@pytest.fixture
+def ahead() -> Iterator[CompileAhead]:
+    with closing(CompileAhead("sm_90", 1)) as process:
+        yield process
+
+
+def state(process: int) -> str:
+    """State of a process as Linux names it, such as T for stopped."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_without_processes_nothing_is_compiled(reference: tuple[Operator, Graph]) -> None:
+    with closing(CompileAhead("sm_90", 0)) as none:
+        none.ask(*reference)
+        none.pause()
+        none.resume()
+        assert none.kernels == 0 and Path(none.environment["TRITON_CACHE_DIR"]).is_dir()
+    assert not Path(none.environment["TRITON_CACHE_DIR"]).exists()
+
+
+def test_it_rests_while_paused_and_ends_with_its_owner(ahead: CompileAhead) -> None:
+    assert ahead._process is not None
+    ahead.pause()
+    until = time.monotonic() + 5
+    while state(ahead._process.pid) != "T" and time.monotonic() < until:
+        time.sleep(0.01)
+    assert state(ahead._process.pid) == "T"
+    ahead.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(ahead._process.pid, 0)
+
+
+@pytest.mark.slow(reason="TorchInductor is imported, and compiles a softmax twice")
+def test_a_reference_s_kernels_of_both_modes_are_left_in_the_cache(
+    reference: tuple[Operator, Graph], ahead: CompileAhead
+) -> None:
+    ahead.ask(*reference)
+    ahead.ask(*reference)
+    until = time.monotonic() + 300
+    # One of the default mode, and several among which max-autotune chooses.
+    while ahead.kernels < 2 and time.monotonic() < until:
+        time.sleep(0.5)
+    assert ahead.kernels >= 2 and len(ahead._asked) == 1
