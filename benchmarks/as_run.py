@@ -46,7 +46,7 @@ MOMENTS_S = (60, 120, 240)
 EVALUATIONS = 1_000_000
 """Maximum number of evaluations: more than any card judges before the stop rule ends the search."""
 PATIENCE_S = 900
-"""Seconds after the stop rule until a command that has not ended is given up."""
+"""Seconds beyond the stop rule's until a command that has not ended is given up. Its archive is read all the same."""
 SAMPLE_S = 0.5
 CARD_SAMPLE_MS = 200
 """Milliseconds between two samples of the card's utilisation."""
@@ -416,7 +416,7 @@ def run(operator: str, options: argparse.Namespace, device: str) -> Row:
                 env=environment,
                 capture_output=True,
                 text=True,
-                timeout=options.seconds + PATIENCE_S,
+                timeout=options.seconds + options.patience_s,
                 check=False,
             )
             status, said = done.returncode, done.stderr[-2000:]
@@ -470,6 +470,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--label", default="", help="state of the code that is measured")
     options.add_argument("--extra", nargs="*", default=[], help="more options of `reef search`, after --")
     options.add_argument("--keep", type=Path, help="folder for the commands' logs and archives")
+    options.add_argument("--patience-s", type=float, default=PATIENCE_S, help="beyond --seconds, until it is given up")
     options.add_argument("--out", type=Path, default=RESULTS, help="a folder")
     chosen = options.parse_args()
     if chosen.quick:

@@ -1,4 +1,4 @@
-"""The path of candidates through a search as run: seconds before the first verdict, and candidates in flight by part."""
+"""The path of candidates through a search as run: seconds until the first verdict, and candidates in flight by part."""
 
 import json
 from datetime import UTC, datetime
