@@ -58,14 +58,23 @@ Key = tuple[str, str]
 """Operator and shape."""
 
 
-def confirmed(archive: Path) -> Iterator[Certificate]:
-    """Yield the certificates of a zip file whose verdict is a measured confirm."""
+def confirmed(archive: Path, most: int | None = None) -> Iterator[Certificate]:
+    """Yield the certificates of a zip file whose verdict is a measured confirm; of so many elites, the best first."""
     with zipfile.ZipFile(archive) as file:
+        best = None if most is None else _best(json.loads(file.read("manifest.json")), most)
         for name in sorted(file.namelist()):
-            if name.endswith("/certificate.json"):
+            if name.endswith("/certificate.json") and (best is None or name.rpartition("/")[0] in best):
                 found = read(file.read(name)).certificate
                 if found.device.measures and found.verdict.kind == "confirm":
                     yield found
+
+
+def _best(manifest: Mapping[str, Any], most: int) -> set[str]:
+    """Return the folders of the measured elites with the largest objectives, which the harness takes too."""
+    measured = [each for each in manifest["devices"] if each["provenance"] == "measured"]
+    elites = [elite for each in measured for elite in each["elites"]]
+    elites.sort(key=lambda elite: -float(elite["objective"]))
+    return {elite["files"][0].rpartition("/")[0] for elite in elites[:most]}
 
 
 def graphs_of(certificates: Sequence[Certificate], target: str) -> dict[str, tuple[Graph, ...]]:
@@ -222,13 +231,15 @@ def main() -> None:
     options.add_argument("archives", nargs="+", type=Path, help="zip files that `reef export` wrote")
     options.add_argument("--out", type=Path, default=RESULTS, help="a folder")
     options.add_argument("--seconds", type=float, default=0.5, help="of the harness's pairs, per elite and shape")
+    options.add_argument("--most", type=int, help="elites per archive, the best first; all if not given")
     options.add_argument("--executors", type=int, default=3, help="that share the card while elites are confirmed")
     options.add_argument("--data", type=Path, default=cache_home(), help="where baselines are kept")
     options.add_argument("--card", type=int, default=0)
     chosen = options.parse_args()
     device, figures = device_of(chosen.card), FigureRows(chosen.out, "independent", chosen.card)
-    certificates = [each for archive in chosen.archives for each in confirmed(archive)]
-    outside = timed_outside(chosen.archives, chosen.seconds, len(certificates), chosen.card)
+    certificates = [each for archive in chosen.archives for each in confirmed(archive, chosen.most)]
+    most = chosen.most or len(certificates)
+    outside = timed_outside(chosen.archives, chosen.seconds, most, chosen.card)
     answered = confirm_again(certificates, device, chosen.card, chosen.executors, chosen.data)
     rows = [compared(each, answer, outside.get(each.origin.candidate)) for each, answer in answered]
     fixed = fixed_parts(rows)

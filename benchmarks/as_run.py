@@ -26,6 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 from sqlalchemy import Connection, create_engine, select
@@ -45,7 +46,7 @@ MOMENTS_S = (60, 120, 240)
 EVALUATIONS = 1_000_000
 """Maximum number of evaluations: more than any card judges before the stop rule ends the search."""
 PATIENCE_S = 900
-"""Seconds after the stop rule until a command that has not ended is given up."""
+"""Seconds beyond the stop rule's until a command that has not ended is given up. Its archive is read all the same."""
 SAMPLE_S = 0.5
 CARD_SAMPLE_MS = 200
 """Milliseconds between two samples of the card's utilisation."""
@@ -158,6 +159,7 @@ class StoredSearch:
         bundles: Bundles of all traced variants, in the order of their candidates.
         stages_s: Seconds by stage of each trace.
         placements: Winning offers: time, objective and median speedup.
+        proposed: When each candidate was proposed, by its id.
     """
 
     created: float
@@ -169,6 +171,7 @@ class StoredSearch:
     bundles: tuple[str, ...]
     stages_s: tuple[Mapping[str, float], ...]
     placements: tuple[tuple[float, float, float], ...]
+    proposed: Mapping[str, float]
 
 
 def read_search(path: Path) -> StoredSearch:
@@ -189,6 +192,7 @@ def read_search(path: Path) -> StoredSearch:
             bundles=_bundles(connection),
             stages_s=tuple(row.stages_s for row in candidates),
             placements=tuple((_epoch(row.offered_at), row.objective, row.mid) for row in won),
+            proposed={row.id: _epoch(row.created_at) for row in candidates},
         )
     engine.dispose()
     return found
@@ -210,8 +214,37 @@ def _epoch(at: datetime) -> float:
     return at.timestamp()
 
 
-def path_of(log: Path, begun: float) -> Row:
-    """Compute the path of candidates from the workers' log.
+@dataclass
+class JobTimes:
+    """Times of jobs in the workers' log, in seconds since the epoch.
+
+    Attributes:
+        ready: When the first executor of each kind was ready.
+        taken: When a worker took each job.
+        done: When a worker handed in its report.
+    """
+
+    ready: dict[str, float] = field(default_factory=dict)
+    taken: dict[str, float] = field(default_factory=dict)
+    done: dict[str, float] = field(default_factory=dict)
+
+
+def read_times(log: Path) -> JobTimes:
+    """Read the workers' log."""
+    times = JobTimes()
+    for line in log.read_text(errors="replace").splitlines():
+        with suppress(ValueError, KeyError):
+            found = json.loads(line)
+            at, event = datetime.fromisoformat(found["timestamp"]).timestamp(), found["event"]
+            if event == "executor ready":
+                times.ready.setdefault(found["kind"], at)
+            elif event in ("job taken", "report handed in"):
+                (times.taken if event == "job taken" else times.done)[found["job"]] = at
+    return times
+
+
+def path_of(times: JobTimes, begun: float) -> Row:
+    """Compute the path of candidates.
 
     Returns:
         `start_s`, seconds from `begun` to what precedes the first verdict: workers of each kind are ready, and the
@@ -219,32 +252,53 @@ def path_of(log: Path, begun: float) -> Row:
         `job_s`, the median seconds of jobs by purpose.
         `to_measure_s`, the median seconds from the end of a trace to the begin of its measurement.
     """
-    start: dict[str, float] = {}
-    taken: dict[str, float] = {}
-    done: dict[str, float] = {}
-    for line in log.read_text(errors="replace").splitlines():
-        with suppress(ValueError, KeyError):
-            found = json.loads(line)
-            at, event = datetime.fromisoformat(found["timestamp"]).timestamp(), found["event"]
-            if event == "executor ready":
-                start.setdefault(f"{found['kind']} ready", at)
-            elif event in ("job taken", "report handed in"):
-                (taken if event == "job taken" else done)[found["job"]] = at
-                start.setdefault(f"{_purpose(found['job'])} {'taken' if event == 'job taken' else 'done'}", at)
+    start = {f"{kind} ready": at for kind, at in times.ready.items()}
+    for event, moments in (("taken", times.taken), ("done", times.done)):
+        for job, at in moments.items():
+            name = f"{_purpose(job)} {event}"
+            start[name] = min(at, start.get(name, at))
     spent: defaultdict[str, list[float]] = defaultdict(list)
     waited: list[float] = []
-    for job, at in done.items():
-        if job not in taken:  # A line was lost, or two processes wrote theirs at once.
+    for job, at in times.done.items():
+        if job not in times.taken:  # A line was lost, or two processes wrote theirs at once.
             continue
-        spent[_purpose(job)].append(at - taken[job])
-        traced = done.get(trace_id(job.split(":")[0]))
+        spent[_purpose(job)].append(at - times.taken[job])
+        traced = times.done.get(trace_id(job.split(":")[0]))
         if _purpose(job) == "measure" and traced is not None:
-            waited.append(taken[job] - traced)
+            waited.append(times.taken[job] - traced)
+    early = sorted((at, name) for name, at in start.items() if name.split()[0] not in LATE)
     return {
-        "start_s": {name: round(at - begun, 1) for name, at in start.items() if name.split()[0] not in LATE},
+        "start_s": {name: round(at - begun, 1) for at, name in early},
         "job_s": {name: round(statistics.median(seconds), 2) for name, seconds in spent.items()},
         "to_measure_s": round(statistics.median(waited), 2) if waited else None,
     }
+
+
+def in_flight(times: JobTimes, search: StoredSearch) -> Row:
+    """Return the mean number of candidates at each part of their way, from the first verdict to the last measurement.
+
+    The part with the most candidates limits the rate, unless it has as many as there are workers for it.
+    """
+    stored = {each.report.job: each.at for each in search.reports if each.report.kind == "measure"}
+    if len(stored) < 2:
+        return {}
+    begin, end = min(stored.values()), max(stored.values())
+    parts: defaultdict[str, float] = defaultdict(float)
+    for job, at in stored.items():
+        candidate = job.split(":")[0]
+        trace = trace_id(candidate)
+        moments = {
+            "to trace": search.proposed.get(candidate),
+            "trace": times.taken.get(trace),
+            "to measure": times.done.get(trace),
+            "measure": times.taken.get(job),
+            "to archive": times.done.get(job),
+            "": at,
+        }
+        known = [(name, moment) for name, moment in moments.items() if moment is not None]
+        for (name, since), (_, until) in pairwise(known):
+            parts[name] += max(0.0, min(until, end) - max(since, begin))
+    return {name: round(seconds / (end - begin), 2) for name, seconds in parts.items()}
 
 
 LATE = ("retrace", "confirm", FINAL, FINAL_TRACE, NEAR_TRACE, BASELINES)
@@ -362,7 +416,7 @@ def run(operator: str, options: argparse.Namespace, device: str) -> Row:
                 env=environment,
                 capture_output=True,
                 text=True,
-                timeout=options.seconds + PATIENCE_S,
+                timeout=options.seconds + options.patience_s,
                 check=False,
             )
             status, said = done.returncode, done.stderr[-2000:]
@@ -373,9 +427,14 @@ def run(operator: str, options: argparse.Namespace, device: str) -> Row:
             _keep(Path(folder), options.keep / f"{operator}-{int(begun)}", said)
         row: Row = {"operator": operator, "device": device, "label": options.label, "seconds": options.seconds}
         path = Path(folder) / DATABASE_FILE
-        figures = row_of(read_search(path), begun, ended, use) if path.exists() else {"state": "none", "reason": said}
-        log = Path(folder) / WORKERS_LOG
-        return {**row, **figures, **(path_of(log, begun) if log.exists() else {}), "status": status}
+        figures: Row = {"state": "none", "reason": said}
+        if path.exists():
+            search, log = read_search(path), Path(folder) / WORKERS_LOG
+            figures = row_of(search, begun, ended, use)
+            if log.exists():
+                times = read_times(log)
+                figures |= path_of(times, begun) | {"in_flight": in_flight(times, search)}
+        return {**row, **figures, "status": status}
 
 
 def _keep(folder: Path, to: Path, said: str) -> None:
@@ -411,6 +470,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--label", default="", help="state of the code that is measured")
     options.add_argument("--extra", nargs="*", default=[], help="more options of `reef search`, after --")
     options.add_argument("--keep", type=Path, help="folder for the commands' logs and archives")
+    options.add_argument("--patience-s", type=float, default=PATIENCE_S, help="beyond --seconds, until it is given up")
     options.add_argument("--out", type=Path, default=RESULTS, help="a folder")
     chosen = options.parse_args()
     if chosen.quick:

@@ -1,5 +1,6 @@
 """Confirmed elites are compared with an independent harness, and each difference is explained or open."""
 
+import json
 import zipfile
 from pathlib import Path
 
@@ -73,6 +74,20 @@ def test_measured_confirms_are_taken_from_a_zip(tmp_path: Path) -> None:
         file.writestr("model/c/certificate.json", certificate().text())
     [found] = confirmed(tmp_path / "one.zip")
     assert found.verdict.kind == "confirm" and found.device.measures
+
+
+def test_the_best_elites_of_a_zip_are_taken(tmp_path: Path) -> None:
+    elites = [{"objective": low, "files": [f"h200/{low}/kernel.py"]} for low in (0.9, 1.2, 1.1)]
+    predicted = [{"objective": 9.0, "files": ["model/9.0/kernel.py"]}]
+    devices = [{"provenance": "measured", "elites": elites}, {"provenance": "predicted", "elites": predicted}]
+    with zipfile.ZipFile(tmp_path / "one.zip", "w") as file:
+        file.writestr("manifest.json", json.dumps({"devices": devices}))
+        for low in (0.9, 1.2, 1.1):
+            shown = certificate(measured(kind="confirm"))
+            placed = shown.model_copy(update={"origin": shown.origin.model_copy(update={"candidate": f"{low}"})})
+            file.writestr(f"h200/{low}/certificate.json", placed.text())
+    assert [each.origin.candidate for each in confirmed(tmp_path / "one.zip", 2)] == ["1.1", "1.2"]
+    assert len(list(confirmed(tmp_path / "one.zip"))) == 3
 
 
 def test_it_is_confirmed_beside_the_seed_at_all_its_shapes() -> None:
