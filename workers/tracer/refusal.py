@@ -1,5 +1,6 @@
 """Refusal of a candidate: the outcome, the reason and the candidate's own line."""
 
+import errno
 import linecache
 import re
 import sys
@@ -15,6 +16,11 @@ _FOLDERS = re.compile(r"(?<![\w/.:)\]])/(?:[\w.+@~-]+/)+")
 # Folders of absolute paths; only names of files say something to a reader.
 _DESCRIBERS = ("triton.tools.tensor_descriptor", "triton.experimental.gluon.nvidia.hopper", "triton._utils")
 # Modules that check the arguments of a tensor descriptor.
+_BY_SYSTEM = {
+    errno.EAGAIN: "it starts a process, which candidates may not; ask torch.cuda.get_device_properties about the card",
+    errno.EPERM: "it asks the system for something that candidates may not have",
+}
+# Refusals of the sandbox, by the number of the system's error.
 _EXCERPT_CHARS = 200
 # Longest part of a source line that a reason quotes.
 
@@ -74,6 +80,7 @@ def crash(error: BaseException) -> TraceRefused:
         return TraceRefused(Outcome.PLAN_REJECTED, reason, Stage.TRACE, line)
     text = linecache.getline(SOURCE_NAME, line).strip()[:_EXCERPT_CHARS] if line else ""
     quoted = f" in `{text}`" if text else ""
+    said = _BY_SYSTEM.get(getattr(error, "errno", None), said)
     reason = f"{type(error).__name__}: {said}" if said.strip() else f"{type(error).__name__}{quoted}"
     return TraceRefused(Outcome.TRACE_CRASHED, reason, Stage.TRACE, line)
 

@@ -1,3 +1,4 @@
+import errno
 import linecache
 
 import pytest
@@ -62,6 +63,13 @@ def test_a_crash_that_says_nothing_quotes_its_line(statement: str, reason: str, 
     with pytest.raises((AssertionError, ValueError)) as raised:
         run_as_candidate(source)
     assert (crash(raised.value).reason, crash(raised.value).line) == (reason, 2)
+
+
+def test_what_the_sandbox_refuses_is_said_in_words():
+    assert crash(BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")).reason.startswith(
+        "BlockingIOError: it starts a process"
+    )
+    assert "may not have" in crash(PermissionError(errno.EPERM, "Operation not permitted")).reason
 
 
 def test_a_crash_without_a_line_tells_its_kind():
