@@ -72,10 +72,10 @@ move at all because a clamp took it: its terms are as large as those of other ro
 so near the border that rounding takes it across. A convolution with a clamp was refused because of 52 of 537 million on
 an H200."""
 OWN_ROUNDOFFS, OWN_SINGLE = 2.0, 6.0
-"""Roundoffs of its own value that any element may be off: one unit in the last place, or a little more. Outputs that are
-as wide as the accumulator show the units' own errors too: a quotient by `div.full.f32` is off by up to 2 units in the
-last place (PTX ISA), which are up to 4 roundoffs, and its divisor and its own rounding by one each. Without them a row
-of softmax with one large element was refused on an H200, twice in 66 published kernels."""
+"""Roundoffs of its own value that any element may be off: one unit in the last place, or a little more. Outputs as wide
+as the accumulator show the units' own errors too: a quotient by `div.full.f32` is off by up to 2 units in the last
+place (PTX ISA), which are up to 4 roundoffs, and its divisor and its own rounding by one each. Without them a row of
+softmax with one large element was refused on an H200, twice in 66 published kernels."""
 SUM_ROUNDOFFS = 0.5
 """Roundoffs of the accumulator, times the root of the number of summands, that any order of summation may lose."""
 IN_A_ROW = 2**16
