@@ -171,10 +171,9 @@ def tellable(told: Row, folder: Path) -> Row:
 
 
 def summary(rows: list[Row], device: str) -> Row:
-    """Count the kernels of a device that are fine by outcome; what is fine on one device is fine."""
-    right = {row["path"] for row in rows if row["fine"]}
+    """Count the kernels of a device that are fine by outcome."""
     rows = [row for row in rows if row["device"] == device]
-    fine = [row for row in rows if row["path"] in right]
+    fine = [row for row in rows if row["fine"]]
     accepted = sum(row["outcome"] == Outcome.CORRECT for row in fine)
     return {
         "drawn": len(rows),

@@ -71,8 +71,11 @@ STILL_WORST = 4.0
 move at all because a clamp took it: its terms are as large as those of other rows. One of ten million such results lies
 so near the border that rounding takes it across. A convolution with a clamp was refused because of 52 of 537 million on
 an H200."""
-OWN_ROUNDOFFS = 2.0
-"""Roundoffs of its own value that any element may be off: one unit in the last place, or a little more."""
+OWN_ROUNDOFFS, OWN_SINGLE = 2.0, 6.0
+"""Roundoffs of its own value that any element may be off: one unit in the last place, or a little more. Outputs that are
+as wide as the accumulator show the units' own errors too: a quotient by `div.full.f32` is off by up to 2 units in the
+last place (PTX ISA), which are up to 4 roundoffs, and its divisor and its own rounding by one each. Without them a row
+of softmax with one large element was refused on an H200, twice in 66 published kernels."""
 SUM_ROUNDOFFS = 0.5
 """Roundoffs of the accumulator, times the root of the number of summands, that any order of summation may lose."""
 IN_A_ROW = 2**16
@@ -195,7 +198,7 @@ def bounds_without_sensitivity(evidence: CheckEvidence, errors: RowErrors) -> Er
     flushed = UNDERFLOWS * torch.finfo(torch.float32).tiny * max(1.0, largest)
     cancelled = max(largest * torch.finfo(torch.float64).eps, _cancellation(evidence, errors.dtype, largest))
     least = max(info.smallest_normal * info.eps, flushed, cancelled)
-    own = OWN_ROUNDOFFS * _roundoff(errors.dtype)
+    own = (OWN_ROUNDOFFS if errors.dtype.itemsize < 4 else OWN_SINGLE) * _roundoff(errors.dtype)
     return ErrorBounds(rms_bound.clamp(min=least), worst_bound.clamp(min=least), own)
 
 

@@ -21,7 +21,7 @@ absent inputs, predicted times of checked sources, plans that name their compile
 roles of warps, clusters and places of sums among readings, sums that are added one after another, biases decided by
 fresh draws, errors from the middle between exact factors and those cut to TF32 where it is allowed, jobs that ask for a
 compiler, a flush that writes, jobs that time eager PyTorch alone in few pairs, runs of each compiled kernel that are
-repeated, launches that keep products and sums apart, casts without a defined result.
+repeated, launches that keep products and sums apart, casts without a defined result, quotients as cards compute them.
 """
 
 NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}

@@ -37,6 +37,19 @@ def test_results_rounded_to_half_show_in_float32():
     assert _after(lambda y: y.half().float(), "float32").outcome in (Outcome.WRONG_RESULT, Outcome.PRECISION)
 
 
+@pytest.mark.parametrize("units", [2, 8])
+def test_an_element_that_is_all_of_its_row_may_be_off_by_what_a_quotient_of_the_card_is(units):
+    def off(x):
+        y = shifted = HONEST["softmax"](x)
+        for _ in range(units):
+            shifted = torch.nextafter(shifted, torch.tensor(2.0))
+        return torch.where(y > 0.9, shifted, y)
+
+    for seed in range(6):
+        found = CHECK.examine(gather(operator("softmax", "float32"), "heavy", seed, off, M=64, N=1024))
+        assert found.outcome is (None if units == 2 else Outcome.PRECISION)
+
+
 def test_larger_errors_measure_worse():
     worst = [_after(lambda y, e=e: y * (1 + e), "float32").worst for e in (0.0, 1e-3, 1e-2, 1e-1)]
     assert worst == sorted(worst)
