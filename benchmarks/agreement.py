@@ -1,7 +1,7 @@
 """Confirmed elites judged twice in one session: confirmed again by executors, and timed by the independent harness.
 
-    reef export SEARCH --out one.zip                                            # for each search
-    python -m benchmarks.agreement one.zip two.zip --out results --seconds 0.5
+    python -m benchmarks.as_run softmax rmsnorm cross_entropy --seconds 60 --keep kept    # or `reef export` of searches
+    python -m benchmarks.agreement kept/*.zip --most 17 --out results --seconds 0.3
 
 It makes `independent.json`. The confirm is the one of a search: the bundle of the elite's certificate, from scratch, on
 content that is used once, beside the seed. The harness is `benchmarks/independent_harness.py`, in a process of its own

@@ -47,6 +47,7 @@ EVALUATIONS = 1_000_000
 """Maximum number of evaluations: more than any card judges before the stop rule ends the search."""
 PATIENCE_S = 900
 """Seconds beyond the stop rule's until a command that has not ended is given up. Its archive is read all the same."""
+EXPORT_S = 120
 SAMPLE_S = 0.5
 CARD_SAMPLE_MS = 200
 """Milliseconds between two samples of the card's utilisation."""
@@ -425,6 +426,7 @@ def run(operator: str, options: argparse.Namespace, device: str) -> Row:
         ended = time.time()
         if options.keep is not None:
             _keep(Path(folder), options.keep / f"{operator}-{int(begun)}", said)
+            _export(environment, options.keep / f"{operator}-{int(begun)}.zip")
         row: Row = {"operator": operator, "device": device, "label": options.label, "seconds": options.seconds}
         path = Path(folder) / DATABASE_FILE
         figures: Row = {"state": "none", "reason": said}
@@ -444,6 +446,14 @@ def _keep(folder: Path, to: Path, said: str) -> None:
     for file in (*folder.glob("*.log"), folder / DATABASE_FILE):
         if file.exists():
             (to / f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
+
+
+def _export(environment: Mapping[str, str], to: Path) -> None:
+    """Export the elites of a command's search as a zip file, which `benchmarks.agreement` reads."""
+    command = [sys.executable, "-m", "kernelreef", "export", "--out", str(to)]
+    told = {**environment, "REEF_LOCAL_WORKERS": "0"}
+    done = subprocess.run(command, env=told, capture_output=True, text=True, timeout=EXPORT_S, check=False)
+    print(f"{to.name}: {'exported' if done.returncode == 0 else done.stderr[-500:]}", flush=True)
 
 
 def main() -> None:
@@ -469,7 +479,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--card", type=int, default=0)
     options.add_argument("--label", default="", help="state of the code that is measured")
     options.add_argument("--extra", nargs="*", default=[], help="more options of `reef search`, after --")
-    options.add_argument("--keep", type=Path, help="folder for the commands' logs and archives")
+    options.add_argument("--keep", type=Path, help="folder for the commands' logs, archives and zip files")
     options.add_argument("--patience-s", type=float, default=PATIENCE_S, help="beyond --seconds, until it is given up")
     options.add_argument("--out", type=Path, default=RESULTS, help="a folder")
     chosen = options.parse_args()

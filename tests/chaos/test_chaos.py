@@ -80,3 +80,5 @@ def test_nothing_is_lost_and_nothing_counts_twice(device: str) -> None:
     assert row["ended"] == {"done": row["searches"]}
     assert (row["lost"], row["twice"], row["wrong"]) == (0, 0, 0)
     assert row["executions"] >= row["jobs"] >= 2 * row["candidates"] and len(COORDINATORS) == 2
+    ways = [row[way] > 0 for way in ("held", "confirmed", "withdrawn")]
+    assert ways == [device == "h200"] * 3, "provisional holders are part of it on a card alone"
