@@ -80,7 +80,7 @@ def crash(error: BaseException) -> TraceRefused:
         return TraceRefused(Outcome.PLAN_REJECTED, reason, Stage.TRACE, line)
     text = linecache.getline(SOURCE_NAME, line).strip()[:_EXCERPT_CHARS] if line else ""
     quoted = f" in `{text}`" if text else ""
-    said = _BY_SYSTEM.get(getattr(error, "errno", None), said)
+    said = _BY_SYSTEM.get(error.errno or 0, said) if isinstance(error, OSError) else said
     reason = f"{type(error).__name__}: {said}" if said.strip() else f"{type(error).__name__}{quoted}"
     return TraceRefused(Outcome.TRACE_CRASHED, reason, Stage.TRACE, line)
 
