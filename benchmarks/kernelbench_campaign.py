@@ -1,7 +1,7 @@
 """The KernelBench campaign: a queue of problems, searched for on cards, in any number of sittings.
 
     python -m benchmarks.kernelbench_campaign --folder prepared --out lines --minutes 8 --cards 0,1
-    python -m benchmarks.kernelbench_campaign --folder prepared --out lines --how model --answers kernels
+    python -m benchmarks.kernelbench_campaign --folder prepared --out lines --how model
     python -m benchmarks.kernelbench_campaign --folder prepared --lines lines --conclude results
 
 `kernelbench_prepare` makes `--folder` on any machine. Each card works through the queue by itself: it claims a
@@ -12,9 +12,9 @@ line of a file of `--out` as soon as it is known. Rows of former sittings are fo
 `--out`; what has figures is not searched again, and what failed is tried `TRIES` times. A problem that would not fit
 into the time that is left is not begun.
 
-`--how rules` covers all problems of the contract that were prepared, `--how model` those of the lot. Answers of a
-model are files `<contract>/<operator>/*.py` under `--answers`: they become candidates of the search, beside those of
-the rules.
+`--how rules` covers all problems of the contract that were prepared, `--how model` those of the lot. A
+model's kernels come from a recording (`kernelbench_answers`): they become candidates of the search, beside those of the
+rules.
 
 `--conclude` writes `kernelbench_campaign.json` and its plot, the solutions as modules `ModelNew` (which hold the
 problems' texts, and are never committed), and the tables of `docs/results/kernelbench.md`. `--device model:sm_90` tries
@@ -42,6 +42,7 @@ from benchmarks import kernelbench_report
 from benchmarks.baseline_comparison import Compare, compared, figures_of
 from benchmarks.compile_ahead import CompileAhead
 from benchmarks.figures import LineLog, Row, device_of, read_lines, visible_card
+from benchmarks.kernelbench_answers import RECORDING, kernels
 from benchmarks.kernelbench_lot import DRAWN, LOT, read_list
 from benchmarks.kernelbench_prepare import CONTRACTS, DEFAULT, GATE, PREPARED
 from benchmarks.record import versions
@@ -289,7 +290,7 @@ def entries_of(options: argparse.Namespace, known: Sequence[Row]) -> list[Campai
             continue
         home = options.folder / options.contract / row["operator"]
         dims = load_operator(home).shapes[0].dims
-        found = answers_of(options.answers, options.contract, row["operator"]) if options.how == MODEL else ()
+        found = kernels(options.answers, options.contract, row["operator"]) if options.how == MODEL else ()
         if options.how == MODEL and not found:
             continue
         entry = CampaignEntry(row["operator"], dims, 0.0, home, row["problem"], options.contract, options.how, found)
@@ -298,12 +299,6 @@ def entries_of(options: argparse.Namespace, known: Sequence[Row]) -> list[Campai
     tries = tries_of(known, timed=options.device is None or options.device.measures)
     left = (each for each in entries if tries.get(each.key, 0) < TRIES)
     return sorted(left, key=lambda each: (tries.get(each.key, 0), each.problem not in drawn))
-
-
-def answers_of(folder: Path | None, contract: str, operator: str) -> tuple[str, ...]:
-    """Read the kernels that a model wrote for a problem."""
-    files = sorted((folder / contract / operator).glob("*.py")) if folder is not None else []
-    return tuple(file.read_text() for file in files)
 
 
 def tries_of(known: Iterable[Row], *, timed: bool) -> dict[str, int]:
@@ -383,7 +378,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--contract", choices=CONTRACTS, default=DEFAULT)
     options.add_argument("--levels", nargs="+", default=list(DRAWN), help="problems of these levels alone")
     options.add_argument("--how", choices=WAYS, default=RULES)
-    options.add_argument("--answers", type=Path, help="folder of kernels that a model wrote")
+    options.add_argument("--answers", type=Path, default=RECORDING, help="recording of kernels that a model wrote")
     options.add_argument("--cards", default="0", help="numbers of cards, with commas")
     options.add_argument("--minutes", type=float, default=8.0, help="for this sitting")
     options.add_argument("--seconds", type=float, default=30.0, help="of each search, once its seeds are judged")

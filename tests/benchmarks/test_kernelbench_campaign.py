@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import lzma
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -97,8 +98,13 @@ def prepared(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def record(recording: Path, source: str) -> None:
+    with lzma.open(recording, "wt") as file:
+        file.write(json.dumps({"contract": "default", "operator": "level1_1_doubled", "source": source}))
+
+
 def options(folder: Path, how: str, levels: Sequence[str] = ("level1",)) -> argparse.Namespace:
-    told = {"folder": folder, "list": folder / "list.tsv", "answers": folder / "answers", "levels": levels}
+    told = {"folder": folder, "list": folder / "list.tsv", "answers": folder / "answers.jsonl.xz", "levels": levels}
     return argparse.Namespace(**told, contract="default", how=how, device=None)
 
 
@@ -124,9 +130,7 @@ def test_the_lot_comes_first(prepared: Path) -> None:
 
 def test_a_model_s_column_has_problems_with_answers_alone(prepared: Path) -> None:
     assert entries_of(options(prepared, MODEL), []) == []
-    home = prepared / "answers" / "default" / "level1_1_doubled"
-    home.mkdir(parents=True)
-    (home / "1.py").write_text("# a kernel\n")
+    record(prepared / "answers.jsonl.xz", "# a kernel\n")
     (found,) = entries_of(options(prepared, MODEL), [])
     assert found.answers == ("# a kernel\n",) and found.key == "level1/1_Doubled.py default model"
 
@@ -145,10 +149,8 @@ async def test_problems_are_prepared_once_searched_for_and_carry_their_mutation_
     gate = tmp_path / "folder" / "default" / "level1_1_doubled" / GATE
     assert json.loads(gate.read_text())["verdict"] == rows[0]["gate"] == "passed"
     (tmp_path / "folder" / "list.tsv").write_text("# KernelBench 1234; lot of seed 1\nlevel1/1_Doubled.py\tdrawn\n")
-    answers = tmp_path / "folder" / "answers" / "default" / "level1_1_doubled"
-    answers.mkdir(parents=True)
     seed = (gate.parent / "seed.py").read_text()
-    (answers / "1.py").write_text(f"{seed}\n# by a model\nSCALE = 2\n")
+    record(tmp_path / "folder" / "answers.jsonl.xz", f"{seed}\n# by a model\nSCALE = 2\n")
     entries = entries_of(options(tmp_path / "folder", MODEL), [])
     coordinator = await Coordinator.open(Settings(data_dir=tmp_path / "data", local_workers=1))
     terms = SearchTerms(MODEL_DEVICE, 2, 30.0, 150.0, 0, ("tune",), time.monotonic() + 500.0)
