@@ -38,6 +38,7 @@ ON_CARD = "--card" in sys.argv
 TOLERANCE = {"float32": 1e-4, "float16": 1e-2, "bfloat16": 4e-2, "float8_e4m3fn": 0.13, "int8": 1.0}
 """Largest relative or absolute difference by dtype: a hundred roundings of it; one step for quantised results."""
 CARD = torch.device("cuda", 0)
+INSTALLED = ("torch", "triton")
 FEW = 257
 """Largest size of a dimension here; programs run one after the other."""
 
@@ -101,9 +102,9 @@ def pretend() -> None:
 class Absent(MetaPathFinder, Loader):
     """Finder of modules that are not installed: examples import them, and a kernel that needs one fails here."""
 
-    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec:
-        """Return a spec for any module that nothing else finds."""
-        return ModuleSpec(name, self)
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        """Return a spec for any module that nothing else finds, unless its package is installed and lacks it."""
+        return None if name.partition(".")[0] in INSTALLED else ModuleSpec(name, self)
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Leave a module empty, whatever is imported from it."""
