@@ -178,7 +178,7 @@ class Session:
                 break
         with contextlib.suppress(ServiceError):  # It may have ended by itself.
             await self._reef.stop(search.id)
-        best = await self._reef.best(search.id)
+        best, base = await self._reef.best(search.id), (await self._reef.archive(search.id)).relative_to
         told = {
             "operator": name,
             "evaluated": progress.evaluated,
@@ -188,6 +188,7 @@ class Session:
             "state": progress.state,
             "reason": progress.reason,
             "speedup": None if best is None else best.speedup.model_dump(),
+            "relative_to": base,
         }
         if turn.sizes is None:
             self._notes.keep(f"search_{name}", told)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.exported import add, from_card, seeds
+from benchmarks.exported import add, from_card, from_session, seeds
 from benchmarks.exported_card import TURN_S, CardTurns, shares
 
 
@@ -23,6 +23,49 @@ def test_rows_of_a_card_replace_older_ones_of_their_operator_and_card(tmp_path: 
     traced, other, new = document["rows"]
     assert document["date"] == "then" and traced["seed"] == "plain" and other == old[0]
     assert new.pop("date") and new == {"operator": "softmax", "card": "H200", "right": 200, "torch": "2.11.0"}
+
+
+def test_rows_of_rivals_and_of_exports_stay_beside_that_of_their_package(tmp_path: Path) -> None:
+    path, folder = tmp_path / "exported.json", tmp_path / "session"
+    path.write_text(json.dumps({"rows": [{"operator": "softmax", "card": "H200", "right": 1}]}))
+    (folder / "rows").mkdir(parents=True)
+    (folder / "told").mkdir()
+
+    def write(name: str, row: dict[str, object]) -> None:
+        versions = {"torch": "2.11.0", "triton": "3.6.0", "python": "3.12.3"}
+        told = {"card": "H200", "versions": versions, "row": {"operator": "softmax", **row}}
+        (folder / "rows" / f"{name}.json").write_text(json.dumps(told))
+
+    times = [{"host_us": 20.0, "plain_us": plain_us} for plain_us in (19.0, 17.0, 12.0)]
+    write("softmax", {"right": 200, "times": times})
+    rival = {"sizes": {"M": 3}, "source": "code", "speedup": {"mid": 1.0}, "own_us": 2.0, "rival_us": 1.0}
+    write("softmax_rivals", {"rivals": [rival, {**rival, "relative_to": "best baseline"}], "over_rival": 0.5})
+    (folder / "told" / "search_softmax.json").write_text(json.dumps({"device": "h200", "evaluated": 9}))
+    judged = "was judged at {} shapes that its search did not judge, and was right at {}."
+    export = {
+        "operator": "softmax",
+        "wall_s": 40.0,
+        "stages_s": {},
+        "unsearched": [judged.format(9, 8), judged.format(3, 3)],
+        "loss": ["choices lose 2.0 % here. A shape that is left out of them loses 11.5 % on average."],
+        "kernels": ["They launch 7 compiled kernels in all."],
+        "refusals": [],
+    }
+    (folder / "told" / "export_softmax.json").write_text(json.dumps(export))
+    proofs = folder / "packages" / "softmax" / "softmax_kernels" / "certificates"
+    proofs.mkdir(parents=True)
+    (proofs / "elite_0.json").write_text(json.dumps({"origin": {"emitter": "rewrite"}}))
+    (proofs / "elite_0_functions.json").write_text("[]")
+    (folder / "told" / "export_rope.json").write_text(json.dumps({"operator": "rope", "failed": "why"}))
+    for _ in range(2):
+        add(from_session(folder), path)
+        package, rivals, exported = json.loads(path.read_text())["rows"]
+        assert (package["right"], package["host_more_us"]) == (200, 3.0)
+        assert rivals["over_rival"] == 0.5 and [each["own_us"] for each in rivals["rivals"]] == [2.0, 2.0]
+        assert [each.get("speedup") for each in rivals["rivals"]] == [None, {"mid": 1.0}], "one has no denominator"
+        assert (exported["export_s"], exported["evaluated"], exported["card"]) == (40.0, 9, "H200")
+        assert (exported["unsearched"], exported["unsearched_right"], exported["kernels"]) == (12, 11, 7)
+        assert exported["left_out_loss"] == 0.115 and exported["emitters"] == ["rewrite"]
 
 
 def test_new_traces_replace_those_of_the_same_seed_alone(tmp_path: Path) -> None:

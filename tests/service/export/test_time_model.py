@@ -10,7 +10,7 @@ from service.export.decision_tree import PYTORCH, TimedShape, Tree, choose, feat
 from service.export.sampling import ALIGNED, pool
 from service.export.time_model import FEWEST, TimeModel, left_out_loss
 from service.operators.catalogue import load_operator
-from tests.service.export.measured_times import MATMUL, W4A16_MATMUL
+from tests.service.export.measured_times import MATMUL, RMSNORM, W4A16_MATMUL
 from workers.protocol import Operator
 
 Sizes = Mapping[str, int]
@@ -51,6 +51,14 @@ def test_measured_shapes_that_are_left_out_are_served_by_what_is_faster_there(
     told = left_out_loss(known, tuple(operator.ranges))
     assert told is not None and told < most
     assert loss_of(tree_of(operator, known), known) < 1.03
+
+
+def test_what_is_lost_beside_a_step_at_a_power_of_two_is_lost_at_those_shapes_alone() -> None:
+    """The model knows no such steps. The package told 11.5 %, all of them from rows of more than 27,000."""
+    known, names = timed(RMSNORM), RMSNORM[0]
+    told, narrow = left_out_loss(known, names), [shape for shape in known if shape.sizes["N"] < 27_000]
+    assert told is not None and told < 1.12
+    assert len(narrow) > len(known) / 2 and left_out_loss(narrow, names) == 1.0
 
 
 def blocks(sizes: Sizes, rows: int, columns: int) -> float:
