@@ -4,7 +4,6 @@ import json
 import lzma
 from pathlib import Path
 
-
 from benchmarks.kernelbench_answers import RECORDING, ask, kernels, lines_of, problems, question
 from service.llm.base import LlmPrompt, digest
 from service.operators.catalogue import load_operator
