@@ -32,7 +32,7 @@ from pathlib import Path
 from sqlalchemy import Connection, create_engine, select
 
 from archive import tables
-from archive.records import Placement
+from archive.records import WON
 from benchmarks.figures import FigureRows, LineLog, Row, device_of, visible_card
 from benchmarks.record import RESULTS
 from service.evaluation.jobs import BASELINES, FINAL, FINAL_TRACE, NEAR_TRACE, purpose_of, trace_id
@@ -182,7 +182,7 @@ def read_search(path: Path) -> StoredSearch:
         search = connection.execute(select(tables.searches)).one()
         candidates = connection.execute(select(tables.candidates).order_by(tables.candidates.c.ordinal)).all()
         stored = select(tables.placements).order_by(tables.placements.c.seq)
-        won = [row for row in connection.execute(stored) if row.placement in (Placement.NEW, Placement.IMPROVED)]
+        won = [row for row in connection.execute(stored) if row.placement in WON]
         found = StoredSearch(
             created=_epoch(search.created_at),
             updated=_epoch(search.updated_at),

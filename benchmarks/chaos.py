@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from archive.errors import ArchiveError
-from archive.records import SEED_EMITTER, CandidateRecord, CandidateState, Placement, PlacementRecord, SearchState
+from archive.records import SEED_EMITTER, WON, CandidateRecord, CandidateState, Placement, PlacementRecord, SearchState
 from archive.store import Store, migrate
 from benchmarks.cluster import NetworkNamespaces, PostgresServer, RedisServer, RestartableProcess
 from benchmarks.record import write
@@ -300,7 +300,7 @@ async def _audit_cells(store: Store, search: str, device: str, candidates: Seque
     results = await finalists(store, best)
     found["lost"] += sum(result.standing == "unexamined" for result in results.values())
     offers = await store.elites.history(search, device, limit=100 * len(candidates))
-    won = [offer for offer in offers if offer.placement in (Placement.NEW, Placement.IMPROVED)]
+    won = [offer for offer in offers if offer.placement in WON]
     counted = offers if not measured else won
     found["twice"] += len(counted) - len({offer.candidate for offer in counted})
     elites, held = await store.elites.list(search, device, 1), await store.provisional.list(search, device, 1)

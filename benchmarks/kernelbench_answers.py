@@ -22,6 +22,7 @@ from typing import Any
 from benchmarks.figures import read_lines
 from benchmarks.kernelbench_lot import LOT, read_list
 from benchmarks.kernelbench_prepare import DEFAULT, PREPARED
+from benchmarks.models import read_recording
 from benchmarks.prompt_ablations import NoModel
 from benchmarks.record import RESULTS
 from service.emitters.base import LlmContext, ProposalContext
@@ -94,14 +95,13 @@ def lines_of(operators: Iterable[Operator], contract: str, out: Path, model: str
             }
 
 
-def kernels(recording: Path, contract: str, operator: str) -> tuple[str, ...]:
-    """Return the kernels of a recording that a model wrote for a problem; none if there is no recording."""
-    if not recording.exists():
-        return ()
-    with lzma.open(recording, "rt") as file:
-        lines = [json.loads(line) for line in file]
-    mine = (line for line in lines if (line["contract"], line["operator"]) == (contract, operator))
-    return tuple(line["source"] for line in mine if line["source"] is not None)
+def recorded_kernels(recording: Path, contract: str) -> dict[str, tuple[str, ...]]:
+    """Return the kernels of a recording that a model wrote, by operator; none if there is no recording."""
+    found = read_recording(recording) if recording.exists() else {}
+    return {
+        operator: tuple(line["source"] for line in lines if line["contract"] == contract and line["source"] is not None)
+        for operator, lines in found.items()
+    }
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ from benchmarks import kernelbench_report
 from benchmarks.baseline_comparison import Compare, compared, figures_of
 from benchmarks.compile_ahead import CompileAhead
 from benchmarks.figures import LineLog, Row, device_of, read_lines, visible_card
-from benchmarks.kernelbench_answers import RECORDING, kernels
+from benchmarks.kernelbench_answers import RECORDING, recorded_kernels
 from benchmarks.kernelbench_lot import DRAWN, LOT, read_list
 from benchmarks.kernelbench_prepare import CONTRACTS, DEFAULT, GATE, PREPARED
 from benchmarks.record import versions
@@ -283,6 +283,7 @@ def matrix_share(operator: Operator) -> float:
 def entries_of(options: argparse.Namespace, known: Sequence[Row]) -> list[CampaignEntry]:
     """List the problems that are left: those with fewer tries first, of them the lot first, levels in turn."""
     drawn = {each.key for each in read_list(options.list)[1] if each.drawn}
+    answers = recorded_kernels(options.answers, options.contract) if options.how == MODEL else {}
     levels: dict[str, list[CampaignEntry]] = {}
     for row in read_lines(options.folder / PREPARED):
         wanted = row["contract"] == options.contract and (options.how == RULES or row["problem"] in drawn)
@@ -290,7 +291,7 @@ def entries_of(options: argparse.Namespace, known: Sequence[Row]) -> list[Campai
             continue
         home = options.folder / options.contract / row["operator"]
         dims = load_operator(home).shapes[0].dims
-        found = kernels(options.answers, options.contract, row["operator"]) if options.how == MODEL else ()
+        found = answers.get(row["operator"], ())
         if options.how == MODEL and not found:
             continue
         entry = CampaignEntry(row["operator"], dims, 0.0, home, row["problem"], options.contract, options.how, found)

@@ -36,7 +36,7 @@ from sqlalchemy import create_engine, select
 from archive import tables
 from archive.descriptors import coordinates
 from archive.grid import Grid
-from archive.records import CandidateState, ExchangeState, Placement, SearchCounts, SearchRecord, SearchState
+from archive.records import WON, CandidateState, ExchangeState, SearchCounts, SearchRecord, SearchState
 from archive.store import Store
 from benchmarks.record import RESULTS, write
 from kernelreef.states import ACTIVE, OPEN
@@ -267,7 +267,7 @@ class SearchFigures:
             self.order = tuple(row.id for row in done if row.outcome != "duplicate")
             self._outcomes = {row.id: row.outcome for row in found}
             placed = select(tables.placements).where(tables.placements.c.search == search.id)
-            self._placed = [row for row in archive.execute(placed) if row.placement in _WON]
+            self._placed = [row for row in archive.execute(placed) if row.placement in WON]
             mine = tables.reports.c.search == search.id
             self._reports = archive.execute(select(tables.reports).where(mine).order_by(tables.reports.c.seq)).all()
             judged = select(tables.reports.c.bundle).where(mine)
@@ -310,9 +310,6 @@ class SearchFigures:
         }
 
 
-_WON = (Placement.NEW, Placement.IMPROVED)
-
-
 async def conclude(options: argparse.Namespace) -> None:
     """Write the rows and the recording of one data folder or several."""
     rows: list[Row] = []
@@ -348,6 +345,15 @@ async def results(data: Path) -> AsyncIterator[SearchFigures]:
     async with open_archive(settings_of(data, 0, None)) as store:
         for each in reversed(await store.searches.list(limit=200)):
             yield SearchFigures(data / DATABASE_FILE, each, await store.candidates.count(each.id))
+
+
+def read_recording(path: Path) -> dict[str, list[Row]]:
+    """Read the lines of a recording by operator."""
+    found: dict[str, list[Row]] = {}
+    with lzma.open(path, "rt") as file:
+        for line in map(json.loads, file):
+            found.setdefault(line["operator"], []).append(line)
+    return found
 
 
 async def line_of(store: Store, search: SearchRecord, prompt: Prompt) -> Row:

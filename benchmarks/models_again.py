@@ -1,7 +1,7 @@
 """Recorded answers of a language model judged again, and the rules beside them: one card, one session.
 
     python -m benchmarks.kernelbench_prepare PATH --folder prepared --only level2/24_Conv3d_Min_Softmax.py ...
-    reef new examples/residual_gated_norm.py --out prepared/default
+    reef new benchmarks/one_step_functions.py:residual_gated_norm --out prepared/default
     python -m benchmarks.models_again --data AGAIN --operators softmax prepared/default/* --device cuda     # on a card
     python -m benchmarks.models conclude --data AGAIN --rules AGAIN --out results
 
@@ -17,8 +17,6 @@ earlier one ended.
 
 import argparse
 import asyncio
-import json
-import lzma
 import math
 import re
 import time
@@ -30,7 +28,18 @@ from uuid6 import uuid7
 from archive.grid import Grid
 from archive.records import ExchangeState, LlmReply, NewExchange, SearchRecord, SearchState
 from archive.store import Store
-from benchmarks.models import POLL_S, RECORDED, RECORDING, Row, SearchFigures, judged, request_of, served, told
+from benchmarks.models import (
+    POLL_S,
+    RECORDED,
+    RECORDING,
+    Row,
+    SearchFigures,
+    judged,
+    read_recording,
+    request_of,
+    served,
+    told,
+)
 from benchmarks.record import RESULTS
 from kernelreef.states import ACTIVE, OPEN
 from service.coordinator import Coordinator
@@ -53,15 +62,6 @@ MARGIN = 1.1
 BACKEND, ANSWERER = "manual", "recording"
 CELL = re.compile(r"^# Cell to fill\n\n.*Nobody holds this cell yet: (.*)\.$", re.MULTILINE)
 SECOND = re.compile(r"^Kernel 2 lies .*?^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def read_recording(path: Path) -> dict[str, list[Row]]:
-    """Read the lines of a recording by operator."""
-    found: dict[str, list[Row]] = {}
-    with lzma.open(path, "rt") as file:
-        for line in map(json.loads, file):
-            found.setdefault(line["operator"], []).append(line)
-    return found
 
 
 def seed_of(lines: Sequence[Row]) -> str:

@@ -8,6 +8,7 @@ from archive.records.access import AuditRecord, IdempotencyRecord, NewAuditRecor
 from archive.records.attempts import Attempt, CandidateVerdict, OfferOutcome
 from archive.records.cells import (
     EMPTY_CELL,
+    WON,
     EliteRecord,
     Offer,
     Placement,
@@ -85,6 +86,7 @@ __all__ = [
     "PRIORITY",
     "SEARCH_SORTS",
     "SEED_EMITTER",
+    "WON",
     "Attempt",
     "AuditRecord",
     "AxisRecord",

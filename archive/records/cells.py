@@ -25,6 +25,10 @@ class Placement(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
+WON = (Placement.NEW, Placement.IMPROVED)
+"""Results of an offer that made an elite."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Challenge:
     """Fields that an offer, an elite and an entry in a cell's history share; see `Offer`."""

@@ -10,15 +10,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from archive.column_types import now
 from archive.descriptors import coordinates
 from archive.progress import CORRECT
-from archive.records import Offer, Placement, ProvisionalRecord
+from archive.records import WON, Offer, Placement, ProvisionalRecord
 from archive.store.elites import CELL, CHALLENGER, answer, decide, enter, require_figures
 from archive.store.engine import Database, Upsert, select_record, upsert
 from archive.tables import bundles, candidates, elites, placements, provisional_holders, searches
 
 COLUMNS = (*CELL, *CHALLENGER, "coordinates")
 """Columns that a provisional holder copies from an offer."""
-WON = (Placement.NEW, Placement.IMPROVED)
-"""Results of an offer that made an elite."""
 
 
 class ProvisionalStore:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 import structlog
 
 from archive.records import (
+    WON,
     CandidateRecord,
     CandidateVerdict,
     Offer,
@@ -224,7 +225,7 @@ class UnitOfWork:
         self._reports, self._bundles, self._identities = {}, {}, {}
 
     def _publish(self, offer: Offer, placement: Placement) -> None:
-        if placement in (Placement.NEW, Placement.IMPROVED):
+        if placement in WON:
             self.events.publish(
                 ElitePromoted(
                     search=offer.search,

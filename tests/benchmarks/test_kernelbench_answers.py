@@ -4,7 +4,7 @@ import json
 import lzma
 from pathlib import Path
 
-from benchmarks.kernelbench_answers import RECORDING, ask, kernels, lines_of, problems, question
+from benchmarks.kernelbench_answers import RECORDING, ask, lines_of, problems, question, recorded_kernels
 from service.llm.base import LlmPrompt, digest
 from service.operators.catalogue import load_operator
 from tests.benchmarks.test_kernelbench_campaign import prepared
@@ -32,9 +32,9 @@ def test_answers_become_kernels_and_unusable_ones_keep_their_fault(prepared: Pat
     assert good["prompt"] == digest(LlmPrompt(**good["asked"])) and good["completion"]["model"] == "a model"
     with lzma.open(tmp_path / "recording.xz", "wt") as file:
         file.writelines(f"{json.dumps(line)}\n" for line in (good, bad))
-    assert kernels(tmp_path / "recording.xz", "default", "level1_1_doubled") == (good["source"],)
-    assert kernels(tmp_path / "recording.xz", "strict", "level1_1_doubled") == ()
-    assert kernels(tmp_path / "none.xz", "default", "level1_1_doubled") == ()
+    assert recorded_kernels(tmp_path / "recording.xz", "default") == {"level1_1_doubled": (good["source"],)}
+    assert recorded_kernels(tmp_path / "recording.xz", "strict") == {"level1_1_doubled": ()}
+    assert recorded_kernels(tmp_path / "none.xz", "default") == {}
 
 
 def test_the_recorded_answers_belong_to_their_prompts() -> None:

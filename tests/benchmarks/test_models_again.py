@@ -1,37 +1,25 @@
 """Recorded exchanges that are posted again: parents before children, with the cells that their prompts aim at."""
 
 import argparse
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
 from archive.records import ExchangeState, SearchState
-from benchmarks.models import RECORDED, RECORDING, RULES, Row, line_of, model_row, results, rule_rows
-from benchmarks.models_again import cell_of, matched, parents_of, post, read_recording, requests, seed_of
+from benchmarks.models import RECORDED, RECORDING, RULES, Row, line_of, model_row, read_recording, results, rule_rows
+from benchmarks.models_again import cell_of, matched, parents_of, post, requests, seed_of
 from benchmarks.record import RESULTS
 from service.cli.in_process import serve_inside
 from service.llm import LlmPrompt, digest
 from service.llm_gateway.schemas import Prompt
 from service.settings import DATABASE_FILE, Settings
+from tests.benchmarks.test_models import asked
 from tests.service import records
 from tests.service.asked import SEED, Asked
-from tests.service.workbench import Answers
 
+__all__ = ["asked"]
 COMMITTED = read_recording(RESULTS / RECORDING)
-
-
-@pytest.fixture
-async def asked(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Asked]:
-    monkeypatch.setattr(records, "OPERATOR", records.OPERATOR.model_copy(update={"seeds": (SEED,)}))
-    asked = await Asked.open(tmp_path, redis_url, in_flight=3)
-    asked.bench.answers = Answers(
-        bundle=lambda source: None if "broken" in source else records.bundle_from(source),
-        time_us=lambda bundle: 4.0 + int(bundle[:4], 16) / 10_000,
-    )
-    yield asked
-    await asked.close()
 
 
 def kernel(name: str) -> str:
