@@ -3,7 +3,6 @@
 The graph is data that left a jail, so every operation is looked up in `OPERATIONS` before it is resolved.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -120,6 +119,7 @@ def evaluate(
     *,
     double: bool,
     rounding: Rounding | None = None,
+    narrowed: bool = False,
     tf32: bool | Literal["convolutions"] = False,
     factors: Factors | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -133,6 +133,7 @@ def evaluate(
         inputs: The operator's inputs, in order, on one device. They are not changed.
         double: Evaluate in float64 instead of the operator's own dtypes.
         rounding: What becomes of every float tensor that an operation computes; None leaves them as they are.
+        narrowed: With `double`, round what float casts give to the dtype that they name, and keep it in float64.
         tf32: True if factors of products may be TF32, `convolutions` if only those of convolutions and recurrent
             layers.
         factors: What becomes of each float factor that may be TF32; None cuts those of float32.
@@ -151,7 +152,8 @@ def evaluate(
         for index, node in enumerate(graph.nodes):
             change = (factors or cut_to_tf32) if takes_tf32(node, tf32) else None
             result = _call(node, given, values, double, copy=copy, factors=change)
-            values.append(result if rounding is None or _moves(node) else _rounded(result, partial(rounding, index)))
+            result = result if rounding is None or _moves(node) else _rounded(result, partial(rounding, index))
+            values.append(_narrowed(node, result) if narrowed else result)
             for used in spent.get(index, ()):
                 values[used] = None
         return tuple(_tensor(_resolve(output, given, values, double)) for output in graph.outputs)
@@ -272,18 +274,6 @@ def _is_power_of_two(node: Node) -> bool:
     return isinstance(factor, int | float) and abs(frexp(factor)[0]) == 0.5
 
 
-def narrowing(graph: Graph) -> dict[int, torch.dtype]:
-    """Return the float dtypes that values are rounded to, by their nodes; only of values that are used once."""
-    users = Counter(used for node in graph.nodes for used in node.uses) + Counter(graph.outputs)
-    found = {}
-    for node in graph.nodes:
-        dtype = node.kwargs.get("dtype")
-        source = node.uses[0] if node.uses else None
-        if node.op == _CAST and isinstance(dtype, DtypeRef) and isinstance(source, NodeRef) and users[source] == 1:
-            found[source.node] = getattr(torch, dtype.dtype)
-    return {node: dtype for node, dtype in found.items() if dtype.is_floating_point}
-
-
 def is_whole_slice(node: Node) -> bool:
     """Return True if a node casts, or takes the first elements of an axis: what it holds keeps its meaning."""
     start, step = ([*node.args[2:], None, None, 1][:3])[0], ([*node.args[4:5], 1])[0]
@@ -345,6 +335,13 @@ def _rounded(result: Result, rounding: Callable[[torch.Tensor], torch.Tensor]) -
     if isinstance(result, tuple | list):
         return tuple(rounding(part) if _is_real(part) else part for part in result)
     return rounding(result) if _is_real(result) else result
+
+
+def _narrowed(node: Node, result: Result) -> Result:
+    """Return the float64 result of a float cast rounded to the dtype that the node names; others as they are."""
+    named = node.kwargs.get("dtype")
+    dtype = getattr(torch, named.dtype) if node.op == _CAST and isinstance(named, DtypeRef) else torch.bool
+    return _rounded(result, lambda values: values.to(dtype).double()) if dtype.is_floating_point else result
 
 
 def _is_real(value: object) -> TypeGuard[torch.Tensor]:
