@@ -250,7 +250,7 @@ class Expectation:
         if choice := Choice.of(self._graph, number, rounded):
             return wrong & ~choice.explains(got, expected, *self._values_of(choice))
         if self._operator.results[number].dtype != "bool":
-            wrong = wrong & ~undefined_casts(self._graph, number, got, self._inputs)
+            wrong = wrong & ~undefined_casts(self._graph, number, self._inputs)
         if not (rounded.outputs[number] or rounded.compared[number]) or not wrong.any():
             return wrong
         found = got.to(torch.int64)
