@@ -20,7 +20,6 @@ from workers.reference import (
     evaluate,
     filters,
     is_product,
-    narrowing,
     origin,
     shows_factors,
     undefined_casts,
@@ -251,7 +250,7 @@ class Expectation:
         if choice := Choice.of(self._graph, number, rounded):
             return wrong & ~choice.explains(got, expected, *self._values_of(choice))
         if self._operator.results[number].dtype != "bool":
-            wrong = wrong & ~undefined_casts(self._graph, number, got, self._inputs)
+            wrong = wrong & ~undefined_casts(self._graph, number, self._inputs)
         if not (rounded.outputs[number] or rounded.compared[number]) or not wrong.any():
             return wrong
         found = got.to(torch.int64)
@@ -278,13 +277,11 @@ class Expectation:
 
     def _roundings(self, nodes: Iterable[int]) -> Iterator[Tensors]:
         """Yield the results of other roundings: those of casts alone, and random ones with and without them."""
-        casts = partial(_rounded_to, narrowing(self._graph))
-        yield evaluate(self._graph, self._inputs, double=True, rounding=casts)
+        yield evaluate(self._graph, self._inputs, double=True, narrowed=True)
         sizes = dict.fromkeys(nodes, INTERMEDIATE_ROUNDOFFS * self._roundoff)
         for seed in range(NUDGES + FURTHER_NUDGES):
             moves = partial(_rounded_at_random, sizes, self._generator(seed))
-            rounding = moves if seed % 2 else partial(_in_turn, casts, moves)
-            yield evaluate(self._graph, self._inputs, double=True, rounding=rounding)
+            yield evaluate(self._graph, self._inputs, double=True, rounding=moves, narrowed=seed % 2 == 0)
 
     @property
     def _results(self) -> int:
@@ -381,10 +378,6 @@ def _rounded_at_random(
 def _moved_factor(step: float, generator: torch.Generator, values: torch.Tensor) -> torch.Tensor:
     """Move a factor that may be TF32, each element by itself."""
     return _moves(values.shape, generator).mul_(step).add_(1).mul_(values)
-
-
-def _in_turn(first: Rounding, second: Rounding, node: int, values: torch.Tensor) -> torch.Tensor:
-    return second(node, first(node, values))
 
 
 def _rounded_to(dtypes: Mapping[int, torch.dtype], node: int, values: torch.Tensor) -> torch.Tensor:
