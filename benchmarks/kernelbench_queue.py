@@ -232,7 +232,12 @@ class CampaignQueue(CardQueue):
         row, best = await super()._found(search)
         answers = self._answers.get(search.id, ())
         row["answered"] = [
-            {"outcome": seed.outcome, "reason": seed.reason[:REASON_CHARS], "objective": seed.objective}
+            {
+                "number": 1 + answers.index(seed.source),
+                "outcome": seed.outcome,
+                "reason": seed.reason[:REASON_CHARS],
+                "objective": seed.objective,
+            }
             for seed in await self._coordinator.store.candidates.seeds(search.id)
             if seed.source in answers
         ]
@@ -255,8 +260,13 @@ class CampaignQueue(CardQueue):
     def _head(self, entry: SuiteEntry, search: SearchRecord | None) -> Row:
         """Return what a row says of its problem, contract and mutation testing."""
         assert isinstance(entry, CampaignEntry)
-        told: Row = {"problem": entry.problem, "contract": entry.column, "how": entry.how, "budget_s": self._terms.seconds}
-        return {**told, "answers": len(entry.answers), "admitted": "" if search is None else search.admitted}
+        told: Row = {
+            "problem": entry.problem,
+            "contract": entry.column,
+            "how": entry.how,
+            "answers": len(entry.answers),
+        }
+        return {**told, "budget_s": self._terms.seconds, "admitted": "" if search is None else search.admitted}
 
     def _request(self, entry: SuiteEntry) -> SearchRequest:
         """Go on where mutation testing fails the operator, with a mark."""
