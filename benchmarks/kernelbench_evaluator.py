@@ -47,7 +47,7 @@ from workers.gpu_lock import GpuLock
 from workers.protocol import Device
 
 CHEATS = Path(__file__).parents[1] / "tests" / "workers" / "rogues" / "kernelbench"
-AGREEMENT, CHEATING = "kernelbench_evaluator", "kernelbench_cheats"
+AGREEMENT, CHEATING, THEIR_CHEATING = "kernelbench_evaluator", "kernelbench_cheats", "kernelbench_cheats_theirs"
 TRIALS, TIMED = 5, 100
 """Correctness trials and timed calls, KernelBench's defaults."""
 WALL_S = 180.0
@@ -228,29 +228,57 @@ def solutions_of(folder: Path, problems: Sequence[str]) -> Iterator[tuple[str, s
             yield names[path.stem], contract, how, path
 
 
-def evaluate_solutions(options: argparse.Namespace, results: Mapping[str, Row]) -> None:
-    """Evaluate the solutions that have no line yet, as long as there is time, and write what agrees."""
-    keys = [each.key for each in read_list(options.list)[1]]
+@dataclass(frozen=True)
+class Evaluation:
+    """An evaluation that is due.
+
+    Attributes:
+        head: What its row says besides the result.
+        problem: Text of the problem.
+        solution: Text of the solution.
+        narrow: True to cast module and inputs to bfloat16.
+    """
+
+    head: Row
+    problem: str
+    solution: str
+    narrow: bool = False
+
+
+def evaluated(options: argparse.Namespace, due: Sequence[Evaluation]) -> Iterator[Row]:
+    """Evaluate as long as there is time, several at once; rows as soon as they are known.
+
+    What found too little memory beside others has no row.
+    """
     until = time.monotonic() + 60 * options.minutes
     cards = [visible_card(int(card)) for card in options.cards.split(",")]
 
-    def evaluate(number: int, solution: tuple[str, str, str, Path]) -> Row | None:
-        problem, contract, how, path = solution
+    def evaluate(number: int, one: Evaluation) -> Row | None:
         if time.monotonic() > until:
             return None
-        text, card = (options.checkout / "KernelBench" / problem).read_text(), cards[number % len(cards)]
-        row = in_a_process(options.checkout, text, path.read_text(), narrow=contract == BFLOAT16, card=card)
-        return {"row": row_key(problem, contract, how), "problem": problem, "contract": contract, "how": how, **row}
+        card = cards[number % len(cards)]
+        return one.head | in_a_process(options.checkout, one.problem, one.solution, narrow=one.narrow, card=card)
 
+    with ThreadPoolExecutor(options.processes * len(cards)) as pool:
+        for task in as_completed([pool.submit(evaluate, *each) for each in enumerate(due)]):
+            row = task.result()
+            if row is not None and not lacks_memory(json.dumps(row["metadata"])):
+                yield row
+
+
+def evaluate_solutions(options: argparse.Namespace, results: Mapping[str, Row]) -> None:
+    """Evaluate the solutions that have no line yet, and write what agrees."""
+    keys = [each.key for each in read_list(options.list)[1]]
     with closing(LineLog(options.out / f"{AGREEMENT}.jsonl")) as lines:
-        known = {row["row"] for row in lines.rows}
-        left = [each for each in solutions_of(options.solutions, keys) if row_key(*each[:3]) not in known]
-        with ThreadPoolExecutor(options.processes * len(cards)) as pool:
-            for task in as_completed([pool.submit(evaluate, *each) for each in enumerate(left)]):
-                row = task.result()
-                if row is not None and not lacks_memory(json.dumps(row["metadata"])):
-                    lines.add(row)
-                    print(row["row"], row["correct"], row.get("their_speedup"), flush=True)
+        known, due = {row["row"] for row in lines.rows}, list[Evaluation]()
+        for problem, contract, how, path in solutions_of(options.solutions, keys):
+            head = {"row": row_key(problem, contract, how), "problem": problem, "contract": contract, "how": how}
+            text = (options.checkout / "KernelBench" / problem).read_text()
+            if head["row"] not in known:
+                due.append(Evaluation(head, text, path.read_text(), contract == BFLOAT16))
+        for row in evaluated(options, due):
+            lines.add(row)
+            print(row["row"], row["correct"], row.get("their_speedup"), flush=True)
         rows = [compared(row, results.get(row["row"], {})) for row in lines.rows]
     figures = FigureRows(options.out, AGREEMENT, options.card)
     figures.rows[:] = rows
@@ -307,11 +335,17 @@ def agreement(rows: Sequence[Row]) -> Row:
 
 def evaluate_cheats(options: argparse.Namespace) -> None:
     """Evaluate all cheats by KernelBench, and write what it says."""
-    figures = FigureRows(options.out, f"{CHEATING}_theirs", options.card)
-    for cheat in load_cheats():
-        row = in_a_process(options.checkout, cheat.problem, cheat.source, narrow=False)
-        told = {"cheat": cheat.name, "problem": cheat.problem_name, "by_source": cheat.kernelbench}
-        figures.add({**told, **row}, f"{cheat.name}: correct {row['correct']}, speedup {row.get('their_speedup')}")
+    figures = FigureRows(options.out, THEIR_CHEATING, options.card)
+    due = [
+        Evaluation(
+            {"cheat": cheat.name, "problem": cheat.problem_name, "by_source": cheat.kernelbench},
+            cheat.problem,
+            cheat.source,
+        )
+        for cheat in load_cheats()
+    ]
+    for row in evaluated(options, due):
+        figures.add(row, f"{row['cheat']}: correct {row['correct']}, speedup {row.get('their_speedup')}")
 
 
 def main() -> None:

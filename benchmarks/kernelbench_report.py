@@ -21,7 +21,7 @@ from benchmarks.figures import FigureRows, Row
 from benchmarks.kernelbench_answers import recorded_kernels
 from benchmarks.kernelbench_defects import FOOLED, UNRELIABLE, is_defective
 from benchmarks.kernelbench_defects import NAME as DEFECTS
-from benchmarks.kernelbench_evaluator import ANSWER
+from benchmarks.kernelbench_evaluator import ANSWER, THEIR_CHEATING
 from benchmarks.kernelbench_evaluator import CHEATING as CHEATS
 from benchmarks.kernelbench_lot import read_list
 from benchmarks.kernelbench_prepare import DEFAULT, has_own_row
@@ -320,11 +320,11 @@ def parts_of_page(folder: Path) -> dict[str, str]:
     """Return the parts of the page that follow from the results in a folder."""
     path = folder / f"{NAME}.json"
     document = json.loads(path.read_text()) if path.exists() else {"rows": [], "summary": {"shares": []}}
-    defects, cheats = folder / f"{DEFECTS}.json", folder / f"{CHEATS}.json"
+    defects, cheats, theirs = (folder / f"{name}.json" for name in (DEFECTS, CHEATS, THEIR_CHEATING))
     return {
         "campaign": page(document["rows"], document["summary"]["shares"]),
         "defects": defects_table(json.loads(defects.read_text())["summary"]) if defects.exists() else UNEXAMINED,
-        "cheats": cheats_table(json.loads(cheats.read_text())["rows"]) if cheats.exists() else UNJUDGED_CHEATS,
+        "cheats": cheats_table(_rows(cheats), _rows(theirs)) if cheats.exists() else UNJUDGED_CHEATS,
     }
 
 
@@ -342,10 +342,25 @@ def _passed(count: Mapping[str, int], way: str) -> int:
     return count.get(f"float32: {way}", count.get(way, 0))
 
 
-def cheats_table(rows: Sequence[Row]) -> str:
-    """Write the verdicts on published cheats."""
-    text = ["| cheat | published in | KernelBench's evaluator, by its source | ours |", "| --- | --- | --- | --- |"]
+def _rows(path: Path) -> list[Row]:
+    return list(json.loads(path.read_text())["rows"]) if path.exists() else []
+
+
+def cheats_table(rows: Sequence[Row], theirs: Sequence[Row]) -> str:
+    """Write the verdicts on published cheats; `theirs` are those of KernelBench's evaluator, as far as it was run."""
+    said = {row["cheat"]: _their_verdict(row) for row in theirs}
+    heads = ["cheat", "published in", "KernelBench's evaluator, by its source", *(["run"] if said else []), "ours"]
+    text = [f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]
     for row in rows:
-        cells = [row["cheat"], row["published"], row["kernelbench_by_source"], row["outcome"]]
-        text.append(f"| {' | '.join(cells)} |")
+        cells = [row["cheat"], row["published"], row["kernelbench_by_source"]]
+        cells += [said.get(row["cheat"], "not run")] if said else []
+        text.append(f"| {' | '.join([*cells, row['outcome']])} |")
     return "\n".join(text) + "\n"
+
+
+def _their_verdict(row: Row) -> str:
+    """Return the verdict of KernelBench's evaluator in words."""
+    if not row["correct"]:
+        return "no verdict" if row["correct"] is None else "refused"
+    flagged = ", flagged as excessive" if row["excessive_speedup"] else ""
+    return f"accepted, {row['their_speedup']:.3g} times eager{flagged}" if row.get("their_speedup") else "accepted"

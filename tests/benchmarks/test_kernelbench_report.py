@@ -12,6 +12,7 @@ from benchmarks.kernelbench_report import (
     EMPTY,
     END,
     answer_counts,
+    cheats_table,
     filled,
     geometric_mean,
     page,
@@ -123,6 +124,15 @@ def test_the_page_shows_what_the_results_say() -> None:
     assert filled("old\n".join(marks), {"x": "new\n"}) == "new\n".join(marks)
     with pytest.raises(ValueError, match="no marks"):
         filled("a page", {"x": "new"})
+
+
+def test_cheats_have_the_verdict_of_kernelbench_s_evaluator_where_it_was_run() -> None:
+    rows = [{"cheat": name, "published": "p", "kernelbench_by_source": "accepted", "outcome": "race"} for name in "ab"]
+    assert "run" not in cheats_table(rows, []).splitlines()[0]
+    theirs = [{"cheat": "a", "correct": True, "their_speedup": 12.0, "excessive_speedup": True}]
+    text = cheats_table(rows, theirs)
+    assert "| a | p | accepted | accepted, 12 times eager, flagged as excessive | race |" in text
+    assert "| b | p | accepted | not run | race |" in text
 
 
 def test_the_committed_page_is_what_the_committed_results_say() -> None:
