@@ -5,6 +5,7 @@ Evaluated only after the candidate has run, in a process that runs no candidate 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import chain
 
 import torch
 
@@ -236,7 +237,7 @@ class Expectation:
 
         A float may lie on the border of two integers, as the largest of a row over its own scale, and then it is on
         either side. So may one that is compared: indices of computed values that are equal but for rounding are in
-        either order. Sums of integers, and choices among inputs, have no such border. A cast of NaN, or of a float
+        either order. A float that the reference itself rounds on its way may be so, or not at all. Sums of integers, and choices among inputs, have no such border. A cast of NaN, or of a float
         beyond the integers of the dtype, has no defined result: PyTorch gives another one on a card than on a CPU.
 
         Args:
@@ -253,11 +254,11 @@ class Expectation:
             wrong = wrong & ~undefined_casts(self._graph, number, self._inputs)
         if not (rounded.outputs[number] or rounded.compared[number]) or not wrong.any():
             return wrong
-        found = got.to(torch.int64)
-        by_one = (found - expected.to(torch.int64)).abs() == 1
-        for moved in self._roundings(rounded.nodes):
+        found, narrowed = got.to(torch.int64), evaluate(self._graph, self._inputs, double=True, narrowed=True)
+        near = [(found - right.to(torch.int64)).abs() <= 1 for right in (expected, narrowed[number])]
+        for moved in chain((narrowed,), self._roundings(rounded.nodes)):
             same = moved[number].to(torch.int64) == found
-            wrong = wrong & ~(same & by_one if rounded.outputs[number] else same)
+            wrong = wrong & ~(same & (near[0] | near[1]) if rounded.outputs[number] else same)
             if not wrong.any():
                 break
         return wrong
@@ -276,8 +277,7 @@ class Expectation:
         return exact, CHOICE_NUDGES * moved.nan_to_num(0.0, 0.0, 0.0) + lost + own + tiny
 
     def _roundings(self, nodes: Iterable[int]) -> Iterator[Tensors]:
-        """Yield the results of other roundings: those of casts alone, and random ones with and without them."""
-        yield evaluate(self._graph, self._inputs, double=True, narrowed=True)
+        """Yield the results of random roundings, with and without those of casts."""
         sizes = dict.fromkeys(nodes, INTERMEDIATE_ROUNDOFFS * self._roundoff)
         for seed in range(NUDGES + FURTHER_NUDGES):
             moves = partial(_rounded_at_random, sizes, self._generator(seed))

@@ -100,7 +100,8 @@ def extract_module(source: str, launched: Collection[str] = ()) -> ExtractedModu
 def _flat(statements: Sequence[ast.stmt], namespace: Mapping[str, object]) -> Iterator[ast.stmt]:
     """Yield statements, in place of an `if` whose condition is plain those that it chooses.
 
-    Conditions are computed when their turn comes, from what was extracted before.
+    Conditions are computed when their turn comes, from what was extracted before. Where host code decides, as in `if
+    compare_version("triton", ge, "3.0.0"):`, imports of the language are guessed: kernels must compile to the plan's.
     """
     for statement in statements:
         chosen = _is_true(statement.test, namespace) if isinstance(statement, ast.If) else None
@@ -108,6 +109,17 @@ def _flat(statements: Sequence[ast.stmt], namespace: Mapping[str, object]) -> It
             yield from _flat(statement.body if chosen else statement.orelse, namespace)
         else:
             yield statement
+            yield from _guessed_imports(statement, namespace)
+
+
+def _guessed_imports(statement: ast.stmt, namespace: Mapping[str, object]) -> Sequence[ast.stmt]:
+    """Return the first branch of an `if` that imports parts of the language and does nothing else; empty if none."""
+    branches = (statement.body, statement.orelse) if isinstance(statement, ast.If) else ()
+    for branch in branches:
+        prepared = [_prepare(item, namespace) for item in branch]
+        if branch and all(isinstance(each, ast.Import | ast.ImportFrom | ast.Try) for each in prepared):
+            return branch
+    return ()
 
 
 def _is_true(condition: ast.expr, namespace: Mapping[str, object]) -> bool | None:
