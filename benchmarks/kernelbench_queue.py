@@ -33,7 +33,7 @@ READY_S, COMPARE_S = 25.0, 20.0
 """Seconds until a problem's first seed is judged, and of a comparison, before any is known."""
 LATEST = 8
 """Number of latest problems whose median tells if another one fits."""
-LANDING_S = 15.0
+LANDING_S = 30.0
 """Maximum seconds beyond a search's own until all seeds are judged, and the leading kernel is confirmed."""
 REASON_CHARS = 300
 
