@@ -13,7 +13,7 @@ of former sittings are found in all `*.jsonl` of `--known` and `--out`; what has
 failed is tried `TRIES` times. A problem that would not fit into the time that is left is not begun.
 
 `--how rules` covers all problems of the contract that were prepared, `--how model` those of the lot. A model's kernels
-come from a recording (`kernelbench_answers`): they are seeds, after those that were prepared.
+come from a recording (`kernelbench_answers`): they are seeds, before those that were prepared.
 
 `--conclude` writes `kernelbench_campaign.json` and its plot, the solutions as modules `ModelNew` (which hold the
 problems' texts, and are never committed), and the tables of `docs/results/kernelbench.md`. `--device model:sm_90` tries

@@ -11,7 +11,8 @@ trials and 100 timed calls, as KernelBench's scripts do by default. Several eval
 because most of their time is the host's: inputs are made there. One at a time is timed, with the card alone. Its
 package imports vendors' clients that evaluation does not use; empty modules stand for those that are not installed.
 Rows: `kernelbench_evaluator.json` (its verdict, ours, its speedup over eager and ours) and `kernelbench_cheats.json`.
-A run goes on where an earlier one ended; what found too little memory beside others has no row, and is tried again.
+A run goes on where an earlier one ended. A solution without a verdict is tried again; one that found too little memory
+beside others has no row.
 """
 
 import argparse
@@ -270,7 +271,7 @@ def evaluate_solutions(options: argparse.Namespace, results: Mapping[str, Row]) 
     """Evaluate the solutions that have no line yet, and write what agrees."""
     keys = [each.key for each in read_list(options.list)[1]]
     with closing(LineLog(options.out / f"{AGREEMENT}.jsonl")) as lines:
-        known, due = {row["row"] for row in lines.rows}, list[Evaluation]()
+        known, due = {row["row"] for row in lines.rows if row["correct"] is not None}, list[Evaluation]()
         for problem, contract, how, path in solutions_of(options.solutions, keys):
             head = {"row": row_key(problem, contract, how), "problem": problem, "contract": contract, "how": how}
             text = (options.checkout / "KernelBench" / problem).read_text()
@@ -279,7 +280,8 @@ def evaluate_solutions(options: argparse.Namespace, results: Mapping[str, Row]) 
         for row in evaluated(options, due):
             lines.add(row)
             print(row["row"], row["correct"], row.get("their_speedup"), flush=True)
-        rows = [compared(row, results.get(row["row"], {})) for row in lines.rows]
+        latest = {row["row"]: row for row in lines.rows}
+    rows = [compared(row, results.get(key, {})) for key, row in latest.items()]
     figures = FigureRows(options.out, AGREEMENT, options.card)
     figures.rows[:] = rows
     figures.conclude(summary=agreement(rows), commit=read_list(options.list)[0])

@@ -33,8 +33,9 @@ READY_S, COMPARE_S = 25.0, 20.0
 """Seconds until a problem's first seed is judged, and of a comparison, before any is known."""
 LATEST = 8
 """Number of latest problems whose median tells if another one fits."""
-LANDING_S = 15.0
-"""Maximum seconds beyond a search's own until all seeds are judged, and the leading kernel is confirmed."""
+LANDING_S = 30.0
+"""Maximum seconds beyond a search's own until its seeds are judged, or those of a model, and the leading
+kernel is confirmed."""
 REASON_CHARS = 300
 
 
@@ -46,7 +47,8 @@ class CampaignEntry(SuiteEntry):
         problem: Its file, such as `level1/19_ReLU.py`.
         column: Its contract, one of `kernelbench_prepare.CONTRACTS`.
         how: `RULES`, or `MODEL` if a model's kernels are seeds too.
-        answers: Kernels that a model wrote for it; they follow the seeds that were prepared.
+        answers: Kernels that a model wrote for it. They are seeds before those that were prepared: the first right one
+            is the pacer of the search, and drafted convolutions are slow ones.
     """
 
     problem: str = ""
@@ -62,7 +64,7 @@ class CampaignEntry(SuiteEntry):
     def contract(self) -> dict[str, Any]:
         """Return the operator's spec as JSON, with all seeds."""
         spec = super().contract()
-        return {**spec, "seeds": [*spec["seeds"], *self.answers]}
+        return {**spec, "seeds": [*self.answers, *spec["seeds"]]}
 
 
 class ClaimedEntries:
@@ -220,9 +222,10 @@ class CampaignQueue(CardQueue):
         return ran_s < seconds or (ran_s < seconds + LANDING_S and await self._is_landing(search))
 
     async def _is_landing(self, search: SearchRecord) -> bool:
-        """Return True if a seed has no verdict yet, or the leading kernel is not confirmed."""
+        """Return True if one of the first seeds has no verdict yet, or the leading kernel is not confirmed."""
         store, grid = self._coordinator.store, (search.id, self._terms.device.name)
-        if any(seed.state is not CandidateState.JUDGED for seed in await store.candidates.seeds(search.id)):
+        seeds, answers = await store.candidates.seeds(search.id), self._answers.get(search.id, ())
+        if any(seed.state is not CandidateState.JUDGED for seed in seeds if not answers or seed.source in answers):
             return True
         held, best = await store.provisional.list(*grid, search.axes_version), await store.elites.best(*grid)
         return bool(held) and (best is None or held[0].objective > best.objective)

@@ -212,6 +212,8 @@ def page(rows: Sequence[Row], told: Sequence[Row]) -> str:
             sol,
         ]
         text.append(f"| {' | '.join(cells)} | {row['emitter']} | {row['defect']} |")
+    for kind, verdicts in answer_counts(rows).items():
+        text += ["", f"A model's kernels, {kind}: {', '.join(f'{n} {name}' for name, n in sorted(verdicts.items()))}."]
     if left := sum(row["outcome"] == NOT_REACHED for row in rows):
         text += ["", f"{left} of {len(rows)} rows have not been reached by any sitting yet."]
     return "\n".join(text) + "\n"

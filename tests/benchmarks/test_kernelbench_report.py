@@ -87,6 +87,7 @@ def test_a_model_s_kernels_are_counted_by_verdict_and_written_beside_the_best_on
     line = searched("a", 2.0, how="model", row="level1/a.py default model", answered=answered)
     (row,) = rows_of([LINES[0], line], [prepared("a")], {}, [("level1/a.py", "model")])
     assert answer_counts([row]) == {"default level1": {"correct": 1, "wrong_result": 1}}
+    assert "A model's kernels, default level1: 1 correct, 1 wrong_result." in page([row], [])
     recording, home = tmp_path / "answers.jsonl.xz", tmp_path / "default" / "level1_a"
     with lzma.open(recording, "wt") as file:
         for source in ("x", "class ModelNew: pass"):
