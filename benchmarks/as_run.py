@@ -532,7 +532,7 @@ def _export(environment: Mapping[str, str], to: Path) -> None:
 def main() -> None:
     """Run the commands, and write their rows; SIGTERM counts as Ctrl-C."""
     options = _options()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _interrupt)
     device = options.device or device_of(options.card).name
     figures = FigureRows(options.out, "as_run", options.card)
     with closing(LineLog(options.out / "as_run.jsonl")) as lines:
@@ -546,6 +546,12 @@ def main() -> None:
         for operator in options.operators or OPERATORS:
             if not run(operator, options, device, add):
                 break
+
+
+def _interrupt(*_: object) -> None:
+    """Interrupt the benchmark once: `timeout` sends its signal twice, to a process and to its group."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _options() -> argparse.Namespace:

@@ -73,6 +73,8 @@ def test_a_benchmark_that_is_ended_leaves_the_row_of_what_is_known(tmp_path: Pat
             time.sleep(0.1)
         time.sleep(1)
         process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)  # `timeout` sends it twice.
         assert process.wait(60) == 0
     (row,) = json.loads((tmp_path / "as_run.json").read_text())["rows"]
     assert row["operator"] == "softmax" and row["cut"] == INTERRUPTED
