@@ -176,7 +176,8 @@ def test_imports_of_the_language_are_guessed_where_host_code_decides():
         "if later('triton', '3.0.0'):\n    try:\n        from triton.language.extra.libdevice import rsqrt\n"
         "    except ModuleNotFoundError:\n        from triton.language.extra.cuda.libdevice import rsqrt\n"
         "else:\n    from triton.language.math import rsqrt\n"
-        "if later('triton', '3.0.0'):\n    from somewhere import tanh\nelse:\n    from triton.language import exp as tanh\n"
+        "if later('triton', '3.0.0'):\n    from somewhere import tanh\n"
+        "else:\n    from triton.language import exp as tanh\n"
         "if later('triton', '3.0.0'):\n    from triton.language import exp\n    SIZE = 1\n"
     )
     assert taken.namespace["rsqrt"] is libdevice.rsqrt and taken.namespace["tanh"] is tl.exp
