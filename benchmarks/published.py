@@ -161,8 +161,9 @@ def row_of(folder: Path, device: Device, known: Row, again: bool) -> tuple[Row, 
         told, jobs = prepared(folder, device)
         if jobs and not device.measures:
             told, jobs = judged(jobs, ModelDevice(device, HERE).measure), ()
-    except Exception as error:  # One kernel that fails in a new way must not end the others' run.
-        told, jobs = {"outcome": "not judged", "reason": getattr(error, "detail", f"{type(error).__name__}: {error}")}, ()
+    except Exception as error:  # noqa: BLE001 - one kernel that fails in a new way must not end the others' run
+        said = getattr(error, "detail", f"{type(error).__name__}: {error}")
+        told, jobs = {"outcome": "not judged", "reason": said}, ()
     return row | tellable(told, folder), jobs
 
 

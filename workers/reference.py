@@ -87,6 +87,8 @@ Result: TypeAlias = torch.Tensor | tuple[torch.Tensor, ...] | None
 Rounding: TypeAlias = Callable[[int, torch.Tensor], torch.Tensor]
 Factors: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 """A float tensor as it was computed, by which node of the graph, to the one that is gone on with."""
+Casts: TypeAlias = Callable[[Node, torch.Tensor, torch.Tensor], torch.Tensor]
+"""A cast, what was cast and its result, to the result that is gone on with."""
 _COMPARING = frozenset(_COMPARISONS.split())
 _TO_WHOLE = _COMPARING | {"round", "floor", "ceil", "trunc", "floor_divide"}
 _PICKING = frozenset(_CHOICES.split())
@@ -120,8 +122,7 @@ def evaluate(
     *,
     double: bool,
     rounding: Rounding | None = None,
-    narrowed: bool = False,
-    undefined: int | None = None,
+    casts: Casts | None = None,
     tf32: bool | Literal["convolutions"] = False,
     factors: Factors | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -135,8 +136,7 @@ def evaluate(
         inputs: The operator's inputs, in order, on one device. They are not changed.
         double: Evaluate in float64 instead of the operator's own dtypes.
         rounding: What becomes of every float tensor that an operation computes; None leaves them as they are.
-        narrowed: With `double`, round what float casts give to the dtype that they name, and keep it in float64.
-        undefined: Result of a cast to integers of what none of them stands for; None for torch's.
+        casts: What becomes of the result of a cast, by the node and what was cast; None leaves it as it is.
         tf32: True if factors of products may be TF32, `convolutions` if only those of convolutions and recurrent
             layers.
         factors: What becomes of each float factor that may be TF32; None cuts those of float32.
@@ -156,9 +156,9 @@ def evaluate(
             change = (factors or cut_to_tf32) if takes_tf32(node, tf32) else None
             result = _call(node, given, values, double, copy=copy, factors=change)
             result = result if rounding is None or _moves(node) else _rounded(result, partial(rounding, index))
-            if node.op == _CAST and undefined is not None:
-                result = _defined(_tensor(result), _tensor(_resolve(node.uses[0], given, values, double)), undefined)
-            values.append(_narrowed(node, result) if narrowed else result)
+            if casts is not None and node.op == _CAST:
+                result = casts(node, _tensor(_resolve(node.uses[0], given, values, double)), _tensor(result))
+            values.append(result)
             for used in spent.get(index, ()):
                 values[used] = None
         return tuple(_tensor(_resolve(output, given, values, double)) for output in graph.outputs)
@@ -177,7 +177,8 @@ def undefined_casts(graph: Graph, number: int, inputs: Sequence[torch.Tensor]) -
     """
     found = []
     for double in (True, False):
-        one, other = (evaluate(graph, inputs, double=double, undefined=value)[number] for value in (0, 1))
+        values = (partial(_defined, value) for value in (0, 1))
+        one, other = (evaluate(graph, inputs, double=double, casts=casts)[number] for casts in values)
         found.append(one != other)
     return found[0] | found[1]
 
@@ -250,6 +251,13 @@ def _is_power_of_two(node: Node) -> bool:
     return isinstance(factor, int | float) and abs(frexp(factor)[0]) == 0.5
 
 
+def narrowed(node: Node, source: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    """Return the float64 result of a float cast rounded to the dtype that the node names; others as they are."""
+    named = node.kwargs.get("dtype")
+    dtype = getattr(torch, named.dtype) if isinstance(named, DtypeRef) else result.dtype
+    return result.to(dtype).double() if dtype.is_floating_point else result
+
+
 def is_whole_slice(node: Node) -> bool:
     """Return True if a node casts, or takes the first elements of an axis: what it holds keeps its meaning."""
     start, step = ([*node.args[2:], None, None, 1][:3])[0], ([*node.args[4:5], 1])[0]
@@ -313,19 +321,12 @@ def _rounded(result: Result, rounding: Callable[[torch.Tensor], torch.Tensor]) -
     return rounding(result) if _is_real(result) else result
 
 
-def _defined(result: torch.Tensor, source: torch.Tensor, value: int) -> torch.Tensor:
+def _defined(value: int, node: Node, source: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
     """Return a cast with a value where it is of a float that no integer of the dtype stands for."""
     if result.dtype not in _WHOLE or not source.is_floating_point():
         return result
     limits, cut = torch.iinfo(result.dtype), source.trunc()  # Casts cut fractions off; NaN is not between the limits.
     return torch.where((cut >= float(limits.min)) & (cut < float(limits.max + 1)), result, value)
-
-
-def _narrowed(node: Node, result: Result) -> Result:
-    """Return the float64 result of a float cast rounded to the dtype that the node names; others as they are."""
-    named = node.kwargs.get("dtype")
-    dtype = getattr(torch, named.dtype) if node.op == _CAST and isinstance(named, DtypeRef) else torch.bool
-    return _rounded(result, lambda values: values.to(dtype).double()) if dtype.is_floating_point else result
 
 
 def _is_real(value: object) -> TypeGuard[torch.Tensor]:

@@ -16,11 +16,11 @@ from workers.float8 import readable
 from workers.protocol import Graph, Operator
 from workers.reference import (
     RoundedFloats,
-    Rounding,
     allows_tf32,
     evaluate,
     filters,
     is_product,
+    narrowed,
     origin,
     shows_factors,
     undefined_casts,
@@ -237,8 +237,9 @@ class Expectation:
 
         A float may lie on the border of two integers, as the largest of a row over its own scale, and then it is on
         either side. So may one that is compared: indices of computed values that are equal but for rounding are in
-        either order. A float that the reference itself rounds on its way may be so, or not at all. Sums of integers, and choices among inputs, have no such border. A cast of NaN, or of a float
-        beyond the integers of the dtype, has no defined result: PyTorch gives another one on a card than on a CPU.
+        either order. What the reference itself rounds on the way, by a cast, may be rounded or not. Sums of integers,
+        and choices among inputs, have no such border. A cast of NaN, or of a float beyond the integers of the dtype,
+        has no defined result: PyTorch gives another one on a card than on a CPU.
 
         Args:
             number: Number of the result.
@@ -254,9 +255,9 @@ class Expectation:
             wrong = wrong & ~undefined_casts(self._graph, number, self._inputs)
         if not (rounded.outputs[number] or rounded.compared[number]) or not wrong.any():
             return wrong
-        found, narrowed = got.to(torch.int64), evaluate(self._graph, self._inputs, double=True, narrowed=True)
-        near = [(found - right.to(torch.int64)).abs() <= 1 for right in (expected, narrowed[number])]
-        for moved in chain((narrowed,), self._roundings(rounded.nodes)):
+        found, cast = got.to(torch.int64), evaluate(self._graph, self._inputs, double=True, casts=narrowed)
+        near = [(found - right.to(torch.int64)).abs() <= 1 for right in (expected, cast[number])]
+        for moved in chain((cast,), self._roundings(rounded.nodes)):
             same = moved[number].to(torch.int64) == found
             wrong = wrong & ~(same & (near[0] | near[1]) if rounded.outputs[number] else same)
             if not wrong.any():
@@ -281,7 +282,7 @@ class Expectation:
         sizes = dict.fromkeys(nodes, INTERMEDIATE_ROUNDOFFS * self._roundoff)
         for seed in range(NUDGES + FURTHER_NUDGES):
             moves = partial(_rounded_at_random, sizes, self._generator(seed))
-            yield evaluate(self._graph, self._inputs, double=True, rounding=moves, narrowed=seed % 2 == 0)
+            yield evaluate(self._graph, self._inputs, double=True, rounding=moves, casts=None if seed % 2 else narrowed)
 
     @property
     def _results(self) -> int:

@@ -50,6 +50,7 @@ _ADVICE = (
     "a candidate may import torch, triton, their parts that harm nothing, and such modules as math, typing, functools, "
     "dataclasses or logging"
 )
+_BESIDE = "give files of its own package beside it, as in `reef judge SPEC KERNEL.py OTHER.py`"
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,8 @@ def _refusal(refused: Mapping[str, int]) -> TraceRefused:
     """Name modules, in the order of their lines."""
     named = ", ".join(f"'{module}'" for module in sorted(refused, key=refused.__getitem__))
     line = min(refused.values()) or None
-    return TraceRefused(Outcome.FORBIDDEN_IMPORT, f"imports {named}; {_ADVICE}", Stage.PARSE, line)
+    beside = f"; {_BESIDE}" if any(module.startswith(".") for module in refused) else ""
+    return TraceRefused(Outcome.FORBIDDEN_IMPORT, f"imports {named}; {_ADVICE}{beside}", Stage.PARSE, line)
 
 
 def _guarded_import(candidate: ParsedSource) -> Callable[..., ModuleType]:
