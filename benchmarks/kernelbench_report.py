@@ -73,6 +73,17 @@ def rows_of(
     return rows
 
 
+def merged(former: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
+    """Add rows to those of an earlier result, whose lines need not be at hand. Figures replace older ones."""
+    found = {(row["problem"], row["contract"], row["how"]): row for row in former}
+    for row in rows:
+        key = row["problem"], row["contract"], row["how"]
+        before = found.get(key, {"outcome": NOT_REACHED})
+        if row.get("reef_us") or (row["outcome"] != NOT_REACHED and not before.get("reef_us")) or key not in found:
+            found[key] = row
+    return sorted(found.values(), key=lambda row: (row["contract"], row["how"]))
+
+
 def _origin(sitting: Row | None) -> Row:
     return {} if not sitting else {"device": sitting.get("device"), "versions": sitting.get("versions")}
 
@@ -294,14 +305,17 @@ def conclude(lines: Sequence[Row], prepared: Sequence[Row], options: argparse.Na
     """Write the results file, its plot, the solutions, and the table of the page; return the summary."""
     commit, listed = read_list(options.list)
     ways = [(each.key, RULES) for each in listed] + [(each.key, MODEL) for each in listed if each.drawn]
-    rows = rows_of(lines, prepared, defects_of(options.conclude / f"{DEFECTS}.json"), ways)
+    earlier = _document(options.conclude / f"{NAME}.json")
+    rows = merged(earlier["rows"], rows_of(lines, prepared, defects_of(options.conclude / f"{DEFECTS}.json"), ways))
     told: Row = {"commit": commit, "counts": counts(rows), "answers": answer_counts(rows), "shares": shares(rows)}
     if options.solutions is not None:
         told["unwritten"] = write_solutions(lines, options.solutions, options.folder, options.answers)
     figures = FigureRows(options.conclude, NAME)
     figures.rows[:] = rows
-    dates = sorted({datetime.fromtimestamp(line["session"], UTC).date().isoformat() for line in lines})
-    figures.conclude(summary=told, dates=dates, rates=[line for line in lines if line["kind"] == "rates"])
+    days = {datetime.fromtimestamp(line["session"], UTC).date().isoformat() for line in lines}
+    rates = [*earlier["rates"], *(line for line in lines if line["kind"] == "rates")]
+    rates = list({(line["session"], line["card"]): line for line in rates}.values())
+    figures.conclude(summary=told, dates=sorted(days | {*earlier["dates"]}), rates=rates)
     bars = [_bar(row) for row in rows if row.get("reef_us") and (row["contract"], row["how"]) == (DEFAULT, RULES)]
     if bars:
         title = "KernelBench, default contract, rules: speedup over the fastest baseline"
@@ -320,8 +334,7 @@ def _bar(row: Row) -> RatioBar:
 
 def parts_of_page(folder: Path) -> dict[str, str]:
     """Return the parts of the page that follow from the results in a folder."""
-    path = folder / f"{NAME}.json"
-    document = json.loads(path.read_text()) if path.exists() else {"rows": [], "summary": {"shares": []}}
+    document = _document(folder / f"{NAME}.json")
     defects, cheats, theirs = (folder / f"{name}.json" for name in (DEFECTS, CHEATS, THEIR_CHEATING))
     return {
         "campaign": page(document["rows"], document["summary"]["shares"]),
@@ -344,8 +357,13 @@ def _passed(count: Mapping[str, int], way: str) -> int:
     return count.get(f"float32: {way}", count.get(way, 0))
 
 
+def _document(path: Path) -> Row:
+    empty: Row = {"rows": [], "summary": {"shares": []}, "dates": [], "rates": []}
+    return empty | (json.loads(path.read_text()) if path.exists() else {})
+
+
 def _rows(path: Path) -> list[Row]:
-    return list(json.loads(path.read_text())["rows"]) if path.exists() else []
+    return list(_document(path)["rows"])
 
 
 def cheats_table(rows: Sequence[Row], theirs: Sequence[Row]) -> str:

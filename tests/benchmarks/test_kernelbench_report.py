@@ -15,6 +15,7 @@ from benchmarks.kernelbench_report import (
     cheats_table,
     filled,
     geometric_mean,
+    merged,
     page,
     parts_of_page,
     rows_of,
@@ -125,6 +126,19 @@ def test_the_page_shows_what_the_results_say() -> None:
     assert filled("old\n".join(marks), {"x": "new\n"}) == "new\n".join(marks)
     with pytest.raises(ValueError, match="no marks"):
         filled("a page", {"x": "new"})
+
+
+def test_rows_of_earlier_sittings_stay_until_figures_replace_them() -> None:
+    former = rows_of(LINES, PREPARED, {}, [*WANTED, ("level1/e.py", "rules")])
+    later = [
+        searched("a", None, seeds=["race"]),
+        searched("b", 3.0),
+        searched("e", 4.0, how="model", row="level1/e.py default model"),
+    ]
+    found = merged(former, rows_of([*later, LINES[0]], PREPARED, {}, [*WANTED, ("level1/e.py", "model")]))
+    mids = {(row["problem"], row["how"]): (row.get("speedup") or {}).get("compile", {}).get("mid") for row in found}
+    assert mids["level1/a.py", "rules"] == 2.0 and mids["level1/b.py", "rules"] == 3.0
+    assert mids["level1/e.py", "rules"] is None and mids["level1/e.py", "model"] == 4.0 and len(found) == 6
 
 
 def test_cheats_have_the_verdict_of_kernelbench_s_evaluator_where_it_was_run() -> None:
