@@ -365,6 +365,7 @@ def row_of(search: StoredSearch, begun: float, ended: float, use: Utilisation, s
         "core_share": use.core_share(first, last),
         "jobs": dict(Counter(each.report.kind for each in search.reports)),
         "stages_s": _stages(search),
+        "assembly_s": waits_for_assembly([each.report for each in measured]),
         "end_s": round(ended - last, 1),
         "ending_s": ending(search, first + seconds, ended),
         "examined_s": round(
@@ -373,6 +374,13 @@ def row_of(search: StoredSearch, begun: float, ended: float, use: Utilisation, s
         "whole_s": round(ended - begun, 1),
         "best": {str(moment): _best(search, begun + moment) for moment in MOMENTS_S} | {"end": _best(search, ended)},
     }
+
+
+def waits_for_assembly(reports: Sequence[Report]) -> Row:
+    """Return the seconds that measurements waited for their machine code: mean, percentiles and maximum."""
+    waited = sorted(report.stages_s.get("assemble", 0.0) for report in reports)
+    tenths = {f"p{10 * tenth}": round(waited[len(waited) * tenth // 10], 3) for tenth in (5, 8, 9)}
+    return {"mean": round(statistics.fmean(waited), 3), **tenths, "longest": round(waited[-1], 3)}
 
 
 def ending(search: StoredSearch, stop: float, ended: float) -> Row:

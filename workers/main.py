@@ -18,7 +18,6 @@ import functools
 import os
 import signal
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -38,6 +37,7 @@ from workers.protocol import (
     ConfirmJob,
     ExecutorFailure,
     ExecutorReady,
+    PreparedJobs,
     ProfileReport,
     TraceJob,
     bundle_of,
@@ -58,6 +58,8 @@ LOOK_S = 0.2
 AHEAD, AHEAD_OF_CONFIRM = 2, 1
 """Jobs leased in advance beside a job, and beside a confirm, which takes several times as long. On an H200 a tenth of
 the measurements waited over 0.8 s for their machine code with one job in advance, and a measurement takes 0.6 s."""
+MOST_PASSED = 8
+"""Number of times that jobs whose machine code is there go before one whose code is not."""
 READY = b"+"
 """Byte that a worker writes to its `--ready-fd`."""
 EXECUTOR = "workers.executor"
@@ -118,7 +120,8 @@ class LeaseLoop:
         self._executors: dict[tuple[str, ...], ExecutorClient] = {}
         self._stop_at: float | None = None
         self._ahead = ahead
-        self._next: deque[Lease] = deque()
+        self._next: list[Lease] = []
+        self._passed = 0
         self._ready_fd = ready_fd
 
     def stop(self) -> None:
@@ -185,10 +188,9 @@ class LeaseLoop:
         return None
 
     def _turn(self) -> None:
-        while self._next and not self._keeps(self._next[0]):
-            self._next.popleft()
+        self._next = [lease for lease in self._next if self._keeps(lease)]
         is_prepared = bool(self._next)
-        lease = self._next.popleft() if is_prepared else self._lease_client.lease(self._pace.block_ms)
+        lease = self._choose() if is_prepared else self._lease_client.lease(self._pace.block_ms)
         if lease is None:
             return
         executor = self._executors[self._commands["trace" if isinstance(lease.job, TraceJob) else "measure"]]
@@ -205,6 +207,20 @@ class LeaseLoop:
             raise
         if report is not None:
             self._hand_in(lease, report)
+
+    def _choose(self) -> Lease:
+        """Take the first job leased in advance that is prepared; the first of all if none is, or it was passed often.
+
+        Raises:
+            ExecutorDied: If the executor does not answer.
+        """
+        first = chosen = self._next[0]
+        if len(self._next) > 1 and self._passed < MOST_PASSED and not isinstance(first.job, TraceJob):
+            prepared = self._executors[self._commands["measure"]].prepared([lease.job.id for lease in self._next])
+            chosen = next((lease for lease in self._next if lease.job.id in prepared), first)
+        self._passed = 0 if chosen is first else self._passed + 1
+        self._next.remove(chosen)
+        return chosen
 
     def _look_ahead(self, ahead: LeaseClient, lease: Lease, executor: ExecutorClient, *, is_prepared: bool) -> None:
         """Lease the next jobs, if there are some now, and let the executor prepare them behind the present one."""
@@ -236,7 +252,7 @@ class LeaseLoop:
                 return None
             if now >= next_beat:
                 next_beat = now + beat_s
-                self._next = deque([lease for lease in self._next if self._keeps(lease)])
+                self._next = [lease for lease in self._next if self._keeps(lease)]
                 if not self._keeps(lease):
                     log.info("job taken back", worker=self._lease_client.worker, job=lease.job.id)
                     self._drop(executor)
@@ -274,7 +290,7 @@ class LeaseLoop:
                 "job cannot be done here", worker=self._lease_client.worker, job=lease.job.id, reason=answer.error
             )
             return lost_report(lease.job, self._lease_client.worker, answer.error)
-        if isinstance(answer, ExecutorReady | ProfileReport) or answer.job != lease.job.id:
+        if isinstance(answer, ExecutorReady | PreparedJobs | ProfileReport) or answer.job != lease.job.id:
             raise ExecutorDied("the executor answered something else than the job")
         return answer
 
@@ -304,7 +320,7 @@ class LeaseLoop:
 def _prepare(executor: ExecutorClient, lease: Lease) -> None:
     """Let an executor prepare a job, unless it is one that traces."""
     if not isinstance(lease.job, TraceJob):
-        executor.foresee(bundle_of(lease.job))
+        executor.foresee(lease.job.id, bundle_of(lease.job))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,7 +9,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.as_run import INTERRUPTED, StoredReport, StoredSearch, ending, in_flight, path_of, read_times
+from benchmarks.as_run import (
+    INTERRUPTED,
+    StoredReport,
+    StoredSearch,
+    ending,
+    in_flight,
+    path_of,
+    read_times,
+    waits_for_assembly,
+)
 from tests.service import records
 
 EPOCH = 1_000_000.0
@@ -63,6 +72,13 @@ def test_examinations_are_no_part_of_the_time_until_a_search_is_done_and_settled
     assert ending(replace(done, ended=None), EPOCH + 100, EPOCH + 153) == {}
     unexamined = replace(done, reports=done.reports[:-1])
     assert ending(unexamined, EPOCH + 100, EPOCH + 120) == parts | {"to examined": 0, "to exit": 8}
+
+
+def test_a_few_measurements_that_wait_long_show() -> None:
+    waited = [0.0] * 8 + [1.0, 3.0]
+    reports = [records.report({}).model_copy(update={"stages_s": {"assemble": seconds}}) for seconds in waited]
+    assert waits_for_assembly(reports) == {"mean": 0.4, "p50": 0, "p80": 1, "p90": 3, "longest": 3}
+    assert waits_for_assembly([records.report({})])["longest"] == 0
 
 
 def test_a_benchmark_that_is_ended_leaves_the_row_of_what_is_known(tmp_path: Path) -> None:

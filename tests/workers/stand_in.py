@@ -59,7 +59,10 @@ def main() -> None:
     options, _ = parser.parse_known_args()
     say(options.greeting)
     for line in sys.stdin:
-        if (job := json.loads(line))["kind"] != "foresight":
+        job = json.loads(line)
+        if job["kind"] == "which":
+            say({"kind": "prepared", "jobs": [name for name in job["jobs"] if "slow" not in name]})
+        elif job["kind"] != "foresight":
             say(answer(job, options.worker))
 
 

@@ -18,7 +18,7 @@ import pytest
 from service.embedded import EmbeddedServer
 from tests.workers.queue.samples import DEVICE, confirm_job, measure_job, trace_job
 from workers.errors import QueueUnavailable, ToolMissing
-from workers.main import LeaseLoop, LeasePace, main
+from workers.main import MOST_PASSED, LeaseLoop, LeasePace, main
 from workers.protocol import AnyReport, Job, Outcome, TraceJob
 from workers.queue import Dispatcher, LeaseClient
 from workers.queue.lease import MAX_DELIVERIES
@@ -262,6 +262,15 @@ async def test_fewer_jobs_wait_behind_a_confirm(
         heir.release(left)
     rest = [lease.job.id for _ in range(ahead + 1, 3) if (lease := heir.lease(block_ms=0))]
     assert rest == [f"job-{index}" for index in range(ahead + 1, 3)]
+
+
+async def test_of_jobs_leased_in_advance_those_that_are_prepared_go_first(dispatcher: Dispatcher, hire: Hire) -> None:
+    names = ["first", "slow", *(f"job-{index}" for index in range(MOST_PASSED + 2))]
+    for name in names:
+        await dispatcher.submit(measure_job(name))
+    hire(ahead=True, measures=True)
+    done = [report.job for report in await collect(dispatcher, len(names))]
+    assert done == ["first", *names[2 : 2 + MOST_PASSED], "slow", *names[2 + MOST_PASSED :]], "it waits for so long"
 
 
 async def test_a_worker_that_looks_ahead_does_every_job_once_and_no_cancelled_one(
