@@ -244,7 +244,7 @@ def attend(
     hopper.tma.store_wait(0)
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize=["n_positions", "down", "heads"])
 def attention_kernel(
     q_tiles,
     k_tiles,
