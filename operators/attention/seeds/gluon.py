@@ -217,7 +217,7 @@ def attend(
         gl.store(at, y.to(vs.dtype), mask=(y_rows < n_positions) & (y_cols < D))
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize=["n_positions", "heads"])
 def attention_kernel(
     q_tiles,
     k_tiles,

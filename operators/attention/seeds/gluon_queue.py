@@ -1,7 +1,7 @@
 """Gluon for Hopper: programs take the next block of rows from a counter, and results leave by the copy engine.
 
 One warp takes blocks and loads their tiles ahead; two groups of four warps take turns on the tensor cores. It passes
-the number of a block to both with the queries, and loads the first keys before them. A group gives its queries back
+the rows of a block to both with the queries, and loads the first keys before them. A group gives its queries back
 when its last scores are there. The longest rows of a few heads come first, so all programs end at about one time.
 """
 
@@ -35,6 +35,15 @@ def steps_of(row, n_positions, CAUSAL: gl.constexpr, BLOCK_N: gl.constexpr, MASK
 
 
 @gluon.jit
+def pass_on(taken, row, head, group: gl.constexpr):
+    """Tell a group which rows come next: the first one within its head, and the first one of the head."""
+    one: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
+    taken.index(2 * group).store(gl.full([1], row, gl.int32, one))
+    taken.index(2 * group + 1).store(gl.full([1], head, gl.int32, one))
+    barrier()
+
+
+@gluon.jit
 def load_blocks(
     inputs,
     counter,
@@ -52,7 +61,6 @@ def load_blocks(
     q_rows, ks, vs, taken = rings
     q_full, q_empty, k_full, k_empty, v_full, v_empty, _ = bars
     n_positions, down, heads = sizes
-    one: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
     tile = gl.program_id(0)
     done = 0
     turn = 0
@@ -69,8 +77,7 @@ def load_blocks(
             if step == 0:
                 for group in gl.static_range(2):
                     hopper.mbarrier.wait(q_empty.index(group), (done & 1) ^ 1)
-                    taken.index(group).store(gl.full([1], tile, gl.int32, one))
-                    barrier()
+                    pass_on(taken, row + group * (BLOCK_M // 2), head, group)
                     hopper.mbarrier.expect(q_full.index(group), q_tiles.block_type.nbytes)
                     load_tile(
                         q_tiles, [head + row + group * (BLOCK_M // 2), 0], q_full.index(group), q_rows.index(group)
@@ -83,17 +90,16 @@ def load_blocks(
         done += 1
     for group in gl.static_range(2):
         hopper.mbarrier.wait(q_empty.index(group), (done & 1) ^ 1)
-        taken.index(group).store(gl.full([1], tile, gl.int32, one))
-        barrier()
+        pass_on(taken, -1, 0, group)
         hopper.mbarrier.arrive(q_full.index(group), count=1)
 
 
 @gluon.jit
-def next_tile(taken, q_full, done, GROUP_ID: gl.constexpr):
-    """Wait for a block's queries, and return its number; it is beyond the last if there is no more."""
+def next_rows(taken, q_full, done, GROUP_ID: gl.constexpr):
+    """Wait for a group's queries, and return their place; the row is -1 if there is no more."""
     one: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
     hopper.mbarrier.wait(q_full.index(GROUP_ID), done & 1)
-    return gl.max(taken.index(GROUP_ID).load(one), 0)
+    return gl.max(taken.index(2 * GROUP_ID).load(one), 0), gl.max(taken.index(2 * GROUP_ID + 1).load(one), 0)
 
 
 @gluon.jit
@@ -174,30 +180,26 @@ def attend(
     rings,
     bars,
     ready,
-    sizes,
+    n_positions,
     scale,
     CAUSAL: gl.constexpr,
     BLOCK_M: gl.constexpr,
     BLOCK_N: gl.constexpr,
     SLOTS: gl.constexpr,
     MASKED: gl.constexpr,
-    GROUP_HEADS: gl.constexpr,
     GROUP_ID: gl.constexpr,
 ):
     q_rows, ks, vs, taken = rings
     q_full, q_empty, k_empty, v_full, v_empty = bars[0], bars[1], bars[3], bars[4], bars[5]
-    n_positions, down, heads = sizes
     HALF: gl.constexpr = BLOCK_M // 2
     D: gl.constexpr = ks.shape[2]
     score_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, 16])
     value_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
     turn = 0
     done = 0
-    tile = next_tile(taken, q_full, done, GROUP_ID)
-    while tile < down * heads:
-        row, head = rows_of(tile, sizes, BLOCK_M, GROUP_HEADS)
-        masked, steps = steps_of(row, n_positions, CAUSAL, BLOCK_N, MASKED)
-        row += GROUP_ID * HALF
+    row, head = next_rows(taken, q_full, done, GROUP_ID)
+    while row >= 0:
+        masked, steps = steps_of(row - GROUP_ID * HALF, n_positions, CAUSAL, BLOCK_N, MASKED)
         rows = row + gl.arange(0, HALF, gl.SliceLayout(1, score_layout))
         peak = gl.full([HALF], -float("inf"), gl.float32, gl.SliceLayout(1, score_layout))
         total = gl.zeros([HALF], gl.float32, gl.SliceLayout(1, score_layout))
@@ -240,11 +242,11 @@ def attend(
             at = y_ptr + (head + y_rows).to(gl.int64) * D + y_cols
             gl.store(at, y.to(vs.dtype), mask=(y_rows < n_positions) & (y_cols < D))
         done += 1
-        tile = next_tile(taken, q_full, done, GROUP_ID)
+        row, head = next_rows(taken, q_full, done, GROUP_ID)
     hopper.tma.store_wait(0)
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize=["n_positions", "down", "heads"])
 def attention_kernel(
     q_tiles,
     k_tiles,
@@ -270,7 +272,7 @@ def attention_kernel(
     ks = gl.allocate_shared_memory(k_tiles.dtype, [SLOTS, BLOCK_N, D], k_tiles.layout)
     vs = gl.allocate_shared_memory(v_tiles.dtype, [SLOTS, BLOCK_N, D], v_tiles.layout)
     ready = gl.allocate_shared_memory(y_tiles.dtype, [2, BLOCK_M // 2, D], y_tiles.layout)
-    taken = gl.allocate_shared_memory(gl.int32, [2, 1], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    taken = gl.allocate_shared_memory(gl.int32, [4, 1], gl.SwizzledSharedLayout(1, 1, 1, [0]))
     q_full = gl.allocate_shared_memory(gl.int64, [2, 1], hopper.mbarrier.MBarrierLayout())
     q_empty = gl.allocate_shared_memory(gl.int64, [2, 1], hopper.mbarrier.MBarrierLayout())
     k_full = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], hopper.mbarrier.MBarrierLayout())
@@ -296,13 +298,13 @@ def attention_kernel(
         [
             (
                 attend,
-                (y_tiles, y_ptr, rings, bars, ready, sizes, scale,
-                 CAUSAL, BLOCK_M, BLOCK_N, SLOTS, MASKED, GROUP_HEADS, 0),
+                (y_tiles, y_ptr, rings, bars, ready, n_positions, scale,
+                 CAUSAL, BLOCK_M, BLOCK_N, SLOTS, MASKED, 0),
             ),
             (
                 attend,
-                (y_tiles, y_ptr, rings, bars, ready, sizes, scale,
-                 CAUSAL, BLOCK_M, BLOCK_N, SLOTS, MASKED, GROUP_HEADS, 1),
+                (y_tiles, y_ptr, rings, bars, ready, n_positions, scale,
+                 CAUSAL, BLOCK_M, BLOCK_N, SLOTS, MASKED, 1),
             ),
             (
                 load_blocks,
