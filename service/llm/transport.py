@@ -217,7 +217,7 @@ class VendorClient:
         """Return the JSON object or the events in a body, whatever its type says. Broken characters are replaced."""
         text = COMMENTS.sub("", body.decode(json.detect_encoding(body), errors="replace"))
         kind = kind.partition(";")[0].strip().lower()
-        if kind == "text/event-stream" or text.lstrip().startswith(("data:", "event:", "id:")):
+        if kind == "text/event-stream" or text.lstrip().startswith(("data:", "event:", "id:", "retry:")):
             events = read_events(text)
             if events or LAST_EVENT.search(body):
                 return events
@@ -230,6 +230,13 @@ class VendorClient:
             shown, words = quote(kind, self._key) or "nothing", quote(text[:QUOTED], self._key)
             said = "" if words.startswith("<") else f" ({words})"
             raise PermanentFailure(f"the response is {shown} instead of JSON{said}; is base_url right?", paid=True)
+        if isinstance(parsed, str):
+            parsed = _json_in(parsed)  # packed twice
+        if isinstance(parsed, dict) and isinstance(parsed.get("body"), str) and "statusCode" in parsed:  # AWS's gateway
+            status = parsed["statusCode"]
+            if isinstance(status, int) and status >= 400:
+                raise failure_of(status, {}, parsed["body"], self._key)
+            parsed = _json_in(parsed["body"])
         if isinstance(parsed, list) and parsed and isinstance(parsed[0], dict) and "error" in parsed[0]:
             raise failure_inside(parsed[0]["error"], self._key)
         if isinstance(parsed, list) and any(
