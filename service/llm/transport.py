@@ -221,7 +221,7 @@ class VendorClient:
             events = read_events(text)
             if events or LAST_EVENT.search(body):
                 return events
-        parsed = _json_in(text)
+        parsed = self._inner(_json_in(text))
         if parsed is None:
             if not text.strip():
                 raise TransientFailure("the response is empty", paid=True)
@@ -230,13 +230,6 @@ class VendorClient:
             shown, words = quote(kind, self._key) or "nothing", quote(text[:QUOTED], self._key)
             said = "" if words.startswith("<") else f" ({words})"
             raise PermanentFailure(f"the response is {shown} instead of JSON{said}; is base_url right?", paid=True)
-        if isinstance(parsed, str):
-            parsed = _json_in(parsed)  # packed twice
-        if isinstance(parsed, dict) and isinstance(parsed.get("body"), str) and "statusCode" in parsed:  # AWS's gateway
-            status = parsed["statusCode"]
-            if isinstance(status, int) and status >= 400:
-                raise failure_of(status, {}, parsed["body"], self._key)
-            parsed = _json_in(parsed["body"])
         if isinstance(parsed, list) and parsed and isinstance(parsed[0], dict) and "error" in parsed[0]:
             raise failure_inside(parsed[0]["error"], self._key)
         if isinstance(parsed, list) and any(
@@ -246,6 +239,14 @@ class VendorClient:
         if not isinstance(parsed, dict):
             raise TransientFailure("the response is not a JSON object", paid=True)
         return parsed
+
+    def _inner(self, parsed: object) -> object:
+        """Return the JSON value that a JSON text holds, or that AWS's gateway put into a `body` with a status."""
+        if isinstance(parsed, dict) and isinstance(parsed.get("body"), str) and "statusCode" in parsed:
+            status, parsed = parsed["statusCode"], parsed["body"]
+            if isinstance(status, int) and status >= 400:
+                raise failure_of(status, {}, parsed, self._key)
+        return _json_in(parsed) if isinstance(parsed, str) else parsed
 
 
 def _last_block(body: bytearray) -> bytes:
