@@ -15,8 +15,9 @@ prompt alone.
 
 `conclude` writes `models.json` and `models_answers.jsonl.xz`: every prompt and answer, as lines that the backend
 `replay` reads. What `--out` knows of other operators stays. An operator has three rows: the model, and the rules after
-as many evaluations and after as many device seconds, or fewer where `reached` is false. `best` is a lower bound over the device's baseline, `over_seed` the median speedup over the seed. `replayed`
-answers came from prompts of an earlier search; `benchmarks/models_again.py` has them judged again.
+as many evaluations and after as many device seconds, or fewer where `reached` is false. `best` is a lower bound over
+the device's baseline, `over_seed` the median speedup over the seed. `replayed` answers came from prompts of an earlier
+search; `benchmarks/models_again.py` has them judged again.
 """
 
 import argparse
