@@ -36,6 +36,11 @@ class SampledShapes:
     all: tuple[Shape, ...]
     spread: frozenset[str]
 
+    @property
+    def timed(self) -> "SampledShapes":
+        """Shapes at which kernels are timed, without the others."""
+        return SampledShapes(tuple(shape for shape in self.all if shape.key in self.spread), self.spread)
+
     def and_timed(self, more: Sequence[Mapping[str, int]]) -> "SampledShapes":
         """Return these shapes and further ones, at which kernels are timed as well."""
         new = {shape.key: shape for shape in (Shape(dims=dict(dims), role=ShapeRole.RANDOM) for dims in more)}
