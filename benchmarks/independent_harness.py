@@ -3,16 +3,25 @@
     reef export SEARCH --out one.zip                                            # for each search
     python benchmarks/independent_harness.py one.zip two.zip --seconds 1 --processes 16 --out harness.json
 
-It needs torch and triton and the zip files, nothing of Kernelreef. A graph has as many calls as take a millisecond, on
-copies of the inputs in turn, which together are larger than four L2 caches: each call finds its inputs in memory. The
-card is held while the host queues a graph. The graphs of elite and seed are replayed in turn, in changing order; the
-ratio is the median over the pairs, by shape, with the 95 % interval of a median, and over the shapes their weighted
-geometric mean. `ours` is the speedup over the same seed that the elite's report has, and `difference_percent` is
-`independent` over `ours`, less 1. Of a kernel with several configurations the elite's is taken. `--processes` compile
-all kernels first, beside each other, into Triton's cache.
+It needs torch and triton and the zip files, nothing of Kernelreef. Elite and seed are timed in turn, in changing order,
+in two forms. The card is held while the host queues. The ratio is the median over the pairs, by shape, with the 95 %
+interval of a median, and over the shapes their weighted geometric mean. Of a kernel with several configurations the
+elite's is taken. `--processes` compile all kernels first, beside each other, into Triton's cache.
+
+**Long.** A graph has as many calls as take a millisecond, each on inputs and results of its own. Before it, untimed
+calls on further inputs move twice the L2 cache, so the timed ones begin as they would in a longer run. `ours` is the
+speedup over the same seed that the elite's report has; `difference_percent` is `independent` over `ours`, less 1.
+
+**Samples.** A graph has as many calls as a sample of the elite's report, after a flush of twice the L2 cache. The flush
+writes a share of what it touches, evenly spread, and reads the rest. `--written` names shares: `all`, `none`, and
+`own`, the part that results are of the operator's inputs and results. Each has its times in `samples`.
+
+Elite and seed never share inputs: a kernel that loads with `evict_last` leaves lines in the cache that a flush does not
+displace, and the other would find them. The driver is told to release such lines before each graph, too.
 """
 
 import argparse
+import ctypes
 import importlib.util
 import json
 import math
@@ -29,14 +38,24 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import triton
+import triton.language as tl
 
 Call = Callable[[], Any]
-L2_TIMES, FEWEST, MOST = 4, 8, 64
-"""Copies of the inputs over the L2 cache; fewest copies, and most copies or calls in a graph."""
+FEWEST, MOST = 4, 64
+"""Fewest and most calls in a long graph."""
+L2_TIMES = 2
+"""Bytes that a flush touches, and that untimed calls move, over the size of the L2 cache."""
+MOST_BYTES = 16 * 2**30
+"""Most memory for inputs of a shape."""
 GRAPH_US = 1000.0
-"""Target duration of a graph: its start and the events around it take some microseconds, which is then 0.5 %."""
-HOLD_CYCLES = 200_000
-"""Cycles that the card is held before a graph, 100 us: the host queues an event and a graph in less."""
+"""Target duration of a long graph: the events around it take a microsecond, 0.1 %."""
+HOLD_CYCLES = 100_000
+"""Cycles that the card is held before a graph, 50 us: the host queues two graphs and two events in less."""
+FLUSH_BLOCK, PARTS = 4096, 256
+"""Words that a program of the flush touches; the written share is rounded to so many parts."""
+SHARES = ("all", "own", "none")
+"""Shares that a flush can write: all, as much as results are of the operator's inputs and results, and nothing."""
 NORMAL = 1.96
 L2_BYTES = 50 * 2**20
 """L2 cache of an H100 and an H200, if torch does not say."""
@@ -92,14 +111,51 @@ def arguments(operator: Mapping[str, Any], dims: Mapping[str, int], device: str,
     return found + [dims[value] if isinstance(value, str) and value in dims else value for value in values]
 
 
-def graphed(function: Callable[..., Any], copies: Sequence[Sequence[Any]], calls: int, device: str) -> Call:
-    """Return a call that runs a function so many times, on copies of its arguments in turn; on a card it is a graph."""
-    each = [copies[number % len(copies)] for number in range(calls)]
-    if device == "cpu":
-        return lambda: [function(*copy) for copy in each]
+@triton.jit  # type: ignore[untyped-decorator]
+def flush_kernel(buffer: tl.tensor, written: tl.tensor, block: tl.constexpr, parts: tl.constexpr) -> None:
+    """Write the blocks of `written` of `parts` programs, evenly spread, and read those of the others."""
+    program = tl.program_id(0)
+    place = buffer + program.to(tl.int64) * block + tl.arange(0, block)
+    if (program + 1) * written // parts > program * written // parts:
+        tl.store(place, 0)
+    else:
+        words = tl.load(place)
+        tl.store(place, words, mask=words != 0)  # Never so: all are 0. Otherwise the compiler would not load them.
+
+
+class Flush:
+    """Empties a card's L2 cache; on a CPU it does nothing."""
+
+    def __init__(self, device: str) -> None:
+        self._buffer, self.bytes = None, L2_TIMES * L2_BYTES
+        if device != "cpu":
+            self.bytes = L2_TIMES * int(getattr(torch.cuda.get_device_properties(0), "L2_cache_size", L2_BYTES))
+            self._blocks = math.ceil(self.bytes / (4 * FLUSH_BLOCK))
+            self._buffer = torch.zeros(self._blocks * FLUSH_BLOCK, dtype=torch.int32, device=device)
+            self._driver = ctypes.CDLL("libcuda.so.1")
+
+    def __call__(self, share: float) -> None:
+        """Touch twice the cache and write a share of it."""
+        if self._buffer is not None:
+            flush_kernel[(self._blocks,)](self._buffer, round(PARTS * share), FLUSH_BLOCK, PARTS)
+
+    def release(self) -> None:
+        """Make lines that were to persist in the cache ordinary ones.
+
+        Raises:
+            RuntimeError: If the driver refuses.
+        """
+        if self._buffer is not None and (status := self._driver.cuCtxResetPersistingL2Cache()):
+            raise RuntimeError(f"the driver does not release persisting lines: status {status}")
+
+
+def graphed(function: Callable[..., Any], copies: Sequence[Sequence[Any]], device: str) -> Call:
+    """Return a call that runs a function on each copy of its arguments in turn; on a card it is a graph."""
+    if device == "cpu" or not copies:
+        return lambda: [function(*copy) for copy in copies]
     graph, kept = torch.cuda.CUDAGraph(), list[Any]()
     with torch.cuda.graph(graph):
-        kept += [function(*copy) for copy in each]  # Each result has memory of its own, as each input has.
+        kept += [function(*copy) for copy in copies]  # Each result has memory of its own, as each input has.
 
     def replay(kept: list[Any] = kept) -> None:
         graph.replay()
@@ -119,14 +175,15 @@ def warmed_up(function: Callable[..., Any], copy: Sequence[Any], device: str) ->
     torch.cuda.synchronize()
 
 
-def elapsed_us(call: Call, device: str) -> float:
-    """Return the microseconds of a call on its device."""
+def elapsed_us(before: Call, call: Call, device: str) -> float:
+    """Return the microseconds of a call on its device, after another one."""
     if device == "cpu":
+        before()
         begun = time.perf_counter()
         call()
         return 1e6 * (time.perf_counter() - begun)
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    torch.cuda._sleep(HOLD_CYCLES)
+    before()
     begin.record()
     call()
     end.record()
@@ -147,15 +204,22 @@ class InterleavedTimes:
     calls: int
 
 
-def interleaved(elite: Call, seed: Call, calls: int, device: str, seconds: float) -> InterleavedTimes:
-    """Time two graphs of so many calls in turn."""
-    for _ in range(WARM_UPS):
-        elapsed_us(elite, device), elapsed_us(seed, device)
+Step = tuple[Call, Call]
+"""What is done before a graph, and the graph."""
+
+
+def interleaved(
+    elites: Sequence[Step], seeds: Sequence[Step], calls: int, device: str, seconds: float
+) -> InterleavedTimes:
+    """Time graphs of so many calls in turn: those of elite and seed at one place of both lists are a pair."""
+    for each in (*elites, *seeds):
+        elapsed_us(*each, device)
     until, elite_us, seed_us = time.monotonic() + seconds, list[float](), list[float]()
     while time.monotonic() < until or len(elite_us) < 2:
-        order = ((elite, elite_us), (seed, seed_us)) if len(elite_us) % 2 else ((seed, seed_us), (elite, elite_us))
-        for call, found in order:
-            found.append(elapsed_us(call, device) / calls)
+        number = len(elite_us)
+        order = [(elites, elite_us), (seeds, seed_us)]
+        for steps, found in order if number // len(elites) % 2 else reversed(order):
+            found.append(elapsed_us(*steps[number % len(elites)], device) / calls)
     ratios = sorted(its / mine for mine, its in zip(elite_us, seed_us, strict=True))
     low, high = median_bounds(len(ratios))
     medians = statistics.median(elite_us), statistics.median(seed_us), ratios[low], statistics.median(ratios)
@@ -168,66 +232,184 @@ def median_bounds(count: int) -> tuple[int, int]:
     return low, count - 1 - low
 
 
-def copies_of(operator: Mapping[str, Any], dims: Mapping[str, int], device: str) -> list[list[Any]]:
-    """Draw as many copies of the arguments as exceed the L2 cache by far, with different values."""
-    first = arguments(operator, dims, device, 0)
-    size = sum(item.numel() * item.element_size() for item in first if isinstance(item, torch.Tensor))
-    cache = L2_BYTES if device == "cpu" else getattr(torch.cuda.get_device_properties(0), "L2_cache_size", L2_BYTES)
-    count = min(MOST, max(FEWEST, math.ceil(L2_TIMES * cache / max(1, size)))) if device != "cpu" else 2
-    return [first, *(arguments(operator, dims, device, number) for number in range(1, count))]
+@dataclass(frozen=True)
+class ShapeInputs:
+    """Inputs of a shape, made once for all elites.
+
+    Attributes:
+        halves: Copies of the arguments with different values; elite and seed use different halves.
+        calls: Number of calls of a long graph.
+        own: Part that results are of inputs and results, in bytes.
+    """
+
+    halves: tuple[Sequence[Sequence[Any]], Sequence[Sequence[Any]]]
+    calls: int
+    own: float
+
+    @classmethod
+    def draw(
+        cls, seed: Callable[..., Any], operator: Mapping[str, Any], dims: Mapping[str, int], flush: Flush, device: str
+    ) -> "ShapeInputs":
+        """Draw as many copies as a long graph of the seed has calls, timed and untimed, for each half."""
+        first = arguments(operator, dims, device, 0)
+        read, written = bytes_of(first), bytes_of(seed(*first))
+        warmed_up(seed, first, device)
+        calls, lead = 2, 1
+        if device != "cpu":
+            alone_us = min(elapsed_us(lambda: flush(1.0), lambda: seed(*first), device) for _ in range(WARM_UPS))
+            calls = min(MOST, max(FEWEST, math.ceil(GRAPH_US / alone_us)))
+            lead = min(MOST, math.ceil(flush.bytes / max(1, read + written)))
+            calls = max(1, min(calls, MOST_BYTES // (2 * max(1, read)) - lead))
+        count = calls + lead
+        drawn = [first, *(arguments(operator, dims, device, number) for number in range(1, 2 * count))]
+        return cls((drawn[:count], drawn[count:]), calls, written / max(1, read + written))
 
 
-def timed_shape(
-    elite: Callable[..., Any], seed: Callable[..., Any], copies: Sequence[Sequence[Any]], device: str, seconds: float
-) -> InterleavedTimes:
-    """Time elite and seed on copies of their arguments."""
-    for function in (elite, seed):
-        warmed_up(function, copies[0], device)
-    alone_us = min(elapsed_us(lambda: seed(*copies[0]), device) for _ in range(WARM_UPS))
-    calls = min(MOST, max(len(copies), math.ceil(GRAPH_US / alone_us)))
-    elites, seeds = (graphed(function, copies, calls, device) for function in (elite, seed))
-    return interleaved(elites, seeds, calls, device, seconds)
+def bytes_of(items: Any) -> int:
+    """Return the bytes of all tensors among items."""
+    listed = items if isinstance(items, list | tuple) else [items]
+    return sum(item.numel() * item.element_size() for item in listed if isinstance(item, torch.Tensor))
 
 
-def functions(
-    operator: Mapping[str, Any], place: Path, configuration: Mapping[str, Any]
-) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Import an elite and its operator's first seed."""
-    seed_file = place / "seed.py"
-    seed_file.write_text(operator["seeds"][0])
-    seed = load(seed_file, operator["entry"], {})
-    return load(place / "candidate.py", operator["entry"], configuration), seed
+class ShapeTimer:
+    """Timer of an elite and its seed at one shape. The halves of the inputs change sides after each pair.
+
+    Args:
+        elite: Function of the elite.
+        seed: Function of the seed.
+        inputs: Inputs of the shape.
+        flush: Empties the cache.
+        device: Name of a device for torch.
+    """
+
+    def __init__(
+        self,
+        elite: Callable[..., Any],
+        seed: Callable[..., Any],
+        inputs: ShapeInputs,
+        flush: Flush,
+        device: str,
+    ) -> None:
+        self._inputs, self._flush, self._device = inputs, flush, device
+        one, two = inputs.halves
+        self._sides = [[(elite, one), (elite, two)], [(seed, two), (seed, one)]]
+        for function in (elite, seed):
+            warmed_up(function, one[0], device)
+
+    def long(self, seconds: float) -> InterleavedTimes:
+        """Time long graphs, after untimed calls."""
+        calls = self._inputs.calls
+        elites, seeds = (
+            [
+                (self._before(1.0, self._graph(function, copies[calls:])), self._graph(function, copies[:calls]))
+                for function, copies in side
+            ]
+            for side in self._sides
+        )
+        return interleaved(elites, seeds, calls, self._device, seconds)
+
+    def samples(self, calls: int, shares: Mapping[str, float], seconds: float) -> dict[str, dict[str, float]]:
+        """Time samples of so many calls, after a flush that writes each of some shares."""
+        calls = min(calls, self._inputs.calls)
+        graphs = [[self._graph(function, copies[:calls]) for function, copies in side] for side in self._sides]
+        found = {}
+        for name, share in shares.items():
+            elites, seeds = ([(self._before(share), graph) for graph in side] for side in graphs)
+            timed = interleaved(elites, seeds, calls, self._device, seconds)
+            found[name] = vars(timed) | {"written": share}
+        return found
+
+    def _graph(self, function: Callable[..., Any], copies: Sequence[Sequence[Any]]) -> Call:
+        return graphed(function, copies, self._device)
+
+    def _before(self, share: float, lead: Call | None = None) -> Call:
+        """Return what is done before a graph: flush, hold the card while the host queues, and untimed calls."""
+
+        def before() -> None:
+            self._flush.release()
+            self._flush(share)
+            if self._device != "cpu":
+                torch.cuda._sleep(HOLD_CYCLES)
+            if lead is not None:
+                lead()
+
+        return before
 
 
-def row(
-    operator: Mapping[str, Any], shown: Mapping[str, Any], folder: Path, device: str, seconds: float
-) -> dict[str, Any]:
-    """Time one elite at the shapes that its search timed it at."""
-    place = folder / Path(shown["files"][0]).parent
-    report = json.loads((place / "report.json").read_text())
-    configuration = json.loads((place / "configuration.json").read_text())
-    elite, seed = functions(operator, place, configuration)
-    weights = {_key(shape["dims"]): (shape["dims"], shape.get("weight", 1.0)) for shape in operator["shapes"]}
-    logs, total, by_shape = 0.0, 0.0, dict[str, dict[str, float]]()
-    for result in report["shapes"]:
-        if result["shape"] in weights and result.get("mid_us"):
-            dims, weight = weights[result["shape"]]
-            timed = timed_shape(elite, seed, copies_of(operator, dims, device), device, seconds)
-            by_shape[result["shape"]] = vars(timed)
-            logs, total = logs + weight * math.log(timed.ratio), total + weight
-    independent = math.exp(logs / total) if total else None
-    ours = (report.get("over_pacer") or {}).get("mid")
-    return {
-        "operator": operator["name"],
-        "cell": shown["cell"],
-        "candidate": shown["candidate"],
-        "confirmed": report["kind"] == "confirm",
-        "configuration": configuration,
-        "ours": ours,
-        "independent": independent,
-        "difference_percent": 100 * (independent / ours - 1) if independent and ours else None,
-        "shapes": by_shape,
-    }
+def functions(operator: Mapping[str, Any], place: Path) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Import an elite and its operator's first seed from the folder of its certificate."""
+    certificate = json.loads((place / "certificate.json").read_text())
+    for name, source in (("elite", certificate["source"]), ("seed", operator["seeds"][0])):
+        (place / f"{name}.py").write_text(source)
+    elite = load(place / "elite.py", operator["entry"], certificate["configuration"])
+    return elite, load(place / "seed.py", operator["entry"], {})
+
+
+class ArchiveTimer:
+    """Timer of the elites of one operator.
+
+    Args:
+        operator: The operator, as in a zip file.
+        device: Name of a device for torch.
+        seconds: Seconds of pairs in long graphs, per elite and shape; samples have half of that for each share.
+        written: Names of the shares that flushes before samples write.
+    """
+
+    def __init__(self, operator: Mapping[str, Any], device: str, seconds: float, written: Sequence[str]) -> None:
+        self._operator, self._device, self._seconds, self._written = operator, device, seconds, written
+        self._flush, self._inputs = Flush(device), dict[str, ShapeInputs]()
+
+    def row(self, shown: Mapping[str, Any], place: Path) -> dict[str, Any]:
+        """Time one elite at the shapes that its search timed it at; `place` is the folder of its certificate."""
+        certificate = json.loads((place / "certificate.json").read_text())
+        report, both = certificate["verdict"], functions(self._operator, place)
+        shapes = {_key(shape["dims"]): shape for shape in self._operator["shapes"]}
+        by_shape = {
+            result["shape"]: self._timed(shapes[result["shape"]], both, result)
+            for result in report["shapes"]
+            if result["shape"] in shapes and result.get("mid_us")
+        }
+        weights = {shape: shapes[shape].get("weight", 1.0) for shape in by_shape}
+        independent = overall({shape: each["ratio"] for shape, each in by_shape.items()}, weights)
+        ours = (report.get("over_pacer") or {}).get("mid")
+        return {
+            "operator": self._operator["name"],
+            "cell": shown["cell"],
+            "candidate": shown["candidate"],
+            "confirmed": report["kind"] == "confirm",
+            "configuration": certificate["configuration"],
+            "ours": ours,
+            "independent": independent,
+            "difference_percent": 100 * (independent / ours - 1) if independent and ours else None,
+            "shapes": by_shape,
+        }
+
+    def _timed(
+        self,
+        shape: Mapping[str, Any],
+        both: tuple[Callable[..., Any], Callable[..., Any]],
+        result: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        key = _key(shape["dims"])
+        if key not in self._inputs:
+            drawn = ShapeInputs.draw(both[1], self._operator, shape["dims"], self._flush, self._device)
+            self._inputs[key] = drawn
+        inputs, calls = self._inputs[key], (result.get("samples") or {}).get("calls")
+        timer, shares = (
+            ShapeTimer(*both, inputs, self._flush, self._device),
+            {"all": 1.0, "own": inputs.own, "none": 0.0},
+        )
+        found = vars(timer.long(self._seconds))
+        if calls:
+            named = {name: shares[name] for name in self._written}
+            found |= {"samples": timer.samples(calls, named, self._seconds / 2)}
+        return found
+
+
+def overall(ratios: Mapping[str, float], weights: Mapping[str, float]) -> float | None:
+    """Return the weighted geometric mean over shapes; None if there are none."""
+    total = sum(weights.values())
+    return math.exp(sum(weights[key] * math.log(ratio) for key, ratio in ratios.items()) / total) if total else None
 
 
 def _key(dims: Mapping[str, int]) -> str:
@@ -244,12 +426,15 @@ def opened(archive: Path, folder: Path, most: int) -> tuple[dict[str, Any], list
     return operator, sorted(found, key=lambda each: -float(each["objective"]))[:most]
 
 
-def rows(archive: Path, folder: Path, device: str, seconds: float, most: int) -> Iterator[dict[str, Any]]:
+def rows(
+    archive: Path, folder: Path, device: str, seconds: float, most: int, written: Sequence[str]
+) -> Iterator[dict[str, Any]]:
     """Time the measured elites of a zip file, the best first."""
     operator, found = opened(archive, folder, most)
+    timer = ArchiveTimer(operator, device, seconds, written)
     for shown in found:
         try:
-            yield row(operator, shown, folder, device, seconds)
+            yield timer.row(shown, folder / Path(shown["files"][0]).parent)
         except FAILURES as error:  # It does not run here.
             yield {
                 "operator": operator["name"],
@@ -274,7 +459,7 @@ def compile_all(archives: Sequence[Path], device: str, most: int, processes: int
 def _compile(task: tuple[Mapping[str, Any], Path, str]) -> None:
     operator, place, device = task
     try:
-        both = functions(operator, place, json.loads((place / "configuration.json").read_text()))
+        both = functions(operator, place)
         for shape in operator["shapes"]:
             given = arguments(operator, shape["dims"], device, 0)
             for function in both:
@@ -290,6 +475,7 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=3.0, help="of pairs, per elite and shape")
     options.add_argument("--most", type=int, default=50, help="elites per archive, the best first")
     options.add_argument("--processes", type=int, default=1, help="that compile kernels before any is timed")
+    options.add_argument("--written", nargs="*", choices=SHARES, default=SHARES, help="shares of flushes, for samples")
     options.add_argument("--device", default="cuda")
     options.add_argument("--out", type=Path, default=Path("independent.json"))
     chosen = options.parse_args()
@@ -298,14 +484,13 @@ def main() -> None:
     found: list[dict[str, Any]] = []
     for archive in chosen.archives:
         with tempfile.TemporaryDirectory() as folder:
-            for each in rows(archive, Path(folder), chosen.device, chosen.seconds, chosen.most):
+            for each in rows(archive, Path(folder), chosen.device, chosen.seconds, chosen.most, chosen.written):
                 found.append(each)
                 print(json.dumps(each), flush=True)
     apart = [abs(each["difference_percent"]) for each in found if each.get("difference_percent") is not None]
     document = {
         "card": torch.cuda.get_device_name() if chosen.device == "cuda" else chosen.device,
         "torch": torch.__version__,
-        "command": " ".join(sys.argv),
         "elites": len(found),
         "compared": len(apart),
         "within_half_percent": sum(each <= 0.5 for each in apart),

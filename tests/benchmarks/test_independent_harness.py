@@ -1,6 +1,7 @@
 """Elites of a zip file are timed in a process of its own, which imports nothing of ours."""
 
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -26,24 +27,26 @@ OPERATOR = {
 
 def exported(path: Path, *, provenance: str = "measured", source: str = SLOW) -> Path:
     """A zip file with one elite, as `reef export` writes it."""
-    timed = [{"shape": f"N={shape['dims']['N']}", "mid_us": 1.0} for shape in OPERATOR["shapes"]]  # type: ignore[index]
-    elite = {"cell": 7, "candidate": "c", "objective": 1.1, "files": ["h200/cell-00007/candidate.py"]}
+    timed = [
+        {"shape": f"N={shape['dims']['N']}", "mid_us": 1.0, "samples": {"calls": 1}}
+        for shape in OPERATOR["shapes"]  # type: ignore[attr-defined]
+    ]
+    elite = {"cell": 7, "candidate": "c", "objective": 1.1, "files": ["h200/cell-00007/certificate.json"]}
+    verdict = {"kind": "confirm", "over_pacer": {"mid": 1.0}, "shapes": timed}
     files = {
         "operator.json": OPERATOR,
         "manifest.json": {"devices": [{"provenance": provenance, "elites": [elite]}]},
-        "h200/cell-00007/configuration.json": {},
-        "h200/cell-00007/report.json": {"kind": "confirm", "over_pacer": {"mid": 1.0}, "shapes": timed},
+        "h200/cell-00007/certificate.json": {"source": source, "configuration": {}, "verdict": verdict},
     }
     with zipfile.ZipFile(path, "w") as file:
         for name, document in files.items():
             file.writestr(name, json.dumps(document))
-        file.writestr("h200/cell-00007/candidate.py", source)
     return path
 
 
-def run(folder: Path, *archives: Path) -> dict[str, object]:
+def run(folder: Path, *archives: Path, more: tuple[str, ...] = ()) -> dict[str, object]:
     """Run the script alone, outside the repository."""
-    command = [sys.executable, "-I", str(SCRIPT), *map(str, archives)]
+    command = [sys.executable, "-I", str(SCRIPT), *map(str, archives), *more]
     command += ["--device", "cpu", "--seconds", "0.3", "--processes", "2", "--out", "out.json"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
@@ -60,6 +63,9 @@ def test_an_elite_is_timed_beside_its_seed_and_compared_with_its_report(tmp_path
         assert timed["low"] <= timed["ratio"] <= timed["high"] and timed["pairs"] >= 2
         assert timed["seed_us"] < timed["elite_us"]
         assert timed["ratio"] < 0.9, "of pairs, so not the ratio of the medians where others use the cores"
+        shares = {name: each["written"] for name, each in timed["samples"].items()}
+        assert shares == {"all": 1.0, "own": 0.5, "none": 0.0}, "it writes as much as it reads"
+        assert all(each["calls"] == 1 and each["ratio"] < 0.9 for each in timed["samples"].values())
     assert row["difference_percent"] == pytest.approx(100 * (row["independent"] - 1))
     assert (found["compared"], found["within_half_percent"]) == (1, 0)
     assert found["largest_percent"] == pytest.approx(abs(row["difference_percent"]))
@@ -67,9 +73,25 @@ def test_an_elite_is_timed_beside_its_seed_and_compared_with_its_report(tmp_path
 
 def test_predicted_elites_are_left_out_and_kernels_that_do_not_run_are_rows(tmp_path: Path) -> None:
     broken = exported(tmp_path / "broken.zip", source="def double(x, by):\n    raise ValueError('no')\n")
-    found = run(tmp_path, exported(tmp_path / "model.zip", provenance="predicted"), broken)
+    found = run(tmp_path, broken, exported(tmp_path / "model.zip", provenance="predicted"), more=("--written", "own"))
     [row] = found["rows"]  # type: ignore[misc]
     assert (row["error"], row["candidate"]) == ("ValueError: no", "c") and found["compared"] == 0
+
+
+@pytest.mark.parametrize("written", [0, 2, 5, 8])
+def test_a_flush_writes_a_share_that_is_evenly_spread(written: int) -> None:
+    program = (
+        "import torch; from benchmarks.independent_harness import flush_kernel; buffer = torch.full((16 * 4,), 5);"
+        f"flush_kernel[(16,)](buffer, {written}, 4, 8); print(buffer.view(16, 4).tolist())"
+    )
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(SCRIPT.parents[1])}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True, env=environment)
+    blocks = json.loads(done.stdout)
+    assert sum(block == [0] * 4 for block in blocks) == 2 * written
+    assert sum(block == [5] * 4 for block in blocks) == 16 - 2 * written, "what is read stays as it is"
+    for start in range(0, 16, 4):
+        assert sum(block == [0] * 4 for block in blocks[start : start + 4]) in (written // 2, -(-written // 2))
 
 
 def test_a_median_lies_between_its_bounds_95_times_of_100() -> None:
