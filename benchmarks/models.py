@@ -14,9 +14,10 @@ wait in the archive while no card is held.
 prompt alone.
 
 `conclude` writes `models.json` and `models_answers.jsonl.xz`: every prompt and answer, as lines that the backend
-`replay` reads. An operator has three rows: the model, and the rules after as many evaluations and after as many device
-seconds. `best` is a lower bound over the device's baseline, `over_seed` the median speedup over the seed. `replayed`
-answers came from prompts of an earlier search; `benchmarks/models_again.py` has them judged again.
+`replay` reads. What `--out` knows of other operators stays. An operator has three rows: the model, and the rules after
+as many evaluations and after as many device seconds, or fewer where `reached` is false. `best` is a lower bound over
+the device's baseline, `over_seed` the median speedup over the seed. `replayed` answers came from prompts of an earlier
+search; `benchmarks/models_again.py` has them judged again.
 """
 
 import argparse
@@ -28,6 +29,7 @@ import time
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,8 @@ POLL_S, QUIET_S, OPEN_S = 0.5, 3.0, 40.0
 BYTES_PER_TOKEN = 4.0
 """Estimate for answers without a count of tokens."""
 RECORDING = "models_answers.jsonl.xz"
+CANDIDATE = "candidate"
+"""Outcome of an answer that is a candidate; its verdict comes later."""
 RECORDED = "recorded"
 """Template of an exchange that an earlier search asked: `benchmarks/models_again.py` posts it with its answer."""
 
@@ -311,11 +315,12 @@ class SearchFigures:
 
 
 async def conclude(options: argparse.Namespace) -> None:
-    """Write the rows and the recording of one data folder or several."""
-    rows: list[Row] = []
+    """Write the rows and the recording of one data folder or several; rows and lines of others stay."""
+    rows: dict[str, list[Row]] = {}
     lines: list[Row] = []
     others = [each for data in options.rules for each in [result async for result in results(data)]]
     by_rules = {each.search.operator_name: each for each in others if each.search.llm is None}
+    session = {"card": options.card, "date": datetime.now(UTC).date().isoformat()}
     for data in options.data:
         async with serve_inside(settings_of(data, 0, None), working=False) as reef:
             answered: dict[str, list[Prompt]] = {}
@@ -324,20 +329,54 @@ async def conclude(options: argparse.Namespace) -> None:
         async with open_archive(settings_of(data, 0, None)) as store:
             async for result in results(data):
                 said = sorted(answered.get(result.search.id, []), key=lambda each: each.id)
-                if not said:
-                    continue
                 recorded = [await line_of(store, result.search, each) for each in said]
+                known = [line for line in recorded if line["verdict"] or line["outcome"] not in (None, CANDIDATE)]
+                if not known:
+                    continue
                 lines += recorded
-                rows.append({**await model_row(store, result, recorded), "seconds": result.counts.device_ms / 1000})
-                rows[-1]["replayed"] = sum(each.template == RECORDED for each in said)
-                if other := by_rules.get(result.search.operator_name):
-                    rows += rule_rows(rows[-1], other)
+                row = {**await model_row(store, result, known), "seconds": result.counts.device_ms / 1000}
+                row["replayed"] = sum(each.template == RECORDED for each in said)
+                beside = by_rules.get(row["operator"])
+                rows[row["operator"]] = [each | session for each in (row, *(rule_rows(row, beside) if beside else ()))]
     options.out.mkdir(parents=True, exist_ok=True)
-    with lzma.open(options.out / RECORDING, "wt") as file:
-        file.writelines(f"{json.dumps(line)}\n" for line in lines)
+    kept = joined(_rows_by_operator(options.out), rows)
+    _write_lines(options.out / RECORDING, lines)
     tokens = f"bytes / {BYTES_PER_TOKEN:g} where the answerer counted none"
-    print(write("models", rows, options.out, summary=summary(rows), tokens=tokens, card=options.card))
-    print(json.dumps(summary(rows)))
+    print(write("models", kept, options.out, summary=summary(kept), tokens=tokens))
+    print(json.dumps(summary(kept)))
+
+
+def joined(earlier: Mapping[str, Sequence[Row]], rows: Mapping[str, Sequence[Row]]) -> list[Row]:
+    """Return rows with those of other operators, which stay. Fewer answers than in an earlier session replace none."""
+    found = dict(earlier)
+    for operator, mine in rows.items():
+        before = found.get(operator)
+        if before and mine[0]["answers"] < before[0]["answers"]:
+            print(f"{operator}: {mine[0]['answers']} answers have a verdict, before {before[0]['answers']}: left out")
+        else:
+            found[operator] = mine
+    return [row for known in found.values() for row in known]
+
+
+def _rows_by_operator(out: Path) -> dict[str, list[Row]]:
+    """Read the rows of earlier sessions; the model's is the first of each operator."""
+    found: dict[str, list[Row]] = {}
+    path = out / "models.json"
+    for row in json.loads(path.read_text())["rows"] if path.exists() else ():
+        found.setdefault(row["operator"], []).append(row)
+    return found
+
+
+def _write_lines(path: Path, lines: Iterable[Row]) -> None:
+    """Write the lines of a recording; a line with a verdict replaces the earlier one of its prompt."""
+    earlier = read_recording(path) if path.exists() else {}
+    found = {(line["operator"], line["prompt"]): line for known in earlier.values() for line in known}
+    for line in lines:
+        before = found.get((line["operator"], line["prompt"]))
+        if before is None or line["verdict"] or not before["verdict"]:
+            found[line["operator"], line["prompt"]] = line
+    with lzma.open(path, "wt") as file:
+        file.writelines(f"{json.dumps(line)}\n" for line in found.values())
 
 
 async def results(data: Path) -> AsyncIterator[SearchFigures]:
@@ -419,10 +458,16 @@ def summary(rows: Iterable[Row]) -> Row:
     valid = sum((row["first_try_valid"] or 0.0) * row["first_tries"] for row in models.values())
     told["first_try_valid"] = _share(valid, sum(row["first_tries"] for row in models.values()))
     for cut in ("evaluations", "device_seconds"):
-        pairs = [(models[row["operator"]]["over_seed"], row["over_seed"]) for row in known if row.get("equal") == cut]
+        beside = [row for row in known if row.get("equal") == cut]
+        pairs = [(models[row["operator"]]["over_seed"], row["over_seed"]) for row in beside]
         ratios = [mine / theirs for mine, theirs in pairs if mine and theirs]
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
-        told[cut] = {"compared": len(ratios), "ahead": sum(ratio > 1 for ratio in ratios), "geometric_mean": mean}
+        told[cut] = {
+            "compared": len(ratios),
+            "reached": sum(row["reached"] for row in beside),
+            "ahead": sum(ratio > 1 for ratio in ratios),
+            "geometric_mean": mean,
+        }
     return told
 
 

@@ -17,7 +17,8 @@ then all their lines become `<suite>.json`, a table and a plot:
     python -m benchmarks.searches --out results --lines a/anchor.jsonl b/anchor.jsonl
 
 Finished files, such as `results/anchor.json` itself, may be among them. Of a row that is there twice the fastest kernel
-counts, against the fastest baseline of either run.
+counts, against the fastest baseline of either run. `--baselines native` leaves out those that compile, where an earlier
+run of the row has them: max-autotune takes a minute at attention, without a result.
 
 `--device model:sm_90` tries the script out where there is no card: it predicts, and compares with nothing.
 """
@@ -363,7 +364,9 @@ def main() -> None:
         return
     terms, (first, step) = terms_of(options), options.share
     every = [entry for name in options.suite for entry in suite(name)]
-    entries = [entry for entry in every if re.search(options.only, entry.key)][first::step]
+    asked = None if options.baselines is None else tuple(options.baselines)
+    found = [replace(entry, baselines=asked) for entry in every if re.search(options.only, entry.key)]
+    entries = found[first::step]
     path = options.out / f"{'-'.join(options.suite)}.jsonl"
     with closing(LineLog(path)) as lines, closing(BaselineProcess(0)) as process:
         compare = None
@@ -407,6 +410,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--suite", choices=SUITES, nargs="+", default=["anchor"])
     options.add_argument("--only", default="", help="a regular expression: rows alone that it is found in")
     options.add_argument("--out", type=Path, default=RESULTS, help="a folder")
+    options.add_argument("--baselines", nargs="*", help="that are compared with, beside eager; all if not given")
     lane_options(options)
     return options.parse_args()
 

@@ -15,7 +15,7 @@ def read_events(text: str) -> list[dict[str, Any]]:
         if line:
             key, _, value = line.partition(":")
             if key == "data":
-                data.append(value.removeprefix(" "))
+                data.append(value.removeprefix(" ").removeprefix("data: "))  # Some proxies pack a packed stream.
             elif key == "event":
                 name = value.strip()
             continue

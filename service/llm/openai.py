@@ -11,6 +11,7 @@ from service.llm.vendor_reply import (
     THOUGHT_FIELDS,
     TokenCounts,
     VendorReply,
+    all_texts,
     items,
     mapping,
     streamed_tokens,
@@ -61,7 +62,8 @@ class Openai(HttpBackend):
             TransientFailure: If it is none.
         """
         failure = body.get("error") or (body if body.get("object") == "error" else None)
-        choices = [mapping(each) for each in items(body.get("choices"))]
+        given = body.get("choices")
+        choices = [mapping(each) for each in ([given] if isinstance(given, dict) else items(given))]
         if not choices and isinstance(body.get("message"), dict):
             choices = [body]  # Ollama's own form
         tokens = tokens_in(body)
@@ -72,7 +74,7 @@ class Openai(HttpBackend):
         end = word(choice.get("finish_reason")) or word(choice.get("done_reason")) or word(choice.get("stop_reason"))
         return VendorReply(
             text=_text_of(choice),
-            thoughts=next((said for name in THOUGHT_FIELDS if (said := texts(message.get(name)))), "")
+            thoughts=next((said for name in THOUGHT_FIELDS if (said := all_texts(message.get(name)))), "")
             or texts(message.get("content"), thoughts=True),
             model=word(body.get("model")),
             end=end,
@@ -151,7 +153,7 @@ def _add(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
     message["content"] += texts(delta.get("content"))
     thought = texts(delta.get("content"), thoughts=True)
     for name in (*THOUGHT_FIELDS, "refusal"):
-        said = texts(delta.get(name)) if name != THOUGHT_FIELDS[0] else texts(delta.get(name)) + thought
+        said = all_texts(delta.get(name)) + (thought if name == THOUGHT_FIELDS[0] else "")
         if said:
             message[name] = message.get(name, "") + said
     calls = message["tool_calls"]

@@ -46,6 +46,7 @@ class Responses(HttpBackend):
         if not (parts or failure or any(body.get(name) for name in ("output_text", "usage", "incomplete_details"))):
             raise unlike("a response", body, self._surroundings.key)
         said = [part for part in parts if part.get("type") == "message"]
+        said = said or [{"content": [part for part in parts if part.get("type") == "output_text"]}]
         contents = [mapping(content) for part in said for content in items(part.get("content"))]
         calls = [part for part in parts if word(part.get("type")).endswith("_call")]
         text = joined([texts(part.get("content")) for part in said]) or word(body.get("output_text"))

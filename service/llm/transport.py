@@ -217,11 +217,11 @@ class VendorClient:
         """Return the JSON object or the events in a body, whatever its type says. Broken characters are replaced."""
         text = COMMENTS.sub("", body.decode(json.detect_encoding(body), errors="replace"))
         kind = kind.partition(";")[0].strip().lower()
-        if kind == "text/event-stream" or text.lstrip().startswith(("data:", "event:", "id:")):
+        if kind == "text/event-stream" or text.lstrip().startswith(("data:", "event:", "id:", "retry:")):
             events = read_events(text)
             if events or LAST_EVENT.search(body):
                 return events
-        parsed = _json_in(text)
+        parsed = self._inner(_json_in(text))
         if parsed is None:
             if not text.strip():
                 raise TransientFailure("the response is empty", paid=True)
@@ -239,6 +239,14 @@ class VendorClient:
         if not isinstance(parsed, dict):
             raise TransientFailure("the response is not a JSON object", paid=True)
         return parsed
+
+    def _inner(self, parsed: object) -> object:
+        """Return the JSON value that a JSON text holds, or that AWS's gateway put into a `body` with a status."""
+        if isinstance(parsed, dict) and isinstance(parsed.get("body"), str) and "statusCode" in parsed:
+            status, parsed = parsed["statusCode"], parsed["body"]
+            if isinstance(status, int) and status >= 400:
+                raise failure_of(status, {}, parsed, self._key)
+        return _json_in(parsed) if isinstance(parsed, str) else parsed
 
 
 def _last_block(body: bytearray) -> bytes:

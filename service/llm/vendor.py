@@ -25,8 +25,6 @@ from service.llm.vendor_failures import failure_inside, quote
 from service.llm.vendor_reply import TokenCounts, VendorReply, error_message, mapping, word
 
 SystemRole = Literal["system", "developer", "user"]
-ADAPTATIONS = 4
-"""Maximum number of changes of form within one call: one of each kind."""
 UNWANTED = (
     r"(not|n't|un)[ -]?(support|recogni|permit|allow|enabl|know|accept)|extra inputs|unexpected|instead|only|invalid"
 )
@@ -38,6 +36,12 @@ NO_SYSTEM = re.compile(
     rf"(system|developer).{{0,60}}({UNWANTED})|developer instruction|role.{{0,60}}system|roles must alternate", re.I
 )
 """Pattern of messages that the model takes no system message."""
+OUT_OF_RANGE = re.compile(
+    r"range|too (large|big|high|small)|at (most|least)|maximum|exceed|up to|(less|greater|more) than|between"
+    r"|<=|>=|\d [<>]",
+    re.I,
+)
+"""Pattern of messages about a value. Such a field is known: under another name, some vendors ignore it."""
 STREAMS_ONLY = re.compile(
     r"only.{0,20}support.{0,20}stream|must.{0,20}stream|stream.{0,40}(must|required|set to true|only|enable)"
     r"|enable.{0,30}stream|streaming is (required|strongly)|non-?stream",
@@ -103,20 +107,20 @@ class HttpBackend(Backend):
             LlmRefused: As `VendorClient.post`, or if the model or a filter refused.
         """
         prompt = replace(prompt, max_tokens=self._options.answer_tokens(prompt.max_tokens))
-        for _ in range(ADAPTATIONS):
-            form = self._form
+        form, tried = self._form, set[RequestForm]()
+        while True:
+            tried.add(form)
             try:
                 received = await self._caller.post(self.path, self._body(prompt, form), key)
                 break
             except (PermanentFailure, LlmRefused) as failure:
                 adapted = None if getattr(failure, "paid", False) else self._adapted(form, failure.detail)
-                if adapted is None and getattr(failure, "rejection", False) and self._answers:
+                if adapted is not None and adapted not in tried:
+                    form = self._form = adapted
+                elif getattr(failure, "rejection", False) and self._answers:
                     raise LlmRefused(failure.detail) from failure  # it answered others, so the prompt is the cause
-                if adapted is None:
+                else:
                     raise
-                self._form = adapted
-        else:
-            raise PermanentFailure("the vendor refuses every form of request that is known")
         reply = self._read(received if isinstance(received, dict) else self.assembled(received))
         completion = self._completed(prompt, reply)
         self._answers = True
@@ -170,7 +174,8 @@ class HttpBackend(Backend):
     def _adapted(self, form: RequestForm, words: str) -> RequestForm | None:
         """Return the form that a vendor's refusal asks for; None if it asks for none."""
         others = [name for name in self.limit_fields if name != form.limit_field]
-        if form.limit_field in words and re.search(UNWANTED, words, re.I) and others:
+        is_unknown = re.search(UNWANTED, words, re.I) and not OUT_OF_RANGE.search(words)
+        if form.limit_field in words and is_unknown and others:
             return replace(form, limit_field=others[0])
         refused = [name for name in OPTIONAL if name in words and name not in form.omitted]
         if refused and re.search(UNWANTED, words, re.I):

@@ -32,7 +32,7 @@ ABOUT_A_PROMPT = {400, 403, 413, 422, 451}
 TOO_LONG = re.compile(
     r"context.{0,20}(length|window|size)|(prompt|input|request|message|content).{0,20}(too (long|large)|exceeds)"
     r"|too many (input |prompt )?tokens|maximum context|reduce the length|tokens? limit exceeded"
-    r"|token count.{0,30}exceed|input length|longer than the model",
+    r"|token count.{0,30}exceed|input length|inputs.{0,3} tokens|longer than the model",
     re.I,
 )
 """Pattern of messages that a prompt is too long for the model."""

@@ -41,7 +41,7 @@ TOTAL_COUNTS = ("totaltokens", "totaltokencount")
 """Names of token counts in the APIs of all vendors, in lower case and without other characters."""
 USAGES = ("usage", "usageMetadata", "usage_metadata", "amazon-bedrock-invocationMetrics", "x_groq", "billed_units")
 """Fields that hold token counts, some within others. `usage.billed_units` (Cohere) is what is charged."""
-THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking", "reasoning_text", "thoughts")
+THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking", "reasoning_text", "thoughts", "reasoning_details")
 """Fields of a message that hold thoughts beside its content."""
 
 
@@ -144,6 +144,11 @@ def texts(content: object, *, thoughts: bool = False, depth: int = 0) -> str:
     return texts(inner, thoughts=thoughts, depth=depth + 1)
 
 
+def all_texts(content: object) -> str:
+    """Join the texts of content, those of thoughts too."""
+    return texts(content) + texts(content, thoughts=True)
+
+
 def joined(parts: Sequence[str]) -> str:
     """Join parts of a text; a code block that a part begins with begins a line."""
     whole = ""
@@ -224,8 +229,10 @@ def error_message(body: object, depth: int = 0) -> str:
     if not isinstance(body, dict) or depth > MOST_DEPTH:
         return ""
     found: list[str] = []
+    place = ".".join(str(each) for each in items(body.get("loc")))  # pydantic's
     for name in WORDS:
         said = error_message(body.get(name), depth + 1)
+        said = f"{place}: {said}" if place and said and name == "msg" else said
         if said and not any(said in earlier for earlier in found):
             found.append(said)
     return ": ".join(found)

@@ -105,6 +105,20 @@ async def test_prompts_are_written_answered_and_judged_and_what_came_of_them_is_
         [("candidate", "correct", ""), ("candidate", "compile_error", ""), ("unusable", None, "no_code")], key=str
     )
 
+    other = {"operator": "another", "answers": 5, "first_try_valid": 1.0, "first_tries": 5, "over_seed": 1.1}
+    with lzma.open(tmp_path / "out" / RECORDING, "wt") as file:
+        for each in (lines[0] | {"operator": "another"}, *lines, lines[0] | {"prompt": "unjudged", "verdict": None}):
+            file.write(f"{json.dumps(each)}\n")
+    for answers, cells in ((4, 99), (3, row["cells"])):
+        earlier = [other, row | {"answers": answers, "cells": 99}]
+        (tmp_path / "out" / "models.json").write_text(json.dumps({"rows": earlier}))
+        await conclude(argparse.Namespace(data=[tmp_path], rules=[tmp_path], out=tmp_path / "out", card="a card"))
+        rows = json.loads((tmp_path / "out" / "models.json").read_text())["rows"]
+        assert rows[0] == other and [each["cells"] for each in rows[1:]] == [cells]
+    assert rows[1]["card"] == "a card" and rows[1]["date"]
+    found = models.read_recording(tmp_path / "out" / RECORDING)
+    assert (len(found["another"]), len(found[lines[0]["operator"]])) == (1, 4), "lines of others stay"
+
 
 async def test_figures_are_cut_at_evaluations_and_at_device_seconds(asked: Asked, tmp_path: Path) -> None:
     search = await until(
@@ -134,11 +148,12 @@ def test_the_summary_compares_operator_by_operator() -> None:
 
     tried = {"first_try_valid": 0.75, "first_tries": 4}
     rows = [row("a", 1.5, **tried), row("b", 1.0, **tried)]
-    rows += [row("a", 1.0, equal="evaluations"), row("b", 1.25, equal="evaluations")]
+    rows += [row("a", 1.0, equal="evaluations", reached=True), row("b", 1.25, equal="evaluations", reached=False)]
     told = summary(rows)
     assert (told["operators"], told["answers"], told["first_try_valid"]) == (2, 8, 0.75)
-    assert told["evaluations"]["ahead"] == 1 and told["evaluations"]["geometric_mean"] == pytest.approx(1.2**0.5)
-    assert told["device_seconds"] == {"compared": 0, "ahead": 0, "geometric_mean": None}
+    assert (told["evaluations"]["ahead"], told["evaluations"]["reached"]) == (1, 1)
+    assert told["evaluations"]["geometric_mean"] == pytest.approx(1.2**0.5)
+    assert told["device_seconds"] == {"compared": 0, "reached": 0, "ahead": 0, "geometric_mean": None}
 
 
 @pytest.mark.parametrize("recording", [TRIAL, *RESULTS.glob(RECORDING)], ids=lambda path: path.parent.name)

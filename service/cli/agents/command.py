@@ -10,7 +10,7 @@ import typer
 
 from kernelreef import AsyncReef
 from kernelreef.asynchronous import DEFAULT_URL
-from service.cli.connection import Token, Url
+from service.cli.connection import Token
 from service.cli.console import err
 from service.cli.lazy import imported
 from service.discovery import find_service
@@ -32,7 +32,7 @@ def mcp(
     port: Annotated[int, typer.Option(min=0, max=65535, help="With --http: port to bind.")] = 8701,
     search: Annotated[str, typer.Option(help=f"Search that tools mean if none is named; or {SEARCH}.")] = "",
     skill: Annotated[bool, typer.Option("--skill", help="Print the skill file for agents, and exit.")] = False,
-    url: Url = None,
+    url: Annotated[str | None, typer.Option(help="Address of a service, or REEF_URL.", show_default=False)] = None,
     token: Token = None,
 ) -> None:
     """Serve the tools for coding agents over MCP, as a client of a running service."""

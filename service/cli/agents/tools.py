@@ -16,6 +16,8 @@ from kernelreef.transport import at
 from service.cli.agents import summaries
 from service.cli.remote_judge import judge_elsewhere
 from service.fleet.devices import read_device
+from service.fleet.kernelbench import KernelbenchImporter, SourceFile, require_seed
+from service.operators.kernelbench import is_problem, name_of_problem
 from workers.protocol import MAX_SOURCE_BYTES, Operator
 
 LISTED = 50
@@ -25,6 +27,11 @@ POLL_S = 0.5
 LONGEST_WAIT_S = 600.0
 """Maximum seconds that a tool waits for a verdict; clients give up on slower tools."""
 
+EXAMINED = "its best kernels are examined while read_search shows an activity; then see `finalist` of list_elites"
+"""What an agent reads at the end of its search."""
+
+CLIENT_S = 50.0
+"""Seconds that a tool waits by default: some clients give up after 60."""
 Item = TypeVar("Item")
 SearchName = Annotated[str, Field(max_length=64, description="Id of a search; empty for the one that you work for.")]
 CandidateName = Annotated[str, Field(max_length=64, description="Id of a candidate.")]
@@ -82,10 +89,17 @@ class AgentTools:
         ] = (),
         name: Annotated[str, Field(max_length=100, description="Name for people.")] = "",
     ) -> str:
-        """Start a search that takes your kernels. Needs a token with the scope `submit`."""
+        """Start a search that takes your kernels, once its first seed is judged. Needs a token with `submit`."""
         chosen = ["agent", *(each for each in emitters if each != "agent")]
         options = SearchOptions(devices=[device], emitters=chosen, evaluations=evaluations, name=name)
         return summaries.in_json(summaries.of_search(await self._reef.submit(_operator(operator), **options)))
+
+    async def finish_search(self, search: SearchName = "") -> str:
+        """End a search when you have no idea left: its best kernels are examined, then it is done. Needs `steer`."""
+        id = self._named(search)
+        progress = await self._reef.progress(id)
+        found = await self._reef.update(id, evaluations=max(1, progress.candidates))
+        return summaries.in_json({**summaries.of_search(found), "note": EXAMINED})
 
     async def list_elites(self, search: SearchName = "", device: DeviceName = "", limit: Limit = 10) -> str:
         """List the best kernels of a search, best first, with their cells."""
@@ -140,7 +154,7 @@ class AgentTools:
         note: Annotated[str, Field(max_length=300, description="One line: what you changed, and why.")] = "",
         parents: Annotated[tuple[CandidateName, ...], Field(max_length=4)] = (),
         search: SearchName = "",
-        wait_s: WaitS = 120.0,
+        wait_s: WaitS = CLIENT_S,
     ) -> str:
         """Have a kernel judged in a search, as one of its evaluations. Returns the verdict and the times."""
         id = self._named(search)
@@ -244,6 +258,7 @@ NAMES = (
     "list_searches",
     "read_search",
     "start_search",
+    "finish_search",
     "list_elites",
     "read_archive",
     "list_candidates",
@@ -259,6 +274,8 @@ NAMES = (
 """Names of the tools, as agents see them."""
 TAKE_SOURCE = ("check_kernel", "submit_kernel", "judge_kernel")
 """Tools that take a kernel; on a person's own machine they take the path of a file as well."""
+TAKE_OPERATOR = "start_search"
+"""Tool that makes an operator of a file on a person's own machine."""
 
 
 def read_source(path: str, folder: Path) -> str:
@@ -280,6 +297,21 @@ def read_source(path: str, folder: Path) -> str:
     if len(text) > MAX_SOURCE_BYTES:
         raise InvalidInput(f"'{said}' has more than {MAX_SOURCE_BYTES} bytes", "path")
     return text.decode(errors="replace")
+
+
+async def read_operator_file(spec: str, folder: Path, device: str) -> str:
+    """Make an operator with a seed kernel from a function or module in a file below a folder; returns its spec as JSON.
+
+    Raises:
+        InvalidInput: If the file is elsewhere, or cannot become an operator; says why.
+        Unavailable: If a worker process failed.
+    """
+    path, _, target = spec.partition(":")
+    text = read_source(path, folder)
+    name = name_of_problem((folder / path).resolve()) if not target and is_problem(text) else ""
+    async with KernelbenchImporter(target=read_device(device, "device").target) as importer:
+        imported = await importer.operator(SourceFile(text, name, target))
+    return require_seed(imported).model_dump_json()
 
 
 def _by(answerer: str) -> dict[str, JsonValue]:

@@ -8,10 +8,16 @@ from service.emitters.llm.fences import spans
 CUT_IN_THOUGHT = "the answer was cut while the model thought: raise max_tokens of its backend"
 
 _NAMES = r"think|thinking|thoughts?|reasoning|analysis|scratchpad|seed:think"
-_OPENS = re.compile(rf"<(?:{_NAMES})>|\[THINK\]|◁think▷|<\|begin_of_thought\|>", re.IGNORECASE)
-_CLOSES = re.compile(rf"</(?:{_NAMES})>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>", re.IGNORECASE)
+_MARK = r"<\|(?:{})_(?:of_)?(?:thought|thinking)\|>"
+_OPENS = re.compile(
+    rf"<(?:{_NAMES})>|\[THINK\]|◁think▷|<\|channel>thought|{_MARK.format('begin|start')}|<\|inner_prefix\|>",
+    re.IGNORECASE,
+)
+_CLOSES = re.compile(
+    rf"</(?:{_NAMES})>|\[/THINK\]|◁/think▷|<channel\|>|{_MARK.format('end')}|<\|inner_suffix\|>", re.IGNORECASE
+)
 _TAGS = re.compile(f"(?P<opens>{_OPENS.pattern})|(?P<closes>{_CLOSES.pattern})", re.IGNORECASE)
-"""Tags around thoughts: Qwen, DeepSeek and most others, Mistral, Kimi, Seed."""
+"""Tags around thoughts: Qwen, DeepSeek and most others, Mistral, Kimi, Seed, Gemma, Cohere, Apertus."""
 _CHANNEL = re.compile(
     r"<\|channel\|>\s*(?P<name>[a-z]+)(?:(?!<\|message\|>).){0,200}<\|message\|>(?P<said>.*?)"
     r"(?=<\|(?:end|return|call|start|channel)\|>|\Z)",
@@ -47,6 +53,7 @@ def _final_channel(text: str) -> str:
     channels = [(found["name"], found["said"]) for found in _CHANNEL.finditer(text)]
     if channels:
         final = [said for name, said in channels if name == "final"]
+        final = final or [said for name, said in channels if name == "commentary"]  # a call of a tool
         if not final:
             raise UnusableAnswer(AnswerFault.TRUNCATED, CUT_IN_THOUGHT)
         return final[-1]

@@ -33,8 +33,12 @@ _TYPOGRAPHY = str.maketrans(
 _ESCAPED = re.compile(r"&(?:lt|gt|amp|quot|#\d+);")
 _LATE_MARKS = re.compile(r"```(?:python|py)?[ \t]*\Z")
 """Fence at the end of a line; behind a text it opens a block, too."""
-_TAG = re.compile(r"^[ \t]*<[^<>\n]{1,100}>[ \t]*$|</?[\w:=.-]{1,40}>|<!\[CDATA\[|\]\]>", re.MULTILINE)
-"""Tag of XML on a line for itself, or one without attributes anywhere."""
+_TAG = re.compile(
+    r"^[ \t]*<[^<>\n]{1,100}>[ \t]*$|</?[\w:=.-]{1,40}>|<!\[CDATA\[|\]\]>"
+    r"|<\|[^<>|\n]{1,60}\|>|<\uff5c[^<>\uff5c\n]{1,60}\uff5c>|\[(?:TOOL_CALLS|ARGS|CALL_ID)\]",
+    re.MULTILINE,
+)
+"""Tag of XML on a line for itself, one without attributes anywhere, or a special token around calls of tools."""
 _CODE_LINE = re.compile(r"^([ \t]*)(?:import [\w.]+|from [\w.]+ import |@\w|def \w|class \w|\"\"\")", re.MULTILINE)
 """First line of code."""
 _NO_CODE_LINE = re.compile(r"\A\s*(?:[%!].*|[\w./-]+\.py:?)[ \t]*\n")

@@ -50,9 +50,9 @@ async def test_forms_are_changed_one_after_the_other_and_not_for_ever(vendor: Ve
     await backend.close()
     stubborn = over_http("openai", vendor.url)
     vendor.will(refusal("max_tokens and max_completion_tokens are not supported"))
-    with pytest.raises(PermanentFailure, match="every form"):
+    with pytest.raises(PermanentFailure, match="are not supported"):
         await stubborn.complete(PROMPT)
-    assert len(vendor.requests) == 3 + 4
+    assert len(vendor.requests) == 3 + 2
     await stubborn.close()
 
 

@@ -121,7 +121,7 @@ def test_an_answer_among_the_thoughts_counts_unless_it_was_cut() -> None:
     [
         ({"error": "no"}, "no"),
         ({"error": {"message": "no", "metadata": {"raw": '{"error": {"message": "why"}}'}}}, "no: why"),
-        ({"detail": [{"loc": ["body"], "msg": "bad"}, {"msg": "worse"}]}, "bad; worse"),
+        ({"detail": [{"loc": ["body"], "msg": "bad"}, {"msg": "worse"}]}, "body: bad; worse"),
         ([{"error": {"message": "no"}}], "no"),
         ("plain\n text", "plain text"),
         ({"message": "no", "error": "no"}, "no"),

@@ -456,8 +456,8 @@ def configured(url: str, case: Case) -> str:
     return endpoint(url, kind=case.kind, **base).replace("\n\n[prices", f"\n{lines}\n[prices")
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-async def test_each_costs_what_it_costs(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def check(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask once, and compare what came and what it cost."""
     monkeypatch.setattr(module, "FIRST_WAIT_S", 0.001)
     (tmp_path / "k").write_text("sk-1")
     async with vendor() as running:
@@ -478,6 +478,11 @@ async def test_each_costs_what_it_costs(case: Case, tmp_path: Path, monkeypatch:
             assert await asked.spent() == await asked.spent("local") == (case.calls, prompt + written, usd)
             assert len(running.requests) == case.asked
             assert await asked.store.spending.outstanding(asked.search.id) == []
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+async def test_each_costs_what_it_costs(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await check(case, tmp_path, monkeypatch)
 
 
 def test_there_are_enough() -> None:

@@ -11,6 +11,7 @@ import pytest
 from mcp import Client
 from starlette.types import ASGIApp
 
+from kernelreef import AsyncReef
 from service.cli.agents import tools
 from service.cli.agents.server import PATH, ServerOptions, http_app, is_loopback, make_server, token_in
 from service.security.authentication import utc_now
@@ -84,6 +85,7 @@ async def test_an_agent_gets_nowhere_else(guarded: Guarded) -> None:
             ("read_search", {"search": f"../searches/{guarded.others[-6:]}"}),
             ("read_search", {"search": f"{guarded.mine[-6:]}/../{guarded.others}"}),
             ("claim_prompt", {"prompt": "0190a000-0000-7000-8000-000000000000"}),
+            ("finish_search", {}),
         ):
             failed, said = await called(agent, tool, **arguments)
             assert failed, (tool, said)
@@ -128,7 +130,7 @@ async def test_odd_submissions_are_refused_in_words(guarded: Guarded, arguments)
     async with agent_of(guarded) as agent:
         before = len(await guarded.store.candidates.list(guarded.mine))
         failed, said = await called(agent, "submit_kernel", **arguments)
-        assert failed and said and "root:" not in said and "Traceback" not in said
+        assert failed and said and "root:" not in said and "Traceback" not in said and "pydantic" not in said
         assert len(await guarded.store.candidates.list(guarded.mine)) == before
 
 
@@ -144,8 +146,25 @@ async def test_on_a_persons_machine_a_path_leads_into_the_folder_only(guarded: G
         for path in ("../secret.py", str(tmp_path / "secret.py"), "link.py", "notes.txt", "missing.py", "."):
             failed, said = await called(client, "check_kernel", path=path)
             assert failed and "path" in said and "SECRET" not in said
+            failed, said = await called(client, "start_search", path=f"{path}:f", device="model:sm_90")
+            assert failed and "path" in said and "SECRET" not in said
         failed, said = await called(client, "check_kernel", path="kernel.py")
-    assert failed and "search is done" in said, "it was read, and the service refused the search"
+        assert failed and "search is done" in said, "it was read, and the service refused the search"
+        failed, said = await called(client, "check_kernel", file="kernel.py", wait_s=1)
+    assert failed and "source" in said
+
+
+async def test_wrong_arguments_are_named_with_the_right_ones(guarded: Guarded) -> None:
+    async with agent_of(guarded) as agent:
+        failed, said = await called(agent, "submit_kernel", text="x", wait_s="long")
+    assert failed and said.startswith("Bad input: source: ") and said.endswith("source, note, parents, search, wait_s")
+
+
+async def test_a_service_that_is_not_there_is_said_so() -> None:
+    settings = ServerOptions(lambda _: AsyncReef("http://127.0.0.1:1", attempts=1))
+    async with Client(make_server(settings)) as client:
+        failed, said = await called(client, "list_searches")
+    assert failed and "start `reef serve`" in said
 
 
 @asynccontextmanager

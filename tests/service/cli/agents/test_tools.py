@@ -1,6 +1,7 @@
 """The tools as an agent calls them, against a real service: verdicts when they come, and files of one folder only."""
 
 import asyncio
+import json
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,13 +16,21 @@ from kernelreef import AsyncReef
 from kernelreef.errors import Conflict, InvalidInput, Unavailable
 from kernelreef.states import CandidateState
 from service.cli.agents import tools
-from service.cli.agents.tools import AgentTools, read_source
+from service.cli.agents.tools import AgentTools, read_operator_file, read_source
 from service.operators.catalogue import load_operator
 from service.security.scopes import Scope
 from tests.service.cli.agents.conftest import Guarded
-from workers.protocol import MAX_SOURCE_BYTES
+from workers.protocol import MAX_SOURCE_BYTES, Operator
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+FUNCTION = """
+def doubled(x: "float32[64, 128]"):
+    return x + x
+
+
+def unknown_sizes(x):
+    return x
+"""
 
 
 async def test_every_named_tool_is_a_method() -> None:
@@ -41,6 +50,28 @@ async def test_an_equal_kernel_is_answered_at_once_and_says_so(guarded: Guarded)
             "rmsnorm", "model:sm_90", 5, ("tune", "agent")
         )
     assert '"emitters": ["agent", "tune"]' in started
+
+
+async def test_a_search_is_finished_with_the_evaluations_that_it_used(guarded: Guarded) -> None:
+    token = await guarded.token(Scope.READ, Scope.SUBMIT, Scope.STEER)
+    async with guarded.connect(token) as reef:
+        search = json.loads(await AgentTools(reef).start_search("rmsnorm", "model:sm_90", 50))["id"]
+        finished = json.loads(await AgentTools(reef, search).finish_search())
+        assert finished["evaluations"] == 1 and "finalist" in finished["note"], "nothing was evaluated yet"
+
+
+async def test_an_operator_comes_from_a_file_of_the_folder_only(tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (tmp_path / "mine.py").write_text(FUNCTION)
+    (folder / "mine.py").write_text(FUNCTION)
+    for spec in ("../mine.py:doubled", "none.py:doubled", "mine.txt", ":doubled"):
+        with pytest.raises(InvalidInput, match="no Python file below"):
+            await read_operator_file(spec, folder, "model:sm_90")
+    with pytest.raises(InvalidInput, match="is called with"):
+        await read_operator_file("mine.py:unknown_sizes", folder, "model:sm_90")
+    operator = Operator.model_validate_json(await read_operator_file("mine.py:doubled", folder, "model:sm_90"))
+    assert operator.name == "doubled" and operator.seeds and "triton" in operator.seeds[0]
 
 
 async def test_without_a_search_a_tool_asks_for_one(guarded: Guarded) -> None:
