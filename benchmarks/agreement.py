@@ -241,12 +241,15 @@ def main() -> None:
     most = chosen.most or len(certificates)
     outside = timed_outside(chosen.archives, chosen.seconds, most, chosen.card)
     answered = confirm_again(certificates, device, chosen.card, chosen.executors, chosen.data)
-    rows = [compared(each, answer, outside.get(each.origin.candidate)) for each, answer in answered]
-    fixed = fixed_parts(rows)
-    for row in rows:
-        row |= explained(row, fixed)
-        said = {name: row[name] for name in ("operator", "cell", "difference_percent", "explained")}
+    rows = []
+    for certificate, answer in answered:
+        row = compared(certificate, answer, outside.get(certificate.origin.candidate))
+        said = {name: row[name] for name in ("operator", "cell", "difference_percent")}
         figures.add(row, json.dumps(said | ({"failed": row["failed"]} if "failed" in row else {})))
+        rows.append(row)
+    fixed = fixed_parts(rows)
+    for row in rows:  # The same rows as those of the file.
+        row |= explained(row, fixed)
     parts = {f"{operator} {shape}": us for (operator, shape), us in fixed.items()}
     figures.conclude(agreement=tally_rows(rows), fixed_us=parts)
     print(json.dumps(tally_rows(rows)))

@@ -9,12 +9,16 @@ and from the workers' log that the search leaves behind, so nothing runs beside 
 the cores are.
 `judged_per_h` counts distinct bundles whose checks ran on the device, each once. `verdicts` counts all candidates, also
 those with equal plans, and `known_share` is the share of bundles that were known.
+`ending_s` has the parts of the end: from the stop rule until the search is done, then confirms, baselines and late
+verdicts, then examinations of finalists, then the command's own end. `--unexamined` leaves the examinations out, as
+Ctrl-C does. An interrupted benchmark, also by SIGTERM, ends its command and leaves the row of what is known.
 """
 
 import argparse
 import gzip
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -22,7 +26,7 @@ import tempfile
 import threading
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -30,6 +34,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from sqlalchemy import Connection, create_engine, select
+from sqlalchemy.exc import DatabaseError
 
 from archive import tables
 from archive.records import WON
@@ -37,7 +42,7 @@ from benchmarks.figures import FigureRows, LineLog, Row, device_of, visible_card
 from benchmarks.record import RESULTS
 from service.evaluation.jobs import BASELINES, FINAL, FINAL_TRACE, NEAR_TRACE, purpose_of, trace_id
 from service.settings import DATABASE_FILE
-from workers.protocol import Outcome, Report, Samples
+from workers.protocol import Device, Outcome, Report, Samples
 
 OPERATORS = ("softmax", "rmsnorm", "cross_entropy", "matmul", "attention")
 QUICK_S = 60
@@ -47,6 +52,11 @@ EVALUATIONS = 1_000_000
 """Maximum number of evaluations: more than any card judges before the stop rule ends the search."""
 PATIENCE_S = 900
 """Seconds beyond the stop rule's until a command that has not ended is given up. Its archive is read all the same."""
+END_S = 15
+"""Seconds that an interrupted command gets to end by itself."""
+LOOK_S = 1.0
+INTERRUPTED = "the benchmark was interrupted"
+SAID_CHARS = 2000
 EXPORT_S = 120
 SAMPLE_S = 0.5
 CARD_SAMPLE_MS = 200
@@ -152,7 +162,7 @@ class StoredSearch:
 
     Attributes:
         created: When it was submitted.
-        updated: When it ended.
+        ended: When it was done; None if it was not.
         state: Final state.
         reason: Reason of the final state.
         outcomes: Outcomes of its judged candidates.
@@ -164,7 +174,7 @@ class StoredSearch:
     """
 
     created: float
-    updated: float
+    ended: float | None
     state: str
     reason: str
     outcomes: tuple[str, ...]
@@ -185,7 +195,7 @@ def read_search(path: Path) -> StoredSearch:
         won = [row for row in connection.execute(stored) if row.placement in WON]
         found = StoredSearch(
             created=_epoch(search.created_at),
-            updated=_epoch(search.updated_at),
+            ended=None if search.ended_at is None else _epoch(search.ended_at),
             state=search.state.value,
             reason=search.reason,
             outcomes=tuple(row.outcome for row in candidates if row.outcome),
@@ -315,7 +325,7 @@ def _purpose(job: str) -> str:
 PURPOSES = ("reference", "admission", "trace", "retrace", "measure", FINAL, FINAL_TRACE, NEAR_TRACE, BASELINES)
 
 
-def row_of(search: StoredSearch, begun: float, ended: float, use: Utilisation) -> Row:
+def row_of(search: StoredSearch, begun: float, ended: float, use: Utilisation, seconds: float) -> Row:
     """Compute the figures of one command.
 
     Args:
@@ -323,6 +333,7 @@ def row_of(search: StoredSearch, begun: float, ended: float, use: Utilisation) -
         begun: When the command began, seconds since the epoch.
         ended: When it exited.
         use: Samples of the machine.
+        seconds: Value of the stop rule.
     """
     jobs = [each for each in search.reports if each.report.kind == "measure"]
     measured = [each for each in jobs if purpose_of(each.report.job) != BASELINES]
@@ -354,13 +365,37 @@ def row_of(search: StoredSearch, begun: float, ended: float, use: Utilisation) -
         "core_share": use.core_share(first, last),
         "jobs": dict(Counter(each.report.kind for each in search.reports)),
         "stages_s": _stages(search),
+        "assembly_s": waits_for_assembly([each.report for each in measured]),
         "end_s": round(ended - last, 1),
+        "ending_s": ending(search, first + seconds, ended),
         "examined_s": round(
             sum(sum(each.report.stages_s.values()) for each in search.reports if each.report.kind == "final"), 1
         ),
         "whole_s": round(ended - begun, 1),
         "best": {str(moment): _best(search, begun + moment) for moment in MOMENTS_S} | {"end": _best(search, ended)},
     }
+
+
+def waits_for_assembly(reports: Sequence[Report]) -> Row:
+    """Return the seconds that measurements waited for their machine code: mean, percentiles and maximum."""
+    waited = sorted(report.stages_s.get("assemble", 0.0) for report in reports)
+    tenths = {f"p{10 * tenth}": round(waited[len(waited) * tenth // 10], 3) for tenth in (5, 8, 9)}
+    return {"mean": round(statistics.fmean(waited), 3), **tenths, "longest": round(waited[-1], 3)}
+
+
+def ending(search: StoredSearch, stop: float, ended: float) -> Row:
+    """Return the seconds from the stop rule to the end of the command, by part; none if the search was not done."""
+    if search.ended is None:
+        return {}
+    settled, examined = search.ended, 0.0
+    for each in search.reports:
+        if each.report.kind == "final":
+            examined = max(examined, each.at)
+        else:
+            settled = max(settled, each.at)
+    moments = (stop, search.ended, settled, max(settled, examined), ended)
+    parts = ("to done", "to settled", "to examined", "to exit")
+    return {part: round(after - before, 1) for part, (before, after) in zip(parts, pairwise(moments), strict=True)}
 
 
 KINDS = ("measure", "confirm", "final")
@@ -403,40 +438,86 @@ def _best(search: StoredSearch, until: float) -> float | None:
     return round(max(placed)[1], 4) if placed else None
 
 
-def run(operator: str, options: argparse.Namespace, device: str) -> Row:
-    """Run one command, and return its figures."""
+def run(operator: str, options: argparse.Namespace, device: str, add: Callable[[Row], None]) -> bool:
+    """Run one command, and add its figures, before anything else that takes time.
+
+    Returns:
+        False if the benchmark was interrupted.
+    """
     with tempfile.TemporaryDirectory() as folder, sampled(options.card) as use:
+        home = Path(folder)
         command = [sys.executable, "-m", "kernelreef", "search", operator, "--device", device]
         command += ["--evaluations", str(EVALUATIONS), "--stop", f"seconds={options.seconds}", "--json"]
         command += ["--out", f"{folder}/out", *options.extra]
         environment = os.environ | {"REEF_DATA_DIR": folder, "REEF_LOG_LEVEL": "debug", "REEF_LOG_JSON": "1"}
-        begun = time.time()
+        begun, told = time.time(), home / "stderr.txt"
+        with told.open("w") as errors:
+            process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=errors)
         try:
-            done = subprocess.run(
-                command,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=options.seconds + options.patience_s,
-                check=False,
-            )
-            status, said = done.returncode, done.stderr[-2000:]
-        except subprocess.TimeoutExpired as error:
-            status, said = -1, f"not ended after {error.timeout:g} s"
-        ended = time.time()
-        if options.keep is not None:
-            _keep(Path(folder), options.keep / f"{operator}-{int(begun)}", said)
-            _export(environment, options.keep / f"{operator}-{int(begun)}.zip")
+            cut = await_end(process, home, options)
+            interrupted = False
+        except KeyboardInterrupt:
+            cut, interrupted = INTERRUPTED, True
+        _end(process)
+        ended, said = time.time(), told.read_text(errors="replace")[-SAID_CHARS:]
         row: Row = {"operator": operator, "device": device, "label": options.label, "seconds": options.seconds}
-        path = Path(folder) / DATABASE_FILE
         figures: Row = {"state": "none", "reason": said}
-        if path.exists():
-            search, log = read_search(path), Path(folder) / WORKERS_LOG
-            figures = row_of(search, begun, ended, use)
+        if (home / DATABASE_FILE).exists():
+            search, log = read_search(home / DATABASE_FILE), home / WORKERS_LOG
+            figures = row_of(search, begun, ended, use, options.seconds)
             if log.exists():
                 times = read_times(log)
                 figures |= path_of(times, begun) | {"in_flight": in_flight(times, search)}
-        return {**row, **figures, "status": status}
+        add({**row, **figures, "cut": cut, "status": process.returncode})
+        if options.keep is not None:
+            _keep(home, options.keep / f"{operator}-{int(begun)}", said)
+            if not interrupted:
+                _export(environment, options.keep / f"{operator}-{int(begun)}.zip")
+        return not interrupted
+
+
+def await_end(process: subprocess.Popen[bytes], home: Path, options: argparse.Namespace) -> str:
+    """Wait until a command ends, or is to be ended. Returns the reason to end it; empty if it has ended."""
+    until = time.monotonic() + options.seconds + options.patience_s
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LOOK_S)
+            return ""
+        if time.monotonic() > until:
+            return f"not ended {options.patience_s:g} s after its stop rule"
+        if options.unexamined and _only_examines(home):
+            return "without the examinations of its finalists"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a command as Ctrl-C does, or kill it if that takes long."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(END_S)
+        process.kill()
+    process.wait()
+
+
+def _only_examines(home: Path) -> bool:
+    """Return True if a search is done and related to its baselines, and its finalists are examined."""
+    path = home / DATABASE_FILE
+    if not path.exists():
+        return False
+    engine = create_engine(f"sqlite:///{path}")
+    try:
+        with engine.connect() as connection:
+            search = connection.execute(select(tables.searches)).one_or_none()
+    except DatabaseError:
+        return False  # Its tables are not there yet.
+    finally:
+        engine.dispose()
+    if search is None or search.ended_at is None:
+        return False
+    if not search.baselines and any(Device.parse(name).measures for name in search.devices):
+        return False
+    taken, ended = read_times(home / WORKERS_LOG).taken, _epoch(search.ended_at)
+    return any(_purpose(job) == FINAL_TRACE and at >= ended for job, at in taken.items())
 
 
 def _keep(folder: Path, to: Path, said: str) -> None:
@@ -457,17 +538,28 @@ def _export(environment: Mapping[str, str], to: Path) -> None:
 
 
 def main() -> None:
-    """Run the commands, and write their rows."""
+    """Run the commands, and write their rows; SIGTERM counts as Ctrl-C."""
     options = _options()
+    signal.signal(signal.SIGTERM, _interrupt)
     device = options.device or device_of(options.card).name
     figures = FigureRows(options.out, "as_run", options.card)
     with closing(LineLog(options.out / "as_run.jsonl")) as lines:
         for row in lines.rows:
             figures.add(row, f"kept {row['operator']} {row['label']}")
-        for operator in options.operators or OPERATORS:
-            row = run(operator, options, device)
+
+        def add(row: Row) -> None:
             lines.add(row)
             figures.add(row, json.dumps(row))
+
+        for operator in options.operators or OPERATORS:
+            if not run(operator, options, device, add):
+                break
+
+
+def _interrupt(*_: object) -> None:
+    """Interrupt the benchmark once: `timeout` sends its signal twice, to a process and to its group."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _options() -> argparse.Namespace:
@@ -480,6 +572,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--label", default="", help="state of the code that is measured")
     options.add_argument("--extra", nargs="*", default=[], help="more options of `reef search`, after --")
     options.add_argument("--keep", type=Path, help="folder for the commands' logs, archives and zip files")
+    options.add_argument("--unexamined", action="store_true", help="end without the examinations of finalists")
     options.add_argument("--patience-s", type=float, default=PATIENCE_S, help="beyond --seconds, until it is given up")
     options.add_argument("--out", type=Path, default=RESULTS, help="a folder")
     chosen = options.parse_args()

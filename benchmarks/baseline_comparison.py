@@ -66,6 +66,7 @@ def figures_of(
             for name, figure in baseline.figures.items()
         },
         "pairs": baseline.pairs,
+        "asked": entry.baselines,
         "skipped": baseline.skipped,
         "baselines_s": {name: round(seconds, 2) for name, seconds in baseline.spent_s.items()},
         "floor_us": least,

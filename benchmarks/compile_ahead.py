@@ -72,23 +72,11 @@ class CompileAhead:
         with suppress(OSError):  # It has ended.
             self._process.stdin.write(request.model_dump_json().encode() + b"\n")
 
-    def pause(self) -> None:
-        """Let it rest until it is resumed: baselines are chosen and timed on a quiet host."""
-        self._signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let it go on."""
-        self._signal(signal.SIGCONT)
-
     def close(self) -> None:
         """End it and remove the kernels. Idempotent."""
-        self._signal(signal.SIGKILL)
         if self._process is not None and self._process.stdin is not None:
+            if self._process.poll() is None:
+                os.killpg(self._process.pid, signal.SIGKILL)
             self._process.stdin.close()
             self._process.wait()
         self._folder.cleanup()
-
-    def _signal(self, number: int) -> None:
-        if self._process is not None and self._process.poll() is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, number)

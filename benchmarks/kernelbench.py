@@ -16,6 +16,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from workers import sandbox, trace_job
 from workers.kernelbench import inspect
 from workers.protocol import Device, Graph, MutationReport, Operator, Outcome, TraceJob, TraceReport
 from workers.protocol.kernelbench import ProblemQuestion
+from workers.trace_job.admission import LIMITS as ADMISSION_LIMITS
 from workers.trace_job.admission import admission
 from workers.tracer import reference
 
@@ -45,6 +47,10 @@ DEVICE = Device.parse("model:sm_90")
 STAGES = ("import", "export", "seed", "gate", "published", "model")
 LIMITS = sandbox.SandboxLimits(wall_s=240.0, cpu_s=30.0)
 """Limits of one export. It takes a second or two of a processor; others may be using it."""
+GATE_LIMITS = replace(ADMISSION_LIMITS, wall_s=600.0)
+"""Limits of mutation testing: the usual seconds of a processor, and more time, as others may be using it."""
+LATE = "did not end within"
+"""Words of a mutation test that other processes slowed down; it is made again."""
 
 Row = dict[str, Any]
 TOLD_BY = {"import": "imported", "export": "exported", "seed": "seed", "gate": "gate"}
@@ -56,6 +62,9 @@ class ProblemRun:
 
     def __init__(self, path: Path, row: Row) -> None:
         self.row = {"problem": key_of(path), "reason": "", "seconds": {}} | row
+        if LATE in self.row.get("gate", {}).get("reason", ""):
+            seconds = {name: value for name, value in self.row["seconds"].items() if name != "gate"}
+            self.row = {name: value for name, value in self.row.items() if name != "gate"} | {"seconds": seconds}
         self._source, self._name = read_problem(path), name_of_problem(path)
         self._spec: Operator | None = None
         self._graphs: tuple[Graph, ...] = ()
@@ -67,7 +76,7 @@ class ProblemRun:
             "import": self._import,
             "export": self._export,
             "seed": self._seed,
-            "gate": lambda: {"gate": shown(admission(self._operator(), self._graphs))},
+            "gate": lambda: {"gate": shown(admission(self._operator(), self._graphs, GATE_LIMITS))},
             "published": self._published,
             "model": self._model,
         }
@@ -93,7 +102,10 @@ class ProblemRun:
 
     def _import(self) -> Row:
         found = inspect(ProblemQuestion(source=self._source))
-        self._spec = operator_of_problem(self._name, self._source, found)
+        spec = operator_of_problem(self._name, self._source, found)
+        lost = self.row.get("ranges_without_seed", ())
+        ranges = {name: bounds for name, bounds in spec.ranges.items() if name not in lost}
+        self._spec = spec.model_copy(update={"ranges": ranges})
         dims = {"dims": found.shapes[0], "ranges": found.ranges, "notes": found.notes}
         return {"imported": True, "operator": self._name, "inputs": len(found.inputs), **dims}
 
@@ -120,7 +132,7 @@ class ProblemRun:
     def _published(self) -> Row:
         published = inspect(ProblemQuestion(source=self._source, published=True))
         spec = operator_of_problem(self._name, self._source, published)
-        return {"gate_as_published": shown(admission(spec, self._graphs))}
+        return {"gate_as_published": shown(admission(spec, self._graphs, GATE_LIMITS))}
 
     def _model(self) -> Row:
         if not self._draft:
@@ -231,8 +243,12 @@ def known_rows(result: Path) -> dict[str, Row]:
 def tabulate(
     problems: Sequence[Path], stages: Sequence[str], result: Path, prepared: Mapping[str, Row]
 ) -> dict[str, Row]:
-    """A row for every problem, and those of an earlier run; what is known already is not found out again."""
-    rows = dict(prepared) | known_rows(result)
+    """A row for every problem, and those of an earlier run; what is known already is not found out again.
+
+    A row with a date is older than the others, and gives way to what was prepared.
+    """
+    rows = dict(prepared)
+    rows |= {key: row for key, row in known_rows(result).items() if "date" not in row or key not in prepared}
     with result.with_suffix(".jsonl").open("a") as lines:
         for path in problems:
             problem = ProblemRun(path, rows.get(key_of(path), {}))

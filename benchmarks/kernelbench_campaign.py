@@ -4,17 +4,16 @@
     python -m benchmarks.kernelbench_campaign --folder prepared --out lines --how model
     python -m benchmarks.kernelbench_campaign --folder prepared --lines lines --conclude results
 
-`kernelbench_prepare` makes `--folder` on any machine. Each card works through the queue by itself: it claims a
-problem, searches for `--seconds`, and then times the best kernel, eager PyTorch, torch.compile and max-autotune as
-cold CUDA graphs interleaved in one process. Their kernels are compiled while the search runs, on `--ahead` cores with
-a low priority and without the card (`inductor_compiler`), and chosen and timed when nothing else compiles. A row is a
-line of a file of `--out` as soon as it is known. Rows of former sittings are found in all `*.jsonl` of `--known` and
-`--out`; what has figures is not searched again, and what failed is tried `TRIES` times. A problem that would not fit
-into the time that is left is not begun.
+`kernelbench_prepare` makes `--folder` on any machine. Each card works through the queue by itself: it claims
+problems, `--beside` of which get ready at the same time, searches for `--seconds`, and then times the best kernel,
+eager PyTorch, torch.compile and max-autotune as cold CUDA graphs interleaved in one process (`kernelbench_queue`). That
+process has `--quiet` cores of its own. Baselines' kernels are compiled ahead, in `--ahead` processes with a low
+priority and without the card (`inductor_compiler`). A row is a line of a file of `--out` as soon as it is known. Rows
+of former sittings are found in all `*.jsonl` of `--known` and `--out`; what has figures is not searched again, and what
+failed is tried `TRIES` times. A problem that would not fit into the time that is left is not begun.
 
-`--how rules` covers all problems of the contract that were prepared, `--how model` those of the lot. A
-model's kernels come from a recording (`kernelbench_answers`): they become candidates of the search, beside those of the
-rules.
+`--how rules` covers all problems of the contract that were prepared, `--how model` those of the lot. A model's kernels
+come from a recording (`kernelbench_answers`): they are seeds, before those that were prepared.
 
 `--conclude` writes `kernelbench_campaign.json` and its plot, the solutions as modules `ModelNew` (which hold the
 problems' texts, and are never committed), and the tables of `docs/results/kernelbench.md`. `--device model:sm_90` tries
@@ -30,219 +29,36 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from statistics import median
 
-from archive.records import SearchRecord, SearchState
 from benchmarks import kernelbench_report
-from benchmarks.baseline_comparison import Compare, compared, figures_of
+from benchmarks.baseline_comparison import figures_of
 from benchmarks.compile_ahead import CompileAhead
 from benchmarks.figures import LineLog, Row, device_of, read_lines, visible_card
 from benchmarks.kernelbench_answers import RECORDING, recorded_kernels
 from benchmarks.kernelbench_lot import DRAWN, LOT, read_list
-from benchmarks.kernelbench_prepare import CONTRACTS, DEFAULT, GATE, PREPARED
+from benchmarks.kernelbench_prepare import CONTRACTS, DEFAULT, PREPARED
+from benchmarks.kernelbench_queue import MODEL, RULES, CampaignEntry, CampaignQueue, ClaimedEntries, timed_reference
 from benchmarks.record import versions
-from benchmarks.searches import CardQueue, RowLog, SearchTerms, measured_rates, search_queue, spent
+from benchmarks.searches import RowLog, SearchTerms, measured_rates, search_queue, spent
 from benchmarks.suites import CardRates, SuiteEntry
 from service.coordinator import Coordinator
-from service.errors import ServiceError
 from service.operators.catalogue import load_operator
-from service.requests import KernelSubmission, SearchRequest
 from workers.baselines import BaselineProcess
 from workers.floors import floor_flops
-from workers.protocol import Bundle, Device, Graph, MutationReport, Operator
+from workers.protocol import Bundle, Device, Graph, Operator
 
 NAME = "kernelbench_campaign"
-RULES, MODEL = "rules", "model"
 WAYS = (RULES, MODEL)
 TRIES = 2
 """Sittings in which a problem without figures is tried."""
-AROUND_S = 45.0
-"""Seconds that a problem takes besides its search, before one is known: seeds, torch.compile and max-autotune."""
-AROUND_KEPT = 8
-"""Number of latest problems whose median tells if another one fits."""
-ANSWERS_S = 60.0
-"""Seconds until the model's kernels have become candidates."""
 TF32_SHARE, STRICT_SHARE = 1 / 2, 1 / 6
 """Rates of float32 products over those of bfloat16 on matrix units: TF32 has half the rate, and a product that keeps
 float32's precision takes three of TF32."""
-
-
-@dataclass(frozen=True)
-class CampaignEntry(SuiteEntry):
-    """A problem under a contract.
-
-    Attributes:
-        problem: Its file, such as `level1/19_ReLU.py`.
-        column: Its contract, one of `kernelbench_prepare.CONTRACTS`.
-        how: One of `WAYS`.
-        answers: Kernels that a model wrote for it.
-    """
-
-    problem: str = ""
-    column: str = DEFAULT
-    how: str = RULES
-    answers: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> str:
-        """Key of a row."""
-        return f"{self.problem} {self.column} {self.how}"
-
-
-class ClaimedEntries:
-    """Entries that several processes share: each is taken by the first that asks.
-
-    Args:
-        entries: All entries.
-        folder: Folder of empty files, one per claim; a new one for each sitting.
-    """
-
-    def __init__(self, entries: Sequence[CampaignEntry], folder: Path) -> None:
-        self._entries, self._folder = iter(entries), folder
-        folder.mkdir(parents=True, exist_ok=True)
-
-    def claim(self) -> CampaignEntry | None:
-        """Take the next entry that nobody took; None if there is none."""
-        for entry in self._entries:
-            with suppress(FileExistsError):
-                (self._folder / entry.key.replace("/", "_").replace(" ", "_")).touch(exist_ok=False)
-                return entry
-        return None
-
-
-class CampaignQueue(CardQueue):
-    """Problems one after the other on one card; the next one is prepared while one is searched for and compared.
-
-    Args:
-        coordinator: Runs the searches.
-        terms: Settings of the searches.
-        note: Receives rows.
-        compare: Compares what was found; None where nothing is timed.
-        entries: The queue.
-        ahead: Compiles baselines while a search runs.
-    """
-
-    def __init__(
-        self,
-        coordinator: Coordinator,
-        terms: SearchTerms,
-        note: RowLog,
-        compare: Compare | None,
-        entries: ClaimedEntries,
-        ahead: CompileAhead | None = None,
-    ) -> None:
-        super().__init__(coordinator, terms, note, compare)
-        self._entries, self._ahead = entries, ahead
-
-    async def run_all(self) -> None:
-        """Search for problems as long as another one fits into the time that is left.
-
-        While a problem is compared, the next one's seeds are judged: the lock of the card keeps them out while anything
-        is tuned or timed. The seconds of its search begin when the comparison has ended.
-        """
-        entry, ahead = self._entries.claim(), None
-        comparing = asyncio.create_task(asyncio.sleep(0))
-        while entry is not None and self._fits():
-            upcoming, next_ahead = self._entries.claim(), None
-            started, before = time.monotonic(), spent()
-            try:
-                search, ahead = ahead or await self._waiting(entry), None
-                search = await self._ready(search)
-                await comparing
-                if upcoming is not None:
-                    with suppress(ServiceError):  # Its own turn reports it.
-                        next_ahead = await self._waiting(upcoming)
-                told = {**self._head(entry, search), **self.readiness(started, before)}
-                beside = [asyncio.create_task(self._submit(search, entry))]
-                beside += [asyncio.create_task(self._compile_ahead([(entry, search), (upcoming, next_ahead)]))]
-                row, best = await self._row(entry, search, self._terms.seconds, told)
-                for task in beside:
-                    task.cancel()
-                comparing = asyncio.create_task(self._compared(entry, search, row, best, started))
-            except ServiceError as error:
-                self._note(entry, {**self._head(entry, None), "state": "failed", "reason": str(error)[:500]})
-            entry, ahead = upcoming, next_ahead
-        await comparing
-
-    async def _compared(
-        self, entry: CampaignEntry, search: SearchRecord, row: Row, best: Bundle | None, started: float
-    ) -> None:
-        """Compare what a search found, and note it and the time that the problem took."""
-        if best is not None and self._compare is not None:
-            with self._quiet() as kernels:
-                found = await compared(self._compare, entry, search.graphs, best)
-            self._note(entry, {**row, **found, "kernels": kernels})
-        self._around_s.append(time.monotonic() - started - row["search_s"])
-
-    async def _compile_ahead(self, coming: Sequence[tuple[CampaignEntry | None, SearchRecord | None]]) -> None:
-        """Have the baselines of problems compiled, each when its reference is exported."""
-        for entry, search in coming:
-            while self._ahead is not None and entry is not None and search is not None:
-                search = await self._coordinator.store.searches.get(search.id)
-                if search.graphs:
-                    operator, graph = timed_reference(entry, [Graph.model_validate(each) for each in search.graphs])
-                    self._ahead.ask(operator, graph)
-                    break
-                await asyncio.sleep(1.0)
-
-    @contextmanager
-    def _quiet(self) -> Iterator[Row]:
-        """Compile nothing ahead meanwhile. Yields the number of compiled kernels before, and after it ended."""
-        if self._ahead is None:
-            yield {}
-            return
-        self._ahead.pause()
-        kernels: Row = {"before": self._ahead.kernels}
-        try:
-            yield kernels
-        finally:
-            kernels["after"] = self._ahead.kernels
-            self._ahead.resume()
-
-    def _fits(self) -> bool:
-        around_s = median(self._around_s[-AROUND_KEPT:] or [AROUND_S])
-        return self._terms.until - time.monotonic() > self._terms.seconds + around_s
-
-    def _head(self, entry: SuiteEntry, search: SearchRecord | None) -> Row:
-        """Return what a row says of its problem, contract and mutation testing."""
-        assert isinstance(entry, CampaignEntry)
-        told: Row = {"problem": entry.problem, "contract": entry.column, "how": entry.how}
-        return {**told, "answers": len(entry.answers), "admitted": "" if search is None else search.admitted}
-
-    def _request(self, entry: SuiteEntry) -> SearchRequest:
-        """Go on where mutation testing fails the operator, with a mark, and take the kernels of a model."""
-        request = super()._request(entry)
-        assert isinstance(entry, CampaignEntry)
-        emitters = (*request.emitters, "agent") if entry.how == MODEL else request.emitters
-        return request.model_copy(update={"admit": True, "emitters": emitters})
-
-    async def _waiting(self, entry: SuiteEntry) -> SearchRecord:
-        """Submit a search, with the mutation report that was made before the card."""
-        search = await super()._waiting(entry)
-        report = entry.home / GATE if entry.home is not None else None
-        if report is not None and report.exists():
-            gate = MutationReport.model_validate_json(report.read_text())
-            store = self._coordinator.store
-            if gate.verdict == "failed":
-                await store.searches.set_admitted(search.id, gate.reason)
-            await store.operators.keep_mutation_report(search.operator, gate.verdict, gate.model_dump_json())
-        return search
-
-    async def _submit(self, search: SearchRecord, entry: SuiteEntry) -> None:
-        """Make the model's kernels candidates, once the search runs."""
-        assert isinstance(entry, CampaignEntry)
-        until = time.monotonic() + ANSWERS_S
-        while search.state is SearchState.PREPARING and time.monotonic() < until:
-            await asyncio.sleep(1.0)
-            search = await self._coordinator.store.searches.get(search.id)
-        for source in entry.answers:
-            with suppress(ServiceError):  # The search may have ended.
-                await self._coordinator.intake.submit(search, KernelSubmission(source=source))
 
 
 def compare_problem(
@@ -259,12 +75,6 @@ def compare_problem(
     counted = replace(entry, flops=needed_flops(operator, graph))
     rates = CardRates(rates.bytes_per_s, rates.flops_per_s * matrix_share(operator))
     return figures_of(counted, graphs, bundle, device=device, rates=rates, process=process)
-
-
-def timed_reference(entry: SuiteEntry, graphs: Sequence[Graph]) -> tuple[Operator, Graph]:
-    """Return a problem's operator and its graph at the published size."""
-    assert entry.home is not None
-    return load_operator(entry.home), next(each for each in graphs if each.shape.dims == dict(entry.dims))
 
 
 def needed_flops(operator: Operator, graph: Graph) -> float:
@@ -321,8 +131,8 @@ def lines_of(folders: Iterable[Path]) -> Iterator[Row]:
 
 def work(options: argparse.Namespace, number: int, cards: Sequence[int]) -> None:
     """Work through the queue on one card, with an even share of the cores."""
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, cores[number :: len(cards)])
+    cores = sorted(os.sched_getaffinity(0))[number :: len(cards)]
+    quiet, others = cores[: options.quiet], cores[options.quiet :]
     device = options.device or device_of(cards[number])  # Before the others are hidden.
     os.environ.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=visible_card(cards[number]))
     emitters = tuple(options.emitters.split(","))
@@ -331,6 +141,7 @@ def work(options: argparse.Namespace, number: int, cards: Sequence[int]) -> None
     )
     known = list(lines_of({*options.known, options.out}))
     claims = ClaimedEntries(entries_of(options, known), options.claims)
+    os.sched_setaffinity(0, others or cores)
     with (
         closing(LineLog(options.out / f"{options.sitting}-{number}.jsonl")) as lines,
         closing(CompileAhead(device.target, options.ahead if device.measures else 0)) as ahead,
@@ -339,15 +150,20 @@ def work(options: argparse.Namespace, number: int, cards: Sequence[int]) -> None
         compare = None
         lines.add({"kind": "sitting", "card": cards[number], "device": device.name, "versions": versions()})
         if device.measures:
+            os.sched_setaffinity(0, quiet or cores)  # Processes inherit it.
             process.start()
+            os.sched_setaffinity(0, others or cores)
             rates, said = measured_rates(0)
             lines.add({"kind": "rates", "card": cards[number], **said})
             compare = partial(compare_problem, device=device, rates=rates, process=process)
 
-        def queue(coordinator: Coordinator) -> CampaignQueue:
-            return CampaignQueue(coordinator, terms, RowLog(lines, device), compare, claims, ahead)
+        async def search(coordinator: Coordinator) -> None:
+            note = RowLog(lines, device)
+            queue = CampaignQueue(coordinator, terms, note, compare, claims, ahead=ahead, beside=options.beside)
+            await queue.run_all()
+            lines.add({"kind": "spent", "card": cards[number], "seconds": spent()})
 
-        asyncio.run(search_queue(options, lambda coordinator: queue(coordinator).run_all()))
+        asyncio.run(search_queue(options, search, per_worker=None))
 
 
 def main() -> None:
@@ -387,8 +203,10 @@ def _options() -> argparse.Namespace:
     options.add_argument("--evaluations", type=int, default=3000, help="most of one search")
     options.add_argument("--workers", type=int, help="that trace; all cores but two if not given")
     options.add_argument("--ahead", type=int, default=4, help="processes that compile baselines ahead, per card")
+    options.add_argument("--quiet", type=int, default=0, help="cores for the comparisons alone, per card")
+    options.add_argument("--beside", type=int, default=2, help="problems that get ready at the same time, per card")
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--emitters", default="seed,tune,rewrite,cross", help="names with commas")
+    options.add_argument("--emitters", default="tune,rewrite,cross", help="names with commas; drafts are seeds already")
     options.add_argument("--device", type=Device.parse, help="instead of the card's, such as model:sm_90")
     options.add_argument("--conclude", type=Path, help="write results to this folder, and search for nothing")
     options.add_argument("--lines", type=Path, default=Path("lines"), help="folder of all lines, for --conclude")

@@ -5,22 +5,29 @@
     python -m benchmarks.kernelbench_evaluator --ours --device model:sm_90 --out results      # our verdicts on cheats
 
 KERNELBENCH is a checkout of its repository, which is never part of this one. Solutions are modules `ModelNew`, as
-`kernelbench_campaign --conclude` writes them: `<contract>/<how>/<operator>.py`. Each is evaluated by
-`eval_kernel_against_ref` in a process of its own with five correctness trials and 100 timed calls, as KernelBench's
-scripts do by default. Its package imports vendors' clients that evaluation does not use; empty modules stand for those
-that are not installed. Rows: `kernelbench_evaluator.json` (its verdict, ours, its speedup over eager and ours) and
-`kernelbench_cheats.json`. A run goes on where an earlier one ended.
+`kernelbench_campaign --conclude` writes them: `<contract>/<how>/<operator>.py`, where `how` may also be a model's
+kernel, such as `answer-1`. Each is evaluated by `eval_kernel_against_ref` in a process of its own with five correctness
+trials and 100 timed calls, as KernelBench's scripts do by default. Several evaluations share a card (`--processes`),
+because most of their time is the host's: inputs are made there. One at a time is timed, with the card alone. Its
+package imports vendors' clients that evaluation does not use; empty modules stand for those that are not installed.
+Rows: `kernelbench_evaluator.json` (its verdict, ours, its speedup over eager and ours) and `kernelbench_cheats.json`.
+A run goes on where an earlier one ended. A solution without a verdict is tried again; one that found too little memory
+beside others has no row.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import re
 import sys
+import time
 import types
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
+from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
 from multiprocessing import get_context
@@ -28,7 +35,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import FigureRows, LineLog, Row, device_of
+from benchmarks.figures import FigureRows, LineLog, Row, device_of, visible_card
 from benchmarks.kernelbench_lot import LOT, read_list
 from benchmarks.kernelbench_prepare import BFLOAT16
 from benchmarks.record import RESULTS
@@ -36,16 +43,20 @@ from service.errors import InvalidInput
 from service.evaluation.single import Judge
 from service.fleet.kernelbench import KernelbenchImporter, SourceFile
 from service.operators.kernelbench import name_of_problem
+from workers.driver import lacks_memory
+from workers.gpu_lock import GpuLock
 from workers.protocol import Device
 
 CHEATS = Path(__file__).parents[1] / "tests" / "workers" / "rogues" / "kernelbench"
-AGREEMENT, CHEATING = "kernelbench_evaluator", "kernelbench_cheats"
+AGREEMENT, CHEATING, THEIR_CHEATING = "kernelbench_evaluator", "kernelbench_cheats", "kernelbench_cheats_theirs"
 TRIALS, TIMED = 5, 100
 """Correctness trials and timed calls, KernelBench's defaults."""
 WALL_S = 180.0
 """Seconds for one evaluation; Triton compiles each kernel once."""
 CLIENTS = ("dotenv", "openai", "litellm", "requests", "tqdm", "datasets")
 """Packages that KernelBench's modules import and evaluation does not need."""
+ANSWER = "answer"
+"""Beginning of a way, such as `answer-1`: one of the kernels that a model wrote."""
 NOT_ADMITTED = "not_admitted"
 """Our verdict on a problem that is no task: mutation testing refuses the operator."""
 _FIELD = re.compile(r"^(problem|published|kernelbench|ours): (.+)$", re.MULTILINE)
@@ -130,20 +141,50 @@ class _Stand(types.ModuleType):
         return type(name, (), {})
 
 
-def _evaluate(link: Connection, checkout: Path, problem: str, solution: str, narrow: bool) -> None:
-    """Evaluate one solution; runs in a process of its own."""
+def share_card(theirs: Any, lock: GpuLock) -> None:
+    """Have evaluations share a card: inputs are made without it, and an evaluation that is timed has it alone.
+
+    Args:
+        theirs: KernelBench's module, whose functions are replaced.
+        lock: Lock of the card, which the caller holds shared.
+    """
+    load, choose = theirs.load_original_model_and_inputs, theirs.timing.get_timing_function
+
+    def loaded(*given: object) -> tuple[object, object, object]:
+        model, initial, inputs = load(*given)
+        return model, initial, _within(lock.away, inputs)
+
+    theirs.load_original_model_and_inputs = loaded
+    theirs.timing.get_timing_function = lambda *given: _within(lock.exclusive, choose(*given))
+
+
+def _within(turn: Callable[[], AbstractContextManager[None]], work: Callable[..., object]) -> Callable[..., object]:
+    @wraps(work)
+    def within(*given: object, **options: object) -> object:
+        with turn():
+            return work(*given, **options)
+
+    return within
+
+
+def _evaluate(link: Connection, checkout: Path, problem: str, solution: str, place: tuple[bool, str]) -> None:
+    """Evaluate one solution; runs in a process of its own. `place`: True to cast to bfloat16, and the card."""
+    narrow, card = place
+    os.environ.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=card)
     torch = import_module("torch")
     theirs = evaluator_of(checkout)
-    found = theirs.eval_kernel_against_ref(
-        problem,
-        solution,
-        num_correct_trials=TRIALS,
-        num_perf_trials=TIMED,
-        measure_performance=True,
-        device=torch.device("cuda:0"),
-        backend="triton",
-        precision=torch.bfloat16 if narrow else torch.float32,
-    )
+    with closing(GpuLock(f"kernelbench-{card}")) as lock, lock.shared():
+        share_card(theirs, lock)
+        found = theirs.eval_kernel_against_ref(
+            problem,
+            solution,
+            num_correct_trials=TRIALS,
+            num_perf_trials=TIMED,
+            measure_performance=True,
+            device=torch.device("cuda:0"),
+            backend="triton",
+            precision=torch.bfloat16 if narrow else torch.float32,
+        )
     link.send(None if found is None else told_of(found.model_dump()))
 
 
@@ -162,11 +203,11 @@ def told_of(found: Mapping[str, Any]) -> Row:
     }
 
 
-def in_a_process(checkout: Path, problem: str, solution: str, *, narrow: bool) -> Row:
+def in_a_process(checkout: Path, problem: str, solution: str, *, narrow: bool, card: str = "0") -> Row:
     """Evaluate one solution; a row that says so if the evaluator died or gave no answer."""
     context = get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_evaluate, args=(theirs, checkout, problem, solution, narrow))
+    process = context.Process(target=_evaluate, args=(theirs, checkout, problem, solution, (narrow, card)))
     process.start()
     theirs.close()
     try:
@@ -180,32 +221,85 @@ def in_a_process(checkout: Path, problem: str, solution: str, *, narrow: bool) -
 
 
 def solutions_of(folder: Path, problems: Sequence[str]) -> Iterator[tuple[str, str, str, Path]]:
-    """List problem, contract, way and file of every solution."""
+    """List problem, contract, way and file of every solution; a model's kernels that were not the best come last."""
     names = {name_of_problem(Path(key)): key for key in problems}
-    for path in sorted(folder.glob("*/*/*.py")):
+    for path in sorted(folder.glob("*/*/*.py"), key=lambda path: (path.parts[-2].startswith(ANSWER), path)):
         contract, how = path.parts[-3:-1]
         if path.stem in names:
             yield names[path.stem], contract, how, path
 
 
+@dataclass(frozen=True)
+class Evaluation:
+    """An evaluation that is due.
+
+    Attributes:
+        head: What its row says besides the result.
+        problem: Text of the problem.
+        solution: Text of the solution.
+        narrow: True to cast module and inputs to bfloat16.
+    """
+
+    head: Row
+    problem: str
+    solution: str
+    narrow: bool = False
+
+
+def evaluated(options: argparse.Namespace, due: Sequence[Evaluation]) -> Iterator[Row]:
+    """Evaluate as long as there is time, several at once; rows as soon as they are known.
+
+    What found too little memory beside others has no row.
+    """
+    until = time.monotonic() + 60 * options.minutes
+    cards = [visible_card(int(card)) for card in options.cards.split(",")]
+
+    def evaluate(number: int, one: Evaluation) -> Row | None:
+        if time.monotonic() > until:
+            return None
+        card = cards[number % len(cards)]
+        return one.head | in_a_process(options.checkout, one.problem, one.solution, narrow=one.narrow, card=card)
+
+    with ThreadPoolExecutor(options.processes * len(cards)) as pool:
+        for task in as_completed([pool.submit(evaluate, *each) for each in enumerate(due)]):
+            row = task.result()
+            if row is not None and not lacks_memory(json.dumps(row["metadata"])):
+                yield row
+
+
 def evaluate_solutions(options: argparse.Namespace, results: Mapping[str, Row]) -> None:
-    """Evaluate all solutions that have no line yet, and write what agrees."""
+    """Evaluate the solutions that have no line yet, and write what agrees."""
     keys = [each.key for each in read_list(options.list)[1]]
     with closing(LineLog(options.out / f"{AGREEMENT}.jsonl")) as lines:
-        known = {row["row"] for row in lines.rows}
+        known, due = {row["row"] for row in lines.rows if row["correct"] is not None}, list[Evaluation]()
         for problem, contract, how, path in solutions_of(options.solutions, keys):
-            key = f"{problem} {contract} {how}"
-            if key in known:
-                continue
+            head = {"row": row_key(problem, contract, how), "problem": problem, "contract": contract, "how": how}
             text = (options.checkout / "KernelBench" / problem).read_text()
-            row = in_a_process(options.checkout, text, path.read_text(), narrow=contract == BFLOAT16)
-            lines.add({"row": key, "problem": problem, "contract": contract, "how": how, **row})
-            print(key, row["correct"], row.get("their_speedup"), flush=True)
-        rows = [compared(row, results.get(row["row"], {})) for row in lines.rows]
+            if head["row"] not in known:
+                due.append(Evaluation(head, text, path.read_text(), contract == BFLOAT16))
+        for row in evaluated(options, due):
+            lines.add(row)
+            print(row["row"], row["correct"], row.get("their_speedup"), flush=True)
+        latest = {row["row"]: row for row in lines.rows}
+    rows = [compared(row, results.get(key, {})) for key, row in latest.items()]
     figures = FigureRows(options.out, AGREEMENT, options.card)
     figures.rows[:] = rows
     figures.conclude(summary=agreement(rows), commit=read_list(options.list)[0])
     print(json.dumps(agreement(rows)))
+
+
+def row_key(problem: str, contract: str, how: str) -> str:
+    """Return the key of a solution's row."""
+    return f"{problem} {contract} {how}"
+
+
+def our_results(rows: Sequence[Row]) -> dict[str, Row]:
+    """Return our rows by the keys of solutions: those of the campaign, and the verdicts on a model's kernels."""
+    found = {row_key(row["problem"], row["contract"], row["how"]): row for row in rows}
+    for row in rows:
+        for answer in row.get("answered") or ():
+            found[row_key(row["problem"], row["contract"], f"{ANSWER}-{answer['number']}")] = answer
+    return found
 
 
 def compared(theirs: Row, ours: Row) -> Row:
@@ -243,11 +337,17 @@ def agreement(rows: Sequence[Row]) -> Row:
 
 def evaluate_cheats(options: argparse.Namespace) -> None:
     """Evaluate all cheats by KernelBench, and write what it says."""
-    figures = FigureRows(options.out, f"{CHEATING}_theirs", options.card)
-    for cheat in load_cheats():
-        row = in_a_process(options.checkout, cheat.problem, cheat.source, narrow=False)
-        told = {"cheat": cheat.name, "problem": cheat.problem_name, "by_source": cheat.kernelbench}
-        figures.add({**told, **row}, f"{cheat.name}: correct {row['correct']}, speedup {row.get('their_speedup')}")
+    figures = FigureRows(options.out, THEIR_CHEATING, options.card)
+    due = [
+        Evaluation(
+            {"cheat": cheat.name, "problem": cheat.problem_name, "by_source": cheat.kernelbench},
+            cheat.problem,
+            cheat.source,
+        )
+        for cheat in load_cheats()
+    ]
+    for row in evaluated(options, due):
+        figures.add(row, f"{row['cheat']}: correct {row['correct']}, speedup {row.get('their_speedup')}")
 
 
 def main() -> None:
@@ -261,6 +361,9 @@ def main() -> None:
     options.add_argument("--list", type=Path, default=LOT, help="list of problems")
     options.add_argument("--device", type=Device.parse, help="for --ours, instead of the card's")
     options.add_argument("--card", type=int, default=0)
+    options.add_argument("--cards", default="0", help="numbers of cards that evaluate solutions, with commas")
+    options.add_argument("--processes", type=int, default=1, help="evaluations at the same time, per card")
+    options.add_argument("--minutes", type=float, default=600.0, help="no evaluation is begun later")
     options.add_argument("--out", type=Path, default=RESULTS, help="a folder")
     chosen = options.parse_args()
     if chosen.ours:
@@ -269,8 +372,7 @@ def main() -> None:
         evaluate_cheats(chosen)
     else:
         rows = json.loads(chosen.results.read_text())["rows"] if chosen.results else []
-        keyed = {f"{row['problem']} {row['contract']} {row['how']}": row for row in rows}
-        evaluate_solutions(chosen, keyed)
+        evaluate_solutions(chosen, our_results(rows))
 
 
 if __name__ == "__main__":

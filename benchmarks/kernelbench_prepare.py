@@ -5,9 +5,9 @@
 
 PATH is the folder with `level1`, `level2`, `level3` of a checkout of KernelBench, at the commit of
 `kernelbench_lot.tsv`. `--folder` gets an operator's folder per contract and problem, and a line per problem in
-`prepared.jsonl`; a run goes on where an earlier one ended. `--processes` problems are prepared at the same time, each
-by a process per step, the largest first. The folder is all that a card's host needs besides this
-repository.
+`prepared.jsonl`; a run goes on where an earlier one ended, and tries again what a process failed at. `--processes`
+problems are prepared at the same time, each by a process per step, the largest first. The folder is all that a card's
+host needs besides this repository.
 
 Contracts:
 - `default`: the problem as published. TF32 is allowed to kernel and baselines if PyTorch's defaults use it there.
@@ -20,7 +20,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import AsyncExitStack, closing
+from contextlib import closing
 from pathlib import Path
 
 from benchmarks.figures import LineLog, Row
@@ -142,9 +142,16 @@ async def prepare(
     """Prepare problems that have no line yet, several at the same time. The last level, with whole models, is first."""
     waiting = sorted((each.key for each in problems), key=lambda key: key.partition("/")[0], reverse=True)
     with closing(LineLog(folder / PREPARED)) as lines:
-        known = {(row["problem"], row["contract"]) for row in lines.rows}
+        done = [row for row in lines.rows if not row["reason"].startswith(NOT_PREPARED)]
+        known = {(row["problem"], row["contract"]) for row in done}
 
-        async def work(preparation: ProblemPreparation) -> None:
+        async def work() -> None:
+            while waiting:
+                async with KernelbenchImporter(target=TARGET, draft_s=DRAFT_S) as importer:
+                    await prepare_some(ProblemPreparation(root, folder, importer))
+
+        async def prepare_some(preparation: ProblemPreparation) -> None:
+            """Prepare until a process fails: its successors would all fail."""
             while waiting:
                 key = waiting.pop(0)
                 for contract in (each for each in contracts if (key, each) not in known):
@@ -152,11 +159,12 @@ async def prepare(
                         row = await preparation.prepare(key, contract)
                         lines.add(row)
                         print(json.dumps(row), flush=True)
+                        if row["reason"].startswith(NOT_PREPARED):
+                            return
 
-        async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
+        async with asyncio.TaskGroup() as tasks:
             for _ in range(min(processes, len(waiting))):
-                importer = await stack.enter_async_context(KernelbenchImporter(target=TARGET, draft_s=DRAFT_S))
-                tasks.create_task(work(ProblemPreparation(root, folder, importer)))
+                tasks.create_task(work())
 
 
 def main() -> None:

@@ -18,8 +18,10 @@ from pathlib import Path
 from benchmarks.bars import RatioBar, draw
 from benchmarks.comparison_report import best
 from benchmarks.figures import FigureRows, Row
+from benchmarks.kernelbench_answers import recorded_kernels
 from benchmarks.kernelbench_defects import FOOLED, UNRELIABLE, is_defective
 from benchmarks.kernelbench_defects import NAME as DEFECTS
+from benchmarks.kernelbench_evaluator import ANSWER, THEIR_CHEATING
 from benchmarks.kernelbench_evaluator import CHEATING as CHEATS
 from benchmarks.kernelbench_lot import read_list
 from benchmarks.kernelbench_prepare import DEFAULT, has_own_row
@@ -71,6 +73,17 @@ def rows_of(
     return rows
 
 
+def merged(former: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
+    """Add rows to those of an earlier result, whose lines need not be at hand. Figures replace older ones."""
+    found = {(row["problem"], row["contract"], row["how"]): row for row in former}
+    for row in rows:
+        key = row["problem"], row["contract"], row["how"]
+        before = found.get(key, {"outcome": NOT_REACHED})
+        if row.get("reef_us") or (row["outcome"] != NOT_REACHED and not before.get("reef_us")) or key not in found:
+            found[key] = row
+    return sorted(found.values(), key=lambda row: (row["contract"], row["how"]))
+
+
 def _origin(sitting: Row | None) -> Row:
     return {} if not sitting else {"device": sitting.get("device"), "versions": sitting.get("versions")}
 
@@ -85,6 +98,9 @@ def _result(row: Row | None, prepared: Row | None) -> Row:
     kept = ("reason", "state", "evaluations", "search_s", "ready_s", "compare_s", "emitter", "root_emitter", "date")
     kept += (
         "admitted",
+        "answered",
+        "budget_s",
+        "device_s",
         "floor_us",
         "moved_bytes",
         "flops",
@@ -159,6 +175,17 @@ def counts(rows: Sequence[Row]) -> Row:
     return found
 
 
+def answer_counts(rows: Sequence[Row]) -> Row:
+    """Count the verdicts on a model's kernels by contract and level."""
+    found: dict[str, dict[str, int]] = {}
+    for row in rows:
+        for answer in row.get("answered") or ():
+            count = found.setdefault(f"{row['contract']} {row['level']}", {})
+            outcome = answer["outcome"] or UNJUDGED
+            count[outcome] = count.get(outcome, 0) + 1
+    return found
+
+
 def page(rows: Sequence[Row], told: Sequence[Row]) -> str:
     """Write the part of the page that follows from the results."""
     timed = [row for row in rows if row.get("reef_us")]
@@ -196,6 +223,8 @@ def page(rows: Sequence[Row], told: Sequence[Row]) -> str:
             sol,
         ]
         text.append(f"| {' | '.join(cells)} | {row['emitter']} | {row['defect']} |")
+    for kind, verdicts in answer_counts(rows).items():
+        text += ["", f"A model's kernels, {kind}: {', '.join(f'{n} {name}' for name, n in sorted(verdicts.items()))}."]
     if left := sum(row["outcome"] == NOT_REACHED for row in rows):
         text += ["", f"{left} of {len(rows)} rows have not been reached by any sitting yet."]
     return "\n".join(text) + "\n"
@@ -243,35 +272,50 @@ def defects_of(path: Path) -> dict[str, str]:
     }
 
 
-def write_solutions(lines: Sequence[Row], folder: Path, operators: Path) -> list[str]:
-    """Write the best kernels as modules `ModelNew`; return the reasons of those that cannot be."""
+def write_solutions(lines: Sequence[Row], folder: Path, operators: Path, recording: Path) -> list[str]:
+    """Write the best kernels, and a model's kernels that were judged, as modules `ModelNew`.
+
+    Returns:
+        The reasons of those that cannot be written.
+    """
     failed = []
-    for row in best(lines):
-        if not row.get("source") or "contract" not in row:
-            continue
-        home = folder / row["contract"] / row["how"]
-        home.mkdir(parents=True, exist_ok=True)
-        note = f"{row['problem']}, {row['contract']} contract, {row['how']}: found by Kernelreef on {row['device']}."
-        try:
-            operator = load_operator(operators / row["contract"] / row["operator"])
-            (home / f"{row['operator']}.py").write_text(model_new(operator, row["source"], note))
-        except InvalidInput as error:
-            failed.append(f"{row['row']}: {error.detail}")
+    rows = [row for row in best(lines) if "contract" in row]
+    answers = {contract: recorded_kernels(recording, contract) for contract in {row["contract"] for row in rows}}
+    for row in rows:
+        for how, source in _solutions(row, answers[row["contract"]].get(row["operator"], ())):
+            home = folder / row["contract"] / how
+            home.mkdir(parents=True, exist_ok=True)
+            note = f"{row['problem']}, {row['contract']} contract, {how}: judged by Kernelreef on {row['device']}."
+            try:
+                operator = load_operator(operators / row["contract"] / row["operator"])
+                (home / f"{row['operator']}.py").write_text(model_new(operator, source, note))
+            except InvalidInput as error:
+                failed.append(f"{row['row']} {how}: {error.detail}")
     return failed
+
+
+def _solutions(row: Row, answers: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the kernels of a row by way: its best one, and a model's others that have a verdict."""
+    found = [(row["how"], row["source"])] if row.get("source") else []
+    judged = [(f"{ANSWER}-{each['number']}", answers[each["number"] - 1]) for each in row.get("answered") or ()]
+    return found + [(how, source) for how, source in judged if source != row.get("source")]
 
 
 def conclude(lines: Sequence[Row], prepared: Sequence[Row], options: argparse.Namespace) -> Row:
     """Write the results file, its plot, the solutions, and the table of the page; return the summary."""
     commit, listed = read_list(options.list)
     ways = [(each.key, RULES) for each in listed] + [(each.key, MODEL) for each in listed if each.drawn]
-    rows = rows_of(lines, prepared, defects_of(options.conclude / f"{DEFECTS}.json"), ways)
-    told: Row = {"commit": commit, "counts": counts(rows), "shares": shares(rows)}
+    earlier = _document(options.conclude / f"{NAME}.json")
+    rows = merged(earlier["rows"], rows_of(lines, prepared, defects_of(options.conclude / f"{DEFECTS}.json"), ways))
+    told: Row = {"commit": commit, "counts": counts(rows), "answers": answer_counts(rows), "shares": shares(rows)}
     if options.solutions is not None:
-        told["unwritten"] = write_solutions(lines, options.solutions, options.folder)
+        told["unwritten"] = write_solutions(lines, options.solutions, options.folder, options.answers)
     figures = FigureRows(options.conclude, NAME)
     figures.rows[:] = rows
-    dates = sorted({datetime.fromtimestamp(line["session"], UTC).date().isoformat() for line in lines})
-    figures.conclude(summary=told, dates=dates, rates=[line for line in lines if line["kind"] == "rates"])
+    days = {datetime.fromtimestamp(line["session"], UTC).date().isoformat() for line in lines}
+    rates = [*earlier["rates"], *(line for line in lines if line["kind"] == "rates")]
+    rates = list({(line["session"], line["card"]): line for line in rates}.values())
+    figures.conclude(summary=told, dates=sorted(days | {*earlier["dates"]}), rates=rates)
     bars = [_bar(row) for row in rows if row.get("reef_us") and (row["contract"], row["how"]) == (DEFAULT, RULES)]
     if bars:
         title = "KernelBench, default contract, rules: speedup over the fastest baseline"
@@ -290,13 +334,12 @@ def _bar(row: Row) -> RatioBar:
 
 def parts_of_page(folder: Path) -> dict[str, str]:
     """Return the parts of the page that follow from the results in a folder."""
-    path = folder / f"{NAME}.json"
-    document = json.loads(path.read_text()) if path.exists() else {"rows": [], "summary": {"shares": []}}
-    defects, cheats = folder / f"{DEFECTS}.json", folder / f"{CHEATS}.json"
+    document = _document(folder / f"{NAME}.json")
+    defects, cheats, theirs = (folder / f"{name}.json" for name in (DEFECTS, CHEATS, THEIR_CHEATING))
     return {
         "campaign": page(document["rows"], document["summary"]["shares"]),
         "defects": defects_table(json.loads(defects.read_text())["summary"]) if defects.exists() else UNEXAMINED,
-        "cheats": cheats_table(json.loads(cheats.read_text())["rows"]) if cheats.exists() else UNJUDGED_CHEATS,
+        "cheats": cheats_table(_rows(cheats), _rows(theirs)) if cheats.exists() else UNJUDGED_CHEATS,
     }
 
 
@@ -314,10 +357,30 @@ def _passed(count: Mapping[str, int], way: str) -> int:
     return count.get(f"float32: {way}", count.get(way, 0))
 
 
-def cheats_table(rows: Sequence[Row]) -> str:
-    """Write the verdicts on published cheats."""
-    text = ["| cheat | published in | KernelBench's evaluator, by its source | ours |", "| --- | --- | --- | --- |"]
+def _document(path: Path) -> Row:
+    empty: Row = {"rows": [], "summary": {"shares": []}, "dates": [], "rates": []}
+    return empty | (json.loads(path.read_text()) if path.exists() else {})
+
+
+def _rows(path: Path) -> list[Row]:
+    return list(_document(path)["rows"])
+
+
+def cheats_table(rows: Sequence[Row], theirs: Sequence[Row]) -> str:
+    """Write the verdicts on published cheats; `theirs` are those of KernelBench's evaluator, as far as it was run."""
+    said = {row["cheat"]: _their_verdict(row) for row in theirs}
+    heads = ["cheat", "published in", "KernelBench's evaluator, by its source", *(["run"] if said else []), "ours"]
+    text = [f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]
     for row in rows:
-        cells = [row["cheat"], row["published"], row["kernelbench_by_source"], row["outcome"]]
-        text.append(f"| {' | '.join(cells)} |")
+        cells = [row["cheat"], row["published"], row["kernelbench_by_source"]]
+        cells += [said.get(row["cheat"], "not run")] if said else []
+        text.append(f"| {' | '.join([*cells, row['outcome']])} |")
     return "\n".join(text) + "\n"
+
+
+def _their_verdict(row: Row) -> str:
+    """Return the verdict of KernelBench's evaluator in words."""
+    if not row["correct"]:
+        return "no verdict" if row["correct"] is None else "refused"
+    flagged = ", flagged as excessive" if row["excessive_speedup"] else ""
+    return f"accepted, {row['their_speedup']:.3g} times eager{flagged}" if row.get("their_speedup") else "accepted"

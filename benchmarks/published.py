@@ -3,6 +3,7 @@
 python -m benchmarks.published FOLDER                  # every folder of FOLDER, as `published_folders` builds them
 python -m benchmarks.published FOLDER --only 003,017   # these alone; rows of others are kept
 python -m benchmarks.published FOLDER --device h100 --processes 16    # on this machine's card; adds rows of it
+python -m benchmarks.published --join FILE             # takes the rows that another machine wrote with `--out FILE`
 
 Each folder holds `kernel.json` (repository, commit, path, main file, edited lines), `candidate` (the fetched file with
 its adapter, and files of its repository that it imports), and `operator` (the spec and reference that it is judged by).
@@ -160,8 +161,9 @@ def row_of(folder: Path, device: Device, known: Row, again: bool) -> tuple[Row, 
         told, jobs = prepared(folder, device)
         if jobs and not device.measures:
             told, jobs = judged(jobs, ModelDevice(device, HERE).measure), ()
-    except ServiceError as error:
-        told, jobs = {"outcome": "not judged", "reason": error.detail}, ()
+    except Exception as error:  # noqa: BLE001 - one kernel that fails in a new way must not end the others' run
+        said = getattr(error, "detail", f"{type(error).__name__}: {error}")
+        told, jobs = {"outcome": "not judged", "reason": said}, ()
     return row | tellable(told, folder), jobs
 
 
@@ -201,6 +203,15 @@ class PublishedTable:
         first = {name: document[name] for name in MADE if name in document}
         self._made: Row = document.get("made", {name: first for name in dict.fromkeys(d for _, d in self._rows)})
 
+    def join(self, other: Path) -> None:
+        """Replace all rows of a device by those that a run elsewhere wrote; a device's rows are of one run."""
+        document = json.loads(other.read_text())
+        taken = {row["device"] for row in document["rows"]}
+        self._rows = {place: row for place, row in self._rows.items() if row["device"] not in taken}
+        self._rows |= {(row["path"], row["device"]): row for row in document["rows"]}
+        self._made |= {device: document["made"][device] for device in taken}
+        self._write(document["command"])
+
     def known(self, folder: Path) -> Row:
         """Return the row of a folder so far; empty if there is none."""
         return self._rows.get(self._place(folder), {})
@@ -212,11 +223,13 @@ class PublishedTable:
             print(
                 folder.name, row["outcome"], row["reason"][:150], row["fine"], str(row.get("harness"))[:100], flush=True
             )
-            rows = list(self._rows.values())
             self._made[self.device.name] = self._made_here(row.get("card"))
-            command = f"python -m benchmarks.published FOLDER --device {self.device.name}"
-            told = {"command": command, "summary": summaries(rows), "made": self._made}
-            write(self.out.stem, rows, self.out.parent, **told)
+            self._write(f"python -m benchmarks.published FOLDER --device {self.device.name}")
+
+    def _write(self, command: str) -> None:
+        rows = list(self._rows.values())
+        told = {"command": command, "summary": summaries(rows), "made": self._made}
+        write(self.out.stem, rows, self.out.parent, **told)
 
     def _made_here(self, card: str | None) -> Row:
         gpu = card or self._made.get(self.device.name, {}).get("machine", {}).get("gpu")
@@ -263,7 +276,8 @@ def run_harness(folders: list[Path], table: PublishedTable, pool: ProcessPoolExe
 def main() -> None:
     """Make the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--join", type=Path, help="a file of rows of another machine, instead of a folder")
     parser.add_argument("--only", default="", help="numbers of folders, separated by commas")
     parser.add_argument("--harness", action="store_true", help="run the harness again, too")
     parser.add_argument("--device", type=Device.parse, default=Device.parse("model:sm_90"))
@@ -272,8 +286,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS / "published.json")
     options = parser.parse_args()
     device, only = options.device, set(filter(None, options.only.split(",")))
-    folders = [path for path in sorted(options.folder.iterdir()) if not only or path.name.partition("_")[0] in only]
     table = PublishedTable(options.out, device)
+    if options.join:
+        return table.join(options.join)
+    if options.folder is None:
+        parser.error("a folder of kernels, or --join, is needed")
+    folders = [path for path in sorted(options.folder.iterdir()) if not only or path.name.partition("_")[0] in only]
     spawned = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.processes, spawned, trace_job.warm) as pool:
         if device.measures:

@@ -17,7 +17,8 @@ then all their lines become `<suite>.json`, a table and a plot:
     python -m benchmarks.searches --out results --lines a/anchor.jsonl b/anchor.jsonl
 
 Finished files, such as `results/anchor.json` itself, may be among them. Of a row that is there twice the fastest kernel
-counts, against the fastest baseline of either run.
+counts, against the fastest baseline of either run. `--baselines native` leaves out those that compile, where an earlier
+run of the row has them: max-autotune takes a minute at attention, without a result.
 
 `--device model:sm_90` tries the script out where there is no card: it predicts, and compares with nothing.
 """
@@ -202,8 +203,8 @@ class CardQueue:
         self, entry: SuiteEntry, search: SearchRecord, seconds: float, ready: Row
     ) -> tuple[Row, Bundle | None]:
         """Search for one entry; what is known of it, and the best kernel's bundle."""
-        running, before = time.monotonic(), spent()
-        while search.state is SearchState.RUNNING and time.monotonic() - running < seconds:
+        running = time.monotonic()
+        while search.state is SearchState.RUNNING and await self._goes_on(search, time.monotonic() - running, seconds):
             await asyncio.sleep(POLL_S)
             search = await self._coordinator.store.searches.get(search.id)
         searched = time.monotonic() - running
@@ -214,9 +215,13 @@ class CardQueue:
             search = await self._coordinator.store.searches.get(search.id)
             search = search if prepared else replace(search, reason="its seed was not judged in time")
         row, best = await self._found(search)
-        row |= {**ready, "search_s": round(searched, 1), "spent": spent_since(before)}
+        row |= {**ready, "search_s": round(searched, 1)}
         self._note(entry, row)
         return row, best
+
+    async def _goes_on(self, search: SearchRecord, ran_s: float, seconds: float) -> bool:
+        """Return False once a search that has run for a while has had its seconds."""
+        return ran_s < seconds
 
     async def _found(self, search: SearchRecord) -> tuple[Row, Bundle | None]:
         """Return the result of a search, and the best kernel's bundle if it found a correct one."""
@@ -226,6 +231,7 @@ class CardQueue:
             "state": search.state.value,
             "reason": search.reason,
             "evaluations": progress.evaluated,
+            "device_s": round((await store.candidates.count(search.id)).device_ms / 1000, 2),
             "correct": progress.correct,
             "elites": progress.elites,
             "seeds": [each.outcome for each in await store.candidates.seeds(search.id)],
@@ -255,9 +261,12 @@ class CardQueue:
 
     async def _root_emitter(self, candidate: CandidateRecord) -> str:
         """Return the emitter of the first candidate of a line, by first parents."""
+        return (await self._root(candidate)).emitter
+
+    async def _root(self, candidate: CandidateRecord) -> CandidateRecord:
         while candidate.parents:
             candidate = await self._coordinator.store.candidates.get(candidate.parents[0])
-        return candidate.emitter
+        return candidate
 
 
 def spent() -> dict[str, float]:
@@ -308,12 +317,18 @@ async def search_all(
     await search_queue(options, lambda coordinator: CardQueue(coordinator, terms, note, compare).run(entries))
 
 
-async def search_queue(options: argparse.Namespace, run: Callable[[Coordinator], Awaitable[None]]) -> None:
-    """Run searches on a coordinator of their own, whose log is kept in the output folder."""
+async def search_queue(
+    options: argparse.Namespace, run: Callable[[Coordinator], Awaitable[None]], *, per_worker: int | None = 3
+) -> None:
+    """Run searches on a coordinator of their own, whose log is kept in the output folder.
+
+    `per_worker` is the maximum number of candidates in flight per worker and search; None to derive it.
+    """
     with tempfile.TemporaryDirectory() as folder:
         workers = options.workers or max(1, usable_cores() - 2)
+        in_flight = None if per_worker is None else per_worker * workers
         settings = Settings(
-            data_dir=Path(folder), local_workers=workers, in_flight_per_search=3 * workers, log_level="warning"
+            data_dir=Path(folder), local_workers=workers, in_flight_per_search=in_flight, log_level="warning"
         )
         configure(settings)
         coordinator = await Coordinator.open(settings)
@@ -349,7 +364,9 @@ def main() -> None:
         return
     terms, (first, step) = terms_of(options), options.share
     every = [entry for name in options.suite for entry in suite(name)]
-    entries = [entry for entry in every if re.search(options.only, entry.key)][first::step]
+    asked = None if options.baselines is None else tuple(options.baselines)
+    found = [replace(entry, baselines=asked) for entry in every if re.search(options.only, entry.key)]
+    entries = found[first::step]
     path = options.out / f"{'-'.join(options.suite)}.jsonl"
     with closing(LineLog(path)) as lines, closing(BaselineProcess(0)) as process:
         compare = None
@@ -393,6 +410,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--suite", choices=SUITES, nargs="+", default=["anchor"])
     options.add_argument("--only", default="", help="a regular expression: rows alone that it is found in")
     options.add_argument("--out", type=Path, default=RESULTS, help="a folder")
+    options.add_argument("--baselines", nargs="*", help="that are compared with, beside eager; all if not given")
     lane_options(options)
     return options.parse_args()
 

@@ -24,12 +24,14 @@ class SuiteEntry:
         flops: Operations of the matrix units that nobody can do without; 0 where there are none, or where they depend
             on values (a head may skip the tokens that are masked).
         home: The folder of its spec, which is not in the catalogue then.
+        baselines: Baselines to compare with, beside eager PyTorch; None for those of its spec.
     """
 
     operator: str
     dims: Mapping[str, int]
     flops: float = 0.0
     home: Path | None = None
+    baselines: tuple[str, ...] | None = None
 
     @property
     def shape(self) -> str:
@@ -45,7 +47,8 @@ class SuiteEntry:
         """The operator's spec, as JSON, with this shape alone."""
         operator = load_catalogue()[self.operator] if self.home is None else load_operator(self.home)
         spec = operator.model_dump(mode="json")
-        return {**spec, "shapes": [{"dims": dict(self.dims), "weight": 1.0}]}
+        asked = {} if self.baselines is None else {"baselines": list(self.baselines)}
+        return {**spec, **asked, "shapes": [{"dims": dict(self.dims), "weight": 1.0}]}
 
 
 def _rows(operator: str, *shapes: Mapping[str, int]) -> list[SuiteEntry]:

@@ -1,5 +1,6 @@
 """The lease loop's client of an executor process, which takes one job per line and answers each with one line."""
 
+import time
 from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
@@ -15,11 +16,15 @@ from workers.protocol import (
     ExecutorForesight,
     ExecutorReady,
     ExecutorTask,
+    PreparedJobs,
+    PreparedQuery,
     WireModel,
 )
 
 __all__ = ["ExecutorClient", "ExecutorDied"]
 
+QUERY_S = 30.0
+"""Seconds that an idle executor gets to say what it has prepared: it may be giving back the card's memory."""
 FAREWELL_S = 2.0
 """Seconds that an idle executor gets to exit by itself."""
 
@@ -77,9 +82,26 @@ class ExecutorClient:
         """Queue a job for it; `poll` sends it and returns the answer."""
         self._say(job)
 
-    def foresee(self, bundle: Bundle) -> None:
+    def foresee(self, job: str, bundle: Bundle) -> None:
         """Tell it which bundle a later job evaluates."""
-        self._say(ExecutorForesight(bundle=bundle))
+        self._say(ExecutorForesight(job=job, bundle=bundle))
+
+    def prepared(self, jobs: Sequence[str]) -> tuple[str, ...]:
+        """Return which foreseen jobs need not wait for their preparation. The executor must be idle.
+
+        Raises:
+            ExecutorDied: If it gives no answer.
+        """
+        self._say(PreparedQuery(jobs=tuple(jobs)))
+        until = time.monotonic() + QUERY_S
+        while time.monotonic() < until:
+            answer = self.poll(until - time.monotonic())
+            if isinstance(answer, PreparedJobs):
+                return answer.jobs
+            if answer is not None:
+                break
+        self.kill()
+        raise ExecutorDied("the executor does not say what it has prepared")
 
     def poll(self, timeout_s: float) -> Answer | None:
         """Send and receive for at most `timeout_s` seconds.

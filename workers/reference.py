@@ -3,7 +3,6 @@
 The graph is data that left a jail, so every operation is looked up in `OPERATIONS` before it is resolved.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -50,6 +49,7 @@ adaptive_max_pool3d upsample_nearest1d upsample_nearest2d upsample_nearest3d ups
 upsample_trilinear3d upsample_bicubic2d grid_sampler_2d grid_sampler_3d col2im im2col lstm gru rnn_tanh rnn_relu
 """
 _CAST = "aten._to_copy.default"
+_WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 _CONVOLUTION, _TRANSPOSED = "convolution", 6
 """The operation, and which of its arguments says whether it is transposed."""
 _MULTIPLYING = frozenset(["mm", "bmm", "addmm", "baddbmm", "mv", "dot", _CONVOLUTION])
@@ -87,6 +87,8 @@ Result: TypeAlias = torch.Tensor | tuple[torch.Tensor, ...] | None
 Rounding: TypeAlias = Callable[[int, torch.Tensor], torch.Tensor]
 Factors: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 """A float tensor as it was computed, by which node of the graph, to the one that is gone on with."""
+Casts: TypeAlias = Callable[[Node, torch.Tensor, torch.Tensor], torch.Tensor]
+"""A cast, what was cast and its result, to the result that is gone on with."""
 _COMPARING = frozenset(_COMPARISONS.split())
 _TO_WHOLE = _COMPARING | {"round", "floor", "ceil", "trunc", "floor_divide"}
 _PICKING = frozenset(_CHOICES.split())
@@ -120,6 +122,7 @@ def evaluate(
     *,
     double: bool,
     rounding: Rounding | None = None,
+    casts: Casts | None = None,
     tf32: bool | Literal["convolutions"] = False,
     factors: Factors | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -133,6 +136,7 @@ def evaluate(
         inputs: The operator's inputs, in order, on one device. They are not changed.
         double: Evaluate in float64 instead of the operator's own dtypes.
         rounding: What becomes of every float tensor that an operation computes; None leaves them as they are.
+        casts: What becomes of the result of a cast, by the node and what was cast; None leaves it as it is.
         tf32: True if factors of products may be TF32, `convolutions` if only those of convolutions and recurrent
             layers.
         factors: What becomes of each float factor that may be TF32; None cuts those of float32.
@@ -151,7 +155,10 @@ def evaluate(
         for index, node in enumerate(graph.nodes):
             change = (factors or cut_to_tf32) if takes_tf32(node, tf32) else None
             result = _call(node, given, values, double, copy=copy, factors=change)
-            values.append(result if rounding is None or _moves(node) else _rounded(result, partial(rounding, index)))
+            result = result if rounding is None or _moves(node) else _rounded(result, partial(rounding, index))
+            if casts is not None and node.op == _CAST:
+                result = casts(node, _tensor(_resolve(node.uses[0], given, values, double)), _tensor(result))
+            values.append(result)
             for used in spent.get(index, ()):
                 values[used] = None
         return tuple(_tensor(_resolve(output, given, values, double)) for output in graph.outputs)
@@ -163,45 +170,17 @@ def origin(graph: Graph, value: Reference) -> int | None:
     return found.node if isinstance(found, NodeRef) else None
 
 
-def undefined_casts(graph: Graph, number: int, result: torch.Tensor, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Return the places of a whole result where the reference casts a float that no integer of the dtype stands for.
+def undefined_casts(graph: Graph, number: int, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return the places of a whole result that depend on a cast of a float that no integer of the dtype stands for.
 
     That is so, too, where the reference overflows in its own dtypes: there PyTorch has no defined result either.
     """
-    found = torch.zeros((), dtype=torch.bool, device=result.device)
-    cast = before_cast(graph, number)
-    limits = torch.iinfo(result.dtype)
-    if cast is None:
-        return found
+    found = []
     for double in (True, False):
-        value, source = evaluate(cast, inputs, double=double)
-        if source.is_floating_point():  # Casts cut fractions off; NaN is not between the limits.
-            cut = value.trunc()
-            found = found | ~((cut >= float(limits.min)) & (cut < float(limits.max + 1)))
-    return found
-
-
-def before_cast(graph: Graph, number: int) -> Graph | None:
-    """Return the graph of a whole result as it was before its one cast, and of what was cast; None for other results.
-
-    Moves after the cast are done, too.
-    """
-    casts = []
-    value = graph.outputs[number]
-    while isinstance(value, NodeRef) and _moves(graph.nodes[value.node]) and graph.nodes[value.node].uses:
-        node = graph.nodes[value.node]
-        if node.op == _CAST and "dtype" in node.kwargs:
-            casts.append(value.node)
-        value = node.uses[0]
-    if len(casts) != 1:
-        return None
-    nodes, (index,) = list(graph.nodes), casts
-    (source,) = nodes[index].uses
-    kwargs = {**nodes[index].kwargs, "dtype": DtypeRef(dtype="float64")}
-    nodes[index] = nodes[index].model_copy(update={"kwargs": kwargs})
-    outputs = (graph.outputs[number], source)
-    told = {"outputs": outputs, "output_shapes": ((), ()), "output_dtypes": ("float64", "float64")}
-    return graph.model_copy(update={"nodes": tuple(nodes), **told})
+        values = (partial(_defined, value) for value in (0, 1))
+        one, other = (evaluate(graph, inputs, double=double, casts=casts)[number] for casts in values)
+        found.append(one != other)
+    return found[0] | found[1]
 
 
 def filters(graph: Graph) -> Iterator[tuple[int, int]]:
@@ -272,16 +251,11 @@ def _is_power_of_two(node: Node) -> bool:
     return isinstance(factor, int | float) and abs(frexp(factor)[0]) == 0.5
 
 
-def narrowing(graph: Graph) -> dict[int, torch.dtype]:
-    """Return the float dtypes that values are rounded to, by their nodes; only of values that are used once."""
-    users = Counter(used for node in graph.nodes for used in node.uses) + Counter(graph.outputs)
-    found = {}
-    for node in graph.nodes:
-        dtype = node.kwargs.get("dtype")
-        source = node.uses[0] if node.uses else None
-        if node.op == _CAST and isinstance(dtype, DtypeRef) and isinstance(source, NodeRef) and users[source] == 1:
-            found[source.node] = getattr(torch, dtype.dtype)
-    return {node: dtype for node, dtype in found.items() if dtype.is_floating_point}
+def narrowed(node: Node, source: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    """Return the float64 result of a float cast rounded to the dtype that the node names; others as they are."""
+    named = node.kwargs.get("dtype")
+    dtype = getattr(torch, named.dtype) if isinstance(named, DtypeRef) else result.dtype
+    return result.to(dtype).double() if dtype.is_floating_point else result
 
 
 def is_whole_slice(node: Node) -> bool:
@@ -345,6 +319,14 @@ def _rounded(result: Result, rounding: Callable[[torch.Tensor], torch.Tensor]) -
     if isinstance(result, tuple | list):
         return tuple(rounding(part) if _is_real(part) else part for part in result)
     return rounding(result) if _is_real(result) else result
+
+
+def _defined(value: int, node: Node, source: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    """Return a cast with a value where it is of a float that no integer of the dtype stands for."""
+    if result.dtype not in _WHOLE or not source.is_floating_point():
+        return result
+    limits, cut = torch.iinfo(result.dtype), source.trunc()  # Casts cut fractions off; NaN is not between the limits.
+    return torch.where((cut >= float(limits.min)) & (cut < float(limits.max + 1)), result, value)
 
 
 def _is_real(value: object) -> TypeGuard[torch.Tensor]:

@@ -43,9 +43,16 @@ CAPS = powers(256, 65536)
 FIRST_CAPS = (2048, 4096)
 """First caps to try on a row's tile that has none."""
 
-GLUON_LADDERS = {"BLOCK": powers(16, 256), "SLOTS": powers(2, 8), "REGISTERS": (152, 168, 184, 200, 216, 232, 240)}
-"""Legal values of a Gluon kernel's constants by words in their names: extents of tiles, places of a ring, and registers
-of a thread of a warp group, of which `setmaxnreg` takes multiples of 8."""
+GLUON_LADDERS = {
+    "GROUP": COUNTS,
+    "BLOCK_M": powers(64, 256),
+    "BLOCK": powers(32, 256),
+    "SLOTS": tuple(range(1, 9)),
+    "REGISTERS": (152, 168, 184, 200, 216, 232, 240),
+}
+"""Legal values of a Gluon kernel's constants by words in their names, of which the first counts: tiles or heads side by
+side, rows of a tile (a warp group multiplies 64), other extents, places of a ring, and registers of a thread of a warp
+group, of which `setmaxnreg` takes multiples of 8."""
 
 COUNTED = ("ROWS", "RUN", "GROUP")
 """Words in the names of constexpr parameters that are counts and not extents."""
@@ -60,12 +67,14 @@ class TunableParameter:
         value: Present value; None for a cap that is not there yet.
         ladder: Legal values, ascending.
         write: Function that changes it in the tree.
+        kernel: Name of the kernel whose launch holds it; empty if it is no launch's.
     """
 
     name: str
     value: int | None
     ladder: Ladder
     write: Callable[[int], None]
+    kernel: str = ""
 
     @property
     def neighbours(self) -> Ladder:
@@ -85,10 +94,14 @@ def parameters(module: ast.Module, target: str) -> list[TunableParameter]:
     for kernel in kernels(module):
         tie_tiles(kernel)
     understood = {id(kernel.function): kernel for kernel in kernels(module)}
-    found = [item for launch in launches(module) for item in _of_launch(launch, understood, target)]
+    found = [
+        replace(item, kernel=launch.kernel.name)
+        for launch in launches(module)
+        for item in _of_launch(launch, understood, target)
+    ]
     found += [item for function in jit_functions(module).values() for item in _of_loops(function)]
     in_gluon = launches(module, GLUON_JIT)
-    found += [item for launch in in_gluon for item in _of_gluon(launch)]
+    found += [replace(item, kernel=launch.kernel.name) for launch in in_gluon for item in _of_gluon(launch)]
     hosts = {id(item.host): item.host for item in (*launches(module), *in_gluon)}
     found += [item for host in hosts.values() for item in _of_host(host)]
     return _with_unique_names(found)
@@ -110,10 +123,9 @@ def _of_launch(launch: LaunchSite, understood: dict[int, RewritableKernel], targ
 def _of_gluon(launch: LaunchSite) -> Iterator[TunableParameter]:
     """Yield the numbers of a launch in Gluon whose names say their meaning; its layouts fix the number of warps."""
     for name, keyword in launch.keywords.items():
-        for word, ladder in GLUON_LADDERS.items():
-            if word in name.upper():
-                label = f"{launch.kernel.name}.{name}"
-                yield from _literals(label, _settled(launch.host, keyword.value), ladder)
+        ladder = next((ladder for word, ladder in GLUON_LADDERS.items() if word in name.upper()), None)
+        if ladder is not None:
+            yield from _literals(f"{launch.kernel.name}.{name}", _settled(launch.host, keyword.value), ladder)
 
 
 def _option(launch: LaunchSite, name: str, ladder: Ladder) -> Iterator[TunableParameter]:

@@ -8,8 +8,8 @@ from kernelreef.packages import Package
 from service.certificates.document import Certificate
 from service.errors import InvalidInput, NotFound
 from service.export.package import ExportSource, export
-from service.export.selection import ExportCandidate
-from workers.protocol import Device, Report
+from service.export.selection import ExportCandidate, mean_time
+from workers.protocol import Device, Outcome, Report
 
 LOOKED_AT = 200
 """Elites whose reports are read, the best ones: a winner at one shape is seldom bad at all others."""
@@ -23,6 +23,11 @@ class Shelf(Protocol):
 
     def elites(self, search: str, device: str | None = None) -> AsyncIterator[models.Elite]:
         """The elites on one device, best first."""
+
+    def candidates(
+        self, search: str, *, emitter: str, device: str, sort: str
+    ) -> AsyncIterator[models.CandidateSummary]:
+        """The candidates of an emitter that are correct on a device."""
 
     async def candidate(self, id: str) -> models.Candidate:
         """One candidate with its reports."""
@@ -61,7 +66,7 @@ async def package_of(
 
 
 async def offer_of(reef: Shelf, search: str, device: str) -> ExportSource:
-    """The elites of a search on one device.
+    """The elites of a search on one device, and its seeds: one that lost its cell may win at other shapes.
 
     Raises:
         NotFound: If it has none.
@@ -71,12 +76,20 @@ async def offer_of(reef: Shelf, search: str, device: str) -> ExportSource:
         raise InvalidInput("a recording holds no launch plans, so nothing of it can be exported", "--device")
     contenders = []
     async for elite in reef.elites(search, device):
-        reports = [Report.model_validate(report) for report in _about(await reef.candidate(elite.candidate), elite)]
-        contenders += [ExportCandidate(elite.candidate, elite.variant, elite.objective, report) for report in reports]
+        told = await reef.candidate(elite.candidate)
+        contenders += [
+            ExportCandidate(told.id, elite.variant, elite.objective, report, told.source)
+            for report in map(Report.model_validate, told.reports)
+            if report.job == elite.job  # The archive may have lost it.
+        ]
         if len(contenders) >= LOOKED_AT:
             break
     if not contenders:
         raise NotFound(f"search {search} has no elite on {device} yet")
+    kept = {each.candidate for each in contenders}
+    async for seed in reef.candidates(search, emitter="seed", device=device, sort="-objective"):
+        if seed.id not in kept:
+            contenders += _seed(await reef.candidate(seed.id), device)
     known: dict[tuple[str, int], Certificate] = {}
 
     async def certificate(contender: ExportCandidate) -> Certificate:
@@ -89,6 +102,14 @@ async def offer_of(reef: Shelf, search: str, device: str) -> ExportSource:
     return ExportSource(contenders, certificate)
 
 
-def _about(candidate: models.Candidate, elite: models.Elite) -> list[object]:
-    """The report that an elite's speedup rests on, if the archive still has it."""
-    return [report for report in candidate.reports if report["job"] == elite.job]
+def _seed(seed: models.Candidate, device: str) -> list[ExportCandidate]:
+    """The best variant of a seed on a device."""
+    reports = [Report.model_validate(report) for report in seed.reports]
+    correct = [each for each in reports if each.device.name == device and each.outcome is Outcome.CORRECT]
+    best = min(correct, key=mean_time, default=None)
+    objective = seed.objectives.get(device)
+    return (
+        []
+        if best is None or objective is None
+        else [ExportCandidate(seed.id, best.variant, objective, best, seed.source)]
+    )

@@ -1,23 +1,25 @@
 """Export of a search's elites to the files of a package, with every function verified and judged."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from kernelreef.packages import Package
 from service.certificates.document import Certificate
-from service.errors import InvalidInput
+from service.errors import InvalidInput, ServiceError
 from service.evaluation.executor_client import COMMAND
 from service.export.decision_tree import PYTORCH, TimedShape, Tree, features, grow
 from service.export.executors import ExportExecutors
 from service.export.extraction import NotExtractable
 from service.export.package_files import ComparedShape, Gradients, PackageParts, render, serving_at
-from service.export.sampling import SampledShapes, is_small_enough, pool, sample
-from service.export.selection import ExportCandidate
+from service.export.sampling import POOL, SampledShapes, is_small_enough, pool, sample
+from service.export.selection import ExportCandidate, additions, unlike
 from service.export.selection import choose as choose_elites
 from service.export.time_model import Sizes, TimeModel, left_out_loss
-from service.export.verification import ExportVerifier, VerifiedModule
+from service.export.variants import MAX_COMPILED
+from service.export.verification import ExportVerifier, VerifiedModule, reduced
 from service.operators.sources import digest
 from workers.protocol import Operator, Shape
 
@@ -25,9 +27,14 @@ MAX_REFUSED = 16
 """Number of refused elites after which an export fails; each costs a trace."""
 MAX_MODULES = 4
 """Maximum number of elites of a package: each has up to 64 kernels, which are judged."""
+MAX_TRIED = 3
+"""Maximum number of further elites that are tried at the timed shapes alone: each takes as long as a few functions."""
 ROUNDS, FURTHER = 2, 12
 """Maximum number of rounds of measurements at further shapes, and of shapes per round. None is made while kernels are
 clearly faster than PyTorch, or slower, everywhere."""
+
+_Key = tuple[str, int]
+"""Candidate and variant of an elite."""
 
 
 @dataclass(frozen=True)
@@ -133,37 +140,89 @@ async def _shapes_of(against: ExportSource | None, first: Certificate) -> list[M
 async def _portfolio(
     kind: str, offer: ExportSource, verifier: ExportVerifier, sampled: SampledShapes, refusals: list[str]
 ) -> _Portfolio:
-    """Verify the fastest elites among those that can be exported, and grow the tree that chooses between them."""
-    left, verified = list(offer.contenders), dict[tuple[str, int], VerifiedModule]()
-    refused = 0
+    """Verify the elites that are fastest at some shape, and grow the tree that chooses between them.
 
-    async def verify(elite: ExportCandidate) -> VerifiedModule | NotExtractable:
-        try:
-            return await verifier.verified(await offer.certificate(elite), sampled)
-        except NotExtractable as refusal:
-            return refusal
-
-    while left and refused < MAX_REFUSED:
-        best = _best(left)
-        shapes = [shape.key for shape in (await offer.certificate(best)).shapes]
-        winners = [best, *choose_elites(left, shapes).values()]
-        keys = list(dict.fromkeys(_key(each) for each in winners))[:MAX_MODULES]
-        news = [each for each in left if _key(each) in keys and _key(each) not in verified]
-        for each, found in zip(news, await asyncio.gather(*(verify(each) for each in news)), strict=True):
-            if isinstance(found, NotExtractable):
-                refusals.append(f"candidate {each.candidate}, variant {each.variant}: {found}")
-                left.remove(each)
-                refused += 1
-            else:
-                verified[_key(each)] = found
-        if all(key in verified for key in keys):
-            modules = {f"{kind}_{at}": verified[key] for at, key in enumerate(keys)}
-            return _grown(*await _refined(modules, verifier, sampled), refusals)
-    reason = f": {'; '.join(refusals)}" if refusals else ""
-    raise InvalidInput(f"no elite can be exported{reason}", "SEARCH")
+    Those that are fastest at a shape of the search are in the package, and others if they save time at timed shapes.
+    """
+    contest = _Contest(offer, verifier, sampled)
+    winners = await contest.winners()
+    chosen = winners | await contest.additions(winners)
+    refusals += contest.refusals
+    named = {f"{kind}_{at}": each for at, each in enumerate(chosen.values())}
+    modules, sampled = await _refined(named, verifier, sampled)
+    return _grown(await _capped(modules, sampled, verifier), sampled, refusals)
 
 
-def _key(elite: ExportCandidate) -> tuple[str, int]:
+class _Contest:
+    """Verification of a search's elites until those that are to be in a package are known.
+
+    Attributes:
+        refusals: Reasons why elites cannot be exported.
+    """
+
+    def __init__(self, offer: ExportSource, verifier: ExportVerifier, sampled: SampledShapes) -> None:
+        self._offer, self._verifier, self._sampled = offer, verifier, sampled
+        self._left = list(offer.contenders)
+        self._verified: dict[_Key, VerifiedModule] = {}
+        self._tried: dict[_Key, Mapping[str, float]] = {}
+        self.refusals: list[str] = []
+
+    async def winners(self) -> dict[_Key, VerifiedModule]:
+        """Return the best elite and those that are faster at shapes of the search, verified.
+
+        Further elites are tried meanwhile.
+
+        Raises:
+            InvalidInput: If no elite can be exported.
+        """
+        while self._left and len(self.refusals) < MAX_REFUSED:
+            best = _best(self._left)
+            shapes = [shape.key for shape in (await self._offer.certificate(best)).shapes]
+            fastest = [best, *choose_elites(self._left, shapes).values()]
+            winners = list({_key(each): each for each in fastest}.values())[:MAX_MODULES]
+            unlike_them = unlike(self._left, winners, MAX_TRIED) if len(winners) < MAX_MODULES else []
+            await asyncio.gather(self._verify(winners), self._try(unlike_them))
+            if all(_key(each) in self._verified for each in winners):
+                return {_key(each): self._verified[_key(each)] for each in winners}
+        reason = f": {'; '.join(self.refusals)}" if self.refusals else ""
+        raise InvalidInput(f"no elite can be exported{reason}", "SEARCH")
+
+    async def additions(self, winners: Mapping[_Key, VerifiedModule]) -> dict[_Key, VerifiedModule]:
+        """Return those of the tried elites that save time beside the winners, verified."""
+        left = {_key(each): each for each in self._left if _key(each) not in winners}
+        offered = {key: times for key, times in self._tried.items() if key in left}
+        known: dict[str, float] = {}
+        for times in (each for module in winners.values() for each in (module.times, module.pytorch)):
+            known |= {key: min(time, known.get(key, time)) for key, time in times.items()}
+        chosen = additions(known, offered, MAX_MODULES - len(winners))
+        await self._verify([left[key] for key in chosen])
+        return {key: self._verified[key] for key in chosen if key in self._verified}
+
+    async def _verify(self, elites: Sequence[ExportCandidate]) -> None:
+        async def verify(elite: ExportCandidate) -> None:
+            try:
+                self._verified[_key(elite)] = await self._result(elite, self._sampled)
+            except NotExtractable as refusal:
+                self.refusals.append(f"candidate {elite.candidate}, variant {elite.variant}: {refusal}")
+                self._left.remove(elite)
+
+        await asyncio.gather(*(verify(each) for each in elites if _key(each) not in self._verified))
+
+    async def _try(self, elites: Sequence[ExportCandidate]) -> None:
+        """Time elites at the timed shapes alone. One that fails, for whatever reason, is not tried again."""
+
+        async def attempt(elite: ExportCandidate) -> None:
+            self._tried[_key(elite)] = {}
+            with suppress(NotExtractable, ServiceError):
+                self._tried[_key(elite)] = (await self._result(elite, self._sampled.timed)).times
+
+        await asyncio.gather(*(attempt(each) for each in elites if _key(each) not in self._tried))
+
+    async def _result(self, elite: ExportCandidate, shapes: SampledShapes) -> VerifiedModule:
+        return await self._verifier.verified(await self._offer.certificate(elite), shapes)
+
+
+def _key(elite: ExportCandidate) -> _Key:
     return elite.candidate, elite.variant
 
 
@@ -192,10 +251,18 @@ async def _refined(
 
 
 def _grown(modules: Mapping[str, VerifiedModule], sampled: SampledShapes, refusals: list[str]) -> _Portfolio:
-    """Grow the tree from the times of the modules and of PyTorch, and from predictions between them."""
-    operator, timed = _operator_of(modules), _timed(modules, sampled)
+    """Grow the tree, and say how good it is."""
     for name, each in modules.items():
         refusals += [f"{name}: {remark}" for remark in each.remarks]
+    timed = _timed(modules, sampled)
+    return _Portfolio(
+        modules, _tree(modules, sampled), tuple(timed), left_out_loss(timed, _varying(_operator_of(modules)))
+    )
+
+
+def _tree(modules: Mapping[str, VerifiedModule], sampled: SampledShapes) -> Tree:
+    """Grow the tree from the times of the modules and of PyTorch, and from predictions between them."""
+    operator, timed = _operator_of(modules), _timed(modules, sampled)
 
     def admits(name: str, sizes: Sizes) -> bool:
         return name in _serving(modules, sizes)
@@ -203,8 +270,33 @@ def _grown(modules: Mapping[str, VerifiedModule], sampled: SampledShapes, refusa
     varying = _varying(operator)
     predicted = TimeModel(timed, varying).at(pool(operator), admits)
     asked = features([name for name in varying if name not in operator.presences], operator.presences)
-    tree = grow([*timed, *predicted], tuple(modules), asked)
-    return _Portfolio(modules, tree, tuple(timed), left_out_loss(timed, varying))
+    return grow([*timed, *predicted], tuple(modules), asked)
+
+
+async def _capped(
+    modules: Mapping[str, VerifiedModule], sampled: SampledShapes, verifier: ExportVerifier
+) -> Mapping[str, VerifiedModule]:
+    """Leave out the functions that serve fewest shapes, if all modules together have too many compiled kernels."""
+    if len({kernel for each in modules.values() for kernel in each.kernels}) <= MAX_COMPILED:
+        return modules
+    tree = _tree(modules, sampled)
+    uses = Counter({(name, at): 0 for name, each in modules.items() for at in range(len(each.verdicts))})
+    timed = [shape.dims for shape in sampled.all if shape.key in sampled.spread]
+    for sizes, count in [*((each, 1) for each in pool(_operator_of(modules))), *((each, POOL) for each in timed)]:
+        name = serving_at(tree, modules, sizes)
+        at = None if name is None else modules[name].module.function_for(sizes)
+        if name is not None and at is not None:
+            uses[name, at] += count
+    compiled, kept = set[str](), dict[str, list[int]]()
+    for (name, at), _ in uses.most_common():
+        kernels = modules[name].verdicts[at].kernels
+        if len(compiled.union(kernels)) <= MAX_COMPILED:
+            compiled.update(kernels)
+            kept.setdefault(name, []).append(at)
+    try:
+        return {name: await reduced(modules[name], kept[name], sampled, verifier) for name in modules if name in kept}
+    except NotExtractable as refusal:
+        raise InvalidInput(f"no elite can be exported: {refusal}", "SEARCH") from refusal
 
 
 def _timed(modules: Mapping[str, VerifiedModule], sampled: SampledShapes) -> list[TimedShape]:

@@ -194,7 +194,7 @@ def _context(parts: PackageParts) -> dict[str, Any]:
         "torch": certificate.verdict.versions.get("torch", "unknown"),
         "modules": list(parts.modules),
         "functions": {name: len(each.functions) for name, each in modules.items()},
-        "kernels": len({kernel for each in parts.modules.values() for kernel in _kernels(each)}),
+        "kernels": len({kernel for each in parts.modules.values() for kernel in each.kernels}),
         "serving": parts.serving,
         "training": parts.training.modules if parts.training else (),
         "tree": _tree(parts.tree, parts),
@@ -239,10 +239,6 @@ def _loss(compared: Sequence[ComparedShape]) -> str:
     """Return the geometric-mean loss against searches at some shapes; empty without any."""
     logs = [math.log(each.own_us / each.searched_us) for each in compared]
     return f"{100 * (math.exp(statistics.mean(logs)) - 1):.1f} %" if logs else ""
-
-
-def _kernels(module: VerifiedModule) -> list[str]:
-    return [kernel for each in module.verdicts for kernel in each.kernels]
 
 
 def _ranges(operator: Operator) -> tuple[tuple[str, range | tuple[int, ...]], ...]:

@@ -105,6 +105,11 @@ class VerifiedModule:
     remarks: tuple[str, ...] = ()
     stages_s: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def kernels(self) -> frozenset[str]:
+        """SHA-256 of the machine code of all kernels."""
+        return frozenset(kernel for each in self.verdicts for kernel in each.kernels)
+
 
 @dataclass(frozen=True)
 class _Judgement:
@@ -377,6 +382,27 @@ class _Clock:
         now = monotonic()
         self.stages_s[stage] = round(now - self._since, 2)
         self._since = now
+
+
+async def reduced(
+    found: VerifiedModule, kept: Collection[int], sampled: SampledShapes, verifier: ExportVerifier
+) -> VerifiedModule:
+    """Return a verified module with some of its functions, given by index.
+
+    Raises:
+        NotExtractable: If its plans differ without the others.
+        ServiceError: If an executor failed.
+    """
+    verdicts = tuple(each for at, each in enumerate(found.verdicts) if at in kept)
+    if len(verdicts) == len(found.verdicts):
+        return found
+    module = write_module(found.module.certificate, [each.function for each in verdicts])
+    reason = await verifier.retrace(module, sampled)
+    if reason:
+        raise NotExtractable(reason)
+    served = {shape.key for shape in sampled.all if found.module.function_for(shape.dims) in kept}
+    times = {key: time for key, time in found.times.items() if key in served}
+    return replace(found, module=module, verdicts=verdicts, times=times)
 
 
 def _shapes(module: ExportedModule, sampled: SampledShapes) -> tuple[Shape, ...]:

@@ -21,7 +21,6 @@ from service.llm.base import BackendError, PermanentFailure, TransientFailure
 from service.llm.event_stream import read_events
 from service.llm.options import ApiKey, HttpOptions, from_environment, is_global
 from service.llm.vendor_failures import QUOTED, failure_inside, failure_of, quote
-from service.llm.vendor_reply import word
 
 CONNECT_S = 10.0
 """Seconds for name resolution, connection and TLS handshake; far more than a working network takes."""
@@ -243,7 +242,7 @@ class VendorClient:
 
     def _inner(self, parsed: object) -> object:
         """Return the JSON value that a JSON text holds, or that AWS's gateway put into a `body` with a status."""
-        if isinstance(parsed, dict) and "statusCode" in parsed and (body := word(parsed.get("body"))):
+        if isinstance(parsed, dict) and isinstance(body := parsed.get("body"), str) and "statusCode" in parsed:
             status, parsed = parsed["statusCode"], body
             if isinstance(status, int) and status >= 400:
                 raise failure_of(status, {}, body, self._key)

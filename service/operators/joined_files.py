@@ -171,7 +171,7 @@ class _Module:
         if self._meanings is not None:
             return self._meanings
         imports = list(self.imports(modules))
-        joined = {each.statement for each in imports}
+        joined = {each.alias for each in imports}
         found = dict[str, _Meaning]()
         for name, statements in _bindings(self.tree).items():
             text = "\n".join(sorted(filter(None, {_said(each, name, joined) for each in statements})))
@@ -212,8 +212,11 @@ class _Module:
         """Return the file's lines, without its imports of other files."""
         lines = self.text.split("\n")
         replaced: dict[ast.stmt, list[str]] = {}
-        for each in self.imports(modules):
-            replaced.setdefault(each.statement, []).extend(self._binding(each, modules))
+        imports = list(self.imports(modules))
+        joined = {each.alias for each in imports}
+        for each in imports:
+            statements = replaced.setdefault(each.statement, self._others(each.statement, joined))
+            statements.extend(self._binding(each, modules))
         self._unqualify(modules)
         for node in self.tree.body:
             if _is_future(node):
@@ -245,6 +248,16 @@ class _Module:
             if here != there and not is_hidden:
                 made.append(f"{here} = {there}")
         return made
+
+    def _others(self, statement: ast.Import | ast.ImportFrom, joined: Collection[ast.alias]) -> list[str]:
+        """Return the part of an import that is not of files: `import torch` of `import torch, utils`."""
+        left = [each for each in statement.names if each not in joined]
+        names = [ast.alias(each.name, self.private.get(bound(each), each.asname)) for each in left]
+        if isinstance(statement, ast.Import):
+            made: ast.stmt = ast.Import(names)
+        else:
+            made = ast.ImportFrom(statement.module, names, statement.level)
+        return [ast.unparse(made)] if left else []
 
     def _unqualify(self, modules: "_Modules") -> None:
         """Reach the names of imported files without the files' names."""
@@ -294,7 +307,7 @@ class _Modules:
 class _Import:
     """An import of another file: of the file itself, or of names of it; inner ones are in a function or class."""
 
-    statement: ast.stmt
+    statement: ast.Import | ast.ImportFrom
     module: _Module
     alias: ast.alias
     is_whole: bool
@@ -386,7 +399,7 @@ def _rename(module: _Module, name: str, taken: set[str], modules: _Modules, must
         )
 
 
-def _said(statement: ast.stmt, name: str, joined: Collection[ast.stmt]) -> str:
+def _said(statement: ast.stmt, name: str, joined: Collection[ast.alias]) -> str:
     """Return what binds a name; of an import, also one within `try` or `if`, only its own part.
 
     Imports of files that are joined bind nothing.
@@ -396,7 +409,7 @@ def _said(statement: ast.stmt, name: str, joined: Collection[ast.stmt]) -> str:
             origin = node.module if isinstance(node, ast.ImportFrom) else ""
             for alias in node.names:
                 if bound(alias) == name:  # `import torch.nn` binds `torch`, too.
-                    if node in joined:
+                    if alias in joined:
                         return ""
                     whole = alias.name if origin or alias.asname else name
                     return ".".join(filter(None, (origin, whole)))  # `import a.b as c` is `from a import b as c`.

@@ -1,4 +1,4 @@
-"""Kernels of baselines that are compiled ahead: asked for once, left in a cache, never in the way of a timing."""
+"""Kernels of baselines that are compiled ahead: asked for once and left in a cache."""
 
 import os
 import time
@@ -25,30 +25,20 @@ def ahead() -> Iterator[CompileAhead]:
         yield process
 
 
-def state(process: int) -> str:
-    """State of a process as Linux names it, such as T for stopped."""
-    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-
-
 def test_without_processes_nothing_is_compiled(reference: tuple[Operator, Graph]) -> None:
     with closing(CompileAhead("sm_90", 0)) as none:
         none.ask(*reference)
-        none.pause()
-        none.resume()
         assert none.kernels == 0 and Path(none.environment["TRITON_CACHE_DIR"]).is_dir()
     assert not Path(none.environment["TRITON_CACHE_DIR"]).exists()
 
 
-def test_it_rests_while_paused_and_ends_with_its_owner(ahead: CompileAhead) -> None:
+def test_it_ends_with_its_owner(ahead: CompileAhead) -> None:
     assert ahead._process is not None
-    ahead.pause()
-    until = time.monotonic() + 5
-    while state(ahead._process.pid) != "T" and time.monotonic() < until:
-        time.sleep(0.01)
-    assert state(ahead._process.pid) == "T"
+    os.kill(ahead._process.pid, 0)
     ahead.close()
     with pytest.raises(ProcessLookupError):
         os.kill(ahead._process.pid, 0)
+    ahead.close()
 
 
 @pytest.mark.slow(reason="TorchInductor is imported, and compiles a softmax twice")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.kernelbench import ProblemRun, prepared_rows, summary
+from benchmarks.kernelbench import LATE, ProblemRun, prepared_rows, summary, tabulate
 from benchmarks.kernelbench_prepare import GATE, NO_SEED, NOT_PREPARED, PREPARED
 from service.fleet.kernelbench import NO_RANGE
 from workers.protocol import MutationReport
@@ -90,3 +90,22 @@ def test_stages_that_have_their_answer_are_not_passed_again(prepared: Path, tmp_
     anew = ProblemRun(missing, {})
     anew.go(("import", "export"))
     assert anew.row["reason"] and "imported" not in anew.row
+
+
+def test_a_mutation_test_that_others_slowed_down_is_made_again(prepared: Path, tmp_path: Path) -> None:
+    row = prepared_rows(prepared)["level1/seeded.py"]
+    late = row | {"gate": {"verdict": "untried", "reason": f"the process {LATE} 40 s"}}
+    (tmp_path / "level1").mkdir()
+    (tmp_path / "level1" / "seeded.py").write_text("no problem at all")
+    problem = ProblemRun(tmp_path / "level1" / "seeded.py", late)
+    assert "gate" not in problem.row and ProblemRun(tmp_path / "level1" / "seeded.py", row).row == row
+    problem.go(("gate",))
+    assert problem.row["reason"]  # It is imported for that, which fails here.
+
+
+def test_rows_of_an_earlier_day_give_way_to_what_was_prepared(prepared: Path, tmp_path: Path) -> None:
+    rows, result = prepared_rows(prepared), tmp_path / "result.json"
+    old = {"problem": "level1/seeded.py", "seconds": {}, "imported": False}
+    result.write_text(json.dumps({"rows": [old | {"date": "2026-11-27"}, old | {"problem": "level1/refused.py"}]}))
+    found = tabulate([], ("import",), result, rows)
+    assert found["level1/seeded.py"]["imported"] and not found["level1/refused.py"]["imported"]

@@ -1,55 +1,31 @@
-"""A queue of problems that sittings share: what is claimed, tried again, searched for, and handed in by a model."""
+"""Problems of a sitting: what is left, what is tried again, and what a model wrote."""
 
 import argparse
 import json
 import lzma
-import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from benchmarks.figures import LineLog, read_lines, visible_card
+from benchmarks.figures import LineLog, visible_card
 from benchmarks.kernelbench_campaign import (
-    MODEL,
-    RULES,
     TRIES,
-    CampaignEntry,
-    CampaignQueue,
-    ClaimedEntries,
     entries_of,
-    lines_of,
     matrix_share,
     needed_flops,
     tries_of,
 )
-from benchmarks.kernelbench_lot import ListedProblem
-from benchmarks.kernelbench_prepare import GATE, PREPARED, prepare
-from benchmarks.searches import RowLog, SearchTerms
-from service.coordinator import Coordinator
-from service.settings import Settings
+from benchmarks.kernelbench_prepare import PREPARED
+from benchmarks.kernelbench_queue import MODEL, RULES
 from tests.gpu.contracts import operators
 from tests.workers.checks.cases import graph_of, operator
-from tests.workers.kernelbench.problems import forward
-from workers.protocol import Device, Shape
-
-MODEL_DEVICE = Device.parse("model:sm_90")
-
-
-def entry(name: str) -> CampaignEntry:
-    return CampaignEntry(name, {"M": 1}, problem=f"level1/{name}.py")
+from workers.protocol import Shape
 
 
 def row(name: str, session: float, **told: object) -> dict[str, object]:
     return {"kind": "row", "row": f"level1/{name}.py default rules", "session": session, **told}
-
-
-def test_two_cards_share_a_queue_and_each_entry_is_taken_once(tmp_path: Path) -> None:
-    entries = [entry(name) for name in "abc"]
-    one, other = ClaimedEntries(entries, tmp_path / "claims"), ClaimedEntries(entries, tmp_path / "claims")
-    taken = [one.claim(), other.claim(), one.claim(), other.claim(), one.claim()]
-    assert [each and each.operator for each in taken] == ["a", "b", "c", None, None]
 
 
 def test_a_lane_sees_the_cards_that_it_was_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,33 +109,3 @@ def test_a_model_s_column_has_problems_with_answers_alone(prepared: Path) -> Non
     record(prepared / "answers.jsonl.xz", "# a kernel\n")
     (found,) = entries_of(options(prepared, MODEL), [])
     assert found.answers == ("# a kernel\n",) and found.key == "level1/1_Doubled.py default model"
-
-
-@pytest.mark.slow(reason="a search with workers of its own; the queue and its rows are tested above without one")
-async def test_problems_are_prepared_once_searched_for_and_carry_their_mutation_report(tmp_path: Path) -> None:
-    root = tmp_path / "problems" / "level1"
-    root.mkdir(parents=True)
-    (root / "1_Doubled.py").write_text(forward("return torch.relu(x) * 2 - x"))
-    (root / "2_Dropout.py").write_text(forward("return torch.dropout(x, 0.5, True)"))
-    listed = [ListedProblem(f"level1/{name}.py", True) for name in ("1_Doubled", "2_Dropout")]
-    for _ in range(2):
-        await prepare(root.parent, listed, ["default"], tmp_path / "folder")
-    rows = read_lines(tmp_path / "folder" / PREPARED)
-    assert [each["seeds"] > 0 for each in rows] == [True, False] and "random numbers" in rows[1]["reason"]
-    gate = tmp_path / "folder" / "default" / "level1_1_doubled" / GATE
-    assert json.loads(gate.read_text())["verdict"] == rows[0]["gate"] == "passed"
-    (tmp_path / "folder" / "list.tsv").write_text("# KernelBench 1234; lot of seed 1\nlevel1/1_Doubled.py\tdrawn\n")
-    seed = (gate.parent / "seed.py").read_text()
-    record(tmp_path / "folder" / "answers.jsonl.xz", f"{seed}\n# by a model\nSCALE = 2\n")
-    entries = entries_of(options(tmp_path / "folder", MODEL), [])
-    coordinator = await Coordinator.open(Settings(data_dir=tmp_path / "data", local_workers=1))
-    terms = SearchTerms(MODEL_DEVICE, 2, 30.0, 150.0, 0, ("tune",), time.monotonic() + 500.0)
-    try:
-        with closing(LineLog(tmp_path / "lines" / "1-0.jsonl")) as lines:
-            claims = ClaimedEntries(entries, tmp_path / "claims")
-            await CampaignQueue(coordinator, terms, RowLog(lines, MODEL_DEVICE), None, claims).run_all()
-    finally:
-        await coordinator.close()
-    (found,) = lines_of([tmp_path / "lines"])
-    assert found["row"] == "level1/1_Doubled.py default model" and found["seeds"] == ["correct"]
-    assert found["objective"] and found["root_emitter"] in ("seed", "agent") and found["answers"] == 1

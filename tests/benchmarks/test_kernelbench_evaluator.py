@@ -1,7 +1,10 @@
 """KernelBench's evaluator beside ours: what its verdicts become, and what we say of published cheats."""
 
 import asyncio
+from contextlib import suppress
+from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,10 +13,13 @@ from benchmarks.kernelbench_evaluator import (
     compared,
     in_a_process,
     load_cheats,
+    our_results,
     our_verdict,
+    share_card,
     solutions_of,
     told_of,
 )
+from workers.gpu_lock import GpuLock
 from workers.protocol import Device, Outcome
 
 CHEATS = {cheat.name: cheat for cheat in load_cheats()}
@@ -59,6 +65,43 @@ def test_solutions_are_found_by_the_names_of_their_problems(tmp_path: Path) -> N
     (home / "level1_20_other.py").touch()
     found = list(solutions_of(tmp_path, ["level1/19_ReLU.py"]))
     assert [each[:3] for each in found] == [("level1/19_ReLU.py", "default", "rules")]
+
+
+def test_a_model_s_kernels_have_verdicts_of_ours_and_come_last(tmp_path: Path) -> None:
+    row = {"problem": "level1/19_ReLU.py", "contract": "default", "how": "model", "outcome": "correct"}
+    found = our_results([row | {"answered": [{"number": 2, "outcome": "race"}]}])
+    assert found["level1/19_ReLU.py default answer-2"]["outcome"] == "race"
+    for how in ("answer-2", "model", "rules"):
+        (tmp_path / "default" / how).mkdir(parents=True)
+        (tmp_path / "default" / how / "level1_19_relu.py").touch()
+    assert [each[2] for each in solutions_of(tmp_path, ["level1/19_ReLU.py"])] == ["model", "rules", "answer-2"]
+
+
+def test_inputs_are_made_without_the_card_and_timing_has_it_alone(tmp_path: Path) -> None:
+    """While one evaluation makes inputs another may be timed; while it is timed no other uses the card."""
+    mine, seen = GpuLock("a", tmp_path), list[str]()
+    (room,) = tmp_path.glob("*-room.lock")
+
+    def look(name: str) -> None:
+        with room.open() as file:
+            for how, said in ((LOCK_EX, "free"), (LOCK_SH, "shared")):
+                with suppress(BlockingIOError):
+                    flock(file, how | LOCK_NB)
+                    seen.append(f"{name}: {said}")
+                    return
+        seen.append(f"{name}: alone")
+
+    theirs = SimpleNamespace(
+        load_original_model_and_inputs=lambda _: ("model", "initial", lambda: look("inputs")),
+        timing=SimpleNamespace(get_timing_function=lambda _: lambda: look("timing")),
+    )
+    share_card(theirs, mine)
+    with mine.shared():
+        theirs.load_original_model_and_inputs("problem")[2]()
+        look("check")
+        theirs.timing.get_timing_function("cuda_event")()
+    mine.close()
+    assert seen == ["inputs: free", "check: shared", "timing: alone"]
 
 
 def test_an_evaluator_that_dies_has_a_row(tmp_path: Path) -> None:

@@ -1,12 +1,22 @@
 """Texts of problems under their contracts, and contracts that have rows of their own."""
 
+from contextlib import closing
 from pathlib import Path
 
 import torch
 
-from benchmarks.figures import read_lines
+from benchmarks.figures import LineLog, read_lines
 from benchmarks.kernelbench_lot import ListedProblem
-from benchmarks.kernelbench_prepare import BFLOAT16, DEFAULT, PREPARED, STRICT, has_own_row, prepare, text_for
+from benchmarks.kernelbench_prepare import (
+    BFLOAT16,
+    DEFAULT,
+    NOT_PREPARED,
+    PREPARED,
+    STRICT,
+    has_own_row,
+    prepare,
+    text_for,
+)
 from tests.workers.kernelbench.problems import LINEAR, LOSS
 from workers.kernelbench import inspect
 from workers.protocol.kernelbench import ProblemQuestion
@@ -32,6 +42,18 @@ def test_the_strict_contract_has_rows_only_where_it_differs() -> None:
     ]
     assert has_own_row(STRICT, rows, "level1/a.py") and not has_own_row(STRICT, rows, "level1/b.py")
     assert has_own_row(DEFAULT, rows, "level1/b.py") and has_own_row(BFLOAT16, rows, "level1/b.py")
+
+
+async def test_a_problem_that_a_process_failed_at_is_tried_again(tmp_path: Path) -> None:
+    (tmp_path / "level1").mkdir()
+    (tmp_path / "level1" / "1_Number.py").write_text("x = 1")
+    failed = {"problem": "level1/1_Number.py", "contract": DEFAULT, "reason": f"{NOT_PREPARED}it was killed"}
+    with closing(LineLog(tmp_path / "made" / PREPARED)) as lines:
+        lines.add(failed)
+    for _ in range(2):
+        await prepare(tmp_path, [ListedProblem("level1/1_Number.py", drawn=False)], [DEFAULT], tmp_path / "made")
+    reasons = [row["reason"] for row in read_lines(tmp_path / "made" / PREPARED)]
+    assert len(reasons) == 2 and reasons[1] and not reasons[1].startswith(NOT_PREPARED)
 
 
 async def test_problems_are_prepared_side_by_side_each_once(tmp_path: Path) -> None:

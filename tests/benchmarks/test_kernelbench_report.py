@@ -1,5 +1,7 @@
 """Rows, shares and the page that follow from the lines of a campaign, and modules `ModelNew` that others can run."""
 
+import json
+import lzma
 from math import exp, log
 from pathlib import Path
 
@@ -9,16 +11,25 @@ from benchmarks.kernelbench_report import (
     BEGIN,
     EMPTY,
     END,
+    answer_counts,
+    cheats_table,
     filled,
     geometric_mean,
+    merged,
     page,
     parts_of_page,
     rows_of,
     shares,
     sol_share,
+    write_solutions,
 )
 from benchmarks.record import RESULTS
+from service.operators.kernelbench import files_of_operator, operator_of_problem
+from tests.workers.kernelbench.problems import forward
+from workers.kernelbench import inspect
+from workers.protocol.kernelbench import ProblemQuestion
 
+PROBLEM = forward("return x * 2")
 PAGE = Path(__file__).parents[2] / "docs" / "results" / "kernelbench.md"
 WANTED = [(f"level1/{name}.py", "rules") for name in "abcd"]
 
@@ -71,6 +82,26 @@ def test_shares_count_failures_and_come_with_both_denominators() -> None:
     assert told["all", "max_autotune"]["timed"] == 0 and told["all", "max_autotune"]["geometric_mean"] is None
 
 
+def test_a_model_s_kernels_are_counted_by_verdict_and_written_beside_the_best_one(tmp_path: Path) -> None:
+    """The best kernel is written once, though a model wrote it too."""
+    answered = [{"number": 1, "outcome": "correct"}, {"number": 2, "outcome": "wrong_result"}]
+    line = searched("a", 2.0, how="model", row="level1/a.py default model", answered=answered)
+    (row,) = rows_of([LINES[0], line], [prepared("a")], {}, [("level1/a.py", "model")])
+    assert answer_counts([row]) == {"default level1": {"correct": 1, "wrong_result": 1}}
+    assert "A model's kernels, default level1: 1 correct, 1 wrong_result." in page([row], [])
+    recording, home = tmp_path / "answers.jsonl.xz", tmp_path / "default" / "level1_a"
+    with lzma.open(recording, "wt") as file:
+        for source in ("x", "class ModelNew: pass"):
+            file.write(json.dumps({"contract": "default", "operator": "level1_a", "source": source}) + "\n")
+    home.mkdir(parents=True)
+    imported = operator_of_problem("level1_a", PROBLEM, inspect(ProblemQuestion(source=PROBLEM)))
+    for name, text in files_of_operator(imported, ()).items():
+        (home / name).write_text(text)
+    assert write_solutions([line], tmp_path / "solutions", tmp_path, recording) == []
+    written = sorted(str(path.relative_to(tmp_path / "solutions")) for path in tmp_path.glob("solutions/*/*/*.py"))
+    assert written == ["default/answer-2/level1_a.py", "default/model/level1_a.py"]
+
+
 def test_a_mean_has_an_interval_over_problems() -> None:
     mean = geometric_mean([ratio(1.0), ratio(2.0), ratio(4.0)])
     assert mean is not None and mean["mid"] == pytest.approx(exp(log(8) / 3))
@@ -95,6 +126,28 @@ def test_the_page_shows_what_the_results_say() -> None:
     assert filled("old\n".join(marks), {"x": "new\n"}) == "new\n".join(marks)
     with pytest.raises(ValueError, match="no marks"):
         filled("a page", {"x": "new"})
+
+
+def test_rows_of_earlier_sittings_stay_until_figures_replace_them() -> None:
+    former = rows_of(LINES, PREPARED, {}, [*WANTED, ("level1/e.py", "rules")])
+    later = [
+        searched("a", None, seeds=["race"]),
+        searched("b", 3.0),
+        searched("e", 4.0, how="model", row="level1/e.py default model"),
+    ]
+    found = merged(former, rows_of([*later, LINES[0]], PREPARED, {}, [*WANTED, ("level1/e.py", "model")]))
+    mids = {(row["problem"], row["how"]): (row.get("speedup") or {}).get("compile", {}).get("mid") for row in found}
+    assert mids["level1/a.py", "rules"] == 2.0 and mids["level1/b.py", "rules"] == 3.0
+    assert mids["level1/e.py", "rules"] is None and mids["level1/e.py", "model"] == 4.0 and len(found) == 6
+
+
+def test_cheats_have_the_verdict_of_kernelbench_s_evaluator_where_it_was_run() -> None:
+    rows = [{"cheat": name, "published": "p", "kernelbench_by_source": "accepted", "outcome": "race"} for name in "ab"]
+    assert "run" not in cheats_table(rows, []).splitlines()[0]
+    theirs = [{"cheat": "a", "correct": True, "their_speedup": 12.0, "excessive_speedup": True}]
+    text = cheats_table(rows, theirs)
+    assert "| a | p | accepted | accepted, 12 times eager, flagged as excessive | race |" in text
+    assert "| b | p | accepted | not run | race |" in text
 
 
 def test_the_committed_page_is_what_the_committed_results_say() -> None:

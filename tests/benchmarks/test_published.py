@@ -52,6 +52,29 @@ def test_rows_of_a_card_stand_beside_those_of_the_model(tmp_path: Path) -> None:
     assert PublishedTable(out, CARD).known(one)["outcome"] == "wrong_result"
 
 
+def test_rows_of_another_machine_replace_all_of_its_device(tmp_path: Path) -> None:
+    one, other = (folder_of(tmp_path, name) for name in ("001_one", "002_other"))
+    here, there = tmp_path / "published.json", tmp_path / "there.json"
+    PublishedTable(here, MODEL).put(one, row("001_one", MODEL, "correct", True))
+    PublishedTable(here, CARD).put(one, row("001_one", CARD, "precision", True))
+    PublishedTable(there, CARD).put(other, row("002_other", CARD, "correct", True) | {"card": "NVIDIA H200"})
+
+    PublishedTable(here, MODEL).join(there)
+
+    document = json.loads(here.read_text())
+    assert [(each["path"], each["device"]) for each in document["rows"]] == [
+        ("001_one.py", "model:sm_90"),
+        ("002_other.py", "h200"),
+    ]
+    assert document["summary"]["h200"]["share"] == 1.0 and document["made"]["h200"]["machine"]["gpu"] == "NVIDIA H200"
+    assert document["command"] == json.loads(there.read_text())["command"]
+
+
+def test_a_kernel_without_an_operator_ends_no_run(tmp_path: Path) -> None:
+    found, jobs = row_of(folder_of(tmp_path, "001_one", main="a.py", edits=0), CARD, {}, again=False)
+    assert (found["outcome"], jobs) == ("not judged", ()) and found["reason"]
+
+
 def test_a_kernel_that_was_not_tried_has_a_row_with_the_reason(tmp_path: Path) -> None:
     found, jobs = row_of(folder_of(tmp_path, "001_one", why="no spec"), CARD, {}, again=False)
     assert (found["outcome"], found["reason"], found["edits"], jobs) == ("not tried", "no spec", None, ())

@@ -27,6 +27,12 @@ def test_the_suites_hold_every_operator_once_or_at_several_shapes_of_its_contrac
         assert shape.dims == dict(entry.dims)
 
 
+def test_a_row_is_compared_with_the_baselines_that_are_asked_for():
+    entry = ANCHOR[-1]
+    assert parse_operator(replace(entry, baselines=("native",)).contract()).baselines == ("native",)
+    assert parse_operator(entry.contract()).baselines == load_catalogue()["attention"].baselines
+
+
 def test_floors_are_of_bytes_or_of_operations_whichever_take_longer():
     rates = CardRates(bytes_per_s=4e12, flops_per_s=800e12)
     assert floor_us(4_000_000, 0.0, rates) == pytest.approx(1.0)

@@ -70,7 +70,7 @@ class Served:
             if self._bench is None:
                 self._bench = _started(self._command)
             if then is not None and not isinstance(then, TraceJob):
-                self._bench.foresee(bundle_of(then))
+                self._bench.foresee(then.id, bundle_of(then))
             return _asked(self._bench, job, self._patience_s)
         except WorkerError as error:
             self.close()

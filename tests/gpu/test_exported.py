@@ -17,6 +17,7 @@ import pytest
 
 from service.certificates.document import sealed
 from service.export.decision_tree import Leaf, TimedShape
+from service.export.executors import ExportExecutors
 from service.export.package_files import PackageParts, render
 from service.export.verification import ExportVerifier, VerifiedModule
 from tests.service.export.pieces import GLUON_SHAPES, gluon_module
@@ -124,8 +125,8 @@ def test_a_kernel_in_gluon_is_judged_and_runs_in_a_small_model(device: Device, t
     elite = sealed(gluon_module().certificate.model_copy(update={"device": device}))
 
     async def judged() -> VerifiedModule:
-        async with ExportVerifier(device) as verifier:
-            return await verifier.verified(elite, GLUON_SHAPES)
+        async with ExportExecutors(device) as executors:
+            return await ExportVerifier(executors).verified(elite, GLUON_SHAPES)
 
     found = asyncio.run(judged())
     assert not found.remarks

@@ -1,4 +1,5 @@
-"""A bench for tests of the processes around it: it speaks the same lines, and a job's source says what becomes of it.
+"""A bench for tests of the processes around it: it speaks the same lines, and a job's source, or its candidate without
+one, says what becomes of it.
 
     python stand_in.py WORKER [--greeting LINE]
 
@@ -21,7 +22,7 @@ def say(answer: object) -> None:
 
 
 def answer(job: dict[str, str], worker: str) -> object:
-    order, _, detail = (job["source"] or "").partition(" ")
+    order, _, detail = (job.get("source") or job["candidate"] or "").partition(" ")
     if order == "die" or (order == "die-once" and not Path(detail).exists()):
         Path(detail or os.devnull).touch()
         os._exit(3)
@@ -58,7 +59,11 @@ def main() -> None:
     options, _ = parser.parse_known_args()
     say(options.greeting)
     for line in sys.stdin:
-        say(answer(json.loads(line), options.worker))
+        job = json.loads(line)
+        if job["kind"] == "which":
+            say({"kind": "prepared", "jobs": [name for name in job["jobs"] if "slow" not in name]})
+        elif job["kind"] != "foresight":
+            say(answer(job, options.worker))
 
 
 main()

@@ -9,7 +9,17 @@ from tests.workers.queue.samples import measure_job, report_on, trace_job
 from workers.devices.card_processes import CardMemoryShort
 from workers.errors import SandboxFailed, ToolMissing
 from workers.executor import OpenedExecutor, lines_from, serve
-from workers.protocol import Bundle, ExecutorFailure, ExecutorForesight, ExecutorReady, TraceReport, WireModel
+from workers.protocol import (
+    Bundle,
+    ExecutorFailure,
+    ExecutorForesight,
+    ExecutorReady,
+    Kernel,
+    PreparedJobs,
+    PreparedQuery,
+    TraceReport,
+    WireModel,
+)
 
 
 def answers(*lines: bytes, error: Exception | None = None, foreseen: list[Bundle] | None = None) -> list[WireModel]:
@@ -22,7 +32,8 @@ def answers(*lines: bytes, error: Exception | None = None, foreseen: list[Bundle
 
     said: list[WireModel] = []
     foreseen = [] if foreseen is None else foreseen
-    serve(OpenedExecutor(ExecutorReady(jail="none"), work, foreseen.append), lines, said.append)
+    ready = ExecutorReady(jail="none")
+    serve(OpenedExecutor(ready, work, foreseen.append, lambda bundle: not bundle.kernels), lines, said.append)
     return said
 
 
@@ -33,9 +44,20 @@ def test_every_job_is_answered_in_order() -> None:
 
 def test_what_comes_later_is_prepared_and_not_answered() -> None:
     bundle, foreseen = measure_job("job-2").bundle, []
-    said = answers(line(ExecutorForesight(bundle=bundle)), line(measure_job("job-1")), foreseen=foreseen)
+    told = line(ExecutorForesight(job="job-2", bundle=bundle))
+    said = answers(told, line(measure_job("job-1")), foreseen=foreseen)
     assert [answer.job for answer in said] == ["job-1"]
     assert foreseen == [bundle]
+
+
+def test_an_executor_says_which_of_the_foreseen_jobs_are_prepared() -> None:
+    ready, kernel = measure_job("ready").bundle, Kernel(language="ptx", assembly="", target="sm_90", num_warps=4)
+    slow = ready.model_copy(update={"kernels": {kernel.digest: kernel}})
+    told = [ExecutorForesight(job="slow", bundle=slow), ExecutorForesight(job="ready", bundle=ready)]
+    asked = [PreparedQuery(jobs=jobs) for jobs in (("slow", "ready", "unknown"), ("slow",), ("ready",))]
+    said = answers(*map(line, [*told, *asked]))
+    # What is not asked about any more is forgotten.
+    assert said == [PreparedJobs(jobs=("ready",)), PreparedJobs(jobs=()), PreparedJobs(jobs=())]
 
 
 @pytest.mark.parametrize("text", [b"hello\n", b"{}\n", b'{"kind": "elite"}\n'])

@@ -16,10 +16,10 @@ import psutil
 import pytest
 
 from service.embedded import EmbeddedServer
-from tests.workers.queue.samples import trace_job
+from tests.workers.queue.samples import DEVICE, confirm_job, measure_job, trace_job
 from workers.errors import QueueUnavailable, ToolMissing
-from workers.main import LeaseLoop, LeasePace, main
-from workers.protocol import AnyReport, Outcome, TraceJob
+from workers.main import MOST_PASSED, LeaseLoop, LeasePace, main
+from workers.protocol import AnyReport, Job, Outcome, TraceJob
 from workers.queue import Dispatcher, LeaseClient
 from workers.queue.lease import MAX_DELIVERIES
 
@@ -50,10 +50,14 @@ def hire(redis_url: str) -> Iterator[Hire]:
     """Run workers in threads of this process."""
     crew: list[tuple[LeaseLoop, threading.Thread]] = []
 
-    def hire(name: str = "w", *, url: str = redis_url, ahead: bool = False, **limits: float) -> LeaseLoop:
+    def hire(
+        name: str = "w", *, url: str = redis_url, ahead: bool = False, measures: bool = False, **limits: float
+    ) -> LeaseLoop:
         command = (sys.executable, str(HERE / "stand_in.py"), name)
-        lessee = LeaseClient(url, name, target="sm_90", lease_ms=SHORT_MS)
-        worker = LeaseLoop(lessee, {"trace": command}, replace(BRISK, **limits), ahead=lessee if ahead else None)
+        where = {"device": DEVICE} if measures else {"target": "sm_90"}
+        lessee = LeaseClient(url, name, **where, lease_ms=SHORT_MS)
+        commands = {"measure" if measures else "trace": command}
+        worker = LeaseLoop(lessee, commands, replace(BRISK, **limits), ahead=lessee if ahead else None)
         thread = threading.Thread(target=worker.run)
         thread.start()
         crew.append((worker, thread))
@@ -222,23 +226,51 @@ async def test_a_stopped_worker_gives_back_what_it_cannot_finish(
     assert lease is not None and lease.deliveries == 1
 
 
-async def test_a_worker_that_looks_ahead_holds_one_more_job_and_gives_both_back(
+async def test_a_worker_that_looks_ahead_holds_two_more_jobs_and_gives_all_back(
     dispatcher: Dispatcher, hire: Hire, redis_url: str
 ) -> None:
-    for name in ("first", "second", "third"):
+    for name in ("first", "second", "third", "fourth"):
         await dispatcher.submit(order(name, "sleep 600"))
     worker = hire("leaves", ahead=True, stop_s=0.1)
     await taken(dispatcher, "first")
     heir = LeaseClient(redis_url, "heir", target="sm_90")
-    while (left := heir.lease(block_ms=0)) is None or left.job.id != "third":
-        assert left is None or left.job.id == "second", "it was not quick enough to take the second"
+    while (left := heir.lease(block_ms=0)) is None or left.job.id != "fourth":
+        assert left is None or left.job.id in ("second", "third"), "it was not quick enough to take them"
         heir.release(left)
     assert [status.busy for status in await dispatcher.workers() if status.id == "leaves"] == ["first"]
+    await asyncio.sleep(2 * SHORT_MS / 1000)
+    assert heir.lease(block_ms=0) is None, "all three are renewed"
     worker.stop()
     back = []
-    while len(back) < 2:
+    while len(back) < 3:
         back += [lease for lease in [heir.lease(block_ms=50)] if lease is not None]
-    assert {(lease.job.id, lease.deliveries) for lease in back} == {("first", 1), ("second", 1)}
+    assert {(lease.job.id, lease.deliveries) for lease in back} == {("first", 1), ("second", 1), ("third", 1)}
+
+
+@pytest.mark.parametrize(("make", "ahead"), [(measure_job, 2), (confirm_job, 1)])
+async def test_fewer_jobs_wait_behind_a_confirm(
+    dispatcher: Dispatcher, hire: Hire, redis_url: str, make: Callable[[str], Job], ahead: int
+) -> None:
+    await dispatcher.submit(make("long").model_copy(update={"candidate": "sleep 600"}))
+    for index in range(3):
+        await dispatcher.submit(measure_job(f"job-{index}"))
+    hire(ahead=True, measures=True)
+    await taken(dispatcher, "long")
+    heir = LeaseClient(redis_url, "heir", device=DEVICE)
+    while (left := heir.lease(block_ms=0)) is None or left.job.id != f"job-{ahead}":
+        assert left is None or int(left.job.id[-1]) < ahead, "it was not quick enough to take them"
+        heir.release(left)
+    rest = [lease.job.id for _ in range(ahead + 1, 3) if (lease := heir.lease(block_ms=0))]
+    assert rest == [f"job-{index}" for index in range(ahead + 1, 3)]
+
+
+async def test_of_jobs_leased_in_advance_those_that_are_prepared_go_first(dispatcher: Dispatcher, hire: Hire) -> None:
+    names = ["first", "slow", *(f"job-{index}" for index in range(MOST_PASSED + 2))]
+    for name in names:
+        await dispatcher.submit(measure_job(name))
+    hire(ahead=True, measures=True)
+    done = [report.job for report in await collect(dispatcher, len(names))]
+    assert done == ["first", *names[2 : 2 + MOST_PASSED], "slow", *names[2 + MOST_PASSED :]], "it waits for so long"
 
 
 async def test_a_worker_that_looks_ahead_does_every_job_once_and_no_cancelled_one(

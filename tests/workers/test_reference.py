@@ -5,7 +5,7 @@ import torch
 
 from tests.workers.live import LiveBytes
 from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef, Shape
-from workers.reference import OPERATIONS, before_cast, evaluate, filters, is_allowed, is_finite
+from workers.reference import OPERATIONS, evaluate, filters, is_allowed, is_finite, undefined_casts
 
 X = InputRef(input=0)
 
@@ -76,16 +76,17 @@ def test_integer_values_stay_exact():
     assert whole.tolist() == [1, -1, 3, 0]
 
 
-def test_a_whole_result_is_known_as_it_was_before_its_cast():
-    divide = Node(op="aten.div.Tensor", args=(X, 0.001))
-    view = Node(op="aten.view.default", args=(NodeRef(node=1), (2, 2)))
-    traced = graph(divide, cast(NodeRef(node=0), "int8"), view, dtypes=("int8",))
-    found = before_cast(traced, 0)
-    assert found is not None
-    value, source = evaluate(found, [THIRD], double=True)
-    assert torch.equal(value, (THIRD.double() / 0.001).view(2, 2)) and torch.equal(source, THIRD.double() / 0.001)
-    twice = graph(divide, cast(NodeRef(node=0), "int32"), cast(NodeRef(node=1), "int8"), dtypes=("int8",))
-    assert before_cast(twice, 0) is None and before_cast(graph(divide), 0) is None
+def test_what_depends_on_a_cast_that_no_integer_stands_for_is_undefined():
+    divide = Node(op="aten.div.Tensor", args=(X, 0.01))
+    places = Node(op="aten.arange.default", args=(4,))
+    kept = Node(op="aten.zeros.default", args=((6,),), kwargs={"dtype": DtypeRef(dtype="int8")})
+    put = Node(op="aten.index_put.default", args=(NodeRef(node=3), (NodeRef(node=2),), NodeRef(node=1)))
+    traced = graph(divide, cast(NodeRef(node=0), "int8"), places, kept, put, dtypes=("int8",))
+    inputs = [torch.tensor([1.0, 2.0, -1.289, float("nan")])]
+    assert undefined_casts(traced, 0, inputs).tolist() == [False, True, False, True, False, False]
+    shares = Node(op="aten.clamp.default", args=(NodeRef(node=0), -128, 127))
+    clamped = graph(divide, shares, cast(NodeRef(node=1), "int8"), dtypes=("int8",))
+    assert undefined_casts(clamped, 0, inputs).tolist() == [False, False, False, True]
 
 
 def test_factories_and_integer_division_are_double_too():

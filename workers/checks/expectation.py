@@ -5,6 +5,7 @@ Evaluated only after the candidate has run, in a process that runs no candidate 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import chain
 
 import torch
 
@@ -15,12 +16,11 @@ from workers.float8 import readable
 from workers.protocol import Graph, Operator
 from workers.reference import (
     RoundedFloats,
-    Rounding,
     allows_tf32,
     evaluate,
     filters,
     is_product,
-    narrowing,
+    narrowed,
     origin,
     shows_factors,
     undefined_casts,
@@ -237,8 +237,9 @@ class Expectation:
 
         A float may lie on the border of two integers, as the largest of a row over its own scale, and then it is on
         either side. So may one that is compared: indices of computed values that are equal but for rounding are in
-        either order. Sums of integers, and choices among inputs, have no such border. A cast of NaN, or of a float
-        beyond the integers of the dtype, has no defined result: PyTorch gives another one on a card than on a CPU.
+        either order. What the reference itself rounds on the way, by a cast, may be rounded or not. Sums of integers,
+        and choices among inputs, have no such border. A cast of NaN, or of a float beyond the integers of the dtype,
+        has no defined result: PyTorch gives another one on a card than on a CPU.
 
         Args:
             number: Number of the result.
@@ -251,14 +252,14 @@ class Expectation:
         if choice := Choice.of(self._graph, number, rounded):
             return wrong & ~choice.explains(got, expected, *self._values_of(choice))
         if self._operator.results[number].dtype != "bool":
-            wrong = wrong & ~undefined_casts(self._graph, number, got, self._inputs)
+            wrong = wrong & ~undefined_casts(self._graph, number, self._inputs)
         if not (rounded.outputs[number] or rounded.compared[number]) or not wrong.any():
             return wrong
-        found = got.to(torch.int64)
-        by_one = (found - expected.to(torch.int64)).abs() == 1
-        for moved in self._roundings(rounded.nodes):
+        found, cast = got.to(torch.int64), evaluate(self._graph, self._inputs, double=True, casts=narrowed)
+        near = [(found - right.to(torch.int64)).abs() <= 1 for right in (expected, cast[number])]
+        for moved in chain((cast,), self._roundings(rounded.nodes)):
             same = moved[number].to(torch.int64) == found
-            wrong = wrong & ~(same & by_one if rounded.outputs[number] else same)
+            wrong = wrong & ~(same & (near[0] | near[1]) if rounded.outputs[number] else same)
             if not wrong.any():
                 break
         return wrong
@@ -277,14 +278,11 @@ class Expectation:
         return exact, CHOICE_NUDGES * moved.nan_to_num(0.0, 0.0, 0.0) + lost + own + tiny
 
     def _roundings(self, nodes: Iterable[int]) -> Iterator[Tensors]:
-        """Yield the results of other roundings: those of casts alone, and random ones with and without them."""
-        casts = partial(_rounded_to, narrowing(self._graph))
-        yield evaluate(self._graph, self._inputs, double=True, rounding=casts)
+        """Yield the results of random roundings, with and without those of casts."""
         sizes = dict.fromkeys(nodes, INTERMEDIATE_ROUNDOFFS * self._roundoff)
         for seed in range(NUDGES + FURTHER_NUDGES):
             moves = partial(_rounded_at_random, sizes, self._generator(seed))
-            rounding = moves if seed % 2 else partial(_in_turn, casts, moves)
-            yield evaluate(self._graph, self._inputs, double=True, rounding=rounding)
+            yield evaluate(self._graph, self._inputs, double=True, rounding=moves, casts=None if seed % 2 else narrowed)
 
     @property
     def _results(self) -> int:
@@ -381,10 +379,6 @@ def _rounded_at_random(
 def _moved_factor(step: float, generator: torch.Generator, values: torch.Tensor) -> torch.Tensor:
     """Move a factor that may be TF32, each element by itself."""
     return _moves(values.shape, generator).mul_(step).add_(1).mul_(values)
-
-
-def _in_turn(first: Rounding, second: Rounding, node: int, values: torch.Tensor) -> torch.Tensor:
-    return second(node, first(node, values))
 
 
 def _rounded_to(dtypes: Mapping[int, torch.dtype], node: int, values: torch.Tensor) -> torch.Tensor:

@@ -31,6 +31,8 @@ from workers.protocol import (
     ExecutorReady,
     ExecutorResult,
     ExecutorTask,
+    PreparedJobs,
+    PreparedQuery,
     WireModel,
 )
 
@@ -49,12 +51,14 @@ class OpenedExecutor:
         ready: Its first message.
         work: Does a job.
         foresee: Prepares the bundle of a later job.
+        is_prepared: Returns True if a job on a foreseen bundle need not wait for its preparation.
         rest: Called every `REST_S` seconds without a message.
     """
 
     ready: ExecutorReady
     work: Callable[[ExecutorTask], ExecutorResult]
     foresee: Callable[[Bundle], None]
+    is_prepared: Callable[[Bundle], bool]
     rest: Callable[[], None] = lambda: None
 
 
@@ -105,11 +109,17 @@ def lines_from(descriptor: int, rest: Callable[[], None], rest_s: float = REST_S
 
 def serve(executor: OpenedExecutor, lines: Iterable[bytes], say: Callable[[WireModel], None]) -> None:
     """Answer every job with a report, or with an `ExecutorFailure` if our machine failed."""
+    foreseen: dict[str, Bundle] = {}
     for line in lines:
         try:
             message = _read(line)
             if isinstance(message, ExecutorForesight):
+                foreseen[message.job] = message.bundle
                 executor.foresee(message.bundle)
+            elif isinstance(message, PreparedQuery):
+                # Jobs that nobody asks about any more are done or were taken back.
+                foreseen = {job: foreseen[job] for job in message.jobs if job in foreseen}
+                say(PreparedJobs(jobs=tuple(job for job in foreseen if executor.is_prepared(foreseen[job]))))
             else:
                 log.debug("job begun", kind=message.kind, **ids_of(message))
                 say(executor.work(message))
@@ -117,7 +127,7 @@ def serve(executor: OpenedExecutor, lines: Iterable[bytes], say: Callable[[WireM
             say(_failure(error))
 
 
-def _read(line: bytes) -> ExecutorTask | ExecutorForesight:
+def _read(line: bytes) -> ExecutorTask | ExecutorForesight | PreparedQuery:
     try:
         return MESSAGE.validate_json(line)
     except ValidationError as error:

@@ -39,4 +39,4 @@ def open_executor(options: argparse.Namespace, resources: ExitStack) -> OpenedEx
         return (tracer if isinstance(job, TraceJob) else measurer).work(job)
 
     ready = ExecutorReady(jail=tracer.ready.jail, versions={**tracer.ready.versions, **measurer.ready.versions})
-    return OpenedExecutor(ready, work, measurer.foresee, measurer.rest)
+    return OpenedExecutor(ready, work, measurer.foresee, measurer.is_prepared, measurer.rest)

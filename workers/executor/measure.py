@@ -43,4 +43,4 @@ def open_executor(options: argparse.Namespace, resources: ExitStack) -> OpenedEx
         return device.confirm(job)
 
     ready = ExecutorReady(jail=sandbox.probe(), versions=device.versions())
-    return OpenedExecutor(ready, work, device.foresee, device.rest)
+    return OpenedExecutor(ready, work, device.foresee, device.is_prepared, device.rest)

@@ -6,6 +6,7 @@ import triton.language.core as core
 from triton import language as tl
 
 from workers.interpreter.builder import Builder
+from workers.interpreter.elementwise import agreed_element
 from workers.interpreter.faults import Divergence, NotInterpretable, SpinLimitReached
 from workers.interpreter.formats import TritonType
 
@@ -15,10 +16,12 @@ def agreed(tensor: TritonType) -> int | bool:
 
     Raises:
         Divergence: If the lanes disagree.
-        NotInterpretable: If it is a block.
+        NotInterpretable: If it is a block, and no function is applied to its elements.
     """
     data = tensor.handle.data
     if data.ndim != 2:
+        if (element := agreed_element(data)) is not None:
+            return element
         raise NotInterpretable("the kernel takes a whole block as a condition or an index; reduce it to a scalar first")
     first = data.flat[0]
     if data.size > 1 and not (data == first).all():

@@ -100,7 +100,8 @@ def extract_module(source: str, launched: Collection[str] = ()) -> ExtractedModu
 def _flat(statements: Sequence[ast.stmt], namespace: Mapping[str, object]) -> Iterator[ast.stmt]:
     """Yield statements, in place of an `if` whose condition is plain those that it chooses.
 
-    Conditions are computed when their turn comes, from what was extracted before.
+    Conditions are computed when their turn comes, from what was extracted before. Where host code decides, as in `if
+    compare_version("triton", ge, "3.0.0"):`, functions and imports are guessed: kernels must compile to the plan's.
     """
     for statement in statements:
         chosen = _is_true(statement.test, namespace) if isinstance(statement, ast.If) else None
@@ -108,6 +109,15 @@ def _flat(statements: Sequence[ast.stmt], namespace: Mapping[str, object]) -> It
             yield from _flat(statement.body if chosen else statement.orelse, namespace)
         else:
             yield statement
+            yield from _guessed(statement, namespace)
+
+
+def _guessed(statement: ast.stmt, namespace: Mapping[str, object]) -> Sequence[ast.stmt]:
+    """Return functions and imports of the language in the first branch of an `if` that has any; empty if none has."""
+    branches = (statement.body, statement.orelse) if isinstance(statement, ast.If) else ()
+    kinds = (ast.Import, ast.ImportFrom, ast.Try, ast.FunctionDef)
+    guesses = ([item for item in branch if isinstance(_prepare(item, namespace), kinds)] for branch in branches)
+    return next(filter(None, guesses), [])
 
 
 def _is_true(condition: ast.expr, namespace: Mapping[str, object]) -> bool | None:
@@ -241,7 +251,8 @@ def _prepare(statement: ast.stmt, namespace: Mapping[str, object]) -> ast.stmt |
             simple = all(_is_simple(item, namespace) for item in inner)
             if simple and all(is_pure(kind, namespace) for kind in types):
                 return statement
-            first = [item for item in takewhile(_is_import, statement.body) if _prepare(item, namespace) is not None]
+            start = takewhile(lambda item: _is_import(item) or _is_simple(item, namespace), statement.body)
+            first = [item for item in start if _prepare(item, namespace) is not None]
             return ast.If(ast.Constant(True), first, []) if first else None
         case ast.Assign(targets=targets, value=value):
             plain = _unwrapped(value, namespace) or (value if is_pure(value, namespace) else None)

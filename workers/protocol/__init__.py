@@ -14,6 +14,8 @@ from workers.protocol.bench import (
     ExecutorReady,
     ExecutorResult,
     ExecutorTask,
+    PreparedJobs,
+    PreparedQuery,
 )
 from workers.protocol.card import LEAST_CAPABILITY, CardSheet
 from workers.protocol.device import FIRST_CARD, CardShare, Device, device_of_card
@@ -149,6 +151,8 @@ __all__ = [
     "Pointer",
     "Policy",
     "Precision",
+    "PreparedJobs",
+    "PreparedQuery",
     "ProfileJob",
     "ProfileReport",
     "Provenance",

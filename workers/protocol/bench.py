@@ -42,19 +42,41 @@ class ExecutorFailure(WireModel):
 
 
 class ExecutorForesight(WireModel):
-    """A hint to an executor: this bundle is in the job after the next, so it can be prepared. It gets no answer."""
+    """A hint to an executor: this bundle is in a job that comes later, so it can be prepared. It gets no answer.
+
+    Attributes:
+        job: Id of the job.
+        bundle: The bundle.
+    """
 
     kind: Literal["foresight"] = "foresight"
+    job: str
     bundle: Bundle
+
+
+class PreparedQuery(WireModel):
+    """A question to an idle executor: which of these foreseen jobs need not wait for their preparation?"""
+
+    kind: Literal["which"] = "which"
+    jobs: tuple[str, ...]
+
+
+class PreparedJobs(WireModel):
+    """The answer: ids of the jobs that are prepared."""
+
+    kind: Literal["prepared"] = "prepared"
+    jobs: tuple[str, ...]
 
 
 ExecutorTask: TypeAlias = Job | ProfileJob
 """Work for an executor: jobs of the queue, and profiles."""
-Message = Annotated[ExecutorTask | ExecutorForesight, Field(discriminator="kind")]
-MESSAGE: TypeAdapter[ExecutorTask | ExecutorForesight] = TypeAdapter(Message, config=WireModel.model_config)
+Message = Annotated[ExecutorTask | ExecutorForesight | PreparedQuery, Field(discriminator="kind")]
+MESSAGE: TypeAdapter[ExecutorTask | ExecutorForesight | PreparedQuery] = TypeAdapter(
+    Message, config=WireModel.model_config
+)
 
 ExecutorResult: TypeAlias = TraceReport | Report | ProfileReport
-Answer = Annotated[ExecutorReady | ExecutorFailure | ExecutorResult, Field(discriminator="kind")]
-ANSWER: TypeAdapter[ExecutorReady | ExecutorFailure | ExecutorResult] = TypeAdapter(
+Answer = Annotated[ExecutorReady | ExecutorFailure | PreparedJobs | ExecutorResult, Field(discriminator="kind")]
+ANSWER: TypeAdapter[ExecutorReady | ExecutorFailure | PreparedJobs | ExecutorResult] = TypeAdapter(
     Answer, config=WireModel.model_config
 )

@@ -1,6 +1,6 @@
 """The worker's side of the queue: lease a job, renew the lease, hand in the report."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -17,7 +17,7 @@ from workers.protocol import (
     Job,
 )
 from workers.queue.connection import ANSWER_S, MAX_BLOCK_MS, RETRIES, backoff, script, translated
-from workers.queue.keys import JOB_GROUP, WORKERS, JobQueue, in_turn, queues_of, reports_key, worker_key
+from workers.queue.keys import FINAL, JOB_GROUP, WORKERS, JobQueue, in_turn, queues_of, reports_key, worker_key
 from workers.queue.lost_jobs import lost_report
 from workers.queue.status import WorkerStatus
 
@@ -110,7 +110,8 @@ class LeaseClient:
 
         Args:
             block_ms: Longest wait, milliseconds, at most `MAX_BLOCK_MS`; 0 does not wait.
-            busy: Id of the job that the worker works on meanwhile; None if it is idle.
+            busy: Id of the job that the worker works on meanwhile; None if it is idle. A busy worker gets no
+                finalist to examine: it would wait while others are idle.
 
         Returns:
             The lease, or None if no job came.
@@ -120,11 +121,12 @@ class LeaseClient:
         """
         with translated():
             self._appear(busy)
-            lease = self._next()
+            queues = [queue for queue in self._queues if busy is None or queue.kind != FINAL]
+            lease = self._next(queues)
             if lease is None and block_ms > 0:
                 waited_s = min(block_ms, MAX_BLOCK_MS) / 1000
-                if self._redis.blpop([queue.wake for queue in self._queues], timeout=waited_s) is not None:
-                    lease = self._next()
+                if self._redis.blpop([queue.wake for queue in queues], timeout=waited_s) is not None:
+                    lease = self._next(queues)
             if lease is not None and busy is None:
                 self._appear(lease.job.id)
             return lease
@@ -197,8 +199,8 @@ class LeaseClient:
         stream = lease.queue.jobs(lease.job.search)
         return bool(self._renew(args=[stream, self.worker, lease.entry, idle_ms, deliveries]))
 
-    def _next(self) -> Lease | None:
-        while taken := self._take(args=[self.worker, self.lease_ms, *(queue.name for queue in in_turn(self._queues))]):
+    def _next(self, queues: Sequence[JobQueue]) -> Lease | None:
+        while taken := self._take(args=[self.worker, self.lease_ms, *(queue.name for queue in in_turn(queues))]):
             lease = self._read(*taken)
             if lease is None:
                 continue

@@ -29,35 +29,40 @@ class _Question(WireModel):
     graphs: tuple[Graph, ...]
 
 
-def admission(operator: Operator, graphs: tuple[Graph, ...]) -> MutationReport:
+def admission(operator: Operator, graphs: tuple[Graph, ...], limits: SandboxLimits = LIMITS) -> MutationReport:
     """Test if an operator's checks tell right from wrong. Returns `untried` with the reason if the test fails to run.
+
+    Args:
+        operator: The operator.
+        graphs: Its reference.
+        limits: Limits of the test's process.
 
     Raises:
         SandboxFailed: If the sandbox cannot be set up.
         SandboxUnsafe: If this machine cannot kill a sandbox as a process tree.
     """
     fixed = tuple(graph for graph in graphs if graph.shape.role is not ShapeRole.HELD_OUT)
-    return _passed(_Question(operator=operator, graphs=fixed or graphs).model_dump_json().encode())
+    return _passed(_Question(operator=operator, graphs=fixed or graphs).model_dump_json().encode(), limits)
 
 
 @lru_cache(maxsize=KEPT)
-def _passed(question: bytes) -> MutationReport:
-    result = sandbox.run(_answer, question, LIMITS)
+def _passed(question: bytes, limits: SandboxLimits) -> MutationReport:
+    result = sandbox.run(_answer, question, limits)
     if result.ending is not SandboxEnding.RETURNED:
-        return MutationReport(verdict="untried", reason=tidy(_reason_of(result)))
+        return MutationReport(verdict="untried", reason=tidy(_reason_of(result, limits)))
     try:
         return MutationReport.model_validate_json(result.reply)
     except ValidationError as error:
         return MutationReport(verdict="untried", reason=tidy(f"the mutation report is invalid: {error}"))
 
 
-def _reason_of(result: SandboxResult) -> str:
+def _reason_of(result: SandboxResult, limits: SandboxLimits) -> str:
     """Return the reason for a run without a report: the error that it raised, or its ending without the stack."""
     lines = result.detail.splitlines() or [""]
     said = lines[-1] if result.ending is SandboxEnding.RAISED else lines[0]
     if _NO_MEMORY in said:
-        limit = LIMITS.memory_bytes // 2**30
-        return f"mutation testing needs more than {limit} GiB of memory; let `ranges` start with smaller sizes"
+        limit_gib = limits.memory_bytes // 2**30
+        return f"mutation testing needs more than {limit_gib} GiB of memory; let `ranges` start with smaller sizes"
     return f"the process that tests the operator's checks {said}"
 
 

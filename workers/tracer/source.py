@@ -6,6 +6,8 @@ import linecache
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from importlib.metadata import PackageNotFoundError
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
@@ -23,7 +25,8 @@ ALLOWED_IMPORTS = (
     *("torch", "triton", "triton.language", "math", "typing", "__future__"),
     *("abc", "bisect", "collections", "collections.abc", "contextlib", "copy", "dataclasses", "enum", "functools"),
     *("heapq", "itertools", "logging", "numbers", "operator", "os", "re", "string", "textwrap", "types", "warnings"),
-    *("einops", "packaging", "packaging.version", "typing_extensions"),
+    *("einops", "importlib", "importlib.metadata", "importlib.util", "packaging", "packaging.version"),
+    "typing_extensions",
     *("torch.amp", "torch.autograd", "torch.cuda", "torch.library", "torch.nn", "torch.types", "torch.version"),
     *("triton.experimental.gluon", "triton.runtime", "triton.testing", "triton.tools.tensor_descriptor"),
 )
@@ -47,6 +50,7 @@ _ADVICE = (
     "a candidate may import torch, triton, their parts that harm nothing, and such modules as math, typing, functools, "
     "dataclasses or logging"
 )
+_BESIDE = "give files of its own package beside it, as in `reef judge SPEC KERNEL.py OTHER.py`"
 
 
 @dataclass(frozen=True)
@@ -193,7 +197,8 @@ def _refusal(refused: Mapping[str, int]) -> TraceRefused:
     """Name modules, in the order of their lines."""
     named = ", ".join(f"'{module}'" for module in sorted(refused, key=refused.__getitem__))
     line = min(refused.values()) or None
-    return TraceRefused(Outcome.FORBIDDEN_IMPORT, f"imports {named}; {_ADVICE}", Stage.PARSE, line)
+    beside = f"; {_BESIDE}" if any(module.startswith(".") for module in refused) else ""
+    return TraceRefused(Outcome.FORBIDDEN_IMPORT, f"imports {named}; {_ADVICE}{beside}", Stage.PARSE, line)
 
 
 def _guarded_import(candidate: ParsedSource) -> Callable[..., ModuleType]:
@@ -225,6 +230,9 @@ def _guarded_import(candidate: ParsedSource) -> Callable[..., ModuleType]:
                 raise _refusal({module: 0})
         if asked == "os":
             return _Environment(candidate.unused)
+        if asked.partition(".")[0] == "importlib":
+            found = _Importlib(guarded, candidate)
+            return getattr(found, asked.partition(".")[2], found) if fromlist else found
         if asked in _PACKAGING:
             return _PACKAGING[asked if fromlist else "packaging"]
         return builtins.__import__(name, globals, locals, fromlist, level)
@@ -281,3 +289,36 @@ class _Environment(_StandIn):
         if name.startswith("__"):
             raise AttributeError(name)
         return _StandIn(f"os.{name}", self.__dict__["_others"])
+
+
+class _Importlib(_StandIn):
+    """Replacement for `importlib`: it finds what the candidate may import anyway, and nothing else is installed."""
+
+    PackageNotFoundError = PackageNotFoundError
+
+    def __init__(self, guarded: Callable[..., ModuleType], candidate: ParsedSource) -> None:
+        super().__init__("importlib", candidate.unused)
+        self.__dict__["metadata"] = self.__dict__["util"] = self
+
+        def import_module(name: str, package: str | None = None) -> ModuleType:
+            """Return a module as an import statement does; fail as for a missing one where that is refused."""
+            if not _is_allowed(name, candidate.allowed):
+                raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+            return guarded(name, fromlist=("__name__",))
+
+        def find_spec(name: str, package: str | None = None) -> ModuleSpec | None:
+            """Return a spec without a loader of a module that an import statement finds; else None."""
+            return ModuleSpec(name, None) if _is_allowed(name, candidate.allowed) else None
+
+        def version(package: str) -> str:
+            """Return the version of torch or Triton; other packages are not found."""
+            if package not in ("torch", "triton"):
+                raise PackageNotFoundError(package)
+            return str(builtins.__import__(package).__version__)
+
+        self.__dict__.update(import_module=import_module, find_spec=find_spec, version=version)
+
+    def __getattr__(self, name: str) -> _StandIn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _StandIn(f"importlib.{name}", self.__dict__["_others"])

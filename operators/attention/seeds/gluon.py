@@ -2,7 +2,7 @@
 
 Each group has half of the rows of a block and keeps its weights in registers. A ring holds blocks of keys and values.
 Scores of the next block are asked for before the sum over the present one. Blocks that need a mask come first. As many
-programs as multiprocessors walk over the blocks, the longest rows of a head first.
+programs as multiprocessors walk over the blocks, the longest rows of a few heads first, there and back.
 """
 
 import torch
@@ -16,11 +16,23 @@ load_tile = getattr(hopper.tma, "async_load", None) or hopper.tma.async_copy_glo
 
 
 @gluon.jit
-def rows_of(tile, down, heads, n_positions, BLOCK_M: gl.constexpr, ACROSS: gl.constexpr):
-    """The first row of a tile within its head, and the first row of the head."""
-    if ACROSS:
-        return (down - 1 - tile // heads) * BLOCK_M, tile % heads * n_positions
-    return (down - 1 - tile % down) * BLOCK_M, tile // down * n_positions
+def rounds_of(down, heads):
+    """How many tiles this program has: all have as many, and some one of the last round."""
+    programs = gl.num_programs(0)
+    full = down * heads // programs
+    place = programs - 1 - gl.program_id(0) if full & 1 else gl.program_id(0)
+    return full + 1 if place < down * heads % programs else full
+
+
+@gluon.jit
+def rows_of(done, down, heads, n_positions, BLOCK_M: gl.constexpr, GROUP_HEADS: gl.constexpr):
+    """The first row of the next tile within its head, and the first row of the head; every other round goes back."""
+    place = gl.num_programs(0) - 1 - gl.program_id(0) if done & 1 else gl.program_id(0)
+    tile = done * gl.num_programs(0) + place
+    band = tile // (GROUP_HEADS * down)
+    within = tile % (GROUP_HEADS * down)
+    held = gl.minimum(heads - band * GROUP_HEADS, GROUP_HEADS)
+    return (down - 1 - within // held) * BLOCK_M, (band * GROUP_HEADS + within % held) * n_positions
 
 
 @gluon.jit
@@ -47,13 +59,12 @@ def load_blocks(
     BLOCK_N: gl.constexpr,
     SLOTS: gl.constexpr,
     MASKED: gl.constexpr,
-    ACROSS: gl.constexpr,
+    GROUP_HEADS: gl.constexpr,
 ):
     q_full, q_empty, k_full, k_empty, v_full, v_empty, _ = bars
     turn = 0
-    for tile in range(gl.program_id(0), down * heads, gl.num_programs(0)):
-        done = (tile - gl.program_id(0)) // gl.num_programs(0)
-        row, head = rows_of(tile, down, heads, n_positions, BLOCK_M, ACROSS)
+    for done in range(rounds_of(down, heads)):
+        row, head = rows_of(done, down, heads, n_positions, BLOCK_M, GROUP_HEADS)
         masked, steps = steps_of(row, n_positions, CAUSAL, BLOCK_N, MASKED)
         for group in gl.static_range(2):
             hopper.mbarrier.wait(q_empty.index(group), (done & 1) ^ 1)
@@ -157,7 +168,7 @@ def attend(
     BLOCK_N: gl.constexpr,
     SLOTS: gl.constexpr,
     MASKED: gl.constexpr,
-    ACROSS: gl.constexpr,
+    GROUP_HEADS: gl.constexpr,
     GROUP_ID: gl.constexpr,
 ):
     HALF: gl.constexpr = BLOCK_M // 2
@@ -166,9 +177,8 @@ def attend(
     value_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
     q_full, q_empty, k_empty, v_full, v_empty = bars[0], bars[1], bars[3], bars[4], bars[5]
     turn = 0
-    for tile in range(gl.program_id(0), down * heads, gl.num_programs(0)):
-        done = (tile - gl.program_id(0)) // gl.num_programs(0)
-        row, head = rows_of(tile, down, heads, n_positions, BLOCK_M, ACROSS)
+    for done in range(rounds_of(down, heads)):
+        row, head = rows_of(done, down, heads, n_positions, BLOCK_M, GROUP_HEADS)
         masked, steps = steps_of(row, n_positions, CAUSAL, BLOCK_N, MASKED)
         row += GROUP_ID * HALF
         rows = row + gl.arange(0, HALF, gl.SliceLayout(1, score_layout))
@@ -207,7 +217,7 @@ def attend(
         gl.store(at, y.to(vs.dtype), mask=(y_rows < n_positions) & (y_cols < D))
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize=["n_positions", "heads"])
 def attention_kernel(
     q_tiles,
     k_tiles,
@@ -221,7 +231,7 @@ def attention_kernel(
     BLOCK_N: gl.constexpr,
     SLOTS: gl.constexpr,
     REGISTERS: gl.constexpr,
-    ACROSS: gl.constexpr,
+    GROUP_HEADS: gl.constexpr,
 ):
     D: gl.constexpr = q_tiles.block_type.shape[1]
     MASKED: gl.constexpr = BLOCK_M // BLOCK_N if CAUSAL else 1
@@ -267,7 +277,7 @@ def attention_kernel(
                     BLOCK_N,
                     SLOTS,
                     MASKED,
-                    ACROSS,
+                    GROUP_HEADS,
                     0,
                 ),
             ),
@@ -288,7 +298,7 @@ def attention_kernel(
                     BLOCK_N,
                     SLOTS,
                     MASKED,
-                    ACROSS,
+                    GROUP_HEADS,
                     1,
                 ),
             ),
@@ -310,7 +320,7 @@ def attention_kernel(
                     BLOCK_N,
                     SLOTS,
                     MASKED,
-                    ACROSS,
+                    GROUP_HEADS,
                 ),
             ),
         ],
@@ -344,7 +354,7 @@ def attention(q, k, v, causal):
         BLOCK_N=block_n,
         SLOTS=2,
         REGISTERS=240,
-        ACROSS=False,
+        GROUP_HEADS=1,
         num_warps=4,
     )
     return y

@@ -106,7 +106,7 @@ def multiply(
     hopper.tma.store_wait(0)
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize=["k_size", "down", "across"])
 def gate_up_swiglu_kernel(
     x_tiles,
     w_gate_tiles,
@@ -151,7 +151,7 @@ def gate_up_swiglu_kernel(
         hopper.mbarrier.invalidate(empty.index(slot))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["M"])
 def plain_kernel(
     x_ptr,
     w_gate_ptr,

@@ -87,44 +87,51 @@ def plain_kernel(
     tl.store(y_ptr + places, total, mask=mask)
 
 
-def gate_up_swiglu(x, w_gate, w_up):
+def multiply(x, w, gate, y, gated):
     M, K = x.shape
-    N = w_gate.shape[0]
-    gate = torch.empty((M, N), dtype=x.dtype, device=x.device)
-    y = torch.empty_like(gate)
-    tiles = triton.cdiv(M, 128) * triton.cdiv(N, 256)
-    aligned = K % 8 == 0 and N % 8 == 0
-    kernel, programs = (bulk_kernel, min(tiles, 132)) if aligned else (plain_kernel, tiles)
-    kernel[(programs,)](
+    N = w.shape[0]
+    block_m = 128
+    block_n = 256
+    tiles = triton.cdiv(M, block_m) * triton.cdiv(N, block_n)
+    if K % 8 or N % 8:
+        plain_kernel[(tiles,)](
+            x,
+            w,
+            gate,
+            y,
+            M,
+            N,
+            K,
+            GATED=gated,
+            BLOCK_M=block_m,
+            BLOCK_N=block_n,
+            BLOCK_K=64,
+            GROUP=8,
+            num_warps=8,
+            num_stages=3,
+        )
+        return
+    bulk_kernel[(min(tiles, 132),)](
         x,
-        w_gate,
-        gate,
-        gate,
-        M,
-        N,
-        K,
-        GATED=False,
-        BLOCK_M=128,
-        BLOCK_N=256,
-        BLOCK_K=64,
-        GROUP=8,
-        num_warps=8,
-        num_stages=3,
-    )
-    kernel[(programs,)](
-        x,
-        w_up,
+        w,
         gate,
         y,
         M,
         N,
         K,
-        GATED=True,
-        BLOCK_M=128,
-        BLOCK_N=256,
+        GATED=gated,
+        BLOCK_M=block_m,
+        BLOCK_N=block_n,
         BLOCK_K=64,
         GROUP=8,
         num_warps=8,
         num_stages=3,
     )
+
+
+def gate_up_swiglu(x, w_gate, w_up):
+    gate = torch.empty((x.shape[0], w_gate.shape[0]), dtype=x.dtype, device=x.device)
+    y = torch.empty_like(gate)
+    multiply(x, w_gate, gate, gate, False)
+    multiply(x, w_up, gate, y, True)
     return y

@@ -87,8 +87,38 @@ def lm_head_sparse(x, weight, bias, mask):
     batch, n_tokens, K = x.shape
     V = weight.shape[0]
     y = torch.empty((batch, V), dtype=x.dtype, device=x.device)
-    kernel = bulk_kernel if K % 8 == 0 else plain_kernel
-    kernel[(batch, triton.cdiv(V, 256))](
-        x, weight, bias, mask, y, n_tokens, V, K, BLOCK_T=128, BLOCK_V=256, BLOCK_K=64, num_warps=8, num_stages=4
+    block_v = 256
+    grid = (batch, triton.cdiv(V, block_v))
+    if K % 8:
+        plain_kernel[grid](
+            x,
+            weight,
+            bias,
+            mask,
+            y,
+            n_tokens,
+            V,
+            K,
+            BLOCK_T=128,
+            BLOCK_V=block_v,
+            BLOCK_K=64,
+            num_warps=8,
+            num_stages=4,
+        )
+        return y
+    bulk_kernel[grid](
+        x,
+        weight,
+        bias,
+        mask,
+        y,
+        n_tokens,
+        V,
+        K,
+        BLOCK_T=128,
+        BLOCK_V=block_v,
+        BLOCK_K=64,
+        num_warps=8,
+        num_stages=4,
     )
     return y

@@ -100,7 +100,7 @@ def multiply(
     hopper.tma.store_wait(0)
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize=["k_size", "down", "across"])
 def matmul_kernel(
     a_tiles,
     b_tiles,
@@ -142,7 +142,7 @@ def matmul_kernel(
         hopper.mbarrier.invalidate(empty.index(slot))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["M"])
 def plain_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     cols = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)

@@ -1,6 +1,7 @@
 import pytest
 
 from service.emitters.parameters import TunableParameter, parameters
+from service.operators.catalogue import load_catalogue
 from service.operators.sources import parse
 from tests.service.emitters.samples import DOUBLED, candidate, rewritten, seed
 
@@ -24,6 +25,34 @@ def ladder(source, name, target="sm_90"):
 )
 def test_parameters_of_the_catalogue(operator, expected):
     assert found(seed(operator)) == expected
+
+
+SEEDS = [
+    pytest.param(text, id=f"{name}-{number}")
+    for name, operator in load_catalogue().items()
+    for number, text in enumerate(operator.seeds)
+]
+
+
+@pytest.mark.parametrize("text", SEEDS)
+def test_every_seed_of_the_catalogue_has_parameters(text):
+    assert found(text)
+
+
+@pytest.mark.parametrize(
+    ("operator", "expected"),
+    [
+        ("attention", {"BLOCK_M", "BLOCK_N", "SLOTS", "REGISTERS", "GROUP_HEADS", "programs_per_sm"}),
+        ("matmul", {"matmul_kernel.BLOCK_M", "matmul_kernel.BLOCK_K", "SLOTS", "REGISTERS", "GROUP_M"}),
+        ("gate_up_swiglu", {"gate_up_swiglu_kernel.BLOCK_N", "SLOTS", "REGISTERS", "GROUP_M", "programs_per_sm"}),
+    ],
+)
+def test_parameters_of_seeds_in_gluon(operator, expected):
+    in_gluon = [text for text in load_catalogue()[operator].seeds if "@gluon.jit" in text]
+    for text in in_gluon:
+        assert expected <= found(text).keys()
+        rows = next(item for item in parameters(parse(text), "sm_90") if item.name.endswith("BLOCK_M"))
+        assert rows.ladder[0] == 64 or "plain_kernel" in rows.name, "a warp group multiplies 64 rows"
 
 
 def test_parameters_of_several_kernels_say_whose_they_are():

@@ -1,7 +1,8 @@
 """An executor whose measurements are those of a card on paper: `card_bench.py NOTES RULE KIND …`.
 
 Other kinds are the real one. It notes each measurement, and finds plans wrong by a rule: `none`, `odd` sizes, or odd
-sizes `later`, after the first measurement. By the rule `turns` PyTorch is faster from some size on.
+sizes `later`, after the first measurement. By the rule `turns` PyTorch is faster from some size on. By the rule
+`blocks` it is faster up to some size than a kernel with blocks of 256, but not than one with larger blocks.
 """
 
 import os
@@ -16,17 +17,26 @@ from workers.safe_python import PYTHON
 OWN_US, EAGER_US = 5.0, 7.0
 TURNS = 400
 """Size from which PyTorch is faster by the rules `turns` and `later`."""
+SLOW_UP_TO, SLOW_US, LARGE_US = 100, 50.0, 6.0
+"""Size up to which blocks of 256 are slow by the rule `blocks`, their time there, and that of larger blocks."""
 WRONG: dict[str, Callable[[int, int], bool]] = {
     "none": lambda size, earlier: False,
     "odd": lambda size, earlier: size % 16 != 0,
     "turns": lambda size, earlier: False,
     "later": lambda size, earlier: size % 16 != 0 and earlier > 0,
+    "blocks": lambda size, earlier: False,
 }
 
 
 def result(plan: Plan, job: MeasureJob, rule: str) -> ShapeResult:
     """What the card times."""
-    own_us = EAGER_US * plan.shape.dims["N"] / TURNS if rule in ("turns", "later") else OWN_US
+    size, own_us = plan.shape.dims["N"], OWN_US
+    if rule in ("turns", "later"):
+        own_us = EAGER_US * size / TURNS
+    elif rule == "blocks" and plan.launches[0].constants["BLOCK"] != 256:
+        own_us = LARGE_US
+    elif rule == "blocks" and size <= SLOW_UP_TO:
+        own_us = SLOW_US
     eager = {"eager": EAGER_US} if job.related else {}
     return ShapeResult(shape=plan.shape.key, pacer_us=own_us, mid_us=own_us, baselines_us=eager)
 

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
+import service.export.package
 from kernelreef.packages import Package
-from service.certificates.document import Certificate
+from service.certificates.document import Certificate, sealed
 from service.export.executors import ExportExecutors, card_for
 from service.export.package import FURTHER, ExportSource, export
 from service.export.selection import ExportCandidate
 from service.export.verification import ExportVerifier, VerifiedModule
 from service.fleet.devices import NO_CARD, LocalCard
 from tests.service import records
-from tests.service.export.card_bench import EAGER_US, OWN_US, TURNS
-from tests.service.export.pieces import certificate, sampled, traced
+from tests.service.export.card_bench import EAGER_US, LARGE_US, OWN_US, SLOW_UP_TO, TURNS
+from tests.service.export.pieces import KEYS, OPERATOR, SOURCE, bundle_of, certificate, sampled, traced
 from workers.protocol import Device, Outcome
 
 ROOT = Path(__file__).parents[3]
@@ -26,7 +27,7 @@ CARDS = {device.name: LocalCard(number, device.name.upper(), device) for number,
 
 @pytest.fixture
 def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    traced()  # outside the loop of a test
+    traced(), bundle_of(OPERATOR.reference, LARGER)  # outside the loop of a test
     monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
     return tmp_path / "notes"
 
@@ -133,6 +134,48 @@ async def test_a_function_that_is_wrong_at_a_further_shape_is_left_out(notes: Pa
     assert any("wrong_result at" in refusal for refusal in package.refusals)
     serving = {int(key[2:]): name for key, name in package.serving.items()}
     assert all(name == "PyTorch" for size, name in serving.items() if size % 16)
+
+
+LARGER = SOURCE.replace("256", "512")
+"""The same with larger blocks."""
+
+
+async def packed_with_blocks(notes: Path) -> Package:
+    """A package of a search that found blocks of 256 best, judged by a card on paper."""
+    sources = {"best": SOURCE, "larger": LARGER}
+
+    async def certified(contender: ExportCandidate) -> Certificate:
+        source = sources[contender.candidate]
+        told = certificate(source, bundle_of(OPERATOR.reference, source))
+        return sealed(
+            told.model_copy(update={"origin": told.origin.model_copy(update={"candidate": contender.candidate})})
+        )
+
+    times = {"best": (2.0, {KEYS[1]: OWN_US}), "larger": (1.5, {KEYS[1]: LARGE_US})}
+    contenders = [
+        ExportCandidate(name, 0, objective, records.report(time_us), sources[name])
+        for name, (objective, time_us) in times.items()
+    ]
+    async with ExportExecutors(H100, command=on_paper(notes, "blocks"), cards=(CARDS["h200"],)) as executors:
+        return await export(ExportSource(contenders, certified), executors=executors)
+
+
+async def test_an_elite_that_is_better_where_nobody_searched_is_in_the_package(notes: Path) -> None:
+    package = await packed_with_blocks(notes)
+    serving = {int(key[2:]): name for key, name in package.serving.items()}
+    assert serving[1024] == "best"
+    assert {name for size, name in serving.items() if size <= SLOW_UP_TO} == {"larger"}
+    assert "They launch 4 compiled kernels in all" in package.files["README.md"]
+
+
+async def test_functions_that_serve_least_are_left_out_of_too_many(
+    notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service.export.package, "MAX_COMPILED", 3)
+    package = await packed_with_blocks(notes)
+    assert "They launch 3 compiled kernels in all" in package.files["README.md"]
+    counts = [len(json.loads(package.files[f"double_kernels/certificates/elite_{at}_functions.json"])) for at in (0, 1)]
+    assert sorted(counts) == [1, 2] and {"best", "larger"} <= set(package.serving.values())
 
 
 async def test_where_one_is_clearly_faster_nothing_is_measured_further(notes: Path) -> None:

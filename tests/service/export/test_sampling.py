@@ -29,6 +29,20 @@ def test_shapes_are_spread_and_a_third_of_the_sizes_is_odd() -> None:
     assert {shape.key for shape in JUDGED if shape.role is ShapeRole.BENCHMARK} <= found.spread
 
 
+@pytest.mark.parametrize("name", ["rmsnorm", "matmul", "cross_entropy"])
+def test_timed_shapes_cover_each_part_of_each_range(name: str) -> None:
+    operator = load_operator(name)
+    found = sample(operator, [])
+    drawn = [shape.dims for shape in found.all if shape.key in found.spread]
+    assert len(drawn) == SPREAD
+    for size, (low, high) in operator.ranges.items():
+        width = math.log((high + 1) / low) / SPREAD
+        # Rounding to a multiple of 16 moves small sizes to other parts.
+        parts = {min(int(math.log((dims[size] + 8) / low) / width), SPREAD - 1) for dims in drawn if dims[size] >= 512}
+        first = int(math.log(1024 / low) / width)
+        assert set(range(first + 1, SPREAD)) <= parts, size
+
+
 def test_named_shapes_are_timed_and_checked() -> None:
     assert "K=64,M=7,N=33" in sample(MATMUL, JUDGED, [{"M": 7, "N": 33, "K": 64}]).spread
     for dims, reason in (({"M": 7}, "has the sizes"), ({"M": 0, "N": 8, "K": 64}, "not within"), ({"X": 1}, "sizes")):

@@ -27,6 +27,8 @@ WAYS = {
     "its dotted name": "import pkg.utils\n\n\ndef f(x):\n    return pkg.utils.double(x)\n",
     "an alias": "import pkg.utils as u\n\n\ndef f(x):\n    return u.double(x)\n",
     "everything": "from .utils import *\n\n\ndef f(x):\n    return double(x)\n",
+    "beside others": "import operator as o, pkg.utils\n\n\ndef f(x):\n    return o.abs(pkg.utils.double(x))\n",
+    "beside others, later": ("def f(x):\n    import operator, pkg.utils as u\n    return operator.abs(u.double(x))\n"),
     "later": "def f(x):\n    from .utils import double\n    return double(x)\n",
     "the future": (
         "from __future__ import annotations\nfrom .utils import double\n\n\ndef f(x: Later):\n    return double(x)\n"
@@ -55,6 +57,17 @@ def test_parts_of_a_package_bind_its_name_alike():
         "import torch\nfrom .utils import x\n", pkg__utils="import torch.nn\nimport torch\nx = torch.nn.ReLU\n"
     )
     assert made.text.count("import torch") == 3
+
+
+def test_another_import_of_the_statement_is_renamed_with_its_name():
+    made = joined(
+        "from .utils import double\nimport math as o\n\n\ndef f(x):\n    return double(x) + o.floor(0.5)\n",
+        pkg__utils="import operator as o, pkg.more\n\n\ndef double(x):\n    return o.mul(x, pkg.more.TWO)\n",
+        pkg__more="TWO = 2\n",
+    )
+    namespace = {}
+    exec(made.text, namespace)
+    assert namespace["f"](3) == 6
 
 
 def test_one_module_may_be_imported_in_two_ways():

@@ -69,6 +69,56 @@ def test_a_float_on_the_border_of_two_integers_is_either(what, draw):
         assert found == {outcome}
 
 
+STORED = (
+    "def stored(x):\n"
+    "    w = x.float() * 1.1\n"
+    "    s = w.abs().amax(-1, keepdim=True) / 127\n"
+    "    return (w.to(torch.float16).float() / s + 0.5).to(torch.int8)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "outcome"),
+    [(torch.float16, None), (torch.float32, None), (torch.bfloat16, Outcome.WRONG_RESULT)],
+)
+def test_what_is_rounded_before_it_is_quantised_may_be_so(monkeypatch, dtype, outcome):
+    def kernel(x):
+        wide = x.float() * 1.1
+        return (wide.to(dtype).float() / (wide.abs().amax(-1, keepdim=True) / 127) + 0.5).to(torch.int8)
+
+    monkeypatch.setitem(REFERENCES, "stored", (STORED, {"x": ("M", "N")}))
+    made = operator("stored")
+    made = made.model_copy(update={"outputs": (made.outputs[0].model_copy(update={"dtype": "int8"}),)})
+    assert {CHECK.examine(gather(made, "normal", seed, kernel)).outcome for seed in range(3)} == {outcome}
+
+
+COARSE = (
+    "def coarse(x):\n"
+    "    s = (x.float().abs().amax(-1, keepdim=True) / 9999).to(torch.bfloat16)\n"
+    "    return (x.float() / s.float()).to(torch.int16)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "outcome"),
+    [
+        (lambda x, s: x / s.to(torch.bfloat16), None),
+        (lambda x, s: x / s, None),
+        (lambda x, s: x / s.to(torch.bfloat16) + 2, Outcome.WRONG_RESULT),
+        (lambda x, s: x / (s * 0.99).to(torch.bfloat16), Outcome.WRONG_RESULT),
+    ],
+)
+def test_a_scale_that_the_reference_rounds_may_move_by_several(monkeypatch, kernel, outcome):
+    monkeypatch.setitem(REFERENCES, "coarse", (COARSE, {"x": ("M", "N")}))
+    made = operator("coarse")
+    made = made.model_copy(update={"outputs": (made.outputs[0].model_copy(update={"dtype": "int16"}),)})
+
+    def quantised(x):
+        return kernel(x.float(), x.float().abs().amax(-1, keepdim=True) / 9999).to(torch.int16)
+
+    assert {CHECK.examine(gather(made, "normal", seed, quantised)).outcome for seed in range(3)} == {outcome}
+
+
 OVERFLOWING = (
     "def overflowing(x):\n"
     "    w = x.float()\n"

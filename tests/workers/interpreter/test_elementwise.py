@@ -25,6 +25,16 @@ def place(a):
 
 
 @triton.jit
+def larger(a, b):
+    if a * a >= b * b:
+        return a
+    else:
+        if b < 0:
+            return b
+        return b * 1.0
+
+
+@triton.jit
 def kernel(a0, a1):
     i = tl.arange(0, 4)
     x = tl.load(a0 + i)
@@ -36,6 +46,9 @@ CASES = {
     "tl.map_elementwise(both, x, x)[0] + tl.map_elementwise(both, x, x)[1]": [1, 3, 5, 7],
     "tl.reduce(x + 1, 0, one)": [24, 24, 24, 24],
     "x.reduce(0, one)": [0, 0, 0, 0],
+    "tl.reduce(x - 2.0, 0, larger)": [-2, -2, -2, -2],
+    "tl.map_elementwise(larger, x, 3.0 - x)": [3, 2, 2, 3],
+    "tl.associative_scan(x - 1.0, 0, larger)": [-1, -1, -1, 2],
     "tl.associative_scan(x + 1, 0, one)": [1, 2, 6, 24],
     "tl.map_elementwise(one, tl.program_id(0) + 2, tl.program_id(0) + 3) + x": [6, 7, 8, 9],
 }

@@ -5,6 +5,7 @@ import ast
 import pytest
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 from triton.runtime.jit import JITFunction
 
 from workers.interpreter.extract import ExtractedModule, extract_module
@@ -168,6 +169,27 @@ def test_a_kernel_under_a_plain_condition_is_taken_over():
 def test_a_condition_of_host_code_leaves_out_what_it_binds():
     taken = take("if torch.cuda.is_available():\n    SIZE = 1\nif unknown:\n    OTHER = 1\n")
     assert not {"SIZE", "OTHER"} & taken.namespace.keys() and {"SIZE", "OTHER"} <= taken.left_out.keys()
+
+
+def test_functions_and_imports_are_guessed_where_host_code_decides():
+    taken = take(
+        "if later('triton', '3.0.0'):\n    try:\n        from triton.language.extra.libdevice import rsqrt\n"
+        "    except ModuleNotFoundError:\n        from triton.language.extra.cuda.libdevice import rsqrt\n"
+        "else:\n    from triton.language.math import rsqrt\n"
+        "if later('triton', '3.0.0'):\n    from somewhere import tanh\n"
+        "else:\n    from triton.language import exp as tanh\n"
+        "if has_triton():\n    SIZE = 1\n    @triton.jit\n    def kernel(x):\n        pass\n"
+    )
+    assert taken.namespace["rsqrt"] is libdevice.rsqrt and taken.namespace["tanh"] is tl.exp
+    assert [each.name for each in taken.definitions.values()] == ["kernel"] and "SIZE" not in taken.namespace
+
+
+def test_what_a_try_binds_before_host_code_is_taken_over():
+    taken = take(
+        "try:\n    import triton\n    FOUND = True\nexcept ImportError:\n    FOUND = False\n    print('install it')\n"
+        "if FOUND:\n    SIZE = 1\n"
+    )
+    assert (taken.namespace["FOUND"], taken.namespace["SIZE"]) == (True, 1)
 
 
 PUBLISHED = '''

@@ -27,6 +27,15 @@ CHANGED = {
         ),
         "host code changed what it means",
     ),
+    "an import that host code chooses": (
+        PLAIN.replace("tl.exp(", "exponential(").replace(
+            "\n\n\n@",
+            "\nif not torch.cuda.is_available():\n    from triton.language import exp2 as exponential\n"
+            "else:\n    from triton.language import exp as exponential\n\n\n@",
+            1,
+        ),
+        "'exponential' in line",
+    ),
     "a function": (
         FACTOR.replace("    y = torch", "    global FACTOR\n    FACTOR = tl.constexpr(2.0)\n    y = torch"), "host code"
     ),

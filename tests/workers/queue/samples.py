@@ -4,6 +4,7 @@ from workers.protocol import (
     Bundle,
     ConfirmJob,
     Device,
+    FinalJob,
     MeasureJob,
     Operator,
     Outcome,
@@ -66,6 +67,20 @@ def confirm_job(id: str, search: str = "search-1", *, device: str = DEVICE) -> C
         candidate=f"candidate of {id}",
         variant=0,
         challenger=BUNDLE,
+        operator=OPERATOR,
+        graphs=(),
+        device=Device.parse(device),
+    )
+
+
+def final_job(id: str, search: str = "search-1", *, device: str = DEVICE) -> FinalJob:
+    return FinalJob(
+        id=id,
+        search=search,
+        candidate=f"candidate of {id}",
+        variant=0,
+        finalist=BUNDLE.identity,
+        bundle=BUNDLE,
         operator=OPERATOR,
         graphs=(),
         device=Device.parse(device),

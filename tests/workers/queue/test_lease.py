@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import redis
 
-from tests.workers.queue.samples import DEVICE, confirm_job, measure_job, report_on, trace_job
+from tests.workers.queue.samples import DEVICE, confirm_job, final_job, measure_job, report_on, trace_job
 from workers.errors import QueueUnavailable
 from workers.protocol import Outcome
 from workers.queue import Dispatcher, LeaseClient, WorkerStatus
@@ -67,6 +67,15 @@ async def test_what_finishes_a_candidate_comes_first(dispatcher: Dispatcher, hir
         await dispatcher.submit(job)
     worker = hire(target="sm_90", device=DEVICE)
     assert [worker.lease(block_ms=0).job.id for _ in range(3)] == ["confirm", "measure", "trace"]
+
+
+async def test_a_worker_leases_no_finalist_in_advance(dispatcher: Dispatcher, hire: Hire) -> None:
+    for job in (measure_job("measure"), final_job("finalist")):
+        await dispatcher.submit(job)
+    worker = hire(device=DEVICE)
+    assert [lease and lease.job.id for lease in (worker.lease(0), worker.lease(0, busy="measure"))] == ["measure", None]
+    idle = hire("idle", device=DEVICE).lease(block_ms=20)
+    assert idle is not None and idle.job.id == "finalist", "its token is still there to wake an idle worker"
 
 
 async def test_searches_are_served_in_turn(dispatcher: Dispatcher, hire: Hire) -> None:

@@ -25,6 +25,11 @@ ATTACKS = {
     "enum": ("enum.sys.modules['os'].open('/etc/stolen', 65)", (C.TRACE_CRASHED, "")),
     "functools": ("x = functools.lru_cache(lambda x: x * w)(x)", (C.FORBIDDEN_OP, "(mul)")),
     "heapq": ("heapq.heapify([x[0], x[1]])", (C.FORBIDDEN_OP, "(lt)")),
+    "importlib": ("importlib.import_module('subprocess').run(['true'])", (C.TRACE_CRASHED, "No module named 'subpro")),
+    "importlib.metadata": ("importlib.metadata.distribution('torch').locate_file('x')", (C.FORBIDDEN_IMPORT, "distrib")),
+    "importlib.util": (
+        "importlib.util.spec_from_file_location('x', '/usr/lib/x.py').loader", (C.FORBIDDEN_IMPORT, "spec_from_f"),
+    ),
     "itertools": ("list(itertools.accumulate(w))", (C.FORBIDDEN_OP, "")),
     "logging": ("logging.FileHandler('stolen').emit(logging.makeLogRecord({'msg': 'x'}))", (None, "")),
     "math": ("math.floor(x[0, 0])", (C.HOST_READ, "")),
@@ -65,7 +70,7 @@ ATTACKS = {
 }  # fmt: skip
 """Attacks by the module that makes them possible; None for an outcome says: any but a verdict."""
 NEVER = (
-    *("ctypes", "gc", "importlib", "inspect", "sys", "subprocess", "socket", "threading", "multiprocessing", "pickle"),
+    *("ctypes", "gc", "inspect", "sys", "subprocess", "socket", "threading", "multiprocessing", "pickle"),
     *("builtins", "os.path", "pathlib", "shutil", "signal", "atexit", "mmap", "time", "numpy", "cuda", "linecache"),
     *("torch.utils.cpp_extension", "torch.utils.dlpack", "torch.distributed", "torch.multiprocessing", "torch._C"),
     *("torch._inductor", "torch.hub", "triton.compiler", "triton.backends", "triton._C", "cupy", "tilelang"),
@@ -112,6 +117,13 @@ REACHES = {
         "import subprocess",
         "type(subprocess).__getattr__.__globals__['builtins'].__import__('subprocess').run(['true'])",
     ),
+    "a spec of its finder": ("import importlib.util", "importlib.util.find_spec('torch').loader.load_module('torch')"),
+    "a name that is made up late": (
+        "import importlib", "importlib.import_module('.'.join(('torch', 'utils', 'cpp_extension'))).load('x', [])",
+    ),
+    "the finder's own globals": (
+        "import importlib", "importlib.import_module.__globals__['builtins'].__import__('subprocess').run(['true'])",
+    ),
     "its twin": ("import subprocess", "subprocess.__dict__.update(torch.sys.modules['subprocess'].__dict__)"),
     "an update": ("import json", "json.__dict__.clear()\njson.loads('1')"),
 }
@@ -129,6 +141,14 @@ def test_a_stand_in_opens_nothing(how):
 
 
 HONEST = {
+    "a version": (
+        "import importlib\nfrom importlib.metadata import PackageNotFoundError, version\n"
+        "from importlib.util import find_spec\n"
+        "assert importlib.import_module('triton').__version__ == version('triton')\n"
+        "assert find_spec('torch') is not None and find_spec('xformers') is None\n"
+        "try:\n    importlib.import_module('xformers')\nexcept ImportError:\n    pass\n"
+        "try:\n    version('xformers')\nexcept PackageNotFoundError:\n    pass\n"
+    ),
     # Modules that rogues of the host did nothing but import.
     "os": "import os\n",
     "numpy": "import numpy as np\n",

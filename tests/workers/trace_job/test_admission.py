@@ -1,9 +1,6 @@
 """The gate in its jail: with every export of a reference, once for each, and no graph can hold the bench up."""
 
-import sys
 import time
-
-import pytest
 
 from tests.workers.mutation_testing.references import graphs_of, operator
 from tests.workers.tracer.jobs import job
@@ -57,10 +54,9 @@ def test_a_graph_that_asks_for_too_much_memory_stays_untried():
     assert gate.reason == "mutation testing needs more than 2 GiB of memory; let `ranges` start with smaller sizes"
 
 
-def test_the_reason_of_one_that_takes_too_long_is_its_ending_and_no_stack(monkeypatch: pytest.MonkeyPatch):
+def test_the_reason_of_one_that_takes_too_long_is_its_ending_and_no_stack():
     warm()
     brief = SandboxLimits(wall_s=0.02, memory_bytes=2**31)
-    monkeypatch.setattr(sys.modules[admission.__module__], "LIMITS", brief)
-    gate = admission(operator("silu"), graphs_of(operator("silu"), {"M": 47}))
+    gate = admission(operator("silu"), graphs_of(operator("silu"), {"M": 47}), brief)
     assert gate.verdict == "untried"
     assert gate.reason == "the process that tests the operator's checks did not end within 0.02 s"

@@ -79,6 +79,7 @@ def test_other_imports_are_refused_where_they_are_used(line, module):
         3,
     )
     assert f"'{module}'" in refused.value.reason
+    assert module.startswith(".") is ("OTHER.py" in refused.value.reason)
 
 
 @pytest.mark.parametrize(("line", "module"), FORBIDDEN.items())

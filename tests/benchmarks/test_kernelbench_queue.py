@@ -1,0 +1,81 @@
+"""A queue of problems on a card: what is claimed, fits, is searched for, and was written by a model."""
+
+import json
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from benchmarks.figures import LineLog, read_lines
+from benchmarks.kernelbench_campaign import entries_of, lines_of
+from benchmarks.kernelbench_lot import ListedProblem
+from benchmarks.kernelbench_prepare import GATE, PREPARED, prepare
+from benchmarks.kernelbench_queue import (
+    COMPARE_S,
+    MODEL,
+    READY_S,
+    CampaignEntry,
+    CampaignPace,
+    CampaignQueue,
+    ClaimedEntries,
+)
+from benchmarks.searches import RowLog, SearchTerms
+from service.coordinator import Coordinator
+from service.settings import Settings
+from tests.benchmarks.test_kernelbench_campaign import options, record
+from tests.workers.kernelbench.problems import forward
+from workers.protocol import Device
+
+MODEL_DEVICE = Device.parse("model:sm_90")
+
+
+def entry(name: str) -> CampaignEntry:
+    return CampaignEntry(name, {"M": 1}, problem=f"level1/{name}.py")
+
+
+def test_two_cards_share_a_queue_and_each_entry_is_taken_once(tmp_path: Path) -> None:
+    entries = [entry(name) for name in "abc"]
+    one, other = ClaimedEntries(entries, tmp_path / "claims"), ClaimedEntries(entries, tmp_path / "claims")
+    taken = [one.claim(), other.claim(), one.claim(), other.claim(), one.claim()]
+    assert [each and each.operator for each in taken] == ["a", "b", "c", None, None]
+
+
+def test_another_problem_fits_by_what_the_latest_ones_took() -> None:
+    pace = CampaignPace()
+    assert pace.needed_s(10.0, 0) == READY_S + 10.0 + COMPARE_S
+    pace.ready_s += [100.0, 4.0, 5.0, 6.0]
+    pace.compare_s += [8.0]
+    assert pace.needed_s(10.0, 0) == 5.5 + 10.0 + 8.0
+    assert pace.needed_s(10.0, 3) == 24.0 + 10.0 + 8.0  # Three others are compared while it gets ready.
+
+
+@pytest.mark.slow(reason="a search with workers of its own; the queue and its rows are tested above without one")
+async def test_problems_are_prepared_once_searched_for_and_carry_their_mutation_report(tmp_path: Path) -> None:
+    root = tmp_path / "problems" / "level1"
+    root.mkdir(parents=True)
+    (root / "1_Doubled.py").write_text(forward("return torch.relu(x) * 2 - x"))
+    (root / "2_Dropout.py").write_text(forward("return torch.dropout(x, 0.5, True)"))
+    listed = [ListedProblem(f"level1/{name}.py", True) for name in ("1_Doubled", "2_Dropout")]
+    for _ in range(2):
+        await prepare(root.parent, listed, ["default"], tmp_path / "folder")
+    rows = read_lines(tmp_path / "folder" / PREPARED)
+    assert [each["seeds"] > 0 for each in rows] == [True, False] and "random numbers" in rows[1]["reason"]
+    gate = tmp_path / "folder" / "default" / "level1_1_doubled" / GATE
+    assert json.loads(gate.read_text())["verdict"] == rows[0]["gate"] == "passed"
+    (tmp_path / "folder" / "list.tsv").write_text("# KernelBench 1234; lot of seed 1\nlevel1/1_Doubled.py\tdrawn\n")
+    seed = (gate.parent / "seed.py").read_text()
+    record(tmp_path / "folder" / "answers.jsonl.xz", f"{seed}\n# by a model\nSCALE = 2\n")
+    entries = entries_of(options(tmp_path / "folder", MODEL), [])
+    coordinator = await Coordinator.open(Settings(data_dir=tmp_path / "data", local_workers=1))
+    terms = SearchTerms(MODEL_DEVICE, 2, 30.0, 150.0, 0, ("tune",), time.monotonic() + 500.0)
+    try:
+        with closing(LineLog(tmp_path / "lines" / "1-0.jsonl")) as lines:
+            claims = ClaimedEntries(entries, tmp_path / "claims")
+            await CampaignQueue(coordinator, terms, RowLog(lines, MODEL_DEVICE), None, claims, beside=2).run_all()
+    finally:
+        await coordinator.close()
+    (found,) = lines_of([tmp_path / "lines"])
+    assert found["row"] == "level1/1_Doubled.py default model" and set(found["seeds"]) == {"correct"}
+    assert [each["outcome"] for each in found["answered"]] == ["correct"] and found["answers"] == 1
+    assert found["objective"] and found["root_emitter"] in ("seed", MODEL)
