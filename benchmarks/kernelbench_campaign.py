@@ -104,7 +104,8 @@ def entries_of(options: argparse.Namespace, known: Sequence[Row]) -> list[Campai
         found = answers.get(row["operator"], ())
         if options.how == MODEL and not found:
             continue
-        entry = CampaignEntry(row["operator"], dims, 0.0, home, row["problem"], options.contract, options.how, found)
+        told = {"problem": row["problem"], "column": options.contract, "how": options.how, "answers": found}
+        entry = CampaignEntry(row["operator"], dims, home=home, **told)
         levels.setdefault(row["problem"].partition("/")[0], []).append(entry)
     entries = [entry for turn in zip_longest(*levels.values()) for entry in turn if entry is not None]
     tries = tries_of(known, timed=options.device is None or options.device.measures)

@@ -174,7 +174,7 @@ def main() -> None:
         service.start()
         try:
             url = f"http://127.0.0.1:{port}"
-            _wait(url)
+            await_ready(url)
             row = asyncio.run(measured(url, chosen))
         finally:
             service.kill()
@@ -183,7 +183,8 @@ def main() -> None:
     print(record.write("training", [row], chosen.out), row)
 
 
-def _wait(url: str) -> None:
+def await_ready(url: str) -> None:
+    """Wait until a service answers."""
     until = time.monotonic() + START_S
     while time.monotonic() < until:
         try:

@@ -67,6 +67,7 @@ class Parent:
         card: Sheet of the card that measured it; None if none did.
         limiter: Resource that limits the resident programs of a multiprocessor; empty if unknown.
         times_failed: Number of recent failures with the same cause, in a list of failures.
+        launched: Names of the kernels that it launches at benchmark shapes; empty if unknown.
     """
 
     candidate: str
@@ -87,6 +88,7 @@ class Parent:
     card: CardSheet | None = None
     limiter: str = ""
     times_failed: int = 1
+    launched: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

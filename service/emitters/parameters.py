@@ -67,12 +67,14 @@ class TunableParameter:
         value: Present value; None for a cap that is not there yet.
         ladder: Legal values, ascending.
         write: Function that changes it in the tree.
+        kernel: Name of the kernel whose launch holds it; empty if it is no launch's.
     """
 
     name: str
     value: int | None
     ladder: Ladder
     write: Callable[[int], None]
+    kernel: str = ""
 
     @property
     def neighbours(self) -> Ladder:
@@ -92,10 +94,14 @@ def parameters(module: ast.Module, target: str) -> list[TunableParameter]:
     for kernel in kernels(module):
         tie_tiles(kernel)
     understood = {id(kernel.function): kernel for kernel in kernels(module)}
-    found = [item for launch in launches(module) for item in _of_launch(launch, understood, target)]
+    found = [
+        replace(item, kernel=launch.kernel.name)
+        for launch in launches(module)
+        for item in _of_launch(launch, understood, target)
+    ]
     found += [item for function in jit_functions(module).values() for item in _of_loops(function)]
     in_gluon = launches(module, GLUON_JIT)
-    found += [item for launch in in_gluon for item in _of_gluon(launch)]
+    found += [replace(item, kernel=launch.kernel.name) for launch in in_gluon for item in _of_gluon(launch)]
     hosts = {id(item.host): item.host for item in (*launches(module), *in_gluon)}
     found += [item for host in hosts.values() for item in _of_host(host)]
     return _with_unique_names(found)

@@ -35,7 +35,7 @@ class Tune(Emitter):
     async def propose(self, context: ProposalContext) -> Proposal | None:
         """Change one or more parameters of the chosen parent; None if it has none or all moves were tried."""
         parent = context.parents[0]
-        found = read(parent.source, context.target)
+        found = _relevant(parent, context.target)
         tried = {trial.note for trial in context.trials if not trial.parents or parent.candidate in trial.parents}
         for values in _moves(found, context):
             note = describe(found, values)
@@ -45,7 +45,7 @@ class Tune(Emitter):
 
     def edits(self, context: ProposalContext) -> Sequence[Edit]:
         """List every other value of one parameter, and every pair of single steps."""
-        found = read(context.parents[0].source, context.target)
+        found = _relevant(context.parents[0], context.target)
         single = [{item.name: value} for item in found for value in item.ladder if value != item.value]
         steps = [[(item.name, value) for value in item.neighbours] for item in found]
         double = [dict(pair) for one, two in combinations(steps, 2) for pair in product(one, two)]
@@ -71,6 +71,12 @@ def read(source: str, target: str) -> Sequence[TunableParameter]:
     except (SyntaxError, RecursionError):
         return ()
     return found
+
+
+def _relevant(parent: Parent, target: str) -> Sequence[TunableParameter]:
+    """Return the parameters of a parent but for those of kernels that no benchmark shape launches, if that is known."""
+    found = read(parent.source, target)
+    return [item for item in found if not (item.kernel and parent.launched) or item.kernel in parent.launched]
 
 
 def write(source: str, target: str, values: Values) -> str:

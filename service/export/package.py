@@ -180,7 +180,8 @@ class _Contest:
             shapes = [shape.key for shape in (await self._offer.certificate(best)).shapes]
             fastest = [best, *choose_elites(self._left, shapes).values()]
             winners = list({_key(each): each for each in fastest}.values())[:MAX_MODULES]
-            unlike_them = unlike(self._left, winners, MAX_TRIED) if len(winners) < MAX_MODULES else []
+            wanted = MAX_TRIED - len(self._tried) if len(winners) < MAX_MODULES else 0
+            unlike_them = unlike(self._left, winners, wanted)
             await asyncio.gather(self._verify(winners), self._try(unlike_them))
             if all(_key(each) in self._verified for each in winners):
                 return {_key(each): self._verified[_key(each)] for each in winners}

@@ -113,7 +113,7 @@ ATTRIBUTES = _words("""
     is_int_unsigned is_ptr is_standard_floating is_uint16 is_uint32 is_uint64 is_uint8 is_void layout load log
     log2 logical_and logical_or max min nbytes nbytes_per_cta numel permute primitive_bitwidth ravel reduce
     reduce_or reshape rsqrt scalar scatter shape sigmoid sin slice softmax sort split sqrt sqrt_rn store sum to
-    trans type value view xor_sum
+    trans type value view with_identity_for xor_sum
 """)
 """Attributes of tensors, shared memory, tensor descriptors, dtypes, layouts and constants inside a kernel."""
 

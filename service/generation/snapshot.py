@@ -4,6 +4,8 @@ The proposals themselves change one thing in the archive: how often an elite was
 so that proposals are the same as if each of them read everything again.
 """
 
+import asyncio
+import json
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Sequence
 
@@ -13,6 +15,7 @@ from archive.store import Store
 from service.emitters.base import Parent
 from service.evaluation.promotion import first_benchmark
 from service.generation.emitter_stats import EmitterStats, read_stats
+from workers.protocol import ShapeRole
 
 REMEMBERED = 2048
 """Maximum number of cached elites, some five kilobytes each, over all searches."""
@@ -39,6 +42,7 @@ class ParentCache:
         candidate = await self._store.candidates.get(elite.candidate)
         variants = await self._store.candidates.variants(elite.candidate)
         readings = await self._store.bundles.readings(elite.bundle)
+        document = (await self._store.bundles.get(elite.bundle)).document
         return Parent(
             candidate=candidate.id,
             source=candidate.source,
@@ -46,7 +50,14 @@ class ParentCache:
             objective=elite.objective,
             cell=elite.cell,
             readings=readings[first_benchmark(search)],
+            launched=await asyncio.to_thread(launched_kernels, document),
         )
+
+
+def launched_kernels(document: str) -> frozenset[str]:
+    """Return the names of the kernels that a bundle launches at benchmark shapes."""
+    plans = [plan for plan in json.loads(document)["plans"] if plan["shape"]["role"] == ShapeRole.BENCHMARK]
+    return frozenset(step["function"] for plan in plans for step in plan["steps"] if step["op"] == "launch")
 
 
 class SearchSnapshot:

@@ -242,10 +242,10 @@ class VendorClient:
 
     def _inner(self, parsed: object) -> object:
         """Return the JSON value that a JSON text holds, or that AWS's gateway put into a `body` with a status."""
-        if isinstance(parsed, dict) and isinstance(parsed.get("body"), str) and "statusCode" in parsed:
-            status, parsed = parsed["statusCode"], parsed["body"]
+        if isinstance(parsed, dict) and isinstance(body := parsed.get("body"), str) and "statusCode" in parsed:
+            status, parsed = parsed["statusCode"], body
             if isinstance(status, int) and status >= 400:
-                raise failure_of(status, {}, parsed, self._key)
+                raise failure_of(status, {}, body, self._key)
         return _json_in(parsed) if isinstance(parsed, str) else parsed
 
 

@@ -250,7 +250,7 @@ class _Module:
         return made
 
     def _others(self, statement: ast.Import | ast.ImportFrom, joined: Collection[ast.alias]) -> list[str]:
-        """Return the part of an import that is not of files, as a statement: `import torch` of `import torch, utils`."""
+        """Return the part of an import that is not of files: `import torch` of `import torch, utils`."""
         left = [each for each in statement.names if each not in joined]
         names = [ast.alias(each.name, self.private.get(bound(each), each.asname)) for each in left]
         if isinstance(statement, ast.Import):

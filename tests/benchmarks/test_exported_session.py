@@ -69,4 +69,11 @@ def test_a_session_without_a_card_goes_from_search_to_row(tmp_path: Path) -> Non
     assert [each["name"] for each in known["told"]] == ["export_relu2_gate", "search_relu2_gate"]
     (row,) = known["rows"]
     assert row["row"]["operator"] == "relu2_gate" and row["row"]["right"] == row["row"]["shapes"] == 4
-    assert (tmp_path / "state" / "packages" / "relu2_gate" / "sources" / "elite_0.py").exists()
+    package = tmp_path / "state" / "packages" / "relu2_gate"
+    assert (package / "sources" / "elite_0.py").exists()
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.exported_model", str(package), "--out", str(tmp_path)]
+    command += ["--device", "cpu", "--backend", "aot_eager", "--batches", "1", "2", "--rounds", "1"]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=200, capture_output=True)
+    row = json.loads((tmp_path / "model.json").read_text())["row"]
+    assert row["packages"] == ["relu2_gate"] and row["right"] == row["compared"] == 4
+    assert row["served"] == {"1": [], "2": []}, "the kernels need a card"

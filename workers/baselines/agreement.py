@@ -10,10 +10,14 @@ from workers.protocol import Operator
 
 ROUNDOFFS = 16.0
 """Roundoffs of the output's dtype by which an element may differ, in units of its value plus the root mean square of
-its row. Two correct results round at most twice each, and the worst of millions of elements lies at six deviations."""
+its row, or of all rows if they are narrow. Two correct results round at most twice each, and the worst of millions of
+elements lies at six deviations."""
 SUM_ROUNDOFFS = 2.0
 """Roundoffs of float32, times the root of the summands, that another order of summation may lose. For the worst element
 it is four times the limit of the checks for a candidate's root mean square."""
+FEWEST_COLUMNS = 16
+"""Minimum elements of a row for a root mean square of its own. A sum that happens to be near 0 is most of a narrower
+row, and two ways to round its summands then differ by many times its value."""
 PART_ELEMENTS = 2**26
 """Number of elements compared at a time: in float64, that takes twelve times their bytes."""
 TF32_SHARE = 1e-2
@@ -79,7 +83,7 @@ def check(
 
 
 def _share(operator: Operator, dtype: torch.dtype, summands: int) -> float:
-    """Return the tolerance of an element, in units of its value plus the root mean square of its row."""
+    """Return the tolerance of an element, in units of its value plus the root mean square around it."""
     share = ROUNDOFFS * torch.finfo(dtype).eps / 2
     share += SUM_ROUNDOFFS * torch.finfo(torch.float32).eps / 2 * sqrt(summands)
     return max(share, TF32_SHARE) if operator.precision.allow_tf32 else share
@@ -95,7 +99,9 @@ def _most_excess(share: float, got: torch.Tensor, expected: torch.Tensor, nudged
 
 def _excess(share: float, got: torch.Tensor, expected: torch.Tensor, nudged: torch.Tensor) -> torch.Tensor:
     """Return the largest difference in some rows; `SENSITIVITY_WORST` shifts of a row are allowed too."""
-    scale = expected.square().mean(1, keepdim=True).sqrt() + expected.abs()
+    squares = expected.square()
+    mean = squares.mean(1, keepdim=True) if expected.shape[1] >= FEWEST_COLUMNS else squares.mean()
+    scale = mean.sqrt() + expected.abs()
     moved = SENSITIVITY_WORST * (nudged - expected).abs().amax(1, keepdim=True).nan_to_num(0.0, 0.0, 0.0)
     allowed = torch.maximum(share * scale, moved).clamp(min=torch.finfo(torch.float32).tiny)
     return ((got - expected).abs() / allowed).max()

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from triton import language as tl
 
-from workers.interpreter.faults import NotInterpretable
-from workers.interpreter.formats import Array, TensorValue, TritonType
+from workers.interpreter.faults import Array, NotInterpretable
+from workers.interpreter.formats import TensorValue, TritonType
 
 _called: list[Callable[..., object]] = []
 # The stack of functions that are being called.

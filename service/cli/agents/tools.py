@@ -28,7 +28,7 @@ LONGEST_WAIT_S = 600.0
 """Maximum seconds that a tool waits for a verdict; clients give up on slower tools."""
 
 EXAMINED = "its best kernels are examined while read_search shows an activity; then see `finalist` of list_elites"
-"""What an agent reads at the end of its search."""
+"""Note that an agent reads at the end of its search."""
 
 CLIENT_S = 50.0
 """Seconds that a tool waits by default: some clients give up after 60."""

@@ -1,9 +1,11 @@
 import random
+from dataclasses import replace
 
 import pytest
 
 from service.emitters.base import EmitterTrial, Parent, ProposalContext
 from service.emitters.tune import DRAWS, Tune, describe, read, write
+from service.operators.catalogue import load_catalogue
 from tests.service.emitters.samples import rewritten, seed
 
 MANY = tuple(EmitterTrial("", "correct", 1.0, ("other",)) for _ in range(DRAWS))
@@ -46,6 +48,18 @@ async def test_early_draws_are_wide_and_later_ones_near():
     steps = {"num_warps 4 -> 2", "num_warps 4 -> 8", "BLOCK 1024 -> 512", "BLOCK 1024 -> 2048"}
     near = [note for note in await notes(seed("gelu"), trials=MANY) if set(note.split("; ")) <= steps]
     assert len(near) > 30
+
+
+async def test_kernels_that_no_benchmark_shape_launches_are_left_alone():
+    (source,) = [text for text in load_catalogue()["matmul"].seeds if "@gluon.jit" in text]
+    known = Parent("c0", source, launched=frozenset({"matmul_kernel"}))
+    edits = Tune().edits(replace(context(source), parents=(known,)))
+    names = {name for edit in edits for name in edit.values}
+    assert {"SLOTS", "GROUP_M", "matmul_kernel.BLOCK_K", "programs_per_sm"} <= names
+    assert not any("plain_kernel" in name for name in names) and "num_stages" not in names
+    assert {name for edit in Tune().edits(context(source)) for name in edit.values} > names
+    found = [await Tune().propose(replace(context(draw=draw), parents=(known,))) for draw in range(20)]
+    assert all(each is not None and "plain" not in each.note and "num_" not in each.note for each in found)
 
 
 async def test_what_was_tried_on_this_parent_is_not_proposed_again():

@@ -3,10 +3,12 @@
 from archive.records import CandidateRecord
 from archive.store import Store
 from service.generation.proposals import Proposer
-from service.generation.snapshot import ParentCache
+from service.generation.snapshot import ParentCache, launched_kernels
 from tests.archive.samples import READINGS
 from tests.service.generation.making import OPERATOR, begin, elect, make
 from tests.service.records import TUNABLE
+from tests.workers.runner.plans import bundle_of, kernel
+from workers.protocol import ShapeRole
 
 
 def _what(candidate: CandidateRecord | None) -> tuple[str, str, str] | None:
@@ -54,5 +56,19 @@ async def test_an_elite_is_read_once_for_each_cell_that_it_holds(store: Store) -
     found = await parents.find(search, first)
     assert (found.candidate, found.source, found.objective, found.cell) == (seed.id, seed.source, 1.0, 0)
     assert found.readings == READINGS and found.configuration == {"BLOCK": 1024}
+    assert found.launched == launched_kernels((await store.bundles.get(first.bundle)).document)
     assert await parents.find(search, first._replace(visits=first.visits + 1)) is found
     assert (await parents.find(search, second)).cell == 1
+
+
+def test_kernels_of_other_than_benchmark_shapes_are_not_counted() -> None:
+    (plan,) = bundle_of(kernel()).plans
+    (launch,) = plan.launches
+    other = plan.model_copy(
+        update={
+            "shape": plan.shape.model_copy(update={"role": ShapeRole.BOUNDARY}),
+            "steps": (launch.model_copy(update={"function": "rare_kernel"}),),
+        }
+    )
+    document = bundle_of(kernel()).model_copy(update={"plans": (plan, other)}).model_dump_json()
+    assert plan.shape.role is ShapeRole.BENCHMARK and launched_kernels(document) == {launch.function}

@@ -5,7 +5,6 @@ A prompt of 31 characters is at most 95 tokens (`P`), an answer at most 100 (`A`
 
 import gzip
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,87 +15,32 @@ from service.emitters.llm.answers import read_answer
 from service.llm import LlmRefused, PermanentFailure, TransientFailure
 from service.llm_gateway import backends as pool
 from service.llm_gateway import gateway as module
-from tests.service.inquiry import PROMPT, endpoint, inquiry
+from tests.service.inquiry import endpoint, inquiry
 from tests.service.llm.vendors import Serve, chat, events, message, raw, reply, response, vendor
+from tests.service.llm_gateway.oddities import (
+    ALL,
+    CODE,
+    FENCED,
+    FREE,
+    GOOD,
+    USAGE,
+    WELL,
+    A,
+    Case,
+    P,
+    call,
+    counted,
+    delta,
+    failed,
+    lines,
+    openai,
+    said,
+    sent,
+    streamed,
+    torn,
+)
+from tests.service.llm_gateway.vendor_forms import FORMS
 
-P = 64 + len(PROMPT.system) + len(PROMPT.user)
-A = PROMPT.max_tokens
-CODE = "import torch\n\n\ndef scale(x):\n    return torch.empty_like(x)\n"
-FENCED = f"```python\n{CODE}```\n"
-GOOD = (12, 34)
-"""Tokens that a vendor reports unless a case says otherwise."""
-FREE, ALL = (0, 0), (P, A)
-"""Tokens of a call that certainly cost nothing, and of one whose result is unknown."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """An oddity: the vendor's steps, the tokens that count, and the result: code, or a fault, or a failure."""
-
-    steps: tuple[Serve, ...]
-    tokens: tuple[int, int] = GOOD
-    came: str = "code"
-    kind: str = "openai"
-    options: dict[str, Any] = field(default_factory=dict)
-    calls: int = 1
-    asked: int = 1
-
-
-def openai(tokens: tuple[int, int] = GOOD, came: str = "code", **changes: Any) -> Case:
-    """A chat completion with some fields changed."""
-    return Case((reply(body=chat(changes.pop("text", FENCED), **changes)),), tokens, came)
-
-
-def said(content: Any = None, came: str = "code", finish_reason: str = "stop", **more: Any) -> Case:
-    """A chat completion whose message has other fields."""
-    choice = {"index": 0, "message": {"role": "assistant", "content": content, **more}, "finish_reason": finish_reason}
-    return openai(came=came, choices=[choice])
-
-
-def failed(status: int, body: Any, came: str, tokens: tuple[int, int] = FREE, calls: int = 0, **more: Any) -> Case:
-    """A response with an error."""
-    return Case((reply(status, body),), tokens, came, calls=calls, **more)
-
-
-def streamed(*said: object, kind: str = "openai", **more: Any) -> Case:
-    """A stream of events."""
-    end = more.pop("end", "data: [DONE]\n\n")
-    return Case((events(*said, end=end),), kind=kind, **more)
-
-
-def delta(text: str = "", finish: str | None = None, **more: Any) -> dict[str, Any]:
-    """A chunk of a chat completion's stream."""
-    return {"model": "m", "choices": [{"index": 0, "delta": {"content": text, **more}, "finish_reason": finish}]}
-
-
-def call(arguments: object, name: str = "python") -> dict[str, Any]:
-    """A tool call."""
-    return {"id": "c", "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-def counted(text: str, answer: int, finish: str | None = None) -> dict[str, Any]:
-    """A chunk with counts of its own."""
-    return {**delta(text, finish), "usage": {"prompt_tokens": 12, "completion_tokens": answer}}
-
-
-def torn(*parts: bytes) -> Serve:
-    """A stream in chunks that breaks off."""
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-    return raw(head + b"".join(f"{len(part):x}\r\n".encode() + part + b"\r\n" for part in parts))
-
-
-def lines(*said: object) -> bytes:
-    """A JSON object per line."""
-    return "\n".join(json.dumps(each) for each in said).encode()
-
-
-def sent(*said: object) -> bytes:
-    """Events as bytes, without a last one."""
-    return b"".join(f"data: {json.dumps(each)}\n\n".encode() for each in said)
-
-
-USAGE = {"choices": [], "usage": {"prompt_tokens": 12, "completion_tokens": 34}}
-WELL = reply(body=chat(FENCED))
 TOO_MUCH, NO_BALANCE = "TransientFailure: longer than", "PermanentFailure: insufficient balance"
 TOOL = [{"type": "tool_use", "id": "t", "name": "write", "input": {"content": CODE}}]
 HARMONY = f"<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>{FENCED}<|return|>"
@@ -440,6 +384,7 @@ CASES: dict[str, Case] = {
     ),
     "headers of one's own": Case((reply(body=chat(FENCED)),), options={"headers": {"HTTP-Referer": "x"}}),
 }
+CASES |= FORMS
 
 
 def written(value: object) -> str:
@@ -456,8 +401,8 @@ def configured(url: str, case: Case) -> str:
     return endpoint(url, kind=case.kind, **base).replace("\n\n[prices", f"\n{lines}\n[prices")
 
 
-async def check(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask once, and compare what came and what it cost."""
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+async def test_each_costs_what_it_costs(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FIRST_WAIT_S", 0.001)
     (tmp_path / "k").write_text("sk-1")
     async with vendor() as running:
@@ -478,11 +423,6 @@ async def check(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             assert await asked.spent() == await asked.spent("local") == (case.calls, prompt + written, usd)
             assert len(running.requests) == case.asked
             assert await asked.store.spending.outstanding(asked.search.id) == []
-
-
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-async def test_each_costs_what_it_costs(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    await check(case, tmp_path, monkeypatch)
 
 
 def test_there_are_enough() -> None:

@@ -1,5 +1,7 @@
 """Agreement: another order of summation passes, a coarser or wrong function does not."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -10,6 +12,7 @@ from workers.protocol import Output
 
 RMSNORM = OPERATORS["rmsnorm"]
 LOSS = OPERATORS["cross_entropy"]
+W4A16 = OPERATORS["w4a16_matmul"]
 ROWS = torch.randn(64, 4096, generator=torch.Generator().manual_seed(3)).bfloat16()
 
 
@@ -66,6 +69,24 @@ def test_a_loss_in_bfloat16_disagrees_with_one_in_float32():
         check(LOSS, [loss.bfloat16().float()], [loss], 32000, lambda: [loss])
     tf32 = LOSS.model_copy(update={"precision": LOSS.precision.model_copy(update={"allow_tf32": True})})
     assert agree(tf32, loss.bfloat16().float(), loss, summands=32000)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 64])
+def test_weights_rounded_or_not_agree_in_narrow_rows_and_a_group_left_out_does_not(columns):
+    generator = torch.Generator().manual_seed(5)
+    x = torch.randn(1024, 8, 128, generator=generator).bfloat16()
+    codes = torch.randint(-(2**31), 2**31 - 1, (8, 16, columns), generator=generator, dtype=torch.int32)
+    scales = torch.randn(8, columns, generator=generator).bfloat16()
+    reference: dict[str, Any] = {}
+    exec(W4A16.reference, reference)
+    expected = reference["w4a16_matmul"](x, codes, scales)
+    shifts = torch.arange(0, 32, 4, dtype=torch.int32).view(1, 1, 8, 1)
+    unpacked = ((codes.unsqueeze(2) >> shifts) & 15).sub(8).double().flatten(1, 2)
+    parts = torch.einsum("mgk,gkn->gmn", x.double(), unpacked) * scales.double().unsqueeze(1)
+    exact = parts.sum(0).bfloat16()
+    assert not torch.equal(exact, expected), "one rounds each weight, the other does not"
+    assert agree(W4A16, exact, expected, summands=1024)
+    assert not agree(W4A16, parts[1:].sum(0).bfloat16(), expected, summands=1024)
 
 
 @pytest.mark.parametrize("other", [ROWS.float(), ROWS[:1]])

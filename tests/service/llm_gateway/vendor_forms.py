@@ -1,23 +1,18 @@
 """More vendors as they are: packed responses, refused requests, special tokens, calls of tools as text."""
 
 import json
-from pathlib import Path
 
-import pytest
-
-from tests.service.llm.vendors import chat, events, reply, response
-from tests.service.llm_gateway.test_contract import (
+from tests.service.llm.vendors import chat, events, raw, reply, response
+from tests.service.llm_gateway.oddities import (
     CODE,
     FENCED,
     FREE,
     USAGE,
     WELL,
     Case,
-    check,
     delta,
     failed,
     openai,
-    raw,
     said,
     sent,
 )
@@ -33,7 +28,7 @@ def refused(words: str, came: str) -> Case:
     return failed(400, {"error": {"message": words}}, f"PermanentFailure: {came}")
 
 
-CASES: dict[str, Case] = {
+FORMS: dict[str, Case] = {
     # packed responses
     "packed twice": Case((reply(body=json.dumps(chat(FENCED))),)),
     "AWS's gateway": Case((reply(body={"statusCode": 200, "headers": {}, "body": json.dumps(chat(FENCED))}),)),
@@ -103,8 +98,3 @@ CASES: dict[str, Case] = {
     "Mistral's calls": openai(text=f'[TOOL_CALLS][{{"name": "write", "arguments": {CALL}}}]'),
     "harmony's call": openai(text=f"{HARMONY} to=functions.write <|constrain|>json<|message|>{CALL}<|call|>"),
 }
-
-
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-async def test_each_costs_what_it_costs(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    await check(case, tmp_path, monkeypatch)
