@@ -196,9 +196,10 @@ def traced(elites: Sequence[ConfirmedElite], target: str) -> Iterator[TracedElit
     """Trace elites, seeds and references. Yields each elite with its bundles, or with the reason why it has none."""
     jobs: dict[str, TraceJob] = {}
     for elite in elites:
+        operator = without_baselines(elite.operator)
         common: dict[str, Any] = {
             "search": "agreement",
-            "operator": elite.operator,
+            "operator": operator,
             "target": target,
             "deadline_s": TRACE_S,
         }
@@ -221,6 +222,11 @@ def traced(elites: Sequence[ConfirmedElite], target: str) -> Iterator[TracedElit
             yield elite, "not traced: " + _said(answer)
 
 
+def without_baselines(operator: Operator) -> Operator:
+    """Return an operator whose confirms wait for eager PyTorch alone: no figure of another baseline is compared."""
+    return operator.model_copy(update={"baselines": ()})
+
+
 def _bundle(answer: Answer, configuration: Mapping[str, Any] | None = None) -> Bundle | None:
     """Return the bundle of a variant: the one with a configuration, or the first."""
     variants = answer.variants if isinstance(answer, TraceReport) else ()
@@ -240,7 +246,7 @@ def confirm_job(traced: TracedElite, device: Device) -> ConfirmJob:
         candidate=traced.elite.candidate,
         variant=0,
         challenger=traced.bundle,
-        operator=traced.elite.operator,
+        operator=without_baselines(traced.elite.operator),
         graphs=traced.graphs,
         device=device,
         pacer=traced.pacer,
@@ -294,7 +300,8 @@ def compared(traced: TracedElite, answer: Answer, outside: Mapping[str, Any] | N
     row = begun(traced.elite)
     if not isinstance(answer, Report) or answer.outcome is not Outcome.CORRECT or answer.over_pacer is None:
         return row | {"failed": _said(answer)}
-    row |= {"ours": answer.over_pacer.model_dump(), "same_bundle": answer.bundle == traced.elite.bundle_digest}
+    again = traced.bundle.model_copy(update={"operator": traced.elite.operator.digest}).identity
+    row |= {"ours": answer.over_pacer.model_dump(), "same_bundle": again == traced.elite.bundle_digest}
     if outside is None or not outside.get("independent"):
         return row | {"failed": "the harness: " + str((outside or {}).get("error", "no row"))[:200]}
     weights = {shape.key: shape.weight for shape in traced.elite.shapes}

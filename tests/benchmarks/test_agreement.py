@@ -170,5 +170,7 @@ def test_it_is_traced_and_confirmed_beside_the_seed_at_all_its_shapes() -> None:
     assert isinstance(refused, tuple) and refused[1].startswith("not traced: ") and len(refused[1]) > 20
     job = confirm_job(found, Device.parse("h100"))
     assert (job.challenger, job.pacer, job.incumbent) == (found.bundle, found.pacer, None)
+    assert job.operator.baselines == () and job.operator.digest == found.bundle.operator
+    assert softmax.baselines is None, "its confirm in a search has all of them"
     assert [plan.shape.key for plan in found.pacer.plans] == [each.key for each in shapes if each.role == "benchmark"]
     assert len(found.bundle.plans) == len(shapes) and job.graphs == found.graphs
