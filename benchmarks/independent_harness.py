@@ -205,7 +205,7 @@ class InterleavedTimes:
 
 
 Step = tuple[Call, Call]
-"""What is done before a graph, and the graph."""
+"""Preparation of a graph, and the graph."""
 
 
 def interleaved(
