@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.agreement import (
+    OUR_FORM,
     ConfirmedElite,
     TracedElite,
     compared,
@@ -36,7 +37,7 @@ def confirm(elite_us: float, *, seed_us: float = 20.0, half: float = 0.001) -> R
     return report.model_copy(update={"shapes": shapes, "over_pacer": ratio})
 
 
-def outside(ratio: float, seed_us: float = 19.0, calls: int = 5, **forms: float) -> dict[str, object]:
+def outside(ratio: float, seed_us: float = 19.0, *, calls: int = 5, **forms: float) -> dict[str, object]:
     """A row of the harness; `forms` are ratios of its samples."""
     samples = {form: {"ratio": each, "calls": calls} for form, each in forms.items()}
     bounds = {"low": ratio * 0.9995, "ratio": ratio, "high": ratio * 1.0005}
@@ -88,12 +89,12 @@ def test_a_difference_is_within_or_explained_or_open(tmp_path: Path) -> None:
     rows = rows_of(
         tmp_path,
         (
-            (confirm(10.0), outside(2.005, all=2.2)),
-            (confirm(10.0, half=0.05), outside(2.1, all=2.2)),
-            (confirm(10.0), outside(2.1, all=1.995, own=2.1)),
-            (confirm(10.0), outside(2.1, all=1.98, own=2.0)),
+            (confirm(10.0), outside(2.005, **{OUR_FORM: 2.2})),
+            (confirm(10.0, half=0.05), outside(2.1, **{OUR_FORM: 2.2})),
+            (confirm(10.0), outside(2.1, **{OUR_FORM: 1.995}, none=2.1)),
+            (confirm(10.0), outside(2.1, **{OUR_FORM: 1.98}, none=2.0)),
             (confirm(10.0), outside(2.1)),
-            (confirm(10.0), outside(2.1, all=2.0, calls=6)),
+            (confirm(10.0), outside(2.1, calls=6, **{OUR_FORM: 2.0})),
         ),
     )
     assert [row["explained"] for row in rows] == ["within", "interval", "sample", "open", "open", "open"]
