@@ -352,6 +352,11 @@ def compare_row(
     return figures_of(entry, graphs, bundle, device=device, rates=known.result(), process=process)
 
 
+def further_seeds(folder: Path | None, operator: str) -> tuple[str, ...]:
+    """Read the sources of further seeds of an operator, in the order of their names."""
+    return () if folder is None else tuple(path.read_text() for path in sorted((folder / operator).glob("*.py")))
+
+
 def left_of(entries: Sequence[SuiteEntry], lines: LineLog, *, measured: bool) -> list[SuiteEntry]:
     """Rows that have no figures yet."""
     rows = [row for row in lines.rows if row["kind"] == "row"]
@@ -430,7 +435,10 @@ def main() -> None:
     terms, (first, step) = terms_of(options), options.share
     every = [entry for name in options.suite for entry in suite(name)]
     asked = None if options.baselines is None else tuple(options.baselines)
-    found = [replace(entry, baselines=asked) for entry in chosen(every, options.only)]
+    found = [
+        replace(entry, baselines=asked, further=further_seeds(options.seeds, entry.operator))
+        for entry in chosen(every, options.only)
+    ]
     entries = found[first::step]
     path = options.out / f"{'-'.join(options.suite)}.jsonl"
     measures = terms.device.measures
@@ -483,6 +491,7 @@ def _options() -> argparse.Namespace:
     options.add_argument(
         "--only", nargs="*", default=[], help="regular expressions: rows alone that one is found in, in their order"
     )
+    options.add_argument("--seeds", type=Path, help="a folder of further seeds, a folder per operator in it")
     options.add_argument("--ahead", type=int, default=0, help="processes that compile baselines during a search")
     options.add_argument("--out", type=Path, default=RESULTS, help="a folder")
     options.add_argument("--baselines", nargs="*", help="that are compared with, beside eager; all if not given")

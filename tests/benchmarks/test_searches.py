@@ -11,7 +11,17 @@ import pytest
 from benchmarks import searches
 from benchmarks.compile_ahead import CompileAhead
 from benchmarks.figures import LineLog, Row
-from benchmarks.searches import SHORTEST_S, CardQueue, RowLog, SearchTerms, chosen, left_of, noted_rates, seconds_for
+from benchmarks.searches import (
+    SHORTEST_S,
+    CardQueue,
+    RowLog,
+    SearchTerms,
+    chosen,
+    further_seeds,
+    left_of,
+    noted_rates,
+    seconds_for,
+)
 from benchmarks.suites import ANCHOR, CardRates, SuiteEntry, floor_us, moved_bytes, rest
 from service.coordinator import Coordinator
 from service.operators.catalogue import load_catalogue, parse_operator
@@ -33,6 +43,16 @@ def test_a_row_is_compared_with_the_baselines_that_are_asked_for():
     entry = ANCHOR[-1]
     assert parse_operator(replace(entry, baselines=("native",)).contract()).baselines == ("native",)
     assert parse_operator(entry.contract()).baselines == load_catalogue()["attention"].baselines
+
+
+def test_a_row_has_further_seeds_behind_those_of_the_catalogue(tmp_path: Path):
+    (tmp_path / "rope").mkdir()
+    for name in ("second", "first"):
+        (tmp_path / f"rope/{name}.py").write_text(f"# {name}\n")
+    entry = next(entry for entry in ANCHOR if entry.operator == "rope")
+    found = parse_operator(replace(entry, further=further_seeds(tmp_path, "rope")).contract()).seeds
+    assert found == (*load_catalogue()["rope"].seeds, "# first\n", "# second\n")
+    assert further_seeds(tmp_path, "gelu") == further_seeds(None, "rope") == ()
 
 
 def test_floors_are_of_bytes_or_of_operations_whichever_take_longer():
