@@ -64,7 +64,7 @@ def test_an_elite_is_timed_beside_its_seed_and_compared_with_its_report(tmp_path
         assert timed["seed_us"] < timed["elite_us"]
         assert timed["ratio"] < 0.9, "of pairs, so not the ratio of the medians where others use the cores"
         shares = {name: each["written"] for name, each in timed["samples"].items()}
-        assert shares == {"all": 1.0, "own": 0.5, "none": 0.0}, "it writes as much as it reads"
+        assert shares == {"all": 1.0, "refilled": 1.0, "own": 0.5, "none": 0.0}, "it writes as much as it reads"
         assert all(each["calls"] == 1 and each["ratio"] < 0.9 for each in timed["samples"].values())
     assert row["difference_percent"] == pytest.approx(100 * (row["independent"] - 1))
     assert (found["compared"], found["within_half_percent"]) == (1, 0)
@@ -73,7 +73,7 @@ def test_an_elite_is_timed_beside_its_seed_and_compared_with_its_report(tmp_path
 
 def test_predicted_elites_are_left_out_and_kernels_that_do_not_run_are_rows(tmp_path: Path) -> None:
     broken = exported(tmp_path / "broken.zip", source="def double(x, by):\n    raise ValueError('no')\n")
-    found = run(tmp_path, broken, exported(tmp_path / "model.zip", provenance="predicted"), more=("--written", "own"))
+    found = run(tmp_path, broken, exported(tmp_path / "model.zip", provenance="predicted"), more=("--forms", "own"))
     [row] = found["rows"]  # type: ignore[misc]
     assert (row["error"], row["candidate"]) == ("ValueError: no", "c") and found["compared"] == 0
 
