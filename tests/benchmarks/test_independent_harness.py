@@ -5,12 +5,15 @@ import os
 import subprocess
 import sys
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
+import torch
 
-from benchmarks.independent_harness import median_bounds
+from benchmarks.independent_harness import ShapeInputs, ShapeTimer, median_bounds, timed_in_time
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "independent_harness.py"
 SEED = "import torch\n\n\ndef double(x, by):\n    return (x * by).float()\n"
@@ -107,3 +110,91 @@ def test_it_imports_nothing_of_ours() -> None:
     rooms = ("service", "workers", "archive", "benchmarks", "kernelreef")
     lines = [line.split() for line in SCRIPT.read_text().splitlines() if line.startswith(("import ", "from "))]
     assert lines and not {words[1].split(".")[0] for words in lines} & set(rooms)
+
+
+class PaperEvent:
+    """An event of a card that runs nothing by itself; `late` counts down the starts that the host was late for."""
+
+    late = 0
+    now = 0.0
+
+    def __init__(self, enable_timing: bool = False) -> None:
+        self.at = 0.0
+
+    def record(self) -> None:
+        self.at = PaperEvent.now
+
+    def query(self) -> bool:
+        PaperEvent.late -= 1
+        return PaperEvent.late >= 0
+
+    def synchronize(self) -> None:
+        """Wait for nothing."""
+
+    def elapsed_time(self, other: "PaperEvent") -> float:
+        return other.at - self.at
+
+
+@pytest.fixture
+def paper_card(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A card on paper, and what is enqueued on it: every call of `double` takes a millisecond."""
+    log: list[str] = []
+    for name in ("Stream", "synchronize"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_: None)
+    for name in ("stream", "graph"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_: nullcontext())
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: SimpleNamespace(replay=lambda: spend(log, "graph")))
+    monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: log.append(f"hold {cycles}"))
+    monkeypatch.setattr(torch.cuda, "Event", PaperEvent)
+    monkeypatch.setattr(PaperEvent, "late", 0)
+    return log
+
+
+def spend(log: list[str], name: str) -> None:
+    log.append(name)
+    PaperEvent.now += 1.0
+
+
+class Flushing:
+    """A flush that says what it writes."""
+
+    bytes = 64
+
+    def __init__(self, log: list[str]) -> None:
+        self._log = log
+
+    def __call__(self, share: float) -> None:
+        self._log.append(f"flush {share}")
+
+    def release(self) -> None:
+        """Release nothing."""
+
+
+@pytest.mark.parametrize(("calls", "timed"), [(1, ["hold 800000", "call"]), (2, ["hold 100000", "graph"])])
+def test_samples_begin_as_the_judges_do(paper_card: list[str], calls: int, timed: list[str]) -> None:
+    def double(x: torch.Tensor) -> torch.Tensor:
+        spend(paper_card, "call")
+        return x * 2
+
+    halves = tuple([[torch.ones(8)] for _ in range(4)] for _ in range(2))
+    timer = ShapeTimer(double, double, ShapeInputs(halves, 2, 0.5), Flushing(paper_card), "paper")
+    paper_card.clear()
+    found = timer.samples(calls, {"all": 1.0, "refilled": 1.0, "own": 0.5}, 0.0)
+    assert {name: (each["calls"], each["pairs"], each["late"]) for name, each in found.items()} == dict.fromkeys(
+        found, (calls, 2, 0)
+    )
+    samples = [line for line in paper_card if line != "call"] if calls == 2 else paper_card
+    assert samples[-8 * 3 :] == ["flush 0.5", *timed] * 8
+    assert {"flush 1.0", "flush 0.5"} <= set(samples) and found["own"]["elite_us"] == 1000 / calls
+    assert all((copy[0] == 1).all() for half in halves for copy in half), "written again with the values that they had"
+
+
+def test_a_sample_that_the_host_queued_late_is_timed_again(paper_card: list[str]) -> None:
+    def call() -> None:
+        spend(paper_card, "call")
+
+    for late, tries, is_punctual in ((0, 1, True), (3, 4, True), (99, 5, False)):
+        paper_card.clear()
+        PaperEvent.late = late
+        assert timed_in_time(lambda: None, call, "paper") == (1000.0, is_punctual)
+        assert len(paper_card) == tries
