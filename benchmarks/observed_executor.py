@@ -153,10 +153,14 @@ def written_share(plan: Any) -> float:
     return float(written / max(1, read + written))
 
 
-def observe(observer: Observer) -> None:
-    """Have an observer see every order that an executor of this process sends its runner, and the answers."""
-    processes = importlib.import_module("workers.devices.card_processes").CardProcesses
-    device = importlib.import_module("workers.devices.cuda").CudaDevice
+def observe(observer: Observer, processes: Any, device: Any) -> None:
+    """Have an observer see every order that an executor of this process sends its runner, and the answers.
+
+    Args:
+        observer: The observer.
+        processes: The class of the executor's card processes.
+        device: The class of its device.
+    """
     ask, confirm = processes._ask_runner, device.confirm
 
     def watched(self: Any, order: Any, limit_s: float) -> Any:
@@ -189,7 +193,8 @@ def main() -> None:
     environment = executor_environment(os.environ)
     os.environ.clear()
     os.environ.update(environment)
-    observe(Observer(options.rounds, options.flush, options.condition))
+    processes, cuda = (importlib.import_module(f"workers.devices.{name}") for name in ("card_processes", "cuda"))
+    observe(Observer(options.rounds, options.flush, options.condition), processes.CardProcesses, cuda.CudaDevice)
     importlib.import_module("workers.executor.start").run(["measure", *rest, "--answers", str(answers)])
 
 

@@ -11,6 +11,7 @@ import pytest
 from benchmarks.observed_executor import CardReadings, Observer, observe, written_share
 from tests.gpu.benches import BENCH
 from tests.workers.devices import desk, raced
+from tests.workers.queue.samples import confirm_job
 from workers.commands import Reset
 from workers.devices.card_processes import CardProcesses
 from workers.devices.cuda import CudaDevice
@@ -64,14 +65,19 @@ def test_no_readings_without_the_library(monkeypatch: pytest.MonkeyPatch) -> Non
     assert CardReadings("0000:18:00.0").read() == {}
 
 
-def test_executors_of_this_process_are_observed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[object] = []
-    monkeypatch.setattr(CardProcesses, "_ask_runner", lambda self, order, limit_s: seen.append(order))
-    monkeypatch.setattr(CudaDevice, "confirm", lambda self, job: seen.append(job))
-    observe(Observer(tmp_path / "rounds.jsonl", "all", read=lambda: {}))
-    order = Reset()
-    CardProcesses._ask_runner(object.__new__(CardProcesses), order, 1.0)
-    assert seen == [order]
+def test_orders_pass_an_observer_and_jobs_are_known_to_it(tmp_path: Path) -> None:
+    class Processes(CardProcesses):
+        def _ask_runner(self, order, limit_s):
+            return (order.order, limit_s)
+
+    class Cuda(CudaDevice):
+        def confirm(self, job):
+            return f"report on {job.id}"
+
+    observer = Observer(tmp_path / "rounds.jsonl", "all", read=lambda: {})
+    observe(observer, Processes, Cuda)
+    assert Processes._ask_runner(object.__new__(Processes), Reset(), 1.0) == ("scrub", 1.0)
+    assert Cuda.confirm(object.__new__(Cuda), confirm_job("j")) == "report on j" and observer.job == "j"
 
 
 def test_it_is_an_executor(tmp_path: Path) -> None:
