@@ -31,8 +31,8 @@ from benchmarks.figures import Row, read_lines
 
 CLOSE_PERCENT = 0.5
 """Difference that needs no explanation: the practical margin."""
-OUR_FORMS = ("all", "refilled")
-"""Forms of the harness's samples that begin as ours do: after a flush that writes all. Ours are refilled before it."""
+OUR_FORMS = ("all", "judge")
+"""Forms of the harness's samples that begin as ours do, after a flush that writes all; `judge` is closest to ours."""
 USUAL, SHARE, ALONE = "usual", "share", "alone"
 """Conditions of confirms: as in a search, with a flush that writes the operator's share, by one executor alone."""
 KINDS = ("within", "interval", "sample", "state", "open")
@@ -95,7 +95,7 @@ def row_of(row: Row, weights: Mapping[str, float], records: Records) -> Row:
     if outside is None or not outside.get("independent"):
         return row | {"failed": "the harness: " + str((outside or {}).get("error", "no row"))[:200]}
     row["shapes"] = {
-        key: {"weight": weights[key], **each, "harness": outside["shapes"][key]}
+        key: {"weight": weights[key], **each, "harness": _slim(outside["shapes"][key])}
         for key, each in usual["shapes"].items()
         if key in outside["shapes"]
     }
@@ -109,6 +109,19 @@ def row_of(row: Row, weights: Mapping[str, float], records: Records) -> Row:
         row["share_percent"] = apart(mid, row["confirms"][SHARE]["mid"])
     row["fast"] = fast_speedup(row, [line for line in records.fast if line["condition"] == USUAL])
     return row | explanation(row)
+
+
+def _slim(timed: Mapping[str, Any]) -> Row:
+    """Return times of the harness with fewer digits, and of deciles the first and the last."""
+    found: Row = {}
+    for name, value in timed.items():
+        if name == "samples":
+            found[name] = {form: _slim(each) for form, each in value.items()}
+        elif name.endswith("_deciles_us"):
+            found[name.replace("deciles", "range")] = [round(value[0], 3), round(value[-1], 3)]
+        else:
+            found[name] = round(value, 6)
+    return found
 
 
 def _others(again: Mapping[str, Row]) -> Row:

@@ -15,7 +15,8 @@ speedup over the same seed that the elite's report has; `difference_percent` is 
 **Samples.** A graph has as many calls as a sample of the elite's report, after a flush of twice the L2 cache. A single
 call is launched without a graph, as the judge does it. The flush writes a share of what it touches, evenly spread, and
 reads the rest. `--forms` names shares: `all`, `none`, and `own`, the part that results are of the operator's inputs and
-results. Before `refilled` the inputs are written again, then the flush writes all. Each has its times in `samples`.
+results. `judge` does what the judge does: it writes inputs again before a flush that writes all, and releases
+persisting lines once per round of 12 pairs instead of before each sample. Each form has its times in `samples`.
 
 A sample that the host queued late is timed again; `late` counts those that were late each time. Times of either side
 have their deciles, so that a second state of the card can be seen.
@@ -27,6 +28,7 @@ displace, and the other would find them. The driver is told to release such line
 import argparse
 import ctypes
 import importlib.util
+import itertools
 import json
 import math
 import multiprocessing
@@ -60,9 +62,11 @@ TRIES = 5
 """Times that a sample is tried if the host is late."""
 FLUSH_BLOCK, PARTS = 4096, 256
 """Words that a program of the flush touches; the written share is rounded to so many parts."""
-FORMS = ("all", "refilled", "own", "none")
-"""Shares that a flush can write: all, with inputs written again before it or not, as much as results are of the
+FORMS = ("all", "judge", "own", "none")
+"""Forms of samples, by the share that a flush writes: all, all as the judge does it, as much as results are of the
 operator's inputs and results, and nothing."""
+ROUND_SAMPLES = 24
+"""Samples of a round of the judge, truncated ones left out."""
 NORMAL = 1.96
 L2_BYTES = 50 * 2**20
 """L2 cache of an H100 and an H200, if torch does not say."""
@@ -320,7 +324,7 @@ class ShapeTimer:
         flush: Flush,
         device: str,
     ) -> None:
-        self._inputs, self._flush, self._device = inputs, flush, device
+        self._inputs, self._flush, self._device, self._numbers = inputs, flush, device, itertools.count()
         one, two = inputs.halves
         self._sides = [[(elite, one), (elite, two)], [(seed, two), (seed, one)]]
         for function in (elite, seed):
@@ -349,7 +353,7 @@ class ShapeTimer:
         for name, share in shares.items():
             elites, seeds = (
                 [
-                    (self._before(share, refilled=copies if name == "refilled" else (), calls=calls), call)
+                    (self._before(share, again=copies if name == "judge" else (), calls=calls), call)
                     for call, copies in side
                 ]
                 for side in sides
@@ -366,13 +370,17 @@ class ShapeTimer:
         return graphed(function, copies, self._device)
 
     def _before(
-        self, share: float, lead: Call | None = None, *, refilled: Sequence[Sequence[Any]] = (), calls: int = 2
+        self, share: float, lead: Call | None = None, *, again: Sequence[Sequence[Any]] = (), calls: int = 2
     ) -> Call:
-        """Return what is done before calls: refill, flush, hold the card while the host queues, and untimed calls."""
+        """Return what is done before calls: flush, hold the card while the host queues, and untimed calls.
+
+        As the judge does it if inputs are to be written again.
+        """
 
         def before() -> None:
-            self._flush.release()
-            write_again(refilled)
+            if not again or next(self._numbers) % ROUND_SAMPLES == 0:
+                self._flush.release()
+            write_again(again)
             self._flush(share)
             if self._device != "cpu":
                 torch.cuda._sleep(HOLD_CYCLES if calls > 1 else HOLD_CALL_CYCLES)
@@ -443,7 +451,7 @@ class ArchiveTimer:
         inputs, calls = self._inputs[key], (result.get("samples") or {}).get("calls")
         timer, shares = (
             ShapeTimer(*both, inputs, self._flush, self._device),
-            {"all": 1.0, "refilled": 1.0, "own": inputs.own, "none": 0.0},
+            {"all": 1.0, "judge": 1.0, "own": inputs.own, "none": 0.0},
         )
         found = vars(timer.long(self._seconds))
         if calls:

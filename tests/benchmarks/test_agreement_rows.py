@@ -24,6 +24,7 @@ def outside(ratio: float, seed_us: float = 19.0, *, calls: int = 5, **forms: flo
     }
     bounds = {"low": ratio * 0.9995, "ratio": ratio, "high": ratio * 1.0005}
     timed = {"elite_us": seed_us / ratio, "seed_us": seed_us, **bounds, "samples": samples}
+    timed["seed_deciles_us"] = [seed_us + each for each in range(-4, 5)]
     return {"independent": ratio, "shapes": dict.fromkeys(SHAPES, timed)}
 
 
@@ -58,8 +59,8 @@ def test_a_difference_is_within_or_explained_or_open() -> None:
     found = [
         row(outside(2.005, all=2.2), usual=usual),
         row(outside(2.1, all=2.2), usual=wide),
-        row(outside(2.1, all=1.995, refilled=1.98, none=2.1), usual=usual),
-        row(outside(2.1, all=1.98, refilled=2.001), usual=usual),
+        row(outside(2.1, all=1.995, judge=1.98, none=2.1), usual=usual),
+        row(outside(2.1, all=1.98, judge=2.001), usual=usual),
         row(outside(2.1, all=1.98, none=2.0), usual=usual),
         row(outside(2.1), usual=usual),
         row(outside(2.1, all=2.0, calls=6), usual=usual),
@@ -67,8 +68,9 @@ def test_a_difference_is_within_or_explained_or_open() -> None:
     kinds = ["within", "interval", "sample", "sample", "open", "open", "open"]
     assert [each["explained"] for each in found] == kinds
     assert found[2]["difference_percent"] == pytest.approx(5.0)
-    assert [each.get("form") for each in found[2:4]] == ["all", "refilled"]
-    assert found[2]["forms_percent"] == pytest.approx({"all": -0.25, "refilled": -1.0, "none": 5.0})
+    assert [each.get("form") for each in found[2:4]] == ["all", "judge"]
+    assert found[2]["forms_percent"] == pytest.approx({"all": -0.25, "judge": -1.0, "none": 5.0})
+    assert found[0]["shapes"]["N=1"]["harness"]["seed_range_us"] == [15.0, 23.0]
     assert found[6]["forms_percent"] == {}, "other samples than ours explain nothing"
     tally = summary(found, Records({}, {}, ()))["agreement"]
     assert [tally[kind] for kind in ("within", "interval", "sample", "state", "open")] == [1, 1, 2, 0, 3]
