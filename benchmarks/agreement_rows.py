@@ -31,8 +31,8 @@ from benchmarks.figures import Row, read_lines
 
 CLOSE_PERCENT = 0.5
 """Difference that needs no explanation: the practical margin."""
-OUR_FORMS = ("all", "judge")
-"""Forms of the harness's samples that begin as ours do, after a flush that writes all; `judge` is closest to ours."""
+OUR_FORMS = ("judge", "all")
+"""Forms of the harness's samples that begin as ours do, after a flush that writes all, the closest to ours first."""
 USUAL, SHARE, ALONE = "usual", "share", "alone"
 """Conditions of confirms: as in a search, with a flush that writes the operator's share, by one executor alone."""
 KINDS = ("within", "interval", "sample", "state", "open")
@@ -166,14 +166,14 @@ def explanation(row: Mapping[str, Any]) -> Row:
         return {"explained": "within"}
     if its["low"] <= ours["high"] and ours["low"] <= its["high"]:
         return {"explained": "interval"}
-    near = min((form for form in OUR_FORMS if form in forms), key=lambda form: abs(forms[form]), default=None)
-    if near is not None and abs(forms[near]) <= CLOSE_PERCENT:
-        return {"explained": "sample", "form": near}
+    for form in (form for form in OUR_FORMS if form in forms):
+        if abs(forms[form]) <= CLOSE_PERCENT:
+            return {"explained": "sample", "form": form}
     for by, mid in (("fast rounds", row["fast"]), ("alone", row["confirms"].get(ALONE, {}).get("mid"))):
         found = {form: apart(_of_form(row, form), mid) for form in OUR_FORMS if form in forms} if mid else {}
-        near = min(found, key=lambda form: abs(found[form]), default=None)
-        if near is not None and abs(found[near]) <= CLOSE_PERCENT:
-            return {"explained": "state", "form": near, "by": by, "state_percent": found[near]}
+        for form, percent in found.items():
+            if abs(percent) <= CLOSE_PERCENT:
+                return {"explained": "state", "form": form, "by": by, "state_percent": percent}
     return {"explained": "open"}
 
 
