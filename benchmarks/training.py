@@ -10,7 +10,6 @@ best kernel of its episode by single steps, as `tune` and `rewrite` do. One answ
 
 import argparse
 import asyncio
-import os
 import random
 import signal
 import statistics
@@ -33,6 +32,7 @@ from service.emitters import EMITTERS
 from service.emitters.base import Parent, Proposal, ProposalContext
 from service.emitters.tune import read, write
 from service.fleet.devices import read_device
+from service.settings import usable_workers
 
 EVERY = 8
 """One answer in so many does not compile."""
@@ -214,7 +214,7 @@ def main() -> None:
         finally:
             service.kill()
     named = ("device", "operator", "episodes", "turns")
-    row = {name: getattr(chosen, name) for name in named} | {"workers": workers or os.cpu_count(), **row}
+    row = {name: getattr(chosen, name) for name in named} | {"workers": workers or usable_workers(), **row}
     print(record.write("training", [row], chosen.out), row)
 
 
