@@ -158,7 +158,7 @@ def graphed(step: Step, x: torch.Tensor, target: torch.Tensor) -> Step:
     step(x, target)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, stream=torch.cuda.Stream(x.device)):  # The default one is that of the first device.
         found = step(x, target)
 
     def replay(*_: torch.Tensor) -> Results:

@@ -240,7 +240,9 @@ class Session:
     async def _export(self, name: str, search: str) -> bool:
         """Export a search with the sources of its elites. Returns True if there is a package."""
         began, part = time.monotonic(), self._asked.state / "parts" / f"{name}_{search}"
-        command = ("-m", "kernelreef", "export", search, "--out", str(part), "--json", "--url", self._url)
+        command = ["-m", "kernelreef", "export", search, "--out", str(part), "--json", "--url", self._url]
+        for operator, _, sizes in (each.partition(":") for each in self._asked.named):
+            command += ["--shapes", sizes] if operator == name else []
         status, said = await self._called(command, self._asked.state / f"export_{name}.log")
         wall_s = round(time.monotonic() - began, 1)
         if status != 0:
@@ -442,6 +444,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--operators", nargs="*", default=OPERATORS, help="names, or folders, the first ones first")
     parser.add_argument("--rivals", nargs="*", default=RIVALS, help="operators with searches at further shapes")
     parser.add_argument("--rival-shapes", type=int, default=4)
+    parser.add_argument("--named", nargs="*", default=(), help="further shapes to time, as matmul:M=8,N=64,K=16")
     parser.add_argument("--evaluations", type=int, default=200)
     parser.add_argument("--search-s", type=float, default=45.0, help="maximum running seconds of a search")
     parser.add_argument("--rival-evaluations", type=int, default=100)
