@@ -8,14 +8,19 @@ import torch
 from benchmarks.exported_model import DEFINITIONS, FEATURES, TOKENS, WORDS, Decoder, Trial, Watched, error_of, loaded
 
 
-def test_every_operator_is_called_with_what_a_package_takes() -> None:
-    watched = {
-        name: Watched(loaded(path, name), lambda tensors, scalars: f"{len(tensors)} tensors, {scalars}")
-        for name, path in DEFINITIONS.items()
-    }
+@pytest.mark.parametrize("batch", [1, 2])
+def test_every_operator_is_called_with_what_a_package_takes(batch: int) -> None:
+    def said(tensors: Any, scalars: Any) -> str:
+        assert all(each.is_contiguous() for each in tensors), "kernels take no others"
+        return f"{len(tensors)} tensors, {scalars}"
+
+    watched = {name: Watched(loaded(path, name), said) for name, path in DEFINITIONS.items()}
     with torch.no_grad():
-        loss, likely = Decoder({**watched})(torch.randn(1, TOKENS, FEATURES).bfloat16(), torch.arange(TOKENS))
-    assert loss.shape == () and likely.shape == (1, WORDS) and float(likely.sum()) == pytest.approx(1.0, abs=0.05)
+        x, target = torch.randn(batch, TOKENS, FEATURES).bfloat16(), torch.arange(batch * TOKENS)
+        loss, likely = Decoder({**watched})(x, target)
+    assert (
+        loss.shape == () and likely.shape == (batch, WORDS) and float(likely[0].sum()) == pytest.approx(1.0, abs=0.05)
+    )
     counts = {name: set(each.reasons) for name, each in watched.items()}
     assert counts.pop("attention") == {"3 tensors, (True,)"} and counts.pop("paged_decode") == {"6 tensors, ()"}
     assert all(len(reasons) == 1 for reasons in counts.values()) and len(counts) == len(DEFINITIONS) - 2
