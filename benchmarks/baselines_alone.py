@@ -1,16 +1,20 @@
-"""Baselines alone: their times at rows of the catalogue beside the first seed, without a search.
+"""Baselines alone: their times at rows of the catalogue beside a known kernel, without a search.
 
     python -m benchmarks.baselines_alone --device h100 --rows attention decode sliding --baselines native
     HELION_AUTOTUNE_BUDGET_SECONDS=60 python -m benchmarks.baselines_alone --device h100 --baselines helion native
+    python -m benchmarks.baselines_alone --device h200 --kernels benchmarks/results/anchor.json --row-s 90 --limit-s 580
 
-Each row is written as soon as it is measured. Helion reads its own variables for effort and budget.
+The kernel is the first seed, or that of the row in `--kernels`. Each row is written as soon as it is measured; a run
+with the same file goes on with the rows that it lacks, and begins none for which `--row-s` are not left. Helion reads
+its own variables for effort and budget.
 """
 
 import argparse
 import asyncio
+import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -22,7 +26,7 @@ from service.evaluation.executor_client import LocalExecutor
 from workers.assembler import assemble
 from workers.baselines import BaselineProcess, BaselinesFailed, measure_baselines
 from workers.baselines.client import library_versions
-from workers.protocol import Device, Operator, Shape, TraceJob, TraceReport
+from workers.protocol import Bundle, Device, Operator, Shape, TraceJob, TraceReport
 
 ROWS = {
     "attention": SuiteEntry("attention", {"B": 4, "H": 32, "T": 4096, "D": 128}),
@@ -44,23 +48,45 @@ ROWS = {
 """Rows by a short name; those of attention are the anchor suite's and the catalogue's."""
 
 
-async def traced(tracer: LocalExecutor, operator: Operator, target: str) -> TraceReport:
-    """Trace the first seed at an operator's one shape, and export its reference there."""
+Kernel = tuple[str, Mapping[str, object]]
+"""Source of a kernel, and the configuration that was chosen for it."""
+
+
+async def traced(tracer: LocalExecutor, operator: Operator, source: str, target: str) -> TraceReport:
+    """Trace a kernel at an operator's one shape, and export its reference there."""
     shapes = tuple(Shape(dims=shape.dims) for shape in operator.shapes)
-    source = operator.seeds[0]
     job = TraceJob(**HERE, operator=operator, source=source, shapes=shapes, target=target, references=True)
     return await tracer.run(job, TraceReport)
 
 
+def chosen(report: TraceReport, configuration: Mapping[str, object]) -> Bundle | None:
+    """Return the variant of a configuration, or the first one; None if nothing was compiled."""
+    bundles = [variant.bundle for variant in report.variants if variant.bundle is not None]
+    same = (bundle for bundle in bundles if bundle.configuration == configuration)
+    return next(same, bundles[0] if bundles else None)
+
+
+def known_kernels(path: Path | None) -> dict[str, Kernel]:
+    """Read the kernels of a file of searches, by key of the row."""
+    rows = [] if path is None else json.loads(path.read_text())["rows"]
+    return {row["row"]: (row["source"], row.get("configuration") or {}) for row in rows if row.get("source")}
+
+
 async def measured(
-    entry: SuiteEntry, baselines: Sequence[str], device: Device, tracer: LocalExecutor, process: BaselineProcess
+    entry: SuiteEntry,
+    baselines: Sequence[str],
+    device: Device,
+    tracer: LocalExecutor,
+    process: BaselineProcess,
+    kernel: Kernel | None = None,
 ) -> dict[str, Any]:
-    """Measure the baselines of one row; what fails is part of it."""
+    """Measure the baselines of one row beside a kernel, the first seed if none is given; what fails is part of it."""
     begun = time.monotonic()
     operator = Operator.model_validate({**entry.contract(), "baselines": tuple(baselines)})
-    report = await traced(tracer, operator, device.target)
-    bundle = report.variants[0].bundle if report.variants else None
-    row: dict[str, Any] = {"row": entry.key}
+    source, configuration = kernel or (operator.seeds[0], {})
+    report = await traced(tracer, operator, source, device.target)
+    bundle = chosen(report, configuration)
+    row: dict[str, Any] = {"row": entry.key, "beside": "the first seed" if kernel is None else "a known kernel"}
     if bundle is None:
         return row | {"reason": report.reason}
     pacer = assemble(bundle, operator).bundle
@@ -81,13 +107,23 @@ async def measured(
 
 
 async def run(asked: argparse.Namespace) -> None:
-    """Measure the rows, one after the other."""
-    device, rows = Device.parse(asked.device), list[dict[str, Any]]()
+    """Measure the rows that the file lacks, one after the other, as long as there is time for another one."""
+    device, until = Device.parse(asked.device), time.monotonic() + asked.limit_s
+    path, kernels = asked.out / f"{asked.name}.json", known_kernels(asked.kernels)
+    rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path.exists() else []
+    rows = [row for row in rows if row.get("figures")]
+    known = {row["row"] for row in rows}
     tuning = {name: value for name, value in os.environ.items() if name.startswith("HELION_")}
     with closing(BaselineProcess(asked.card)) as process:
         async with LocalExecutor("trace") as tracer:
             for name in asked.rows or ROWS:
-                rows.append(await measured(ROWS[name], asked.baselines, device, tracer, process))
+                entry = ROWS[name]
+                if entry.key in known:
+                    continue
+                if until - time.monotonic() < asked.row_s:
+                    print(f"{entry.key}: no time is left for it", flush=True)
+                    break
+                rows.append(await measured(entry, asked.baselines, device, tracer, process, kernels.get(entry.key)))
                 print(rows[-1], flush=True)
                 write(asked.name, rows, asked.out, device=device.name, libraries=library_versions(), helion=tuning)
 
@@ -99,6 +135,9 @@ def main() -> None:
     options.add_argument("--card", type=int, default=0, help="number of the card")
     options.add_argument("--rows", nargs="*", choices=tuple(ROWS), default=[], help="rows; all by default")
     options.add_argument("--baselines", nargs="+", default=["native", "helion"], help="baselines besides eager PyTorch")
+    options.add_argument("--kernels", type=Path, help="a file of searches, whose kernels take the place of seeds")
+    options.add_argument("--row-s", type=float, default=0.0, help="seconds that must be left for another row")
+    options.add_argument("--limit-s", type=float, default=3600.0, help="seconds for all rows")
     options.add_argument("--out", type=Path, default=RESULTS, help="folder of the file")
     options.add_argument("--name", default="baselines_alone", help="name of the file")
     asyncio.run(run(options.parse_args()))

@@ -146,8 +146,8 @@ class CampaignQueue(CardQueue):
         ahead: CompileAhead | None = None,
         beside: int = 1,
     ) -> None:
-        super().__init__(coordinator, terms, note, compare)
-        self._entries, self._ahead, self._beside = entries, ahead, beside
+        super().__init__(coordinator, terms, note, compare, ahead=ahead)
+        self._entries, self._beside = entries, beside
         self._pace = CampaignPace()
         self._preparing: set[asyncio.Task[ReadyProblem | None]] = set()
         self._answers: dict[str, tuple[str, ...]] = {}

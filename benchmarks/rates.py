@@ -2,6 +2,8 @@
 
     python -m benchmarks.rates --card 0        prints one JSON object
 
+Other processes of Kernelreef are kept from the card meanwhile.
+
 Medians of repetitions between events, each after its own warm-up. Buffers are 2 GiB, far more than any cache. A floor
 that was measured so is one that something on the same card has reached.
 """
@@ -10,8 +12,12 @@ import argparse
 import json
 import statistics
 from collections.abc import Callable
+from contextlib import closing
 
 import torch
+
+from workers import driver
+from workers.gpu_lock import GpuLock
 
 BUFFER_BYTES = 2**31
 SIDE = 8192
@@ -45,8 +51,10 @@ def main() -> None:
     """Print the rates of a card."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--card", type=int, default=0)
-    torch.cuda.set_device(parser.parse_args().card)
-    print(json.dumps(rates()))
+    card = parser.parse_args().card
+    torch.cuda.set_device(card)
+    with closing(GpuLock(driver.address_of(card))) as lock, lock.exclusive():
+        print(json.dumps(rates()))
 
 
 if __name__ == "__main__":

@@ -12,13 +12,15 @@ follow each other, and their lines are in one file, `anchor-catalogue.jsonl`.
 Several cards of a host are used by as many processes, each with a folder, cores and a share of the rows of its own;
 then all their lines become `<suite>.json`, a table and a plot:
 
-    taskset -c 0-15 python -m benchmarks.searches --out a --card 0 --share 0/2
+    taskset -c 0-15 python -m benchmarks.searches --out a --card 0 --share 0/2 --whole --ahead 4
     taskset -c 16-31 python -m benchmarks.searches --out b --card 1 --share 1/2
     python -m benchmarks.searches --out results --lines a/anchor.jsonl b/anchor.jsonl
 
 Finished files, such as `results/anchor.json` itself, may be among them. Of a row that is there twice the fastest kernel
 counts, against the fastest baseline of either run. `--baselines native` leaves out those that compile, where an earlier
-run of the row has them: max-autotune takes a minute at attention, without a result.
+run of the row has them: max-autotune takes a minute at attention, without a result. `--only` takes several regular
+expressions, and searches in their order. `--ahead` compiles kernels of baselines while a search goes on, in processes
+of low priority (`inductor_compiler`); they are chosen and timed when it has ended.
 
 `--device model:sm_90` tries the script out where there is no card: it predicts, and compares with nothing.
 """
@@ -33,15 +35,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
+from statistics import median
 
 from archive.records import CandidateRecord, SearchRecord, SearchState
 from benchmarks.baseline_comparison import REASON_CHARS, Compare, compared, figures_of
 from benchmarks.comparison_report import NOT_REACHED, conclude, lines_of
+from benchmarks.compile_ahead import CompileAhead
 from benchmarks.figures import FigureRows, LineLog, Row, device_of, share_of, visible_card
 from benchmarks.record import RESULTS
 from benchmarks.suites import SUITES, CardRates, SuiteEntry, suite
@@ -55,7 +60,7 @@ from service.metrics import METRICS
 from service.requests import SearchRequest
 from service.settings import Settings, usable_cores
 from workers.baselines import BaselineProcess
-from workers.protocol import Bundle, Device, Ratio
+from workers.protocol import Bundle, Device, Graph, Operator, Ratio
 
 POLL_S = 0.5
 AROUND_S = 30.0
@@ -78,6 +83,7 @@ class SearchTerms:
         seed: Drives proposals.
         emitters: Where candidates come from.
         until: When nothing more is begun, by the monotonic clock.
+        whole: True if a search is only begun if there is time for all of its seconds.
     """
 
     device: Device
@@ -87,9 +93,10 @@ class SearchTerms:
     seed: int
     emitters: tuple[str, ...]
     until: float
+    whole: bool = False
 
 
-def seconds_for(left_s: float, rows: int, around_s: float, most_s: float) -> float:
+def seconds_for(left_s: float, rows: int, around_s: float, most_s: float, *, whole: bool = False) -> float:
     """Seconds for the next search, so that all rows that are left get as many; 0 if that is too little.
 
     Args:
@@ -97,7 +104,10 @@ def seconds_for(left_s: float, rows: int, around_s: float, most_s: float) -> flo
         rows: Still to do, this one included.
         around_s: Of a row besides its search.
         most_s: Of any search.
+        whole: True for the most or nothing.
     """
+    if whole:
+        return most_s if left_s >= around_s + most_s else 0.0
     even = min(most_s, left_s / rows - around_s)
     if even >= SHORTEST_S:
         return even
@@ -132,22 +142,29 @@ class CardQueue:
         terms: How.
         note: Takes rows, as soon as something is known of them.
         compare: Compares what was found, when its search has ended; None where nothing is compared.
+        ahead: Compiles baselines while a search goes on; None to compile nothing ahead.
     """
 
     def __init__(
-        self, coordinator: Coordinator, terms: SearchTerms, note: RowLog, compare: Compare | None = None
+        self,
+        coordinator: Coordinator,
+        terms: SearchTerms,
+        note: RowLog,
+        compare: Compare | None = None,
+        *,
+        ahead: CompileAhead | None = None,
     ) -> None:
         self._coordinator, self._terms, self._note, self._compare = coordinator, terms, note, compare
+        self._ahead = ahead
         self._around_s: list[float] = []
 
     async def run(self, entries: Sequence[SuiteEntry]) -> None:
         """Search for all, as long as there is time; the next one's reference is ready when its turn comes."""
         ahead: SearchRecord | None = None
         for number, (entry, upcoming) in enumerate(zip_longest(entries, entries[1:])):
-            # Not the median: a few rows that took long would keep all others from being begun.
-            around_s = min(self._around_s, default=AROUND_S)
+            around_s = self._around()
             left_s = self._terms.until - time.monotonic()
-            seconds = seconds_for(left_s, len(entries) - number, around_s, self._terms.seconds)
+            seconds = seconds_for(left_s, len(entries) - number, around_s, self._terms.seconds, whole=self._terms.whole)
             if not seconds:
                 self._note(entry, {"state": NOT_REACHED, "reason": "no time was left"})
                 ahead = None
@@ -156,6 +173,7 @@ class CardQueue:
             try:
                 search, ahead = ahead or await self._waiting(entry), None
                 search = await self._ready(search)
+                self._ask_ahead(entry, search)
                 if upcoming is not None:
                     with suppress(ServiceError):  # It is said when its turn comes.
                         ahead = await self._waiting(upcoming)
@@ -166,6 +184,21 @@ class CardQueue:
             if best is not None and self._compare is not None:
                 self._note(entry, {**row, **await compared(self._compare, entry, search.graphs, best)})
             self._around_s.append(time.monotonic() - started - row["search_s"])
+
+    def _around(self) -> float:
+        """Return the seconds that the next row is expected to take besides its search."""
+        if self._terms.whole:
+            return median(self._around_s or [AROUND_S])
+        # Not the median: a few rows that took long would keep all others from being begun.
+        return min(self._around_s, default=AROUND_S)
+
+    def _ask_ahead(self, entry: SuiteEntry, search: SearchRecord) -> None:
+        """Have the baselines at a row's shape compiled while it is searched for."""
+        if self._ahead is None:
+            return
+        for graph in map(Graph.model_validate, search.graphs):
+            if graph.shape.dims == dict(entry.dims):
+                self._ahead.ask(Operator.model_validate(entry.contract()), graph)
 
     @staticmethod
     def readiness(started: float, before: Mapping[str, float]) -> Row:
@@ -286,7 +319,7 @@ def spent_since(before: Mapping[str, float]) -> dict[str, float]:
 
 
 def measured_rates(card: int) -> tuple[CardRates, Row]:
-    """Measure the rates of a card for floors, in a process that ends before anything else starts.
+    """Measure the rates of a card for floors, in a process of their own, which locks the card meanwhile.
 
     Raises:
         SystemExit: If it cannot be measured.
@@ -297,6 +330,31 @@ def measured_rates(card: int) -> tuple[CardRates, Row]:
         raise SystemExit(f"the card's rates cannot be measured: {ended.stderr[-500:]}")
     said: Row = json.loads(ended.stdout.splitlines()[-1])
     return CardRates(max(said["copied_bytes_per_s"], said["read_bytes_per_s"]), said["matrix_flops_per_s"]), said
+
+
+def noted_rates(lines: LineLog, card: int) -> CardRates:
+    """Measure the rates of the first visible card, and note them as those of a card of the host."""
+    rates, said = measured_rates(0)
+    lines.add({"kind": "rates", "card": card, **said})
+    return rates
+
+
+def compare_row(
+    entry: SuiteEntry,
+    graphs: Sequence[Graph],
+    bundle: Bundle,
+    *,
+    device: Device,
+    known: Future[CardRates],
+    process: BaselineProcess,
+) -> Row:
+    """Compare a row's best kernel with its baselines; the card's rates are known by then, or waited for."""
+    return figures_of(entry, graphs, bundle, device=device, rates=known.result(), process=process)
+
+
+def further_seeds(folder: Path | None, operator: str) -> tuple[str, ...]:
+    """Read the sources of further seeds of an operator, in the order of their names."""
+    return () if folder is None else tuple(path.read_text() for path in sorted((folder / operator).glob("*.py")))
 
 
 def left_of(entries: Sequence[SuiteEntry], lines: LineLog, *, measured: bool) -> list[SuiteEntry]:
@@ -312,9 +370,20 @@ async def search_all(
     entries: Sequence[SuiteEntry],
     note: RowLog,
     compare: Compare | None = None,
+    ahead: CompileAhead | None = None,
 ) -> None:
     """Search for rows on one card; what was found is compared if there is something that compares."""
-    await search_queue(options, lambda coordinator: CardQueue(coordinator, terms, note, compare).run(entries))
+
+    def run(coordinator: Coordinator) -> Awaitable[None]:
+        return CardQueue(coordinator, terms, note, compare, ahead=ahead).run(entries)
+
+    await search_queue(options, run)
+
+
+def chosen(entries: Sequence[SuiteEntry], only: Sequence[str]) -> list[SuiteEntry]:
+    """Rows that a regular expression is found in, in the order of the expressions; all rows if there is none."""
+    found = {entry.key: entry for each in only or [""] for entry in entries if re.search(each, entry.key)}
+    return list(found.values())
 
 
 async def search_queue(
@@ -353,7 +422,8 @@ def terms_of(options: argparse.Namespace) -> SearchTerms:
     device = options.device or device_of(options.card)
     os.environ.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=visible_card(options.card))
     emitters = tuple(options.emitters.split(","))
-    return SearchTerms(device, options.evaluations, options.seconds, options.ready_s, options.seed, emitters, until)
+    numbers = (options.evaluations, options.seconds, options.ready_s, options.seed)
+    return SearchTerms(device, *numbers, emitters, until, options.whole)
 
 
 def main() -> None:
@@ -365,17 +435,26 @@ def main() -> None:
     terms, (first, step) = terms_of(options), options.share
     every = [entry for name in options.suite for entry in suite(name)]
     asked = None if options.baselines is None else tuple(options.baselines)
-    found = [replace(entry, baselines=asked) for entry in every if re.search(options.only, entry.key)]
+    found = [
+        replace(entry, baselines=asked, further=further_seeds(options.seeds, entry.operator))
+        for entry in chosen(every, options.only)
+    ]
     entries = found[first::step]
     path = options.out / f"{'-'.join(options.suite)}.jsonl"
-    with closing(LineLog(path)) as lines, closing(BaselineProcess(0)) as process:
+    measures = terms.device.measures
+    with (
+        closing(LineLog(path)) as lines,
+        closing(CompileAhead(terms.device.target, options.ahead if measures else 0)) as ahead,
+        closing(BaselineProcess(0, ahead.environment if options.ahead else {})) as process,
+        ThreadPoolExecutor(1) as pool,
+    ):
         compare = None
-        if terms.device.measures:
-            rates, said = measured_rates(0)
-            lines.add({"kind": "rates", "card": options.card, **said})
-            compare = partial(figures_of, device=terms.device, rates=rates, process=process)
-        left = left_of(entries, lines, measured=terms.device.measures)
-        asyncio.run(search_all(options, terms, left, RowLog(lines, terms.device), compare))
+        if measures:
+            process.start()  # Its imports take seconds.
+            known = pool.submit(noted_rates, lines, options.card)
+            compare = partial(compare_row, device=terms.device, known=known, process=process)
+        left = left_of(entries, lines, measured=measures)
+        asyncio.run(search_all(options, terms, left, RowLog(lines, terms.device), compare, ahead))
     _conclude(options, [path])
 
 
@@ -393,6 +472,7 @@ def lane_options(options: argparse.ArgumentParser) -> None:
     options.add_argument("--minutes", type=float, default=60.0, help="for all rows; what is left then is not begun")
     options.add_argument("--seconds", type=float, default=120.0, help="most of one search, once its seed is judged")
     options.add_argument("--ready-s", type=float, default=150.0, help="most until a seed is judged and related")
+    options.add_argument("--whole", action="store_true", help="begin no search that would get fewer seconds")
     options.add_argument("--evaluations", type=int, default=3000, help="most of one search")
     options.add_argument("--workers", type=int, help="that trace; all cores but two if not given")
     options.add_argument("--seed", type=int, default=0)
@@ -408,7 +488,11 @@ def lane_options(options: argparse.ArgumentParser) -> None:
 def _options() -> argparse.Namespace:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--suite", choices=SUITES, nargs="+", default=["anchor"])
-    options.add_argument("--only", default="", help="a regular expression: rows alone that it is found in")
+    options.add_argument(
+        "--only", nargs="*", default=[], help="regular expressions: rows alone that one is found in, in their order"
+    )
+    options.add_argument("--seeds", type=Path, help="a folder of further seeds, a folder per operator in it")
+    options.add_argument("--ahead", type=int, default=0, help="processes that compile baselines during a search")
     options.add_argument("--out", type=Path, default=RESULTS, help="a folder")
     options.add_argument("--baselines", nargs="*", help="that are compared with, beside eager; all if not given")
     lane_options(options)

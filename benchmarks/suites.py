@@ -25,6 +25,7 @@ class SuiteEntry:
             on values (a head may skip the tokens that are masked).
         home: The folder of its spec, which is not in the catalogue then.
         baselines: Baselines to compare with, beside eager PyTorch; None for those of its spec.
+        further: Sources of seeds behind those of its spec.
     """
 
     operator: str
@@ -32,6 +33,7 @@ class SuiteEntry:
     flops: float = 0.0
     home: Path | None = None
     baselines: tuple[str, ...] | None = None
+    further: tuple[str, ...] = ()
 
     @property
     def shape(self) -> str:
@@ -48,7 +50,8 @@ class SuiteEntry:
         operator = load_catalogue()[self.operator] if self.home is None else load_operator(self.home)
         spec = operator.model_dump(mode="json")
         asked = {} if self.baselines is None else {"baselines": list(self.baselines)}
-        return {**spec, **asked, "shapes": [{"dims": dict(self.dims), "weight": 1.0}]}
+        seeds = [*spec["seeds"], *self.further]
+        return {**spec, **asked, "seeds": seeds, "shapes": [{"dims": dict(self.dims), "weight": 1.0}]}
 
 
 def _rows(operator: str, *shapes: Mapping[str, int]) -> list[SuiteEntry]:
