@@ -173,12 +173,10 @@ def _mirrored(values: torch.Tensor, low: float, high: float) -> torch.Tensor:
     would pass on all draws, while now each of ten such draws shows a bias.
     """
     least, most = (end.item() for end in values.aminmax())
-    if low <= least and most <= high:
-        return values
     span = high - low
-    beyond = torch.maximum(low - values, values - high).clamp_(min=0)
-    if span > 0:
-        beyond.remainder_(2 * span)
+    if (low <= least and most <= high) or span <= 0:
+        return values
+    beyond = torch.maximum(low - values, values - high).clamp_(min=0).remainder_(2 * span)
     beyond = torch.minimum(beyond, 2 * span - beyond)
     return torch.where(values < low, low + beyond, torch.where(values > high, high - beyond, values))
 
