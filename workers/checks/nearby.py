@@ -1,4 +1,4 @@
-"""What a reference that rounds on the way loses at inputs a roundoff away.
+"""Losses of a reference that rounds on the way, at inputs a roundoff away.
 
 Where one score of a row outweighs all others, one rounding of it to float16 is nearly all that the row loses. By luck
 that is little, and would be a bad measure of a kernel that rounds queries instead. Attention of a published kernel was
@@ -15,8 +15,9 @@ from workers.float8 import readable
 from workers.protocol import Graph
 from workers.reference import evaluate, origin
 
-NUDGES = 4
-"""Number of independent nudges."""
+NUDGES = 8
+"""Number of independent nudges. In 200 draws of timed content a right attention reached at most 0.58 of the bounds
+that these losses make; with queries in bfloat16 in one row of 64 it was at least 1.07, in six draws."""
 
 
 def losses_nearby(reference: Expectation, number: int) -> Iterator[torch.Tensor]:

@@ -85,6 +85,20 @@ def test_one_bit_less_shows_on_normal_values_as_before(seed):
     assert outcome(op, shape, "normal", inputs, short=True) is Outcome.PRECISION
 
 
+@pytest.mark.parametrize("name", [TIMED, "normal"])
+def test_few_rows_of_coarse_arithmetic_show(name):
+    """One row in 64 with queries in bfloat16: few, but no rounding of the reference is as large."""
+    op, shape = spec("120_attention"), Shape(dims={"B": 2, "H": 2})
+    for seed in range(3):
+        inputs = timed(op, shape, seed) if name == TIMED else draw(op, shape, name, seed)
+        q, k, v = inputs
+        coarse = q.clone()
+        coarse[:, :, ::64] = q[:, :, ::64].bfloat16().half()
+        reference = Expectation(op, graph_of(op, shape), inputs, name)
+        evidence = CheckEvidence(op, shape, name, inputs, inputs, (flash(coarse, k, v),), reference)
+        assert CHECKS["error_ratio"].examine(evidence).outcome is Outcome.PRECISION
+
+
 @pytest.mark.parametrize("name", ["normal", "heavy", "shifted"])
 def test_rounded_queries_between_bounds_are_no_bias(name):
     """If values beyond the bounds of -1 and 1 were cut off in `heavy`, most would be rounded alike."""
