@@ -20,7 +20,7 @@ from mcp import Client, StdioServerParameters
 
 from benchmarks import record
 from benchmarks.cluster import RestartableProcess, free_port
-from benchmarks.training import REEF, await_ready
+from benchmarks.training import REEF, await_ready, end_at_sigterm
 
 SPARE = 16
 """Evaluations besides the agent's, for the operator's seeds."""
@@ -102,6 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.add_argument("--out", type=Path, default=record.RESULTS, help="a folder")
     chosen = options.parse_args(arguments)
     document = json.loads(chosen.transcript.read_text())
+    end_at_sigterm()
     with tempfile.TemporaryDirectory() as folder:
         port = free_port("127.0.0.1")
         environment = {"REEF_DATA_DIR": folder, "REEF_LOG_LEVEL": "warning"}

@@ -2,42 +2,41 @@
 
     python -m benchmarks.as_run softmax rmsnorm cross_entropy --seconds 60 --keep kept    # or `reef export` of searches
     python -m benchmarks.agreement kept/*.zip --most 20 --slim benchmarks/results/elites  # what this needs of them
-    python -m benchmarks.agreement benchmarks/results/elites/*.zip --out results --seconds 0.3
+    python -m benchmarks.agreement benchmarks/results/elites/*.zip --confirms usual share --out OUT     # on a card
+    python -m benchmarks.agreement benchmarks/results/elites/*.zip --recorded OUT         # rows and tables, anywhere
 
-It makes `independent.json`. Elites and seeds are traced again, then confirmed as in a search: from scratch, on content
-that is used once, beside the seed. The harness is `benchmarks/independent_harness.py`, in a process of its own that
-imports nothing of Kernelreef: it compiles the exported source itself and times it in CUDA graphs with cold inputs.
-Both see the same card within minutes, and nothing else runs then. What is compared is the speedup over the seed.
+It makes `independent.json` (`benchmarks.agreement_rows` says what its rows hold). Elites and seeds are traced again,
+then confirmed as in a search: from scratch, on content that is used once, beside the seed. The harness is
+`benchmarks/independent_harness.py`, in a process of its own that imports nothing of Kernelreef: it compiles the
+exported source itself and times it in CUDA graphs with cold inputs. Both see the same card within minutes, and nothing
+else runs then. What is compared is the speedup over the seed.
 
-`difference_percent` is the harness's over ours, less 1, in long graphs. `sample_percent` is the same in the harness's
-samples of as many calls as ours, after a flush that writes the same share. `explained` says what a difference rests on:
-`within`: it is at most 0.5 %. `interval`: the 95 % intervals of both overlap. `sample`: in samples it is at most 0.5 %,
-so that both harnesses say the same of one sample, and a long run differs from it. `open`: none of these.
-
-`forms` says for each share that a flush can write how far the harness's samples are from its long graphs.
-`seed_spread_percent` is the range of the seed's time in long graphs, over all elites at a shape: the elite beside it
-should not matter.
+Elites can be confirmed in several conditions, by three executors or one, with a flush that writes all or the operator's
+share. Confirms, rounds of executors and rows of the harness are written when they are known, into `--out`, so an end at
+any time loses nothing.
 """
 
 import argparse
 import json
-import math
 import os
 import subprocess
 import sys
+import time
 import zipfile
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.figures import FigureRows, Row, device_of, visible_card
+from benchmarks.agreement_rows import USUAL, read_records, row_of, summary, tables
+from benchmarks.figures import FigureRows, LineLog, Row, TimeAllowance, device_of, visible_card
 from benchmarks.record import RESULTS
-from tests.gpu.benches import Team, answers, cores, measuring
+from tests.gpu.benches import BENCH, Team, answers, cores, measuring
 from workers.options import cache_home
 from workers.protocol import (
     MEASURED_DEADLINE_S,
@@ -46,6 +45,7 @@ from workers.protocol import (
     CardShare,
     ConfirmJob,
     Device,
+    ExecutorFailure,
     Graph,
     Operator,
     Outcome,
@@ -55,14 +55,16 @@ from workers.protocol import (
     TraceJob,
     TraceReport,
 )
+from workers.safe_python import PYTHON
 
 HARNESS = Path(__file__).parent / "independent_harness.py"
-HARNESS_S = 600
-"""Seconds for the harness; fifty elites at two shapes took under two minutes on an H100."""
-CLOSE_PERCENT = 0.5
-"""Difference that needs no explanation: the practical margin."""
-OUR_FORM = "all"
-"""Share of our flush, as the harness names it."""
+HARNESS_SHARE = 0.55
+"""Share of the time that is left after the first confirms that the harness may take."""
+LAST_S = 30.0
+"""Seconds for the harness's last elite."""
+OBSERVED = (*PYTHON, "-m", "benchmarks.observed_executor")
+PATHS = ("--out", "--recorded", "--data")
+"""Options that name places of one machine."""
 TRACE_S = 120.0
 """Seconds of processor time for a trace."""
 SLIM = {
@@ -253,30 +255,162 @@ def confirm_job(traced: TracedElite, device: Device) -> ConfirmJob:
     )
 
 
+@dataclass(frozen=True)
+class ConfirmCondition:
+    """A way to confirm elites.
+
+    Attributes:
+        executors: Number of executors that share the card.
+        flush: Share of its lines that a flush writes: a name in `benchmarks.observed_executor.FLUSHES`.
+    """
+
+    executors: int
+    flush: str
+
+
+CONDITIONS = {
+    "usual": ConfirmCondition(3, "all"),
+    "share": ConfirmCondition(3, "own"),
+    "alone": ConfirmCondition(1, "all"),
+    "alone_share": ConfirmCondition(1, "own"),
+}
+"""Ways to confirm, by name. `usual` is that of a search."""
+
+
+@dataclass(frozen=True)
+class ChosenConfirms:
+    """Confirms of some elites in a condition.
+
+    Attributes:
+        condition: Name of the condition.
+        operator: The operator whose elites are confirmed; None for all.
+        step: Every so many of each operator's elites are confirmed, from the best on.
+    """
+
+    condition: str
+    operator: str | None = None
+    step: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> "ChosenConfirms":
+        """Parse `usual`, `alone:cross_entropy`, or `alone:cross_entropy/2` for every second elite.
+
+        Raises:
+            ArgumentTypeError: If there is no such condition.
+        """
+        name, _, some = text.partition(":")
+        operator, _, step = some.partition("/")
+        if name not in CONDITIONS or (step and not (step.isdecimal() and int(step))):
+            raise argparse.ArgumentTypeError(f"'{text}' is not {', '.join(CONDITIONS)}, as in alone:cross_entropy/2")
+        return cls(name, operator or None, int(step or 1))
+
+    def of(self, elites: Sequence[TracedElite]) -> list[TracedElite]:
+        """Return those that are confirmed, operators in turn: an early end leaves the best of each."""
+        by_operator: dict[str, list[TracedElite]] = {}
+        for each in elites:
+            by_operator.setdefault(each.elite.operator.name, []).append(each)
+        kept = [each[:: self.step] for name, each in by_operator.items() if self.operator in (None, name)]
+        return [each for some in zip_longest(*kept) for each in some if each is not None]
+
+
+def observed(name: str, device: Device, card: int, data: Path, rounds: Path) -> tuple[str, ...]:
+    """Return the command of an executor in a condition, whose rounds are recorded."""
+    condition = CONDITIONS[name]
+    options = measuring(device, CardShare(card, condition.executors), data)[len(BENCH) + 1 :]
+    return (*OBSERVED, "--rounds", str(rounds.resolve()), "--condition", name, "--flush", condition.flush, *options)
+
+
 def confirm_again(
-    elites: Sequence[TracedElite], device: Device, card: int, sharers: int, data: Path
+    elites: Sequence[TracedElite], device: Device, executors: int, command: Sequence[str], limit: TimeAllowance
 ) -> Iterator[tuple[TracedElite, Answer]]:
-    """Confirm elites, several beside each other as in a search."""
-    jobs = [confirm_job(each, device) for each in elites]
-    with (
-        closing(Team(measuring(device, CardShare(card, sharers), data), MEASURED_DEADLINE_S)) as team,
-        ThreadPoolExecutor(sharers) as pool,
-    ):
-        yield from zip(elites, pool.map(team.ask, jobs), strict=True)
+    """Confirm elites, several beside each other as in a search. None is begun when the time is up."""
+
+    def ask(job: ConfirmJob) -> Answer:
+        return ExecutorFailure(error="no time was left", transient=True) if limit.spent else team.ask(job)
+
+    with closing(Team(command, MEASURED_DEADLINE_S)) as team, ThreadPoolExecutor(executors) as pool:
+        asked = {pool.submit(ask, confirm_job(each, device)): each for each in elites}
+        for future in as_completed(asked):
+            yield asked[future], future.result()
 
 
-def timed_outside(archives: Sequence[Path], seconds: float, most: int, card: int, out: Path) -> None:
-    """Run the harness on a card.
+def confirm_line(name: str, traced: TracedElite, answer: Answer) -> Row:
+    """Return what is recorded of a confirm."""
+    line: Row = {"condition": name, "candidate": traced.elite.candidate, "over_pacer": None, "shapes": {}}
+    if not isinstance(answer, Report) or answer.outcome is not Outcome.CORRECT or answer.over_pacer is None:
+        return line | {"failed": _said(answer)}
+    again = traced.bundle.model_copy(update={"operator": traced.elite.operator.digest}).identity
+    return line | {
+        "over_pacer": answer.over_pacer.model_dump(),
+        "same_bundle": again == traced.elite.bundle_digest,
+        "shapes": {
+            result.shape: {
+                "calls": result.samples.calls,
+                "elite_us": median(result.samples.candidate_us),
+                "seed_us": median(result.samples.other_us),
+            }
+            for result in answer.shapes
+            if result.samples
+        },
+        "stages_s": {stage: round(seconds, 2) for stage, seconds in answer.stages_s.items()},
+    }
+
+
+def timed_outside(archives: Sequence[Path], seconds: float, most: int, card: int, out: Path, limit_s: float) -> None:
+    """Run the harness on a card; it begins no elite after a limit.
 
     Raises:
         SystemExit: If it fails.
     """
     command = [sys.executable, "-I", str(HARNESS), *(str(each.resolve()) for each in archives)]
-    command += ["--seconds", str(seconds), "--most", str(most), "--processes", str(cores())]
+    command += ["--seconds", str(seconds), "--most", str(most), "--processes", str(cores()), "--limit", str(limit_s)]
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": visible_card(card)}
-    done = subprocess.run([*command, "--out", str(out)], timeout=HARNESS_S, check=False, env=environment)
+    done = subprocess.run([*command, "--out", str(out)], timeout=limit_s + LAST_S, check=False, env=environment)
     if done.returncode:
         raise SystemExit(f"the harness ended with status {done.returncode}")
+
+
+def record(elites: Sequence[ConfirmedElite], chosen: argparse.Namespace, device: Device, limit: TimeAllowance) -> None:
+    """Trace all elites, confirm them in each condition, and time them by the harness; lines are written at once."""
+    written, rounds, harness = (chosen.out / name for name in ("confirms.jsonl", "rounds.jsonl", "harness.json"))
+    for path in (written, rounds, harness):
+        path.unlink(missing_ok=True)
+    lines, said = LineLog(written), partial(_progress, time.monotonic())
+    found = list(traced(elites, device.target))
+    ready = [each for each in found if isinstance(each, TracedElite)]
+    for elite, why in (each for each in found if not isinstance(each, TracedElite)):
+        lines.add({"condition": USUAL, "candidate": elite.candidate, "over_pacer": None, "shapes": {}, "failed": why})
+    said(f"traced {len(ready)} of {len(found)}")
+    for number, confirms in enumerate(chosen.confirms):
+        name = confirms.condition
+        command = observed(name, device, chosen.card, chosen.data, rounds)
+        for each, answer in confirm_again(confirms.of(ready), device, CONDITIONS[name].executors, command, limit):
+            line = confirm_line(name, each, answer)
+            lines.add(line)
+            ratio = line["over_pacer"]
+            said(f"{name}: {each.elite.operator.name} {ratio['mid'] if ratio else line['failed']}")
+        if number == 0 and not chosen.without_harness:
+            most, limit_s = chosen.most or len(elites), limit.left_s * HARNESS_SHARE
+            try:
+                timed_outside(chosen.archives, chosen.seconds, most, chosen.card, harness, limit_s)
+            except (SystemExit, subprocess.TimeoutExpired) as error:  # The other conditions say something without it.
+                said(f"the harness failed: {error}")
+            said("timed by the harness")
+
+
+def _progress(begun: float, text: str) -> None:
+    print(f"{time.monotonic() - begun:6.1f} s: {text}", flush=True)
+
+
+def portable(command: str) -> str:
+    """Return a command without the options that name places of one machine."""
+    words, kept = iter(command.split()), []
+    for word in words:
+        if word in PATHS:
+            next(words, None)
+        else:
+            kept.append(word)
+    return " ".join(kept)
 
 
 def begun(elite: ConfirmedElite) -> Row:
@@ -286,111 +420,6 @@ def begun(elite: ConfirmedElite) -> Row:
         "cell": elite.cell,
         "candidate": elite.candidate,
         "then": elite.then.model_dump() if elite.then else None,
-        "same_bundle": None,
-        "ours": None,
-        "independent": None,
-        "difference_percent": None,
-        "sample_percent": None,
-        "shapes": {},
-    }
-
-
-def compared(traced: TracedElite, answer: Answer, outside: Mapping[str, Any] | None) -> Row:
-    """Return the row of an elite that was confirmed again."""
-    row = begun(traced.elite)
-    if not isinstance(answer, Report) or answer.outcome is not Outcome.CORRECT or answer.over_pacer is None:
-        return row | {"failed": _said(answer)}
-    again = traced.bundle.model_copy(update={"operator": traced.elite.operator.digest}).identity
-    row |= {"ours": answer.over_pacer.model_dump(), "same_bundle": again == traced.elite.bundle_digest}
-    if outside is None or not outside.get("independent"):
-        return row | {"failed": "the harness: " + str((outside or {}).get("error", "no row"))[:200]}
-    weights = {shape.key: shape.weight for shape in traced.elite.shapes}
-    for result in answer.shapes:
-        if (timed := outside["shapes"].get(result.shape)) and result.samples:
-            row["shapes"][result.shape] = {
-                "weight": weights[result.shape],
-                "calls": result.samples.calls,
-                "elite_us": median(result.samples.candidate_us),
-                "seed_us": median(result.samples.other_us),
-                "harness": timed,
-            }
-    low, mid, high = (overall(row, lambda timed, end=end: timed[end]) for end in ("low", "ratio", "high"))
-    row["independent"] = {"low": low, "mid": mid, "high": high}
-    row["difference_percent"] = _apart(mid, answer.over_pacer.mid)
-    if all(_sampled(each, OUR_FORM) for each in row["shapes"].values()):
-        row["sample_percent"] = _apart(
-            overall(row, lambda timed: timed["samples"][OUR_FORM]["ratio"]), answer.over_pacer.mid
-        )
-    return row | {"explained": explanation(row)}
-
-
-def _sampled(each: Mapping[str, Any], form: str) -> bool:
-    """Return True if the harness has samples of as many calls as ours, in a form."""
-    sample = each["harness"].get("samples", {}).get(form)
-    return sample is not None and sample["calls"] == each["calls"]
-
-
-def _apart(its: float, ours: float) -> float:
-    return 100 * (its / ours - 1)
-
-
-def overall(row: Mapping[str, Any], ratio: Callable[[Mapping[str, Any]], float]) -> float:
-    """Return the weighted geometric mean of a ratio of the harness over a row's shapes."""
-    weight = sum(each["weight"] for each in row["shapes"].values())
-    logs = sum(each["weight"] * math.log(ratio(each["harness"])) for each in row["shapes"].values())
-    return math.exp(logs / weight)
-
-
-def explanation(row: Mapping[str, Any]) -> str:
-    """Return what a row's difference rests on."""
-    ours, its = row["ours"], row["independent"]
-    if abs(row["difference_percent"]) <= CLOSE_PERCENT:
-        return "within"
-    if its["low"] <= ours["high"] and ours["low"] <= its["high"]:
-        return "interval"
-    sampled = row["sample_percent"]
-    return "sample" if sampled is not None and abs(sampled) <= CLOSE_PERCENT else "open"
-
-
-def forms(rows: Sequence[Mapping[str, Any]]) -> Row:
-    """Return how far samples of the harness are from its long graphs, by the share that a flush writes."""
-    apart: dict[str, list[float]] = defaultdict(list)
-    for row in rows:
-        shapes = row["shapes"].values()
-        for form in set.intersection(*(set(each["harness"].get("samples", {})) for each in shapes)) if shapes else ():
-            its = overall(row, lambda timed, form=form: timed["samples"][form]["ratio"])
-            apart[form].append(_apart(its, row["independent"]["mid"]))
-    return {
-        form: {
-            "median_percent": median(map(abs, each)),
-            "largest_percent": max(each, key=abs),
-            "within": sum(abs(one) <= CLOSE_PERCENT for one in each),
-        }
-        for form, each in sorted(apart.items(), key=lambda item: median(map(abs, item[1])))
-    }
-
-
-def seed_spread(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the range of the seed's time in long graphs, in per cent by operator and shape."""
-    found: dict[str, list[float]] = defaultdict(list)
-    for row in rows:
-        for shape, each in row["shapes"].items():
-            found[f"{row['operator']} {shape}"].append(each["harness"]["seed_us"])
-    return {key: _apart(max(times), min(times)) for key, times in found.items()}
-
-
-def tally_rows(rows: Sequence[Mapping[str, Any]]) -> Row:
-    """Count the rows by explanation."""
-    apart = [row["difference_percent"] for row in rows if row["difference_percent"] is not None]
-    again = [_apart(row["ours"]["mid"], row["then"]["mid"]) for row in rows if row["ours"] and row["then"]]
-    kinds = ("within", "interval", "sample", "open")
-    return {
-        "elites": len(rows),
-        "compared": len(apart),
-        **{why: sum(row.get("explained") == why for row in rows) for why in kinds},
-        "median_percent": median(apart) if apart else None,
-        "largest_percent": max(apart, key=abs, default=None),
-        "median_change_percent": median(map(abs, again)) if again else None,
     }
 
 
@@ -400,35 +429,40 @@ def main() -> None:
     options.add_argument("archives", nargs="+", type=Path, help="zip files that `reef export` or `--slim` wrote")
     options.add_argument("--out", type=Path, default=RESULTS, help="a folder")
     options.add_argument("--slim", type=Path, help="only write what is needed of the zip files, into this folder")
+    options.add_argument("--recorded", type=Path, help="only make the rows anew from what a run left in this folder")
     options.add_argument("--seconds", type=float, default=0.5, help="of the harness's pairs, per elite and shape")
     options.add_argument("--most", type=int, help="elites per archive, the best first; all if not given")
-    options.add_argument("--harness", type=Path, help="figures of the harness from an earlier run, `harness.json`")
-    options.add_argument("--executors", type=int, default=3, help="that share the card while elites are confirmed")
+    options.add_argument(
+        "--confirms",
+        nargs="+",
+        type=ChosenConfirms.parse,
+        default=[ChosenConfirms(USUAL)],
+        metavar="CONDITION[:OPERATOR[/STEP]]",
+        help=f"of {', '.join(CONDITIONS)}; the harness follows the first",
+    )
+    options.add_argument("--without-harness", action="store_true", help="only confirm")
+    options.add_argument("--limit", type=float, default=3600, help="seconds after which nothing else is begun")
     options.add_argument("--data", type=Path, default=cache_home(), help="where baselines are kept")
     options.add_argument("--card", type=int, default=0)
+    options.add_argument("--device", type=Device.parse, help="the card's class if not given")
     chosen = options.parse_args()
     if chosen.slim:
         for archive in chosen.archives:
             print(write_slim(archive, chosen.slim, chosen.most))
         return
-    device, figures = device_of(chosen.card), FigureRows(chosen.out, "independent", chosen.card)
     elites = [each for archive in chosen.archives for each in confirmed(archive, chosen.most)]
-    found = list(traced(elites, device.target))
-    timed = chosen.harness or chosen.out / "harness.json"
-    if not chosen.harness:
-        timed_outside(chosen.archives, chosen.seconds, chosen.most or len(elites), chosen.card, timed)
-    outside = {row["candidate"]: row for row in json.loads(timed.read_text())["rows"]}
-    ready = [each for each in found if isinstance(each, TracedElite)]
-    rows = [begun(each[0]) | {"failed": each[1]} for each in found if not isinstance(each, TracedElite)]
-    for row in rows:
-        figures.add(row, f"{row['candidate']}: {row['failed']}")
-    for each, answer in confirm_again(ready, device, chosen.card, chosen.executors, chosen.data):
-        row = compared(each, answer, outside.get(each.elite.candidate))
-        said = {name: row.get(name) for name in ("operator", "cell", "difference_percent", "explained", "failed")}
-        figures.add(row, json.dumps(said))
-        rows.append(row)
-    figures.conclude(agreement=tally_rows(rows), forms=forms(rows), seed_spread_percent=seed_spread(rows))
-    print(json.dumps(tally_rows(rows) | forms(rows)))
+    figures, folder = FigureRows(chosen.out, "independent", chosen.card), chosen.recorded or chosen.out
+    if chosen.recorded is None:
+        figures.conclude()
+        record(elites, chosen, chosen.device or device_of(chosen.card), TimeAllowance(chosen.limit))
+    figures.conclude(command=portable(figures.adopt(folder / "independent.json")["command"]))
+    records = read_records(folder)
+    weights = {each.candidate: {shape.key: shape.weight for shape in each.shapes} for each in elites}
+    rows = [row_of(begun(each), weights[each.candidate], records) for each in elites]
+    found = summary(rows, records)
+    figures.rows.extend(rows)
+    figures.conclude(**found)
+    print(tables(rows, found))
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ a kernel of the package served the shape; `over_rival` is the geometric mean of 
 
 import argparse
 import contextlib
+import contextvars
 import fcntl
 import importlib
 import importlib.util
@@ -52,6 +53,8 @@ ROUNDINGS = 4
 """Roundings of float32 that a result may be off whatever PyTorch's is: that of one number may be exact by chance."""
 NOT_SLOWER = 1.05
 """Maximum time relative to PyTorch's of a kernel that counts as not slower: times of few calls differ by less."""
+DESCRIBING = "make_tensor_descriptor("
+"""Call in a kernel's text for which Triton needs scratch memory."""
 MOST_ELEMENTS = 2**26
 """Maximum elements of all tensors of a shape, so that float64 references of several processes fit."""
 CALLS, ROUNDS = 40, 7
@@ -175,7 +178,24 @@ class ExportedCase:
         sys.modules[spec.name] = module
         spec.loader.exec_module(module)
         function: Callable[..., Any] = getattr(module, self.entry)
-        return function
+        return with_scratch(function) if DESCRIBING in path.read_text() else function
+
+
+def with_scratch(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function with an allocator of scratch memory: kernels that make descriptors need it at each launch.
+
+    It is set for these calls alone, so that a package has to bring its own.
+    """
+
+    def allocate(size: int, alignment: int, stream: int | None) -> torch.Tensor:
+        return torch.empty(size, dtype=torch.int8, device="cuda")
+
+    def call(*arguments: Any) -> Any:
+        context = contextvars.copy_context()
+        context.run(triton.set_allocator, allocate)
+        return context.run(function, *arguments)
+
+    return call
 
 
 def elsewhere(case: ExportedCase, sizes: Sequence[tuple[Any, ...]], scalars: Sequence[Any]) -> dict[str, object]:
@@ -426,25 +446,36 @@ def compare_rivals(case: ExportedCase, asked: argparse.Namespace) -> None:
     for at, rival in enumerate(mine):
         path = asked.out / f"{case.entry}_rival_{at}.py"
         path.write_text(rival["source"])
-        tensors, scalars = case.sized(case.examples.TIMED[0], rival["sizes"])
-        with asked.turns.held(fcntl.LOCK_SH):
-            given = case.draw(tensors, asked.device, at)
-            arguments = (*given, *scalars)
-            ways = {"own_us": case.call, "rival_us": case.loaded(f"rival_{at}", path), "pytorch_us": case.reference}
-            for name, function in ways.items():
-                if asked.device == "cuda" or name != "rival_us":
-                    function(*arguments)
-            served = case.operation.why_not(given, scalars) is None
-        if asked.device == "cuda":
-            with asked.turns.held(fcntl.LOCK_EX):
-                graphed_us(case.call, arguments)  # The first one on an idle card has another clock.
-                each_round = range(RIVAL_ROUNDS)
-                rounds = [{name: graphed_us(way, arguments) for name, way in ways.items()} for _ in each_round]
-            times = {name: statistics.median(each[name] for each in rounds) for name in ways}
-            row["rivals"].append({**rival, "source": None, "served": served, **times})
-            row["over_rival"] = mean_ratio(row["rivals"], "rival_us")
+        try:
+            told = timed_beside(case, case.loaded(f"rival_{at}", path), rival["sizes"], asked)
+        except (RuntimeError, triton.runtime.errors.TritonError) as error:
+            told = {"failed": str(error)[:300]}
+            print("not compared:", rival["sizes"], str(error)[:300], flush=True)
+        row["rivals"].append({**rival, "source": None, **told})
+        row["over_rival"] = mean_ratio([each for each in row["rivals"] if "own_us" in each], "rival_us")
         write_row(row, asked.out / f"{case.entry}_rivals.json")
     print(json.dumps(row), flush=True)
+
+
+def timed_beside(
+    case: ExportedCase, rival: Callable[..., Any], sizes: dict[str, int], asked: argparse.Namespace
+) -> dict[str, Any]:
+    """Return whether a kernel of the package serves a shape, and on a card the times of it, a rival and PyTorch."""
+    tensors, scalars = case.sized(case.examples.TIMED[0], sizes)
+    with asked.turns.held(fcntl.LOCK_SH):
+        given = case.draw(tensors, asked.device, 0)
+        arguments = (*given, *scalars)
+        ways = {"own_us": case.call, "rival_us": rival, "pytorch_us": case.reference}
+        for name, function in ways.items():
+            if asked.device == "cuda" or name != "rival_us":
+                function(*arguments)
+        served = case.operation.why_not(given, scalars) is None
+    if asked.device != "cuda":
+        return {"served": served}
+    with asked.turns.held(fcntl.LOCK_EX):
+        graphed_us(case.call, arguments)  # The first one on an idle card has another clock.
+        rounds = [{name: graphed_us(way, arguments) for name, way in ways.items()} for _ in range(RIVAL_ROUNDS)]
+    return {"served": served, **{name: statistics.median(each[name] for each in rounds) for name in ways}}
 
 
 def measure(case: ExportedCase, asked: argparse.Namespace) -> None:

@@ -9,21 +9,24 @@ what is right. It needs torch, triton and the folders that `reef export --out` w
 A row (`rows/model.json`): `right` of `compared` results, one for each way and batch, with an error of at most twice
 that of the definitions in bfloat16, both against the definitions in float32. `served`: at each batch, the operators
 that a kernel computes. `graphs`: how many graphs torch.compile made for all batches. `ms`: median milliseconds of a
-step by way and batch; `pytorch` and `pytorch_compiled` are the model without packages. `other_gpus`: right there, too.
+step by way and batch; `pytorch` and `pytorch_compiled` are the model without packages. `other_gpus`: for each, the ways
+that are right there, too. `failed`: ways that ended with an error.
 """
 
 import argparse
+import contextlib
 import importlib
 import importlib.util
 import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+import triton
 
 from benchmarks.exported_card import write_row
 
@@ -96,12 +99,12 @@ class Decoder(torch.nn.Module):
         joined = call["matmul"](call["rmsnorm"](flat, self.first), self.joined)
         parts = joined.view(batch, TOKENS, 3, heads, WIDTH).permute(2, 0, 3, 1, 4).contiguous()
         mixed = call["attention"](parts[0], parts[1], parts[2], True).transpose(1, 2)
-        grouped = mixed.reshape(-1, FEATURES // 128, 128)
+        grouped = mixed.reshape(-1, FEATURES // 128, 128).contiguous()
         flat = flat + call["w4a16_matmul"](grouped, self.codes, self.scales)
         inner = call["rmsnorm"](flat, self.second)
         gated = call["relu2_gate"](call["matmul"](inner, self.gate), call["matmul"](inner, self.up), self.gain)
         flat = flat + call["matmul"](gated, self.down)
-        query = flat.view(batch, TOKENS, FEATURES)[:, -1].reshape(batch, HEADS, GROUP, WIDTH)
+        query = flat.view(batch, TOKENS, FEATURES)[:, -1].reshape(batch, HEADS, GROUP, WIDTH).contiguous()
         cache = (self.keys, self.values, self.table[:batch], self.full[:batch], self.last[:batch])
         seen = call["paged_decode"](query, *cache).reshape(batch, FEATURES)
         loss = call["cross_entropy"](call["matmul"](flat, self.head), target)
@@ -155,7 +158,7 @@ def graphed(step: Step, x: torch.Tensor, target: torch.Tensor) -> Step:
     step(x, target)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, stream=torch.cuda.Stream(x.device)):  # The default one is that of the first device.
         found = step(x, target)
 
     def replay(*_: torch.Tensor) -> Results:
@@ -194,16 +197,17 @@ class Trial:
         packages: Operators of packages, and their functions that say why no kernel computes a call.
         device: Name of a device.
         backend: Backend of torch.compile.
+        told: What the row says besides, such as its `operator`.
 
     Attributes:
         row: All that is known.
     """
 
-    def __init__(self, packages: Packages, device: str, backend: str) -> None:
+    def __init__(self, packages: Packages, device: str, backend: str, **told: str) -> None:
         self._definitions = {name: loaded(path, name) for name, path in DEFINITIONS.items()}
         self._ours = self._definitions | {name: function for name, (function, _) in packages.items()}
         self._watched = {name: Watched(*each) for name, each in packages.items()}
-        self._device = device
+        self._device, self._backend = device, backend
         self._models = {
             "pytorch": Decoder(self._definitions).to(device),
             "kernels": Decoder(self._ours).to(device),
@@ -213,31 +217,54 @@ class Trial:
             for name, model in self._models.items()
         }
         self._exact = Decoder(self._definitions).to(device).float()
-        self.row: dict[str, Any] = {"operator": "model", "packages": sorted(packages), "device": device}
-        self.row |= {"compared": 0, "right": 0, "wrong": [], "served": {}, "other_gpus": [], "ms": {}}
+        self.row: dict[str, Any] = {"operator": "model", "packages": sorted(packages), "device": device, **told}
+        self.row |= {"compared": 0, "right": 0, "wrong": [], "failed": [], "served": {}, "other_gpus": [], "ms": {}}
 
     def run(self, batch: int, rounds: int) -> None:
         """Run the model at a batch in every way, and time it."""
         x, target = self._drawn(batch)
-        self.row["served"][str(batch)] = self._served(x, target)
+        with self._noted("served", batch):
+            self.row["served"][str(batch)] = self._served(x, target)
         ways: dict[str, Step] = dict(self._models)
         ways |= {f"{name}_compiled": step for name, step in self._compiled.items()}
-        if self._device == "cuda":
-            ways |= {f"{name}_graph": graphed(step, x, target) for name, step in ways.items()}
         for name, step in ways.items():
-            if name.startswith("kernels"):
-                self._compare(name, step(x, target), x, target)
-            self.row["ms"].setdefault(name, {})[str(batch)] = median_ms(step, x, target, rounds)
+            with self._noted(name, batch):
+                self._run_once(name, step, x, target, rounds)
+            if self._device == "cuda":
+                with self._noted(f"{name}_graph", batch):
+                    self._run_once(f"{name}_graph", graphed(step, x, target), x, target, rounds)
         self.row["graphs"] = torch._dynamo.utils.counters["stats"]["unique_graphs"]
 
     def run_elsewhere(self, batch: int) -> None:
-        """Run the model with the packages on each further GPU."""
+        """Run the model with the packages on each further GPU, in every way."""
         x, target = self._drawn(batch)
         for at in range(1, torch.cuda.device_count() if self._device == "cuda" else 0):
+            place, right = f"cuda:{at}", dict[str, bool]()
+            there = Decoder(self._ours).to(place)
+            compiled = torch.compile(there, dynamic=True, fullgraph=True, backend=self._backend)
+            given = x.to(place), target.to(place)
             with torch.cuda.device(at):
-                found = Decoder(self._ours).to(f"cuda:{at}")(x.to(f"cuda:{at}"), target.to(f"cuda:{at}"))
-            here = (found[0].to(self._device), found[1].to(self._device))
-            self.row["other_gpus"].append(self._compare(f"cuda:{at}", here, x, target))
+                for name, step in {"kernels": there, "kernels_compiled": compiled}.items():
+                    for way, made in {name: step, f"{name}_graph": None}.items():
+                        with self._noted(f"{place} {way}", batch):
+                            found = (made or graphed(step, *given))(*given)
+                            here = (found[0].to(self._device), found[1].to(self._device))
+                            right[way] = self._compare(f"{place} {way}", here, x, target)
+            self.row["other_gpus"].append(right)
+
+    @contextlib.contextmanager
+    def _noted(self, name: str, batch: int) -> Iterator[None]:
+        """Note an error of one way, so that the others are run."""
+        try:
+            yield
+        except (RuntimeError, triton.runtime.errors.TritonError) as error:
+            self.row["failed"].append([name, batch, str(error)[:300]])
+            print(f"{name} at batch {batch} failed: {str(error)[:600]}", flush=True)
+
+    def _run_once(self, name: str, step: Step, x: torch.Tensor, target: torch.Tensor, rounds: int) -> None:
+        if name.startswith("kernels"):
+            self._compare(name, step(x, target), x, target)
+        self.row["ms"].setdefault(name, {})[str(len(x))] = median_ms(step, x, target, rounds)
 
     def _drawn(self, batch: int) -> tuple[torch.Tensor, torch.Tensor]:
         generator = torch.Generator().manual_seed(batch)
@@ -271,15 +298,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--backend", default="inductor")
+    parser.add_argument("--name", default="model", help="name of the row and of its file")
+    parser.add_argument("--provenance", default="", help="origin of the packages, in words")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
+    path = asked.out / f"{asked.name}.json"
     with torch.no_grad():
-        trial = Trial(packaged(asked.packages), asked.device, asked.backend)
+        told = {"operator": asked.name, "provenance": asked.provenance}
+        trial = Trial(packaged(asked.packages), asked.device, asked.backend, **told)
         for batch in asked.batches:
             trial.run(batch, asked.rounds)
-            write_row(trial.row, asked.out / "model.json")
+            write_row(trial.row, path)
+            print(f"batch {batch}: right {trial.row['right']} of {trial.row['compared']}", flush=True)
         trial.run_elsewhere(asked.batches[-1])
-    write_row(trial.row, asked.out / "model.json")
+    write_row(trial.row, path)
     print(json.dumps(trial.row), flush=True)
 
 

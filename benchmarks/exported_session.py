@@ -63,6 +63,8 @@ END_S = 12.0
 """Seconds before the limit at which all that still runs is ended: packing takes some of them."""
 RIVALS_S = 100.0
 """Seconds before the limit at which packages are timed beside the rivals that are known by then."""
+LATE_S = 50.0
+"""Seconds before the limit at which those packages are timed beside their rivals that were not done before."""
 ROW_CORES = 4
 """Cores that only the checks of packages have, so that host times are not those of a busy core."""
 MEMORY_SHARE = 0.2
@@ -122,6 +124,7 @@ class Session:
         self._exports, self._rows = asyncio.Semaphore(asked.exports), asyncio.Semaphore(asked.row_processes)
         self._left = asked.turns
         self._after: set[asyncio.Task[None]] = set()
+        self._compared: set[str] = set()
 
     @property
     def left_s(self) -> float:
@@ -237,7 +240,9 @@ class Session:
     async def _export(self, name: str, search: str) -> bool:
         """Export a search with the sources of its elites. Returns True if there is a package."""
         began, part = time.monotonic(), self._asked.state / "parts" / f"{name}_{search}"
-        command = ("-m", "kernelreef", "export", search, "--out", str(part), "--json", "--url", self._url)
+        command = ["-m", "kernelreef", "export", search, "--out", str(part), "--json", "--url", self._url]
+        for operator, _, sizes in (each.partition(":") for each in self._asked.named):
+            command += ["--shapes", sizes] if operator == name else []
         status, said = await self._called(command, self._asked.state / f"export_{name}.log")
         wall_s = round(time.monotonic() - began, 1)
         if status != 0:
@@ -281,19 +286,22 @@ class Session:
             self._notes.keep(f"check_{name}", {"operator": name, "failed": said[-1500:]})
 
     async def compare(self) -> None:
-        """Time all packages beside the rivals that are known."""
+        """Time those packages that were not timed yet beside the rivals that are known."""
         rivals = [json.loads(path.read_text()) for path in sorted((self._asked.state / "rivals").glob("*.json"))]
-        names = sorted({each["operator"] for each in rivals if self._package(each["operator"]).exists()})
-        if not names:
-            return
+        ready = {each["operator"] for each in rivals if self._package(each["operator"]).exists()}
+        names = sorted(ready - self._compared)
+        self._compared.update(names)
         path = self._asked.state / "rivals.json"
         path.write_text(json.dumps(rivals))
-        packages = [str(self._package(name)) for name in names]
-        asked_for = "each rival is the best kernel of a search at its shape alone"
-        command = ["benchmarks/exported_card.py", *packages, *self._card_options(asked_for), "--rivals", str(path)]
-        status, said = await self._called(command, self._asked.state / "compare.log", row=True)
+        await asyncio.gather(*(self._compare(name, path) for name in names))
+
+    async def _compare(self, name: str, rivals: Path) -> None:
+        """Time a package beside its rivals."""
+        options = self._card_options("each rival is the best kernel of a search at its shape alone")
+        command = ["benchmarks/exported_card.py", str(self._package(name)), *options, "--rivals", str(rivals)]
+        status, said = await self._called(command, self._asked.state / f"compare_{name}.log", row=True)
         failed = {} if status == 0 else {"failed": said[-1500:]}
-        self._notes.keep("compare", {"operators": names, "status": status, **failed})
+        self._notes.keep(f"compare_{name}", {"operator": name, "status": status, **failed})
 
     def _card_options(self, provenance: str) -> list[str]:
         asked = self._asked
@@ -381,6 +389,8 @@ def unseen(operator: Operator, count: int) -> list[dict[str, int]]:
 def pack(state: Path, path: Path) -> None:
     """Pack the packages and what is known of the session, but not its archive."""
     with tarfile.open(path, "w:xz", preset=3) as file:
+        for name in ("rows.json", "session.jsonl"):
+            file.add(path.parent / name, name)
         for name in ("packages", "rows", "told", "rivals"):
             file.add(state / name, name)
         for log in sorted(state.glob("*.log")):
@@ -394,8 +404,8 @@ async def ended_in_time(session: Session, asked: argparse.Namespace, notes: Note
     async def all_done() -> None:
         running = asyncio.create_task(session.run())
         try:
-            await asyncio.wait([running], timeout=max(0.0, session.left_s - RIVALS_S) if asked.rivals else None)
-            if asked.rivals:
+            for before_s in (RIVALS_S, LATE_S) if asked.rivals else ():
+                await asyncio.wait([running], timeout=max(0.0, session.left_s - before_s))
                 await session.compare()
             await running
         finally:
@@ -434,6 +444,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--operators", nargs="*", default=OPERATORS, help="names, or folders, the first ones first")
     parser.add_argument("--rivals", nargs="*", default=RIVALS, help="operators with searches at further shapes")
     parser.add_argument("--rival-shapes", type=int, default=4)
+    parser.add_argument("--named", nargs="*", default=(), help="further shapes to time, as matmul:M=8,N=64,K=16")
     parser.add_argument("--evaluations", type=int, default=200)
     parser.add_argument("--search-s", type=float, default=45.0, help="maximum running seconds of a search")
     parser.add_argument("--rival-evaluations", type=int, default=100)

@@ -72,6 +72,11 @@ class TimeAllowance:
         """Return True if the time is used up."""
         return time.monotonic() > self._until
 
+    @property
+    def left_s(self) -> float:
+        """Seconds that are left; not below zero."""
+        return max(0.0, self._until - time.monotonic())
+
 
 def device_of(number: int) -> Device:
     """The hardware class of a card of this machine.

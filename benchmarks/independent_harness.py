@@ -12,9 +12,14 @@ elite's is taken. `--processes` compile all kernels first, beside each other, in
 calls on further inputs move twice the L2 cache, so the timed ones begin as they would in a longer run. `ours` is the
 speedup over the same seed that the elite's report has; `difference_percent` is `independent` over `ours`, less 1.
 
-**Samples.** A graph has as many calls as a sample of the elite's report, after a flush of twice the L2 cache. The flush
-writes a share of what it touches, evenly spread, and reads the rest. `--written` names shares: `all`, `none`, and
-`own`, the part that results are of the operator's inputs and results. Each has its times in `samples`.
+**Samples.** A graph has as many calls as a sample of the elite's report, after a flush of twice the L2 cache. A single
+call is launched without a graph, as the judge does it. The flush writes a share of what it touches, evenly spread, and
+reads the rest. `--forms` names shares: `all`, `none`, and `own`, the part that results are of the operator's inputs and
+results. `judge` does what the judge does: it writes inputs again before a flush that writes all, and releases
+persisting lines once per round of 12 pairs instead of before each sample. Each form has its times in `samples`.
+
+A sample that the host queued late is timed again; `late` counts those that were late each time. Times of either side
+have their deciles, so that a second state of the card can be seen.
 
 Elite and seed never share inputs: a kernel that loads with `evict_last` leaves lines in the cache that a flush does not
 displace, and the other would find them. The driver is told to release such lines before each graph, too.
@@ -23,6 +28,7 @@ displace, and the other would find them. The driver is told to release such line
 import argparse
 import ctypes
 import importlib.util
+import itertools
 import json
 import math
 import multiprocessing
@@ -50,12 +56,17 @@ MOST_BYTES = 16 * 2**30
 """Most memory for inputs of a shape."""
 GRAPH_US = 1000.0
 """Target duration of a long graph: the events around it take a microsecond, 0.1 %."""
-HOLD_CYCLES = 100_000
-"""Cycles that the card is held before a graph, 50 us: the host queues two graphs and two events in less."""
+HOLD_CYCLES, HOLD_CALL_CYCLES = 100_000, 800_000
+"""Cycles that the card is held before a graph, 50 us, and before a call without one: the host queues them in less."""
+TRIES = 5
+"""Times that a sample is tried if the host is late."""
 FLUSH_BLOCK, PARTS = 4096, 256
 """Words that a program of the flush touches; the written share is rounded to so many parts."""
-SHARES = ("all", "own", "none")
-"""Shares that a flush can write: all, as much as results are of the operator's inputs and results, and nothing."""
+FORMS = ("all", "judge", "own", "none")
+"""Forms of samples, by the share that a flush writes: all, all as the judge does it, as much as results are of the
+operator's inputs and results, and nothing."""
+ROUND_SAMPLES = 24
+"""Samples of a round of the judge, truncated ones left out."""
 NORMAL = 1.96
 L2_BYTES = 50 * 2**20
 """L2 cache of an H100 and an H200, if torch does not say."""
@@ -175,20 +186,30 @@ def warmed_up(function: Callable[..., Any], copy: Sequence[Any], device: str) ->
     torch.cuda.synchronize()
 
 
-def elapsed_us(before: Call, call: Call, device: str) -> float:
-    """Return the microseconds of a call on its device, after another one."""
+def elapsed_us(before: Call, call: Call, device: str) -> tuple[float, bool]:
+    """Return the microseconds of a call on its device, after another one; and True if the host queued it in time."""
     if device == "cpu":
         before()
         begun = time.perf_counter()
         call()
-        return 1e6 * (time.perf_counter() - begun)
+        return 1e6 * (time.perf_counter() - begun), True
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     before()
     begin.record()
     call()
+    punctual = not begin.query()
     end.record()
     end.synchronize()
-    return 1000 * float(begin.elapsed_time(end))
+    return 1000 * float(begin.elapsed_time(end)), punctual
+
+
+def timed_in_time(before: Call, call: Call, device: str) -> tuple[float, bool]:
+    """Do the same, and again if the host was late; False if it was late each time."""
+    for _ in range(TRIES):
+        taken_us, punctual = elapsed_us(before, call, device)
+        if punctual:
+            break
+    return taken_us, punctual
 
 
 @dataclass(frozen=True)
@@ -202,6 +223,9 @@ class InterleavedTimes:
     high: float
     pairs: int
     calls: int
+    elite_deciles_us: tuple[float, ...]
+    seed_deciles_us: tuple[float, ...]
+    late: int
 
 
 Step = tuple[Call, Call]
@@ -214,16 +238,19 @@ def interleaved(
     """Time graphs of so many calls in turn: those of elite and seed at one place of both lists are a pair."""
     for each in (*elites, *seeds):
         elapsed_us(*each, device)
-    until, elite_us, seed_us = time.monotonic() + seconds, list[float](), list[float]()
+    until, elite_us, seed_us, late = time.monotonic() + seconds, list[float](), list[float](), 0
     while time.monotonic() < until or len(elite_us) < 2:
         number = len(elite_us)
         order = [(elites, elite_us), (seeds, seed_us)]
         for steps, found in order if number // len(elites) % 2 else reversed(order):
-            found.append(elapsed_us(*steps[number % len(elites)], device) / calls)
+            taken_us, punctual = timed_in_time(*steps[number % len(elites)], device)
+            late += not punctual
+            found.append(taken_us / calls)
     ratios = sorted(its / mine for mine, its in zip(elite_us, seed_us, strict=True))
     low, high = median_bounds(len(ratios))
     medians = statistics.median(elite_us), statistics.median(seed_us), ratios[low], statistics.median(ratios)
-    return InterleavedTimes(*medians, ratios[high], len(ratios), calls)
+    deciles = tuple(tuple(statistics.quantiles(times, n=10)) for times in (elite_us, seed_us))
+    return InterleavedTimes(*medians, ratios[high], len(ratios), calls, *deciles, late)
 
 
 def median_bounds(count: int) -> tuple[int, int]:
@@ -256,13 +283,20 @@ class ShapeInputs:
         warmed_up(seed, first, device)
         calls, lead = 2, 1
         if device != "cpu":
-            alone_us = min(elapsed_us(lambda: flush(1.0), lambda: seed(*first), device) for _ in range(WARM_UPS))
+            alone_us = min(elapsed_us(lambda: flush(1.0), lambda: seed(*first), device)[0] for _ in range(WARM_UPS))
             calls = min(MOST, max(FEWEST, math.ceil(GRAPH_US / alone_us)))
             lead = min(MOST, math.ceil(flush.bytes / max(1, read + written)))
             calls = max(1, min(calls, MOST_BYTES // (2 * max(1, read)) - lead))
         count = calls + lead
         drawn = [first, *(arguments(operator, dims, device, number) for number in range(1, 2 * count))]
         return cls((drawn[:count], drawn[count:]), calls, written / max(1, read + written))
+
+
+def write_again(copies: Sequence[Sequence[Any]]) -> None:
+    """Write all tensors of two bytes or more per element again, with the values that they have."""
+    for item in (item for copy in copies for item in copy):
+        if isinstance(item, torch.Tensor) and item.element_size() > 1:
+            item.mul_(1)
 
 
 def bytes_of(items: Any) -> int:
@@ -290,7 +324,7 @@ class ShapeTimer:
         flush: Flush,
         device: str,
     ) -> None:
-        self._inputs, self._flush, self._device = inputs, flush, device
+        self._inputs, self._flush, self._device, self._numbers = inputs, flush, device, itertools.count()
         one, two = inputs.halves
         self._sides = [[(elite, one), (elite, two)], [(seed, two), (seed, one)]]
         for function in (elite, seed):
@@ -308,28 +342,48 @@ class ShapeTimer:
         )
         return interleaved(elites, seeds, calls, self._device, seconds)
 
-    def samples(self, calls: int, shares: Mapping[str, float], seconds: float) -> dict[str, dict[str, float]]:
-        """Time samples of so many calls, after a flush that writes each of some shares."""
+    def samples(self, calls: int, shares: Mapping[str, float], seconds: float) -> dict[str, dict[str, Any]]:
+        """Time samples of so many calls, in each form; a form says which share a flush writes."""
         calls = min(calls, self._inputs.calls)
-        graphs = [[self._graph(function, copies[:calls]) for function, copies in side] for side in self._sides]
+        sides = [
+            [(self._sample(function, copies[:calls]), copies[:calls]) for function, copies in side]
+            for side in self._sides
+        ]
         found = {}
         for name, share in shares.items():
-            elites, seeds = ([(self._before(share), graph) for graph in side] for side in graphs)
+            elites, seeds = (
+                [
+                    (self._before(share, again=copies if name == "judge" else (), calls=calls), call)
+                    for call, copies in side
+                ]
+                for side in sides
+            )
             timed = interleaved(elites, seeds, calls, self._device, seconds)
             found[name] = vars(timed) | {"written": share}
         return found
 
+    def _sample(self, function: Callable[..., Any], copies: Sequence[Sequence[Any]]) -> Call:
+        [first, *others] = copies
+        return self._graph(function, copies) if others else lambda: function(*first)
+
     def _graph(self, function: Callable[..., Any], copies: Sequence[Sequence[Any]]) -> Call:
         return graphed(function, copies, self._device)
 
-    def _before(self, share: float, lead: Call | None = None) -> Call:
-        """Return what is done before a graph: flush, hold the card while the host queues, and untimed calls."""
+    def _before(
+        self, share: float, lead: Call | None = None, *, again: Sequence[Sequence[Any]] = (), calls: int = 2
+    ) -> Call:
+        """Return what is done before calls: flush, hold the card while the host queues, and untimed calls.
+
+        As the judge does it if inputs are to be written again.
+        """
 
         def before() -> None:
-            self._flush.release()
+            if not again or next(self._numbers) % ROUND_SAMPLES == 0:
+                self._flush.release()
+            write_again(again)
             self._flush(share)
             if self._device != "cpu":
-                torch.cuda._sleep(HOLD_CYCLES)
+                torch.cuda._sleep(HOLD_CYCLES if calls > 1 else HOLD_CALL_CYCLES)
             if lead is not None:
                 lead()
 
@@ -352,11 +406,11 @@ class ArchiveTimer:
         operator: The operator, as in a zip file.
         device: Name of a device for torch.
         seconds: Seconds of pairs in long graphs, per elite and shape; samples have half of that for each share.
-        written: Names of the shares that flushes before samples write.
+        forms: Names of the forms of samples.
     """
 
-    def __init__(self, operator: Mapping[str, Any], device: str, seconds: float, written: Sequence[str]) -> None:
-        self._operator, self._device, self._seconds, self._written = operator, device, seconds, written
+    def __init__(self, operator: Mapping[str, Any], device: str, seconds: float, forms: Sequence[str]) -> None:
+        self._operator, self._device, self._seconds, self._forms = operator, device, seconds, forms
         self._flush, self._inputs = Flush(device), dict[str, ShapeInputs]()
 
     def row(self, shown: Mapping[str, Any], place: Path) -> dict[str, Any]:
@@ -397,11 +451,11 @@ class ArchiveTimer:
         inputs, calls = self._inputs[key], (result.get("samples") or {}).get("calls")
         timer, shares = (
             ShapeTimer(*both, inputs, self._flush, self._device),
-            {"all": 1.0, "own": inputs.own, "none": 0.0},
+            {"all": 1.0, "judge": 1.0, "own": inputs.own, "none": 0.0},
         )
         found = vars(timer.long(self._seconds))
         if calls:
-            named = {name: shares[name] for name in self._written}
+            named = {name: shares[name] for name in self._forms}
             found |= {"samples": timer.samples(calls, named, self._seconds / 2)}
         return found
 
@@ -427,11 +481,11 @@ def opened(archive: Path, folder: Path, most: int) -> tuple[dict[str, Any], list
 
 
 def rows(
-    archive: Path, folder: Path, device: str, seconds: float, most: int, written: Sequence[str]
+    archive: Path, folder: Path, device: str, seconds: float, most: int, forms: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     """Time the measured elites of a zip file, the best first."""
     operator, found = opened(archive, folder, most)
-    timer = ArchiveTimer(operator, device, seconds, written)
+    timer = ArchiveTimer(operator, device, seconds, forms)
     for shown in found:
         try:
             yield timer.row(shown, folder / Path(shown["files"][0]).parent)
@@ -475,21 +529,32 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=3.0, help="of pairs, per elite and shape")
     options.add_argument("--most", type=int, default=50, help="elites per archive, the best first")
     options.add_argument("--processes", type=int, default=1, help="that compile kernels before any is timed")
-    options.add_argument("--written", nargs="*", choices=SHARES, default=SHARES, help="shares of flushes, for samples")
+    options.add_argument("--forms", nargs="*", choices=FORMS, default=FORMS, help="forms of samples")
+    options.add_argument("--limit", type=float, default=math.inf, help="seconds after which no other elite is begun")
     options.add_argument("--device", default="cuda")
     options.add_argument("--out", type=Path, default=Path("independent.json"))
-    chosen = options.parse_args()
+    chosen, begun = options.parse_args(), time.monotonic()
     if chosen.processes > 1:
         compile_all(chosen.archives, chosen.device, chosen.most, chosen.processes)
     found: list[dict[str, Any]] = []
     for archive in chosen.archives:
         with tempfile.TemporaryDirectory() as folder:
-            for each in rows(archive, Path(folder), chosen.device, chosen.seconds, chosen.most, chosen.written):
+            for each in rows(archive, Path(folder), chosen.device, chosen.seconds, chosen.most, chosen.forms):
                 found.append(each)
-                print(json.dumps(each), flush=True)
+                said = each.get("independent", each.get("error"))
+                print(f"{len(found)}: {each['operator']} {said}", flush=True)
+                write(chosen.out, found, chosen.device)
+                if time.monotonic() - begun > chosen.limit:
+                    print(f"ended after {chosen.limit:g} s", flush=True)
+                    return
+    print({name: value for name, value in write(chosen.out, found, chosen.device).items() if name != "rows"})
+
+
+def write(path: Path, found: Sequence[Mapping[str, Any]], device: str) -> dict[str, Any]:
+    """Write the rows that there are; an end at any time leaves whole ones. Returns what was written."""
     apart = [abs(each["difference_percent"]) for each in found if each.get("difference_percent") is not None]
     document = {
-        "card": torch.cuda.get_device_name() if chosen.device == "cuda" else chosen.device,
+        "card": torch.cuda.get_device_name() if device == "cuda" else device,
         "torch": torch.__version__,
         "elites": len(found),
         "compared": len(apart),
@@ -497,8 +562,10 @@ def main() -> None:
         "largest_percent": max(apart, default=None),
         "rows": found,
     }
-    chosen.out.write_text(json.dumps(document, indent=1) + "\n")
-    print({name: value for name, value in document.items() if name != "rows"})
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(document, indent=1) + "\n")
+    part.replace(path)
+    return document
 
 
 if __name__ == "__main__":

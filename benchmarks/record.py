@@ -42,13 +42,19 @@ def versions() -> dict[str, str]:
     return found
 
 
+def _told(arguments: Sequence[str]) -> list[str]:
+    """Return arguments without the folder of the results, which is the machine's own."""
+    before = ("", *arguments)
+    return [each for last, each in zip(before, arguments, strict=False) if "--out" not in (last, each)]
+
+
 def write(name: str, rows: Sequence[Mapping[str, Any]], folder: Path = RESULTS, **more: Any) -> Path:
     """Write `<folder>/<name>.json`; returns its path."""
     document = {
         "machine": machine(),
         "versions": versions(),
         "date": datetime.now(UTC).date().isoformat(),
-        "command": "python -m benchmarks." + Path(sys.argv[0]).stem + "".join(f" {a}" for a in sys.argv[1:]),
+        "command": " ".join(["python -m benchmarks." + Path(sys.argv[0]).stem, *_told(sys.argv[1:])]),
         **more,
         "rows": list(rows),
     }

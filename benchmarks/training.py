@@ -10,13 +10,14 @@ best kernel of its episode by single steps, as `tune` and `rewrite` do. One answ
 
 import argparse
 import asyncio
-import os
 import random
+import signal
 import statistics
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,13 @@ import httpx
 from benchmarks import record
 from benchmarks.cluster import RestartableProcess, free_port
 from kernelreef import AsyncReef
+from kernelreef.errors import ServiceError
 from kernelreef.training import Training, Turn
 from service.emitters import EMITTERS
 from service.emitters.base import Parent, Proposal, ProposalContext
 from service.emitters.tune import read, write
 from service.fleet.devices import read_device
+from service.settings import usable_workers
 
 EVERY = 8
 """One answer in so many does not compile."""
@@ -37,6 +40,8 @@ REWRITTEN = 0.3
 """Share of the other answers that a rewriting rule changes besides one or two numbers."""
 STEP_S = 7200.0
 START_S = 120.0
+SAY_S = 15.0
+"""Seconds between two lines on the progress."""
 REEF = (sys.executable, "-m", "kernelreef")
 
 
@@ -77,16 +82,15 @@ class ScriptedPolicy:
         return text
 
 
-async def play(training: Training, policy: ScriptedPolicy) -> list[tuple[float, Turn]]:
-    """Play one episode; returns the seconds and the result of each step."""
-    episode, steps = training.episode(), []
+async def play(training: Training, policy: ScriptedPolicy, steps: list[tuple[float, Turn]]) -> None:
+    """Play one episode, and add the seconds and the result of each step to a list."""
+    episode = training.episode()
     turn = await episode.reset()
     while not turn.done:
         answer = await policy.answer(turn)
         begun = time.monotonic()
         turn = await episode.step(answer, "an edit by a script")
         steps.append((time.monotonic() - begun, turn))
-    return steps
 
 
 async def measured(url: str, chosen: argparse.Namespace) -> dict[str, Any]:
@@ -102,18 +106,45 @@ async def measured(url: str, chosen: argparse.Namespace) -> dict[str, Any]:
             policies = [
                 ScriptedPolicy(operator, target, random.Random(chosen.seed + n)) for n in range(chosen.episodes)
             ]
+            played: list[list[tuple[float, Turn]]] = [[] for _ in policies]
             begun = time.monotonic()
-            played = await asyncio.gather(*(play(training, each) for each in policies))
+            episodes = [asyncio.create_task(play(training, *each)) for each in zip(policies, played, strict=True)]
+            unfinished = await _until_done(episodes, played, begun, chosen.limit_s)
             wall_s = time.monotonic() - begun
         progress = await reef.progress(search.id)
         spent = await _worker_seconds(reef, search.id)
         await reef.stop(search.id)
     return figures(played, wall_s) | {
+        "unfinished_episodes": unfinished,
         "evaluations_used": progress.candidates,
         "equal_plans": progress.equal_plans,
         "worker_seconds": spent,
         "provenance": progress.devices[0].provenance,
     }
+
+
+async def _until_done(
+    episodes: Sequence[asyncio.Task[None]], played: Sequence[Sequence[object]], begun: float, limit_s: float
+) -> int:
+    """Wait until all episodes are done, or cancel those that are not in time.
+
+    Returns:
+        The number of those, and of those that the service failed.
+    """
+    left, failed = set[asyncio.Task[None]](episodes), 0
+    while left and (left_s := begun + limit_s - time.monotonic()) > 0:
+        done, left = await asyncio.wait(left, timeout=min(SAY_S, left_s))
+        for each in done:
+            try:
+                each.result()
+            except ServiceError as error:
+                print(f"an episode failed: {error}", flush=True)
+                failed += 1
+        print(f"{time.monotonic() - begun:.0f} s: {sum(map(len, played))} steps, {len(left)} episodes run", flush=True)
+    for each in left:
+        each.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    return len(left) + failed
 
 
 def figures(played: list[list[tuple[float, Turn]]], wall_s: float) -> dict[str, Any]:
@@ -125,6 +156,8 @@ def figures(played: list[list[tuple[float, Turn]]], wall_s: float) -> dict[str, 
     """
     every = [step for episode in played for step in episode]
     seconds = sorted(step_s for step_s, _ in every)
+    if len(every) < 2:
+        raise SystemExit(f"{len(every)} steps in {wall_s:.0f} s are too few for a figure")
     ranks = statistics.quantiles(seconds, n=100, method="inclusive")
     rewards = [turn.reward for _, turn in every if turn.reward is not None]
     return {
@@ -163,8 +196,10 @@ def main() -> None:
     options.add_argument("--turns", type=int, default=3)
     options.add_argument("--workers", type=int, help="local workers; 1 for a model, one per core beside a card")
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--limit-s", type=float, default=STEP_S, help="seconds after which episodes are cancelled")
     options.add_argument("--out", type=Path, default=record.RESULTS, help="a folder")
     chosen = options.parse_args()
+    end_at_sigterm()
     workers = chosen.workers or (1 if chosen.device.startswith("model:") else None)
     with tempfile.TemporaryDirectory() as folder:
         port = free_port("127.0.0.1")
@@ -179,8 +214,13 @@ def main() -> None:
         finally:
             service.kill()
     named = ("device", "operator", "episodes", "turns")
-    row = {name: getattr(chosen, name) for name in named} | {"workers": workers or os.cpu_count(), **row}
+    row = {name: getattr(chosen, name) for name in named} | {"workers": workers or usable_workers(), **row}
     print(record.write("training", [row], chosen.out), row)
+
+
+def end_at_sigterm() -> None:
+    """Exit at SIGTERM as at an error, so that a service that was started ends too."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
 
 
 def await_ready(url: str) -> None:

@@ -32,6 +32,8 @@ TAKEN = frozenset(
 """Names of other modules, and of namespaces of operators that are not ours."""
 WITHOUT_SOURCE = "the source: a candidate's host code is not shipped with a package"
 """Entry in `left_out` of the certificates in a package."""
+DESCRIBING = "make_tensor_descriptor("
+"""Call in a kernel's text for which Triton needs scratch memory at each launch."""
 _TEMPLATES = Environment(
     loader=PackageLoader("service.export"), undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True
 )  # writes Python and Markdown
@@ -193,6 +195,7 @@ def _context(parts: PackageParts) -> dict[str, Any]:
         "triton": certificate.verdict.versions.get("triton", "unknown"),
         "torch": certificate.verdict.versions.get("torch", "unknown"),
         "modules": list(parts.modules),
+        "scratch": any(DESCRIBING in each.text for each in modules.values()),
         "functions": {name: len(each.functions) for name, each in modules.items()},
         "kernels": len({kernel for each in parts.modules.values() for kernel in each.kernels}),
         "serving": parts.serving,

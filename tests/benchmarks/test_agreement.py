@@ -1,25 +1,29 @@
-"""Confirmed elites are compared with an independent harness, and each difference is explained or open."""
+"""Confirmed elites of zip files are confirmed again in several conditions, beside an independent harness."""
 
 import json
+import sys
 import zipfile
-from collections.abc import Sequence
+from argparse import ArgumentTypeError
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.agreement import (
-    OUR_FORM,
+    ChosenConfirms,
     ConfirmedElite,
     TracedElite,
-    compared,
+    confirm_again,
     confirm_job,
+    confirm_line,
     confirmed,
-    forms,
-    seed_spread,
-    tally_rows,
+    main,
+    observed,
+    portable,
     traced,
     write_slim,
 )
+from benchmarks.figures import TimeAllowance
 from benchmarks.record import RESULTS
 from service.certificates.document import Certificate
 from tests.gpu.contracts import operators, shapes_of
@@ -35,14 +39,6 @@ def confirm(elite_us: float, *, seed_us: float = 20.0, half: float = 0.001) -> R
     shapes = tuple(shape.model_copy(update={"samples": samples}) for shape in report.shapes)
     ratio = Ratio(low=mid * (1 - half), mid=mid, high=mid * (1 + half))
     return report.model_copy(update={"shapes": shapes, "over_pacer": ratio})
-
-
-def outside(ratio: float, seed_us: float = 19.0, *, calls: int = 5, **forms: float) -> dict[str, object]:
-    """A row of the harness; `forms` are ratios of its samples."""
-    samples = {form: {"ratio": each, "calls": calls} for form, each in forms.items()}
-    bounds = {"low": ratio * 0.9995, "ratio": ratio, "high": ratio * 1.0005}
-    timed = {"elite_us": seed_us / ratio, "seed_us": seed_us, **bounds, "samples": samples}
-    return {"independent": ratio, "shapes": dict.fromkeys(TIMES, timed)}
 
 
 def exported(path: Path, *shown: Certificate, provenance: str = "measured") -> Path:
@@ -79,58 +75,61 @@ def elite(folder: Path) -> TracedElite:
     return TracedElite(found, bundle, records.bundle_from(records.SEED).reduced(), exports)
 
 
-def rows_of(folder: Path, pairs: Sequence[tuple[Report, dict[str, object] | None]]) -> list[dict[str, object]]:
-    """Rows of elites."""
-    shown = elite(folder)
-    return [compared(shown, report, its) for report, its in pairs]
-
-
-def test_a_difference_is_within_or_explained_or_open(tmp_path: Path) -> None:
-    rows = rows_of(
-        tmp_path,
-        (
-            (confirm(10.0), outside(2.005, **{OUR_FORM: 2.2})),
-            (confirm(10.0, half=0.05), outside(2.1, **{OUR_FORM: 2.2})),
-            (confirm(10.0), outside(2.1, **{OUR_FORM: 1.995}, none=2.1)),
-            (confirm(10.0), outside(2.1, **{OUR_FORM: 1.98}, none=2.0)),
-            (confirm(10.0), outside(2.1)),
-            (confirm(10.0), outside(2.1, calls=6, **{OUR_FORM: 2.0})),
-        ),
-    )
-    assert [row["explained"] for row in rows] == ["within", "interval", "sample", "open", "open", "open"]
-    assert rows[2]["difference_percent"] == pytest.approx(5.0)
-    assert [row["sample_percent"] for row in rows[2:4]] == pytest.approx([-0.25, -1.0])
-    assert [row["sample_percent"] for row in rows[4:]] == [None, None], "other samples than ours explain nothing"
-    assert rows[0]["same_bundle"] is True
-    found = tally_rows(rows)
-    assert (found["within"], found["interval"], found["sample"], found["open"], found["compared"]) == (1, 1, 1, 3, 6)
-    assert found["largest_percent"] == pytest.approx(5.0)
-    assert found["median_change_percent"] == pytest.approx(20.0), "it was 2.5 times as fast then"
-
-
-def test_the_share_that_agrees_best_with_long_graphs_is_first(tmp_path: Path) -> None:
-    pairs = (
-        (confirm(10.0), outside(2.0, 20.0, all=2.1, own=2.002)),
-        (confirm(10.0), outside(2.0, all=1.992, own=1.992)),
-    )
-    found = forms(rows_of(tmp_path, pairs))
-    assert list(found) == ["own", "all"]
-    assert [found[form]["largest_percent"] for form in found] == pytest.approx([-0.4, 5.0])
-    assert [found[form]["within"] for form in found] == [2, 1]
-    assert seed_spread(rows_of(tmp_path, pairs)) == {
-        f"{records.OPERATOR.name} {shape}": pytest.approx(100 / 19) for shape in TIMES
-    }
-
-
-def test_what_was_not_compared_says_why(tmp_path: Path) -> None:
-    wrong = confirm(10.0).model_copy(update={"outcome": Outcome.WRONG_RESULT, "reason": "it is wrong"})
+def test_what_is_recorded_of_a_confirm(tmp_path: Path) -> None:
     shown = elite(tmp_path)
-    lost = compared(shown, ExecutorFailure(error="no card", transient=True), outside(2.0))
-    refused, missing = compared(shown, wrong, outside(2.0)), compared(shown, confirm(10.0), None)
-    rows = [lost, refused, missing]
-    assert [row["failed"] for row in rows] == ["no card", "it is wrong", "the harness: no row"]
-    assert tally_rows(rows)["compared"] == 0 and not any(row.get("explained") for row in rows)
-    assert (forms(rows), seed_spread(rows)) == ({}, {})
+    line = confirm_line("share", shown, confirm(10.0))
+    assert (line["condition"], line["same_bundle"], line["over_pacer"]["mid"]) == ("share", True, 2.0)
+    assert line["shapes"] == {shape: {"calls": 5, "elite_us": 10.0, "seed_us": 20.0} for shape in TIMES}
+    wrong = confirm(10.0).model_copy(update={"outcome": Outcome.WRONG_RESULT, "reason": "it is wrong"})
+    lost = ExecutorFailure(error="no card", transient=True)
+    assert [confirm_line("usual", shown, each)["failed"] for each in (wrong, lost)] == ["it is wrong", "no card"]
+
+
+def test_confirms_are_of_some_elites_operators_in_turn(tmp_path: Path) -> None:
+    shown = elite(tmp_path)
+    other = replace(shown.elite, operator=shown.elite.operator.model_copy(update={"name": "other"}))
+    elites = [
+        replace(shown, elite=replace(each, candidate=name))
+        for each, name in ((shown.elite, "a"), (shown.elite, "b"), (shown.elite, "c"), (other, "d"), (other, "e"))
+    ]
+    name = shown.elite.operator.name
+    for text, expected in (("usual", "adbec"), (f"alone:{name}/2", "ac"), ("share:other", "de"), ("alone:none", "")):
+        assert "".join(each.elite.candidate for each in ChosenConfirms.parse(text).of(elites)) == expected
+    for text in ("unusual", "usual:other/x", "usual:other/0"):
+        with pytest.raises(ArgumentTypeError, match="usual, share, alone"):
+            ChosenConfirms.parse(text)
+
+
+def test_executors_are_observed_in_their_condition(tmp_path: Path) -> None:
+    command = observed("alone_share", Device.parse("h100"), 0, tmp_path, tmp_path / "rounds.jsonl")
+    said = " ".join(command[command.index("--rounds") + 2 :])
+    assert said == f"--condition alone_share --flush own --device h100 --card cuda:0 --data {tmp_path}"
+    assert "cuda:0/3" in observed("usual", Device.parse("h100"), 0, tmp_path, tmp_path / "rounds.jsonl")
+
+
+def test_no_confirm_is_begun_when_the_time_is_up(tmp_path: Path) -> None:
+    [(shown, answer)] = confirm_again([elite(tmp_path)], Device.parse("h100"), 3, ["false"], TimeAllowance(-1.0))
+    assert isinstance(answer, ExecutorFailure) and answer.error == "no time was left" and shown.elite.cell is not None
+
+
+def test_a_command_is_kept_without_places_of_one_machine() -> None:
+    said = "python -m benchmarks.agreement a.zip --recorded /tmp/x --limit 5 --out /tmp/y"
+    assert portable(said) == "python -m benchmarks.agreement a.zip --limit 5"
+
+
+def test_rows_are_made_anew_from_what_a_run_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = exported(tmp_path / "two.zip", named("a"), named("b"))
+    left = tmp_path / "left"
+    left.mkdir()
+    header = {"machine": {"gpu": "H200"}, "versions": {}, "date": "2026-01-01", "command": "python -m x --out /tmp/y"}
+    (left / "independent.json").write_text(json.dumps(header))
+    line = {**confirm_line("usual", elite(tmp_path), confirm(10.0)), "candidate": "a"}
+    (left / "confirms.jsonl").write_text(json.dumps(line) + "\n")
+    monkeypatch.setattr(sys, "argv", ["agreement.py", str(archive), "--recorded", str(left), "--out", str(tmp_path)])
+    main()
+    found = json.loads((tmp_path / "independent.json").read_text())
+    assert (found["machine"], found["date"], found["command"]) == ({"gpu": "H200"}, "2026-01-01", "python -m x")
+    assert [row["failed"] for row in found["rows"]] == ["the harness: no row", "not confirmed"]
 
 
 def test_measured_confirms_are_taken_from_a_zip_the_best_first(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from workers.device_kernels.compilation import (
     BYTES_BLOCK,
     CONTENT_BLOCK,
     FLUSH_BLOCK,
+    FLUSH_PARTS,
     INTEGERS,
     SUM_BLOCK,
     WORDS_BLOCK,
@@ -137,9 +138,10 @@ class DeviceKernels:
             for batch in _batches(each):
                 self._enqueue_rows(stream, "sum_up", batch, blocks, [key])
 
-    def flush(self, stream: int) -> None:
-        """Enqueue writing so much memory that nothing else stays in the L2 cache."""
-        self.launch(stream, "flush", (self._flush_blocks, 1, 1), [self._flushed])
+    def flush(self, stream: int, share: float = 1.0) -> None:
+        """Enqueue evicting everything else from the L2 cache: write a share of so much memory, and read the rest."""
+        written = round(FLUSH_PARTS * share)
+        self.launch(stream, "flush", (self._flush_blocks, 1, 1), [self._flushed, written])
 
     def copy(self, stream: int, block: int, source: tuple[int, int], target: tuple[int, int]) -> None:
         """Enqueue reading one (address, bytes) range and writing another, as much as both have from the first.

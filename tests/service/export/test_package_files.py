@@ -497,6 +497,30 @@ def in_gluon() -> PackageParts:
     return parts(**values, refusals=())
 
 
+IN_SCRATCH = """
+import double_kernels.operation as operation
+from triton.runtime._allocation import _allocator
+
+before = _allocator.get()
+
+
+def host(*arguments):
+    assert _allocator.get() is operation._scratch
+    return arguments
+
+
+assert operation._launched(host, 1, 2) == (1, 2)
+assert _allocator.get() is before, "the program's own allocator stays"
+"""
+
+
+def in_scratch() -> PackageParts:
+    """A package whose kernels make descriptors of tensors."""
+    elite = verified()
+    text = elite.module.text.replace("tl.load(", "tl.make_tensor_descriptor(")
+    return parts(modules={"elite_0": replace(elite, module=replace(elite.module, text=text))}, refusals=())
+
+
 def maybe_absent() -> PackageParts:
     """A package of an operator with optional inputs."""
     elite = optional_module()
@@ -534,6 +558,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folders.append(laid_out(TAKEN_BACK, parts(refusals=()), base / "taken back"))
     folders.append(laid_out(IN_GLUON, in_gluon(), base / "gluon"))
     folders.append(laid_out(MAYBE_ABSENT, maybe_absent(), base / "absent"))
+    folders.append(laid_out(IN_SCRATCH, in_scratch(), base / "scratch"))
     for name, (serving, training) in CUTS.items():
         gradients = Gradients(("elite_0",), above(training), parts().timed)
         packed = parts(tree=above(serving), training=gradients, refusals=())
@@ -560,6 +585,13 @@ def test_modes_tracers_and_transforms_see_calls_and_no_one_else_waits_for_them(r
 
 def test_kernels_in_gluon_are_packaged_and_imported(ran: Path) -> None:
     assert printed(ran / "gluon") == ""
+
+
+def test_kernels_that_make_descriptors_get_scratch_memory_and_others_no_allocator(ran: Path) -> None:
+    assert printed(ran / "scratch") == ""
+    text = render(in_scratch())["double_kernels/operation.py"]
+    assert text.count("results = _launched(function, *tensors, *sizes)") == 2
+    assert "allocator" not in render(parts())["double_kernels/operation.py"]
 
 
 def test_inputs_may_be_absent_in_every_form(ran: Path) -> None:
