@@ -39,6 +39,8 @@ NEAR = 1e-3
 """Distance from an end, as a share of the range: the logarithms of 2048 gates between -1 and 0 then add up to -1."""
 TURNS = 3
 """Number of different stretch lengths. Inputs with different ones show all combinations of their ends."""
+SHIFTED_SPREADS = 3.0
+"""Spreads between the mean of `shifted` and a bound."""
 HEADROOM = 16.0
 """Factor between drawn values and the largest value of their dtype, and of float32, in which they are drawn."""
 
@@ -113,7 +115,13 @@ def _draw_input(
         return _draw_even(item, size, dims, name, _upper(size, name, turn, generator.device), generator)
     dtype: torch.dtype = getattr(torch, item.dtype)
     drawn = _normal if item.distribution is Distribution.NORMAL else DRAWS[name]
-    return _within(drawn(size, generator, dtype), *_bounds(item), dtype)
+    low, high = _bounds(item)
+    values = drawn(size, generator, dtype)
+    if drawn is _shifted:
+        values = _nearer(values, *_ends(low, high, dtype))
+    if drawn in (_heavy, _shifted):
+        values = _mirrored(values, *_ends(low, high, dtype))
+    return _within(values, low, high, dtype)
 
 
 def _draw_even(
@@ -147,8 +155,39 @@ def _draw_even(
 
 
 def _within(values: torch.Tensor, low: float, high: float, dtype: torch.dtype) -> torch.Tensor:
+    return values.clamp(*_ends(low, high, dtype)).to(dtype)
+
+
+def _ends(low: float, high: float, dtype: torch.dtype) -> tuple[float, float]:
+    """Return the smallest and the largest value that may be drawn."""
     limit = min(torch.finfo(dtype).max, torch.finfo(torch.float32).max) / HEADROOM
-    return values.clamp(max(low, -limit), min(high, limit)).to(dtype)
+    return max(low, -limit), min(high, limit)
+
+
+def _mirrored(values: torch.Tensor, low: float, high: float) -> torch.Tensor:
+    """Reflect values at the bounds, as often as it takes; those between them stay as they are.
+
+    If they were cut off there, most values of `heavy` and all of `shifted` would be equal. Equal values are rounded
+    alike, and right kernels have a bias: attention with scaled queries in float16 was refused on an H200. In `normal`
+    they are cut off, so that bounds occur: if they were mirrored there too, queries of that attention with one bit less
+    would pass on all draws, while now each of ten such draws shows a bias.
+    """
+    least, most = (end.item() for end in values.aminmax())
+    span = high - low
+    if (low <= least and most <= high) or span <= 0:
+        return values
+    beyond = torch.maximum(low - values, values - high).clamp_(min=0).remainder_(2 * span)
+    beyond = torch.minimum(beyond, 2 * span - beyond)
+    return torch.where(values < low, low + beyond, torch.where(values > high, high - beyond, values))
+
+
+def _nearer(values: torch.Tensor, low: float, high: float) -> torch.Tensor:
+    """Scale values of `shifted` so that nearly all lie before the bound that is farther from zero.
+
+    Their mean stays `SHIFTED_MEAN` times their spread.
+    """
+    end = high if high >= -low else low
+    return values * min(1.0, abs(end) / (SHIFTED_MEAN + SHIFTED_SPREADS)) * (1 if end > 0 else -1)
 
 
 def _bounds(item: Input) -> tuple[float, float]:

@@ -126,6 +126,41 @@ def test_pinned_distributions_stay_in_their_bounds(name):
     assert bounded.abs().max() <= 2
 
 
+@pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (0.0, 1.0), (0.5, None), (None, 0.0), (-5.0, -1.0), (2.0, 2.5)])
+@pytest.mark.parametrize("name", ["heavy", "shifted"])
+def test_values_beyond_a_bound_are_mirrored_there_and_not_cut_off(name, low, high):
+    values = x_of(name, dtype="float32", low=low, high=high)
+    least, most = low if low is not None else -torch.inf, high if high is not None else torch.inf
+    assert values.min() >= least and values.max() <= most
+    assert len(values.unique()) > values.numel() / 2
+    assert ((values == least) | (values == most)).sum() <= 1
+
+
+def test_bounds_occur_in_other_draws():
+    for name in ("normal", "structured"):
+        values = x_of(name, low=-1.0, high=1.0)
+        assert (values == -1).any() and (values == 1).any()
+
+
+def test_mirrored_values_keep_the_small_ones_as_they_are():
+    free, bounded = x_of("heavy", dtype="float32"), x_of("heavy", dtype="float32", low=-2.0, high=2.0)
+    small = free.abs() <= 2
+    assert small.any() and torch.equal(free[small], bounded[small])
+    once = (free > 2) & (free < 6)
+    assert torch.equal(bounded[once], 2 - (free[once] - 2))
+
+
+@pytest.mark.parametrize(("low", "high", "mean"), [(-1.0, 1.0, 30 / 33), (0.0, 66.0, 30.0), (-4.0, 1.0, -4 * 30 / 33)])
+def test_shifted_is_as_far_from_zero_as_bounds_let_it(low, high, mean):
+    values = x_of("shifted", dtype="float32", low=low, high=high)
+    assert values.mean().item() == pytest.approx(mean, rel=0.01)
+    assert values.std().item() == pytest.approx(abs(mean) / 30, rel=0.1)
+
+
+def test_shifted_values_of_few_bits_are_not_all_equal():
+    assert len(x_of("shifted", dtype="float8_e4m3fn").float().unique()) > 1
+
+
 @pytest.mark.parametrize("name", DRAWS)
 def test_integers_fill_their_half_open_range(name):
     values = x_of(name, dtype="int64", low=0, high="N")

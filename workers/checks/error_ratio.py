@@ -8,6 +8,7 @@ import torch
 from workers.checks.base import Check, CheckEvidence, CheckFinding
 from workers.checks.expectation import Expectation
 from workers.checks.location import at, cluster
+from workers.checks.nearby import losses_nearby
 from workers.checks.tolerance import (
     ErrorBounds,
     Leeway,
@@ -16,14 +17,20 @@ from workers.checks.tolerance import (
     leeway,
     leeway_of_single_elements,
     rms,
+    widen_by_luck,
     widen_by_order,
     widen_by_sensitivity,
 )
+from workers.float8 import is_float8
 from workers.protocol import Outcome, Shape
 
 FRACTION = 1e-3
 """Maximum share of elements whose error exceeds half of their row's worst bound and a few roundoffs of their own value.
 In short rows one in a hundred honest elements, rounded twice, does the former."""
+LUCKY_ROWS = 0.02
+"""Maximum share of rows, but at least one row, that may be beyond their bounds because the reference lost little there
+by luck. In 330 draws of timed content, up to 14 of 1,024 rows of a right attention were. With one bit less in its
+scaled queries, it was 31 to 128 rows in 30 draws."""
 TYPICAL = 1 - 1e-6
 """Share of its row's root mean square from which an error is reported; less than 1, since all may be equal."""
 COARSE_HALF, COARSE_SINGLE = 0.03, 0.004
@@ -101,6 +108,8 @@ def _examine_output(evidence: CheckEvidence, number: int) -> CheckFinding:
     if weighed.measure > 1 and _is_coarse(errors, bounds):
         bounds = widen_by_order(bounds, reference.sequential_loss[number])
         weighed = _weigh(errors, bounds)
+    if weighed.measure > 1 and errors.dtype.itemsize < 4 and not is_float8(errors.dtype):
+        weighed = min(weighed, _weigh_by_luck(errors, bounds, reference, number), key=lambda each: each.measure)
     if weighed.measure <= 1:
         return CheckFinding(weighed.measure)
     outcome = Outcome.PRECISION if _is_coarse(errors, bounds) else Outcome.WRONG_RESULT
@@ -131,6 +140,15 @@ def _weigh_widened(
     if weighed.measure > 1:
         weighed = weighed.forgiving(leeway_of_single_elements(bounds, sensitivity))
     return bounds, weighed
+
+
+def _weigh_by_luck(errors: RowErrors, bounds: ErrorBounds, reference: Expectation, number: int) -> _Weighed:
+    """Return errors over bounds; where few rows are beyond, over those that the reference meets without luck."""
+    weighed = _weigh(errors, bounds)
+    beyond = (weighed.rows > 1) | (weighed.elements > 1).any(1, keepdim=True)
+    if int(beyond.sum()) > max(1.0, LUCKY_ROWS * len(beyond)):
+        return weighed
+    return _weigh(errors, widen_by_luck(bounds, losses_nearby(reference, number)))
 
 
 def _is_padded(shape: Shape) -> bool:

@@ -96,25 +96,25 @@ class Expectation:
     def __init__(self, operator: Operator, graph: Graph, inputs: Sequence[torch.Tensor], draw: str) -> None:
         """Keep the arguments; `draw` is the name of the inputs' draw."""
         self._operator = operator
-        self._draw = draw
-        self._graph = graph
-        self._inputs = inputs
+        self.draw = draw
+        self.graph = graph
+        self.inputs = inputs
 
     @cached_property
     def expected(self) -> Tensors:
         """The reference in float64 (float casts done in float64, the last one to the output's dtype left out)."""
-        return evaluate(self._graph, self._inputs, double=True)
+        return evaluate(self.graph, self.inputs, double=True)
 
     @cached_property
     def native(self) -> Tensors:
         """The reference in the operator's own dtypes, with factors cut to TF32 where the contract allows it."""
-        return evaluate(self._graph, self._inputs, double=False, tf32=self._operator.precision.allow_tf32)
+        return evaluate(self.graph, self.inputs, double=False, tf32=self._operator.precision.allow_tf32)
 
     @cached_property
     def rounded(self) -> Tensors:
         """`native` with factors rounded to TF32 instead of cut, where they may be TF32."""
         tf32 = self._operator.precision.allow_tf32
-        return evaluate(self._graph, self._inputs, double=False, tf32=tf32, factors=round_to_tf32)
+        return evaluate(self.graph, self.inputs, double=False, tf32=tf32, factors=round_to_tf32)
 
     @cached_property
     def middle(self) -> Tensors:
@@ -124,17 +124,17 @@ class Expectation:
     @cached_property
     def multiplies_tf32(self) -> bool:
         """True if products of the reference may have TF32 factors, all of which it shows."""
-        return shows_factors(self._graph, self._operator.precision.allow_tf32)
+        return shows_factors(self.graph, self._operator.precision.allow_tf32)
 
     @cached_property
     def allows_tf32(self) -> bool:
         """True if TF32 may replace float32 in some product."""
-        return allows_tf32(self._graph, self._operator.precision.allow_tf32)
+        return allows_tf32(self.graph, self._operator.precision.allow_tf32)
 
     @cached_property
     def largest_product(self) -> float:
         """The largest finite magnitude among results of matrix products; 0 if there are none."""
-        return _largest_product(self._graph, self._inputs)
+        return _largest_product(self.graph, self.inputs)
 
     @cached_property
     def sensitivity(self) -> Tensors:
@@ -145,13 +145,13 @@ class Expectation:
         Gradients are also moved by rounding every intermediate value and the results they are computed from: they are
         differences of large terms, which nudged inputs move together.
         """
-        moved = self._movements(range(NUDGES), coarse=self._draw == SINGULAR)
+        moved = self._movements(range(NUDGES), coarse=self.draw == SINGULAR)
         return tuple(map(_further, moved, self._from_what_is_handed(), self.expected))
 
     @cached_property
     def full_sensitivity(self) -> Tensors:
         """The same from many more nudges: expensive, for the few cases that depend on it."""
-        seeds, coarse = range(NUDGES, NUDGES + FURTHER_NUDGES), self._draw == SINGULAR
+        seeds, coarse = range(NUDGES, NUDGES + FURTHER_NUDGES), self.draw == SINGULAR
         found = tuple(map(torch.maximum, self.sensitivity, self._movements(seeds, coarse=coarse)))
         if not self.allows_tf32:
             return found
@@ -165,7 +165,7 @@ class Expectation:
         Among millions of timed values, outliers create a few from large terms that cancel. Factors rounded to the
         inputs' dtype, such as the probabilities of attention, show only there.
         """
-        if self._draw != TIMED:
+        if self.draw != TIMED:
             return tuple(value.new_zeros((), dtype=torch.float64).expand_as(value) for value in self.expected)
         return self._movements(range(NUDGES), coarse=True)
 
@@ -173,7 +173,7 @@ class Expectation:
     def sequential_loss(self) -> Tensors:
         """Movement of `expected` if sums are added one after another; zero without sums."""
         loss = tuple(torch.zeros_like(value, dtype=torch.float64) for value in self.expected)
-        for moved in sequential_results(self._graph, self._inputs, getattr(torch, self._operator.precision.accumulate)):
+        for moved in sequential_results(self.graph, self.inputs, getattr(torch, self._operator.precision.accumulate)):
             loss = tuple(map(_further, loss, moved, self.expected))
         return loss
 
@@ -185,7 +185,7 @@ class Expectation:
         Results with stand-ins are expensive: none are made if nothing can be undecided, and never more than two are
         held.
         """
-        floats = [readable(tensor) for tensor in self._inputs if tensor.is_floating_point()]
+        floats = [readable(tensor) for tensor in self.inputs if tensor.is_floating_point()]
         if all(bool(tensor.isfinite().all()) for tensor in floats):
             return tuple(torch.zeros_like(tensor, dtype=torch.bool) for tensor in self.native)
         still = tuple(~readable(tensor).isfinite() for tensor in self.native)
@@ -193,7 +193,7 @@ class Expectation:
         for value in STAND_INS:
             if not any(bool(places.any()) for places in still):
                 break
-            result = evaluate(self._graph, self._stand_in(value), double=True)
+            result = evaluate(self.graph, self._stand_in(value), double=True)
             first = first or result
             still = tuple(map(_and_equal, still, first, result))
             del result  # Free its memory before the next one.
@@ -211,14 +211,14 @@ class Expectation:
     def _moved(self, seed: int, coarse: bool, tf32_step: float) -> Iterator[Tensors]:
         tf32, step = self._operator.precision.allow_tf32, tf32_step * (1 if self.multiplies_tf32 else HIDDEN)
         factors = partial(_moved_factor, step, self._generator(seed))
-        yield evaluate(self._graph, self._nudge(seed, coarse), double=True, tf32=tf32, factors=factors)
+        yield evaluate(self.graph, self._nudge(seed, coarse), double=True, tf32=tf32, factors=factors)
         if self._operator.backward:
             step = INTERMEDIATE_ROUNDOFFS * self._roundoff
-            steps = dict.fromkeys(range(len(self._graph.nodes)), step)
+            steps = dict.fromkeys(range(len(self.graph.nodes)), step)
             rounding = partial(_rounded_at_random, steps, self._generator(seed))
-            yield evaluate(self._graph, self._inputs, double=True, rounding=rounding)
+            yield evaluate(self.graph, self.inputs, double=True, rounding=rounding)
             rounding = partial(_rounded_at_random, self._handed, self._generator(seed))
-            moved = evaluate(self._graph, self._inputs, double=True, rounding=rounding)
+            moved = evaluate(self.graph, self.inputs, double=True, rounding=rounding)
             yield self.expected[: self._results] + moved[self._results :]
 
     def _from_what_is_handed(self) -> Tensors:
@@ -229,7 +229,7 @@ class Expectation:
         """
         if not self._operator.backward:
             return self.expected
-        moved = evaluate(self._graph, self._inputs, double=True, rounding=partial(_rounded_to, self._handed_dtypes))
+        moved = evaluate(self.graph, self.inputs, double=True, rounding=partial(_rounded_to, self._handed_dtypes))
         return self.expected[: self._results] + moved[self._results :]
 
     def unexplained(self, number: int, got: torch.Tensor, wrong: torch.Tensor) -> torch.Tensor:
@@ -246,16 +246,16 @@ class Expectation:
             got: The result.
             wrong: Places where it is not as expected; not changed.
         """
-        integers = [index for index, tensor in enumerate(self._inputs) if not tensor.is_floating_point()]
-        rounded = RoundedFloats.of(self._graph, integers)
+        integers = [index for index, tensor in enumerate(self.inputs) if not tensor.is_floating_point()]
+        rounded = RoundedFloats.of(self.graph, integers)
         expected = self.expected[number]
-        if choice := Choice.of(self._graph, number, rounded):
+        if choice := Choice.of(self.graph, number, rounded):
             return wrong & ~choice.explains(got, expected, *self._values_of(choice))
         if self._operator.results[number].dtype != "bool":
-            wrong = wrong & ~undefined_casts(self._graph, number, self._inputs)
+            wrong = wrong & ~undefined_casts(self.graph, number, self.inputs)
         if not (rounded.outputs[number] or rounded.compared[number]) or not wrong.any():
             return wrong
-        found, cast = got.to(torch.int64), evaluate(self._graph, self._inputs, double=True, casts=narrowed)
+        found, cast = got.to(torch.int64), evaluate(self.graph, self.inputs, double=True, casts=narrowed)
         near = [(found - right.to(torch.int64)).abs() <= 1 for right in (expected, cast[number])]
         for moved in chain((cast,), self._roundings(rounded.nodes)):
             same = moved[number].to(torch.int64) == found
@@ -270,7 +270,7 @@ class Expectation:
         It is what inputs moved by roundoffs move, what the values lose in their own dtype, and the range where the
         accumulator underflows: a softmax has exact zeros there.
         """
-        values = Expectation(self._operator, choice.graph, self._inputs, self._draw)
+        values = Expectation(self._operator, choice.graph, self.inputs, self.draw)
         (exact,), (native,), (moved,) = values.expected, values.native, values.sensitivity
         lost = (readable(native).double() - exact).abs().nan_to_num(0.0, 0.0, 0.0)
         own = torch.finfo(native.dtype).eps * exact.abs().nan_to_num(0.0, 0.0, 0.0)
@@ -282,7 +282,7 @@ class Expectation:
         sizes = dict.fromkeys(nodes, INTERMEDIATE_ROUNDOFFS * self._roundoff)
         for seed in range(NUDGES + FURTHER_NUDGES):
             moves = partial(_rounded_at_random, sizes, self._generator(seed))
-            yield evaluate(self._graph, self._inputs, double=True, rounding=moves, casts=None if seed % 2 else narrowed)
+            yield evaluate(self.graph, self.inputs, double=True, rounding=moves, casts=None if seed % 2 else narrowed)
 
     @property
     def _results(self) -> int:
@@ -299,8 +299,8 @@ class Expectation:
     @cached_property
     def _handed_dtypes(self) -> dict[int, torch.dtype]:
         """Dtypes of the float results that gradients are computed from, by node."""
-        found = zip(self._graph.outputs[: self._results], self._graph.output_dtypes, strict=False)
-        dtypes = {origin(self._graph, value): getattr(torch, dtype) for value, dtype in found}
+        found = zip(self.graph.outputs[: self._results], self.graph.output_dtypes, strict=False)
+        dtypes = {origin(self.graph, value): getattr(torch, dtype) for value, dtype in found}
         return {node: dtype for node, dtype in dtypes.items() if node is not None and dtype.is_floating_point}
 
     def _nudge(self, seed: int, coarse: bool) -> list[torch.Tensor]:
@@ -310,7 +310,7 @@ class Expectation:
         """
         roundoff, generator = self._roundoff, self._generator(seed)
         nudged = []
-        for tensor in self._inputs:
+        for tensor in self.inputs:
             if tensor.is_floating_point():
                 step = NUDGE_ROUNDOFFS * roundoff
                 if coarse:
@@ -327,17 +327,17 @@ class Expectation:
     @cached_property
     def _filtered(self) -> int:
         """Maximum number of terms that a convolution sums; 0 if there is none."""
-        return _filtered(self._graph, self._inputs)
+        return _filtered(self.graph, self.inputs)
 
     @property
     def _roundoff(self) -> float:
         return float(torch.finfo(getattr(torch, self._operator.precision.accumulate)).eps / 2)
 
     def _generator(self, seed: int) -> torch.Generator:
-        return torch.Generator(self._inputs[0].device).manual_seed(seed)
+        return torch.Generator(self.inputs[0].device).manual_seed(seed)
 
     def _stand_in(self, value: float) -> list[torch.Tensor]:
-        return [t.double().nan_to_num(value, value, value) if t.is_floating_point() else t for t in self._inputs]
+        return [t.double().nan_to_num(value, value, value) if t.is_floating_point() else t for t in self.inputs]
 
 
 def _largest_product(graph: Graph, inputs: Sequence[torch.Tensor]) -> float:

@@ -14,7 +14,7 @@ import torch
 from workers.float8 import readable
 from workers.protocol import Graph
 from workers.protocol.graph import InputRef, Node, NodeRef
-from workers.reference import evaluate
+from workers.reference import evaluate, is_product
 
 MOST_ELEMENTS = 2**24
 """Maximum terms of sums that are repeated: more take a CPU seconds, and kernels add them in parts."""
@@ -134,6 +134,11 @@ class _InTurn:
         kept = [1 if axis in axes else size for axis, size in enumerate(terms.shape)]
         rows = terms.movedim(axes, list(range(len(axes)))).reshape(-1, math.prod(kept))
         return _added(rows, self._dtype).to(terms).reshape(kept)
+
+
+def adds_up(graph: Graph) -> bool:
+    """Return True if results of a graph are sums, or have sums inside: of matrix products, too."""
+    return any(_adds(node) or is_product(node) for node in graph.nodes)
 
 
 def _adds(node: Node) -> bool:

@@ -1,6 +1,6 @@
 """Maximum errors of results against the reference in float64, by contract and conditioning."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import inf, sqrt
 from typing import TypeAlias
@@ -8,6 +8,7 @@ from typing import TypeAlias
 import torch
 
 from workers.checks.base import CheckEvidence
+from workers.checks.summation import adds_up
 from workers.float8 import beyond_rounding, carrier, is_float8, readable
 from workers.reference import is_finite
 
@@ -75,7 +76,9 @@ OWN_ROUNDOFFS, OWN_SINGLE = 2.0, 6.0
 """Roundoffs of its own value that any element may be off: one unit in the last place, or a little more. Outputs as wide
 as the accumulator show the units' own errors too: a quotient by `div.full.f32` is off by up to 2 units in the last
 place (PTX ISA), which are up to 4 roundoffs, and its divisor and its own rounding by one each. Without them a row of
-softmax with one large element was refused on an H200, twice in 66 published kernels."""
+softmax with one large element was refused on an H200, twice in 66 published kernels. What a sum may lose in any order
+comes on top: an element that is nearly all of its sum takes each of its roundings, and one warp that adds 1,024 terms
+one after another loses 13 roundoffs."""
 SUM_ROUNDOFFS = 0.5
 """Roundoffs of the accumulator, times the root of the number of summands, that any order of summation may lose."""
 IN_A_ROW = 2**16
@@ -198,7 +201,9 @@ def bounds_without_sensitivity(evidence: CheckEvidence, errors: RowErrors) -> Er
     flushed = UNDERFLOWS * torch.finfo(torch.float32).tiny * max(1.0, largest)
     cancelled = max(largest * torch.finfo(torch.float64).eps, _cancellation(evidence, errors.dtype, largest))
     least = max(info.smallest_normal * info.eps, flushed, cancelled)
-    own = (OWN_ROUNDOFFS if errors.dtype.itemsize < 4 else OWN_SINGLE) * _roundoff(errors.dtype)
+    own = OWN_ROUNDOFFS * _roundoff(errors.dtype)
+    if errors.dtype.itemsize >= 4:
+        own = OWN_SINGLE * _roundoff(errors.dtype) + (sums if adds_up(evidence.reference.graph) else 0.0)
     return ErrorBounds(rms_bound.clamp(min=least), worst_bound.clamp(min=least), own)
 
 
@@ -220,6 +225,16 @@ def widen_by_order(bounds: ErrorBounds, sequential_loss: torch.Tensor) -> ErrorB
         torch.maximum(bounds.worst, SINGLE.native_worst * _most(moved)),
         bounds.own,
     )
+
+
+def widen_by_luck(bounds: ErrorBounds, losses: Iterable[torch.Tensor]) -> ErrorBounds:
+    """Return bounds of a narrow output that also allow what the reference loses at inputs a roundoff away."""
+    row_rms, row_worst = bounds.rms, bounds.worst
+    for lost in losses:
+        moved = moves_in_rows(lost, len(bounds.worst))
+        row_rms = torch.maximum(row_rms, HALF.native_rms * rms(moved))
+        row_worst = torch.maximum(row_worst, HALF.native_worst * _most(moved))
+    return ErrorBounds(row_rms, row_worst, bounds.own)
 
 
 def leeway(bounds: ErrorBounds, coarse_sensitivity: torch.Tensor) -> Leeway:

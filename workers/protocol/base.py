@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
 """Version that rises whenever the meaning of a plan, check or figure changes; reports of another version are never
 reused.
 
@@ -22,6 +22,8 @@ roles of warps, clusters and places of sums among readings, sums that are added 
 fresh draws, errors from the middle between exact factors and those cut to TF32 where it is allowed, jobs that ask for a
 compiler, a flush that writes, jobs that time eager PyTorch alone in few pairs, runs of each compiled kernel that are
 repeated, launches that keep products and sums apart, casts without a defined result, quotients as cards compute them.
+6: values of `heavy` and `shifted` draws beyond a spec's bounds are mirrored, single float32 elements may lose what
+their sums lose, and references that round on the way count their losses nearby.
 """
 
 NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
