@@ -11,9 +11,9 @@ then confirmed as in a search: from scratch, on content that is used once, besid
 exported source itself and times it in CUDA graphs with cold inputs. Both see the same card within minutes, and nothing
 else runs then. What is compared is the speedup over the seed.
 
-Elites can be confirmed in several conditions: by three executors or one, with a flush that writes all or the operator's
-share, or after a rest of the card. Confirms, rounds of executors and rows of the harness are written when they are
-known, into `--out`, so an end at any time loses nothing.
+Elites can be confirmed in several conditions, by three executors or one, with a flush that writes all or the operator's
+share. Confirms, rounds of executors and rows of the harness are written when they are known, into `--out`, so an end at
+any time loses nothing.
 """
 
 import argparse
@@ -262,18 +262,15 @@ class ConfirmCondition:
     Attributes:
         executors: Number of executors that share the card.
         flush: Share of its lines that a flush writes: a name in `benchmarks.observed_executor.FLUSHES`.
-        rest_ms: Milliseconds without work on the card before each round.
     """
 
     executors: int
     flush: str
-    rest_ms: float = 0.0
 
 
 CONDITIONS = {
     "usual": ConfirmCondition(3, "all"),
     "share": ConfirmCondition(3, "own"),
-    "rested": ConfirmCondition(3, "all", 40.0),
     "alone": ConfirmCondition(1, "all"),
     "alone_share": ConfirmCondition(1, "own"),
 }
@@ -320,8 +317,7 @@ def observed(name: str, device: Device, card: int, data: Path, rounds: Path) -> 
     """Return the command of an executor in a condition, whose rounds are recorded."""
     condition = CONDITIONS[name]
     options = measuring(device, CardShare(card, condition.executors), data)[len(BENCH) + 1 :]
-    seen = ("--rounds", str(rounds.resolve()), "--condition", name)
-    return (*OBSERVED, *seen, "--flush", condition.flush, "--rest-ms", str(condition.rest_ms), *options)
+    return (*OBSERVED, "--rounds", str(rounds.resolve()), "--condition", name, "--flush", condition.flush, *options)
 
 
 def confirm_again(

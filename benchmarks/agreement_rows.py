@@ -10,8 +10,8 @@ the same of the harness's samples of as many calls as ours, by form. `explained`
 - `interval`: the 95 % intervals of both overlap.
 - `sample`: a form of samples that begins as ours do (`OUR_FORMS`) differs from ours by at most 0.5 %. So both harnesses
   say the same of one sample, and a long run differs from it. `form` names it.
-- `state`: the same of those rounds alone that have the card's faster state, or of the confirm after rests or by one
-  executor alone. `by` says which.
+- `state`: the same of those rounds alone that have the card's faster state, or of the confirm by one executor alone.
+  `by` says which.
 - `open`: none of these.
 
 `share_percent` is the difference of long graphs from ours of condition `share`, whose flush writes the operator's part.
@@ -33,9 +33,8 @@ CLOSE_PERCENT = 0.5
 """Difference that needs no explanation: the practical margin."""
 OUR_FORMS = ("judge", "all")
 """Forms of the harness's samples that begin as ours do, after a flush that writes all, the closest to ours first."""
-USUAL, SHARE, ALONE, RESTED = "usual", "share", "alone", "rested"
-"""Conditions of confirms: as in a search, with a flush that writes the operator's share, by one executor alone,
-and after a rest of the card before each round."""
+USUAL, SHARE, ALONE = "usual", "share", "alone"
+"""Conditions of confirms: as in a search, with a flush that writes the operator's share, by one executor alone."""
 KINDS = ("within", "interval", "sample", "state", "open")
 SLOW = 1.015
 """Time of a seed's round over the shape's fastest tenth beyond which the round is slow: states are 3 % apart."""
@@ -170,8 +169,7 @@ def explanation(row: Mapping[str, Any]) -> Row:
     for form in (form for form in OUR_FORMS if form in forms):
         if abs(forms[form]) <= CLOSE_PERCENT:
             return {"explained": "sample", "form": form}
-    others = {name: row["confirms"].get(name, {}).get("mid") for name in (RESTED, ALONE)}
-    for by, mid in {"fast rounds": row["fast"], **others}.items():
+    for by, mid in (("fast rounds", row["fast"]), ("alone", row["confirms"].get(ALONE, {}).get("mid"))):
         found = {form: apart(_of_form(row, form), mid) for form in OUR_FORMS if form in forms} if mid else {}
         for form, percent in found.items():
             if abs(percent) <= CLOSE_PERCENT:

@@ -5,8 +5,7 @@
 `benchmarks.agreement` starts it. Each round is a line: every sample's time, clock and start, by which sides and calls;
 when it was timed; and clocks, temperatures and power from the driver's library, read right after it while nothing else
 runs. `--flush` says which share of its lines a flush writes: `all`, or `own`, the part that results are of an
-operator's inputs and results. `--rest-ms` leaves the card idle for so long before each round. Nothing else differs
-from an executor of a worker.
+operator's inputs and results. Nothing else differs from an executor of a worker.
 """
 
 import argparse
@@ -91,7 +90,6 @@ class Observer:
         condition: Text that each line carries.
         read: Returns readings of the card.
         job: Id of the job that is under way.
-        rest_ms: Milliseconds without work on the card before a round.
     """
 
     path: Path
@@ -99,7 +97,6 @@ class Observer:
     condition: str = ""
     read: Callable[[], Mapping[str, int]] = dict
     job: str = ""
-    rest_ms: float = 0.0
     _bundles: dict[Any, Any] = field(default_factory=dict)
     _operator: str = ""
     _round: Any = None
@@ -113,8 +110,6 @@ class Observer:
                 written = written_share(self._plan(order.round, "pacer")) if self.flush == "own" else 1.0
                 order = order.model_copy(update={"round": order.round.model_copy(update={"written": written})})
                 self._round = order.round
-            case "time":
-                time.sleep(self.rest_ms / 1e3)
         return order
 
     def answered(self, order: Any, reply: Any) -> None:
@@ -192,7 +187,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=Path, required=True, help="file of lines to add to")
     parser.add_argument("--condition", default="", help="text that each line carries")
     parser.add_argument("--flush", choices=FLUSHES, default="all", help="share of its lines that a flush writes")
-    parser.add_argument("--rest-ms", type=float, default=0.0, help="without work on the card before a round")
     options, rest = parser.parse_known_args()
     answers = os.dup(1)
     os.dup2(2, 1)
@@ -200,8 +194,7 @@ def main() -> None:
     os.environ.clear()
     os.environ.update(environment)
     processes, cuda = (importlib.import_module(f"workers.devices.{name}") for name in ("card_processes", "cuda"))
-    observer = Observer(options.rounds, options.flush, options.condition, rest_ms=options.rest_ms)
-    observe(observer, processes.CardProcesses, cuda.CudaDevice)
+    observe(Observer(options.rounds, options.flush, options.condition), processes.CardProcesses, cuda.CudaDevice)
     importlib.import_module("workers.executor.start").run(["measure", *rest, "--answers", str(answers)])
 
 

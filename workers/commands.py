@@ -175,6 +175,8 @@ class TimeRound(WireModel):
     """To the runner: time the prepared round. No other process may use the card during this command."""
 
     order: Literal["time"] = "time"
+    rest_s: float = Field(default=0.0, ge=0.0, le=1.0)
+    """Seconds without work on the card before it."""
 
 
 class Reset(WireModel):

@@ -96,15 +96,14 @@ def test_confirms_are_of_some_elites_operators_in_turn(tmp_path: Path) -> None:
     for text, expected in (("usual", "adbec"), (f"alone:{name}/2", "ac"), ("share:other", "de"), ("alone:none", "")):
         assert "".join(each.elite.candidate for each in ChosenConfirms.parse(text).of(elites)) == expected
     for text in ("unusual", "usual:other/x", "usual:other/0"):
-        with pytest.raises(ArgumentTypeError, match="usual, share, rested, alone"):
+        with pytest.raises(ArgumentTypeError, match="usual, share, alone"):
             ChosenConfirms.parse(text)
 
 
 def test_executors_are_observed_in_their_condition(tmp_path: Path) -> None:
     command = observed("alone_share", Device.parse("h100"), 0, tmp_path, tmp_path / "rounds.jsonl")
     said = " ".join(command[command.index("--rounds") + 2 :])
-    assert said == f"--condition alone_share --flush own --rest-ms 0.0 --device h100 --card cuda:0 --data {tmp_path}"
-    assert "40.0" in observed("rested", Device.parse("h100"), 0, tmp_path, tmp_path / "rounds.jsonl")
+    assert said == f"--condition alone_share --flush own --device h100 --card cuda:0 --data {tmp_path}"
     assert "cuda:0/3" in observed("usual", Device.parse("h100"), 0, tmp_path, tmp_path / "rounds.jsonl")
 
 

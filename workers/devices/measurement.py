@@ -16,6 +16,7 @@ from workers.devices.controls import TimingControls
 from workers.devices.ending import JudgementEnded, timed
 from workers.devices.paired_timing import (
     LOOK_CONFIDENCE,
+    REST_S,
     CallTime,
     PairedTimer,
     PairedTimes,
@@ -82,8 +83,8 @@ class Measurement:
         setting: Context of all measurements.
         related: True to relate the pacer to the baselines, as soon as they are measured.
         waits: True to wait for the baselines.
-        fresh: True if the candidate gets content that is used once; the controls, whose plans are trusted, get their
-            usual content.
+        fresh: True if the candidate gets content that is used once, and the card rests before each of its rounds; the
+            controls, whose plans are trusted, get their usual content.
         scrutiny: Depth of the candidate's checks.
         controls: Values of the controls; run before the candidate if None.
         checks: Results of the checks so far.
@@ -195,7 +196,8 @@ class Measurement:
         key = plan.shape.key
         other = next(at for at, plan in benchmarks(trial.bundles[PairSide.PACER]) if plan.shape.key == key)
         plans = {PairSide.CANDIDATE: index, PairSide.PACER: other}
-        timer = PairedTimer(trial, plans, self.setting.call_times[pacer, key], untrusted=head_to_head)
+        call_time, rest_s = self.setting.call_times[pacer, key], REST_S if self.fresh else 0.0
+        timer = PairedTimer(trial, plans, call_time, untrusted=head_to_head, rest_s=rest_s)
         timing = timer.time(pairs, PairedTimes.is_decided if head_to_head else PairedTimes.is_hopeless)
         graph = next(graph for graph in self.graphs if graph.shape.key == key)
         reject_below_floor(timing, median(timing.candidate_us), floor_us(self.operator, graph, self.setting.target))

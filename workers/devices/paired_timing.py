@@ -53,6 +53,10 @@ PAIRS_PER_TRUNCATED = 4
 """Pairs of a round per truncated sample of an untrusted side, rounded up: it ends before all of its calls."""
 ROUND_S = 10.0
 """Seconds for a round; honest ones take milliseconds."""
+REST_S = 0.04
+"""Seconds without work on the card before a round of a confirm. After heavy work, such as the writing of a round's
+inputs, an H200's kernels take 1 to 9 % longer for up to 14 ms, at the same clocks: 47 of 360 rounds began so, after
+this rest 1 of 326 (`docs/results/repeatability.md`)."""
 STEADY_WITHIN = 0.03
 """Maximum relative difference of the SM clocks of a pair's two samples (evaluation protocol 3.3, step 5)."""
 MAX_UNSTEADY = 64
@@ -153,12 +157,20 @@ class PairedTimer:
         plans: Position of the shape's plan in each side's bundle.
         call_time: Call time of the pacer, measured first if unknown.
         untrusted: True if the pacer is a candidate too, such as the holder of a cell.
+        rest_s: Seconds without work on the card before each round.
     """
 
     def __init__(
-        self, trial: VariantTrial, plans: dict[PairSide, int], call_time: CallTime, *, untrusted: bool = False
+        self,
+        trial: VariantTrial,
+        plans: dict[PairSide, int],
+        call_time: CallTime,
+        *,
+        untrusted: bool = False,
+        rest_s: float = 0.0,
     ) -> None:
         self._call_time = call_time
+        self._time_round = TimeRound(rest_s=rest_s)
         self._untrusted_sides = tuple(PairSide) if untrusted else (PairSide.CANDIDATE,)
         self._trial = trial
         self._plans = plans
@@ -241,7 +253,7 @@ class PairedTimer:
             plans=self._plans, slots=used, samples=samples, seed=self._seed, untrusted_sides=self._untrusted_sides
         )
         self._trial.processes.replay(PrepareRound(round=order), ROUND_S, Stage.TIME)
-        reply = self._trial.processes.replay(TimeRound(), ROUND_S, Stage.TIME)
+        reply = self._trial.processes.replay(self._time_round, ROUND_S, Stage.TIME)
         if not isinstance(reply, TimedRound) or counts_of(reply) != {len(samples)}:
             raise Transient("the figures of the runner do not match the round")
         plans = {side: self._plan(side) for side in PairSide}

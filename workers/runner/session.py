@@ -1,5 +1,6 @@
 """The runner's loop: carries out commands, and answers once more if a run has cost it the card."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from types import TracebackType
@@ -100,6 +101,7 @@ class RunnerSession:
                 case PrepareRound():
                     self._prepare(order.round)
                 case TimeRound():
+                    time.sleep(order.rest_s)
                     return self._rounds.time()
                 case Reset():
                     self._reset()

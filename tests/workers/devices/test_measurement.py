@@ -3,11 +3,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.workers.checks import cases
+from tests.workers.devices import desk, raced
 from tests.workers.devices.kernels import PLAIN, job_for
 from workers.baselines import Baseline, BaselineFigure
+from workers.commands import PairSide, TimeRound
 from workers.devices.assembling import Assemblers
 from workers.devices.measurement import Measurement, MeasurementContext, _samples, inverse, speedups_of
-from workers.devices.paired_timing import PairedTimes
+from workers.devices.paired_timing import REST_S, PairedTimes
 from workers.targets import TARGETS
 from workers.timing import Estimate
 
@@ -61,8 +64,8 @@ def test_what_is_slower_one_way_is_faster_the_other():
 
 
 def test_raw_samples_are_kept_pair_by_pair():
-    raced = PairedTimes("N=8", (1.23456789, 2.0), (3.0, 4.0), 5, (1980.04, 1965.0), (1950.0, 1935.0))
-    samples = _samples(raced)
+    timed = PairedTimes("N=8", (1.23456789, 2.0), (3.0, 4.0), 5, (1980.04, 1965.0), (1950.0, 1935.0))
+    samples = _samples(timed)
     assert samples.clocks_mhz == (1980.0, 1965.0, 1950.0, 1935.0)
     assert (samples.candidate_us, samples.other_us, samples.calls) == ((1.2346, 2.0), (3.0, 4.0), 5)
 
@@ -86,3 +89,20 @@ def test_baselines_begin_before_answers_are_computed_that_the_oracle_would_drop_
             Measurement(job.operator, job.graphs, job.bundle, None, setting).run(4)
     finally:
         assemblers.close()
+
+
+@pytest.mark.parametrize(("fresh", "rest_s"), [(True, REST_S), (False, 0.0)])
+def test_the_card_rests_before_each_round_of_a_confirm(monkeypatch, fresh, rest_s):
+    rests, replay = [], desk.Desk.replay
+
+    def watched(self, order, *given, **options):
+        rests.extend([order.rest_s] if isinstance(order, TimeRound) else [])
+        return replay(self, order, *given, **options)
+
+    monkeypatch.setattr(desk.Desk, "replay", watched)
+    with raced.raced() as (trial, _):
+        bundle, graph = trial.bundles[PairSide.CANDIDATE], cases.graph_of(raced.OPERATOR, raced.SHAPE)
+        setting = MeasurementContext(trial.processes, None, TARGETS["sm_90"], None)
+        measurement = Measurement(raced.OPERATOR, (graph,), bundle, None, setting, fresh=fresh)
+        measurement._time(trial, "pacer", 0, bundle.plans[0], pairs=4, head_to_head=False)
+    assert len(rests) > 1 and set(rests) == {rest_s}

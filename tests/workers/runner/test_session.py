@@ -1,3 +1,4 @@
+import time
 from base64 import b64encode
 from collections.abc import Iterator
 
@@ -67,14 +68,14 @@ def execute(slot=None, side: PairSide = PairSide.CANDIDATE) -> ExecuteRuns:
     return ExecuteRuns(side=side, cases=(case,), zones=CONTENT.seed)
 
 
-def time_round(session: RunnerSession) -> Reply:
+def time_round(session: RunnerSession, rest_s: float = 0.0) -> Reply:
     places = slots_of(BUNDLE, 2, start=2**20)
     samples = (TimedSample(side=PairSide.CANDIDATE, slots=(0, 1), streams=(0, 1)),)
     order = TimingRound(
         plans={PairSide.CANDIDATE: 0}, slots={PairSide.CANDIDATE: places}, samples=samples, seed="cd" * 16
     )
     assert session.obey(PrepareRound(round=order)) == CommandDone()
-    return session.obey(TimeRound())
+    return session.obey(TimeRound(rest_s=rest_s))
 
 
 def test_the_greeting_says_what_card_and_where_its_arena_is(opened) -> None:
@@ -124,6 +125,14 @@ def test_a_round_is_timed(opened) -> None:
     reply = time_round(session)
     assert isinstance(reply, TimedRound)
     assert reply.samples_us == pytest.approx((1.0,))
+
+
+def test_the_card_rests_before_a_round(opened) -> None:
+    _, _, session = opened
+    session.obey(load())
+    begun = time.monotonic()
+    assert isinstance(time_round(session, rest_s=0.05), TimedRound)
+    assert time.monotonic() - begun >= 0.05
 
 
 def test_a_round_is_timed_once_and_only_what_is_still_loaded(opened) -> None:
