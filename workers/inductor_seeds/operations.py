@@ -10,6 +10,7 @@ from math import prod
 from typing import Any
 
 import torch
+from torch._subclasses.fake_impls import register_op_impl
 from torch.nn import functional
 
 from workers.tracer.written_out import WRITTEN_OUT
@@ -50,6 +51,15 @@ torch.library.register_fake(f"{NAMESPACE}::convolution", _made)
 def _convolve(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *how: *_How) -> torch.Tensor:
     made: torch.Tensor = torch.ops.kernelreef.convolution(x.contiguous(), weight.contiguous(), *how)
     return made if bias is None else made + bias.reshape(-1, *(1 for _ in weight.shape[2:]))
+
+
+@register_op_impl(torch.ops.aten.constant_pad_nd.default)  # type: ignore[untyped-decorator]
+def _padded(_mode: object, _operation: object, x: torch.Tensor, pad: Sequence[int], value: float = 0) -> torch.Tensor:
+    """Return a tensor with the shape of a padded one: torch's own computes it with numbers, which fixes all sizes."""
+    shape = [*x.shape]
+    for at in range(len(pad) // 2):
+        shape[-1 - at] += pad[2 * at] + pad[2 * at + 1]
+    return x.new_empty(shape)
 
 
 MOST_PARTS = 64

@@ -58,6 +58,24 @@ def put_together(
     return {name: eval(compile(text, "<arguments>", "eval"), known) for name, text in texts.items()}
 
 
+def labels(value: object, label: str = "") -> list[str]:
+    """Return the label of each tensor of a result, in the order of `RESULTS`: its keys and fields.
+
+    A tensor that only a position tells from others has none.
+    """
+    if isinstance(value, torch.Tensor):
+        return [label]
+    names = getattr(value, "_fields", None) or getattr(value, "__dataclass_fields__", None)
+    if isinstance(value, Mapping):
+        parts = [(str(key), item) for key, item in value.items()]
+    elif names:
+        parts = [(name, getattr(value, name)) for name in names]
+    else:
+        items = value if isinstance(value, tuple | list) else ()
+        return [each for item in items for each in ([""] * len(labels(item)) if len(items) > 1 else labels(item, label))]
+    return [each for key, item in parts for each in labels(item, f"{label}_{key}".strip("_"))]
+
+
 class _Splitting:
     """Splitting of one call."""
 

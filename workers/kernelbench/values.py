@@ -259,7 +259,7 @@ def drawn(name: str, dtype: torch.dtype, origin: ValueOrigin, *, parameter: bool
         return {}
     if not dtype.is_floating_point:
         if not origin.bounded:
-            raise Undrawable(f"'{name}' holds integers of unknown range, because the way it is made is not supported")
+            raise Undrawable(f"'{name}' holds integers of unknown range: make it by torch.randint(low, high, ...)")
         return {"low": origin.low, "high": origin.high + 1.0}
     if origin.kind == "unknown" or (origin in STANDARD and not (parameter or published)):
         return {"distribution": "normal"} if parameter or published else {}
