@@ -6,7 +6,7 @@ matmul) instead of calls of a vendor's library.
 
 import ast
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache, partial
@@ -22,6 +22,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from workers.inductor_seeds import recurrence
+from workers.inductor_seeds.complex_pairs import complex_pairs
 from workers.inductor_seeds.extremes import values_of
 from workers.inductor_seeds.indexing import terms
 from workers.inductor_seeds.operations import DECOMPOSITIONS, NAMESPACE, thin_products
@@ -158,8 +159,8 @@ def _trace(operator: Operator, *, copied: bool) -> tuple[fx.GraphModule, list[Fa
     if operator.dimensions != operator.extents:
         raise TraceRefused(Outcome.FORBIDDEN_OP, "a scalar of the operator is a size that no input has")
     named = _late("torch._dynamo.source").ConstantSource
-    _late("torch._inductor.lowering")  # Some decompositions, such as that of max pooling, need it.
-    known = _late("torch._inductor.decomposition").select_decomp_table()
+    lowered = _late("torch._inductor.lowering").lowerings  # Some decompositions, such as that of max pooling, need it.
+    known = {**_spelled_out(lowered), **_late("torch._inductor.decomposition").select_decomp_table()}
     table = thin_products({**known, **DECOMPOSITIONS, **recurrence.DECOMPOSITIONS})
     entry, scalars = load_entry(operator), [scalar.value for scalar in operator.scalars]
     symbolic = _late("torch.fx.experimental.symbolic_shapes")
@@ -176,12 +177,15 @@ def _trace(operator: Operator, *, copied: bool) -> tuple[fx.GraphModule, list[Fa
         dims[name] = sizes.create_symintnode(symbol, hint=hint, source=source)
 
     def call(*tensors: torch.Tensor) -> tuple[object, ...]:
-        return entry(*tensors, *scalars)
+        with complex_pairs():
+            return entry(*tensors, *scalars)
 
     called = torch.func.functionalize(call, remove="mutations") if copied else call
 
     fake = FakeTensorMode(allow_non_fake_inputs=True, shape_env=sizes)
-    with fake, torch.no_grad(), sdpa_kernel(SDPBackend.MATH), WholeLayers(), PlainCells():
+    # Torch's own compositions in C++, such as that of resizing, take numbers for sizes; those in Python do not.
+    composed = _late("torch._dispatch.python").enable_python_dispatcher
+    with fake, torch.no_grad(), sdpa_kernel(SDPBackend.MATH), WholeLayers(), PlainCells(), composed():
         inputs: list[Any] = [
             torch.empty([size_of(extent, dims) for extent in item.shape], dtype=getattr(torch, item.dtype))
             for item in operator.inputs
@@ -195,6 +199,18 @@ def _trace(operator: Operator, *, copied: bool) -> tuple[fx.GraphModule, list[Fa
             raise TraceRefused(Outcome.FORBIDDEN_OP, reason)
     _move(traced, inputs)
     return traced, inputs
+
+
+def _spelled_out(lowered: Container[object]) -> dict[torch._ops.OpOverload, Callable[..., Any]]:
+    """Return torch's formulas of operations that Inductor would call as they are, such as bilinear resizing."""
+    formulas = _late("torch._decomp").decomposition_table.items()
+    return {
+        operation: formula
+        for operation, formula in formulas
+        if isinstance(operation, torch._ops.OpOverload)
+        and operation not in lowered
+        and not operation._schema.is_mutable
+    }
 
 
 def _only_value(operator: Operator, name: str) -> int:

@@ -62,6 +62,23 @@ def _padded(_mode: object, _operation: object, x: torch.Tensor, pad: Sequence[in
     return x.new_empty(shape)
 
 
+@torch.ops.aten.max_pool1d.default.py_impl(torch._C.DispatchKey.CompositeImplicitAutograd)  # type: ignore[untyped-decorator]
+def _pooled(
+    x: torch.Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil_mode: bool = False,
+) -> torch.Tensor:
+    """Take maxima along one axis as along two: torch's own composition takes numbers for sizes."""
+    steps = (1, *(stride or kernel_size))
+    wide = functional.max_pool2d(
+        x.unsqueeze(-2), (1, *kernel_size), steps, (0, *padding), (1, *dilation), ceil_mode=ceil_mode
+    )
+    return wide.squeeze(-2)
+
+
 MOST_PARTS = 64
 """Maximum elements of a window of three axes; each is a term of the kernel."""
 

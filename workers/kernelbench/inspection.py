@@ -19,7 +19,7 @@ from workers.kernelbench.arguments import spelled
 from workers.kernelbench.extents import Place, SizeNumber, find_dimensions, find_ranges, other_size, varied
 from workers.kernelbench.loading import LoadedProblem, ProblemUnfit, load
 from workers.kernelbench.naming import size_numbers, unpacked_names
-from workers.kernelbench.orders import ObservedOrder, order_of
+from workers.kernelbench.orders import ObservedOrder, order_of, taken_for_starts
 from workers.kernelbench.reach import Named, Ranges, bounds_of_indices
 from workers.kernelbench.values import Undrawable, drawn
 from workers.protocol import DTYPE_BYTES, Distribution, Input, Operator, Output, Scalar, Shape
@@ -46,6 +46,11 @@ MANY_TENSORS = 32
 """Number of tensors above which the extents of parameters change only with numbers of the file."""
 BYTES = {"uint8": 256.0, "int8": 128.0}
 """Ends of dtypes whose values are rarely indices: what has all of them is bounded by no dimension."""
+SAY_WHAT_THEY_ARE = (
+    "take arguments that any such integers fit, or whose examples have an order, such as offsets of segments with "
+    "their end, or different indices"
+)
+"""Remedy for integers that the file takes only with properties that nothing shows."""
 _NORMS = torch.nn.modules.batchnorm._BatchNorm
 
 
@@ -95,8 +100,11 @@ def _refused(reason: str) -> str:
 
 
 def _raised(error: Exception) -> str:
-    said = (str(error).splitlines() or [""])[0]
-    return f"the problem raised {type(error).__name__}: {said}"[:1000]
+    return f"the problem raised {_said(error)}"[:1000]
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
 
 def _inspected(question: ProblemQuestion) -> ProblemInspection:
@@ -123,7 +131,11 @@ def _inspected(question: ProblemQuestion) -> ProblemInspection:
     ranges = {name: (0 if name in empty else low, high) for name, (low, high) in ranges.items()}
     timed = [shape for shape in shapes if 0 not in shape.values()] or shapes
     orders = _orders(problem, running.places)
-    named, ranges, highs = _bounded(problem, running, named, shapes[0], ranges, orders)
+    try:
+        named, ranges, highs = _bounded(problem, running, named, shapes[0], ranges, orders)
+    except ProblemUnfit:  # What is sorted may be more than that.
+        orders = {name: taken_for_starts(order, shapes[0].values()) for name, order in orders.items()}
+        named, ranges, highs = _bounded(problem, running, named, shapes[0], ranges, orders)
     shapes = [{name: shape[name] for name in named} for shape in shapes]
     timed = [{name: shape[name] for name in named} for shape in timed]
     try:
@@ -196,13 +208,13 @@ class _Running:
         except RAISED:
             return False
 
-    def computes(self, values: Sequence[torch.Tensor]) -> bool:
-        """Return True if `forward` raises nothing with these values of all tensors."""
+    def failure(self, values: Sequence[torch.Tensor]) -> str:
+        """Return what `forward` raises with these values of all tensors; empty if it computes."""
         try:
             self._run({}, values=values)
-        except RAISED:
-            return False
-        return True
+        except RAISED as error:
+            return _said(error)
+        return ""
 
     def _run(
         self, sizes: Mapping[Place, int], *, guarded: bool = False, values: Sequence[torch.Tensor] = ()
@@ -315,7 +327,11 @@ def _bounded(
     ranges: Mapping[str, tuple[int, int]],
     orders: Mapping[str, ObservedOrder],
 ) -> tuple[Mapping[str, tuple[Place, ...]], Mapping[str, tuple[int, int]], Mapping[str, str]]:
-    """Return the dimensions, their ranges, and what bounds integer arguments, as drawn values show."""
+    """Return the dimensions, their ranges, and what bounds integer arguments, as drawn values show.
+
+    Raises:
+        ProblemUnfit: If the file fails with drawn values at its own sizes.
+    """
     try:
         unnamed = _inputs(problem, named, orders, {}, published=True)
         ends = {
@@ -325,6 +341,8 @@ def _bounded(
         }
     except Undrawable:  # Told by the caller.
         ends = {}
+
+    failures: list[str] = []
 
     def runs(chosen: Mapping[str, tuple[Place, ...]], highs: Mapping[str, str], sizes: Mapping[str, int]) -> bool:
         dims = {**sizes, **{tensor.name: 1 for tensor in problem.tensors if tensor.optional}}
@@ -342,7 +360,9 @@ def _bounded(
             )
             shape = Shape(dims=dims)
             values = (draw(operator, shape, name, 0) for name in ("normal", "structured", "heavy"))
-            return all(running.computes(tensors) for tensors in values)
+            failure = next(filter(None, map(running.failure, values)), "")
+            failures.append(failure)
+            return not failure
         except (Undrawable, ValidationError, *RAISED):
             return False
 
@@ -350,7 +370,13 @@ def _bounded(
         return named, ranges, {}
     reach = {name: order.reach for name, order in orders.items()}
     bounds = {name: (end, max(end, reach.get(name, 0))) for name, end in ends.items()}
-    return bounds_of_indices(named, published, ranges, bounds, runs)
+    found = bounds_of_indices(named, published, ranges, bounds, runs)
+    # Sorted integers below a small size are often starts of segments by chance.
+    unsure = not found[1] or any(order.distribution is Distribution.SORTED for order in orders.values())
+    if unsure and not runs(found[0], found[2], published) and failures and failures[-1]:
+        which = ", ".join(f"'{name}'" for name in ends) or "its integers"
+        raise ProblemUnfit(f"with integers as drawn for {which} it raises {failures[-1]}: {SAY_WHAT_THEY_ARE}"[:1000])
+    return found
 
 
 def _exist(item: Input, dims: Mapping[str, int]) -> bool:
@@ -386,6 +412,7 @@ ORDER_WORDS = {
     Distribution.SORTED: "is sorted in the examples",
     Distribution.OFFSETS: "holds offsets of segments, from 0 to {high}, in the examples",
     Distribution.ENDS: "holds ends of segments, up to {high}, in the examples",
+    Distribution.STARTS: "holds starts of segments, from 0, of {high} elements in all, in the examples",
     Distribution.COUNTS: "holds lengths of segments, {high} in all, in the examples",
     Distribution.UNIQUE: "holds different indices below {high} in the examples",
 }

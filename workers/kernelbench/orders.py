@@ -85,12 +85,20 @@ def _segments(rows: torch.Tensor, low: int, high: int, extents: Collection[int])
     return ObservedOrder(Distribution.OFFSETS if starts or rows.shape[1] == 2 else Distribution.ENDS, 0, whole)
 
 
+def taken_for_starts(order: ObservedOrder, extents: Collection[int]) -> ObservedOrder:
+    """Return sorted integers as starts of segments of a size near behind them; others as they are."""
+    near = [size for size in extents if order.high - 1 <= size <= max(order.reach, order.high)]
+    if order.distribution is not Distribution.SORTED or order.low or not near:
+        return order
+    return ObservedOrder(Distribution.STARTS, 0, min(near))
+
+
 def _sorted(rows: torch.Tensor, low: int, high: int) -> ObservedOrder | None:
     """Recognise sorted integers; those that count up, such as positions, are no order to rely on."""
     steps = rows.diff(dim=1)
     if rows.shape[1] < FEWEST_SORTED or bool((steps < 0).any()) or low == high or bool((steps == 1).all()):
         return None
-    return ObservedOrder(Distribution.SORTED, min(low, 0), high + 1)
+    return ObservedOrder(Distribution.SORTED, min(low, 0), high + 1, _reach(high + 1, rows.shape[1]))
 
 
 def _different(

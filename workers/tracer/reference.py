@@ -43,6 +43,7 @@ HINTS = {
     "repeat_interleave": "the size of its result depends on values; give its output_size",
     "masked_select": "the size of its result depends on values; use torch.where or masked_fill",
     "_unique2": "the size of its result depends on values; sort, and mark the first of equal values",
+    "median": "take it from a sort, as in x.sort(-1).values[..., (x.shape[-1] - 1) // 2]",
     "bincount": "the size of its result depends on values; add ones to zeros of a fixed size by scatter_add",
     "histc": "references may not use it; add ones to zeros by scatter_add",
     "view": "it reads the bits of a tensor as another dtype; take the tensor as an input of that dtype",
