@@ -42,8 +42,8 @@ class _ComplexPairs(DispatchMode):
         if operation is _AS_COMPLEX:
             return self._pair(args[0].select(-1, 0), args[0].select(-1, 1))
         if operation is _COMPLEX:
-            return self._pair(*args)
+            return self._pair(*torch.broadcast_tensors(*args))
         if operation is _POLAR:
-            length, angle = args
+            length, angle = torch.broadcast_tensors(*args)
             return self._pair(length * angle.cos(), length * angle.sin())
         return operation(*args, **(kwargs or {}))

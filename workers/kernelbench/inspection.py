@@ -3,6 +3,7 @@
 Runs inside the sandbox, because the file is untrusted Python.
 """
 
+import builtins
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -15,7 +16,7 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTenso
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from workers.inputs import draw
-from workers.kernelbench.arguments import spelled
+from workers.kernelbench.arguments import labels, spelled
 from workers.kernelbench.extents import Place, SizeNumber, find_dimensions, find_ranges, other_size, varied
 from workers.kernelbench.loading import LoadedProblem, ProblemUnfit, load
 from workers.kernelbench.naming import size_numbers, unpacked_names
@@ -178,6 +179,7 @@ class _Running:
         self.places: Set[str] = frozenset()
         self.changed: tuple[str, ...] = ()
         """Names of the tensors that it changes in place."""
+        self._labels: list[str] = []
 
     def outputs(self) -> tuple[Output, ...]:
         """Return the outputs of `forward` at the published size: what it returns, then what it changes in place.
@@ -191,8 +193,10 @@ class _Running:
             raise ProblemUnfit("its results have no tensor")
         dtypes = [_dtype("its result", result) for result in results]
         taken = {tensor.name for tensor in self._problem.tensors} | set(self._problem.arguments)
-        names = ["y"] if len(dtypes) == 1 else [f"y{index}" for index in range(len(dtypes))]
-        names = [f"{name}_out" if name in taken else name for name in names]  # An input's name means its own content.
+        names: list[str] = []
+        for index, label in enumerate(self._labels):
+            name = spelled(label or ("y" if len(dtypes) == 1 else f"y{index}"), {*names, *dir(builtins)})
+            names.append(f"{name}_out" if name in taken else name)  # An input's name means its own content.
         contents = {tensor.name: tensor.made for tensor in self._problem.tensors if tensor.name in self.changed}
         dtypes += [_dtype(f"'{name}'", made) for name, made in contents.items()]
         told = zip([*names, *contents], dtypes, strict=True)
@@ -246,7 +250,10 @@ class _Running:
         self._operations, self.default_tf32, self.indexes = guard.calls, guard.default_tf32, guard.indexes
         self.places = guard.places
         self.changed = tuple(name for name in made if name in guard.changed)
-        return tuple(each for each in results if all(each is not made[name] for name in self.changed))
+        named = zip(labels(result), results, strict=True)
+        kept = [(label, each) for label, each in named if all(each is not made[name] for name in self.changed)]
+        self._labels = [label for label, _ in kept]
+        return tuple(each for _, each in kept)
 
 
 def _resized(index: int, shape: Sequence[int], sizes: Mapping[Place, int]) -> list[int]:

@@ -66,7 +66,7 @@ def _ordered(
 def _unordered(tensor: torch.Tensor, low: int, high: int) -> ObservedOrder:
     """Return the bounds of integers without an order; bytes that nearly fill their dtype may have all of its values."""
     reach, limits = _reach(high + 1, tensor.numel()), torch.iinfo(tensor.dtype)
-    if limits.bits == 8 and reach > limits.max and (low >= 0 or _reach(-low, tensor.numel()) >= -limits.min):
+    if limits.bits == 8 and reach >= limits.max and (low >= 0 or _reach(-low, tensor.numel()) >= limits.max):
         return ObservedOrder(None, limits.min if low < 0 else 0, limits.max + 1, limits.max + 1)
     return ObservedOrder(None, min(low, 0), high + 1, reach)
 

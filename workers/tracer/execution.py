@@ -193,7 +193,12 @@ class CandidateExecution:
 
         with CandidateEdge() as edge, self._time.cut(others):
             for shape in sorted(self._job.shapes, key=order):
-                plans[shape.key] = self._trace_shape(shape)
+                try:
+                    plans[shape.key] = self._trace_shape(shape)
+                except TraceRefused as refusal:
+                    if plans and shape.role is not ShapeRole.BENCHMARK:
+                        refusal.name_shape(shape.key)
+                    raise
         ordered = tuple(plans[shape.key] for shape in self._job.shapes) if not edge.ended.reason else ()
         return TracedPlans(configuration=self._tuning.describe(choice), plans=ordered, **edge.ended.model_dump())
 
