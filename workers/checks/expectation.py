@@ -9,7 +9,7 @@ from itertools import chain
 
 import torch
 
-from workers.checks.choices import Choice
+from workers.checks.choices import Choice, chosen_among
 from workers.checks.summation import sequential_results
 from workers.commands import TIMED
 from workers.float8 import readable
@@ -140,7 +140,8 @@ class Expectation:
     def sensitivity(self) -> Tensors:
         """Movement of `expected` when float inputs move by a few roundoffs of the accumulator; zero for integers.
 
-        Factors that may be TF32 move by up to `TF32_STEP` besides.
+        Factors that may be TF32 move by up to `TF32_STEP` besides. So do values among which places are chosen, as the
+        scores of a router, by the rounding of an intermediate value: those that are equal but for it are in any order.
 
         Gradients are also moved by rounding every intermediate value and the results they are computed from: they are
         differences of large terms, which nudged inputs move together.
@@ -212,6 +213,9 @@ class Expectation:
         tf32, step = self._operator.precision.allow_tf32, tf32_step * (1 if self.multiplies_tf32 else HIDDEN)
         factors = partial(_moved_factor, step, self._generator(seed))
         yield evaluate(self._graph, self._nudge(seed, coarse), double=True, tf32=tf32, factors=factors)
+        if self._choosing:
+            rounding = partial(_rounded_at_random, self._choosing, self._generator(seed))
+            yield evaluate(self._graph, self._inputs, double=True, rounding=rounding)
         if self._operator.backward:
             step = INTERMEDIATE_ROUNDOFFS * self._roundoff
             steps = dict.fromkeys(range(len(self._graph.nodes)), step)
@@ -288,6 +292,13 @@ class Expectation:
     def _results(self) -> int:
         """Number of results besides gradients."""
         return len(self._operator.outputs)
+
+    @cached_property
+    def _choosing(self) -> dict[int, float]:
+        """Relative steps by which values are moved that places are chosen among, by node."""
+        integers = [index for index, tensor in enumerate(self._inputs) if not tensor.is_floating_point()]
+        nodes = chosen_among(self._graph, RoundedFloats.of(self._graph, integers))
+        return dict.fromkeys(nodes, INTERMEDIATE_ROUNDOFFS * self._roundoff)
 
     @cached_property
     def _handed(self) -> dict[int, float]:

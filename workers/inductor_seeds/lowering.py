@@ -309,6 +309,7 @@ def _draft(name: str, text: str, target: Target) -> InductorKernel:
     """Parse a kernel from the text for Inductor's own compiler."""
     before, _, after = text.partition("@triton_heuristics.")
     decorator, _, function = f"triton_heuristics.{after}".partition(_BOUNDARY)
+    function = function.replace(".dtype is tl.", ".dtype == tl.")  # Remainders ask so; only equality is interpreted.
     helpers = before[before.index(_BOUNDARY) :] if _BOUNDARY in before else ""
     halves = ".to(tl.bfloat16)" in function or ".to(tl.float16)" in function
     if _reads_columns(function):

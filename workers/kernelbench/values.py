@@ -185,6 +185,11 @@ def _counted(args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin
     return ValueOrigin("whole", first, end - step) if end > first and step > 0 else UNKNOWN
 
 
+def _spread(args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin:
+    ends = sorted(each.low for each in before[:2] if each.kind == "constant")
+    return ValueOrigin("uniform", *ends) if len(ends) == 2 else UNKNOWN
+
+
 def _filled(args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin:
     return before[1] if len(before) > 1 else UNKNOWN
 
@@ -210,6 +215,7 @@ _RULES: dict[str, _Rule] = {
     "sigmoid": lambda args, before: ValueOrigin("uniform", LEAST_SHARE, 1.0),
     "randperm": lambda args, before: ValueOrigin("whole", 0.0, before[0].high - 1),
     "arange": _counted,
+    "linspace": _spread,
     "neg": lambda args, before: before[0].scaled(-1.0),
     "abs": _mapped(abs),
     "relu": _mapped(lambda value: max(value, 0.0)),

@@ -79,6 +79,11 @@ def test_sizes_stay_symbols_in_operations_whose_composition_takes_numbers(expres
     assert found["kernels"] and "zero_" not in found["host"] and "torch.ops.aten" not in found["host"]
 
 
+def test_a_remainder_compares_dtypes_by_equality():
+    ((_, text, *_),) = lowered(operator(reference="def scale(x, w):\n    return x % 3.0 * w\n"))["kernels"]
+    assert "dtype == tl.float32" in text and " is tl." not in text
+
+
 @pytest.mark.parametrize("target", ["sm_90", "gfx942"])
 def test_what_torch_found_before_does_not_matter(target):
     assert lowered(operator(), target, ask_for_the_card) == lowered(operator(), target)
