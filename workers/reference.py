@@ -16,6 +16,7 @@ from torch._ops import OpOverload
 from workers.float8 import readable
 from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef, Reference
 from workers.protocol.base import NON_FINITE
+from workers.resizing import RESIZING
 from workers.tf32 import FACTORS, cut_to_tf32, takes_tf32
 
 _ELEMENTWISE = """
@@ -415,6 +416,8 @@ def _call(
         return _tensor(args[0])
     if node.op in _PRODUCTS_OF_TWO and not is_finite(*(value for value in args if _is_real(value))):
         return _multiply(args, kwargs)
+    if operation in RESIZING and not is_finite(_tensor(args[0])):
+        return RESIZING[operation](*args, **kwargs)
     result = _result(operation, args, kwargs)
     if not double and _base(node) in _NORMS and args[1:2] in ([], [2], [2.0]) and not kwargs:
         return _squared(_tensor(args[0]), _tensor(result))

@@ -16,6 +16,7 @@ from workers.tracer.reply import WrittenSeed
 WITHOUT_A_DRAFT = {
     "depthwise_conv_large": "filters whose extents are not fixed",
     "entmax15": "sort",
+    **dict.fromkeys(("gated_linear_attention", "lightning_attention", "ssd_chunk_scan"), "decides by the size 'T'"),
     "sigmoid_attention": "as a Python number",
     "simplicial_attention": "a scalar",
     "sliding_window_attention": "a scalar",

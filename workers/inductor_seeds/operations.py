@@ -13,6 +13,7 @@ import torch
 from torch._subclasses.fake_impls import register_op_impl
 from torch.nn import functional
 
+from workers.resizing import RESIZING
 from workers.tracer.written_out import WRITTEN_OUT
 
 NAMESPACE = "kernelreef"
@@ -63,7 +64,7 @@ def _padded(_mode: object, _operation: object, x: torch.Tensor, pad: Sequence[in
 
 
 @torch.ops.aten.max_pool1d.default.py_impl(torch._C.DispatchKey.CompositeImplicitAutograd)  # type: ignore[untyped-decorator]
-def _pooled(
+def _largest_along(
     x: torch.Tensor,
     kernel_size: Sequence[int],
     stride: Sequence[int] = (),
@@ -185,6 +186,7 @@ def _ranked(
 
 
 DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = {
+    **RESIZING,
     torch.ops.aten.sort.stable: _ranked,
     torch.ops.aten.convolution.default: _convolve,
     torch.ops.aten.avg_pool3d.default: _averaged,

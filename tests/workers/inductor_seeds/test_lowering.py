@@ -79,6 +79,15 @@ def test_sizes_stay_symbols_in_operations_whose_composition_takes_numbers(expres
     assert found["kernels"] and "zero_" not in found["host"] and "torch.ops.aten" not in found["host"]
 
 
+def test_a_reference_that_decides_by_a_size_has_no_seed_for_all_sizes():
+    lines = ["from torch.nn.functional import pad", "", "", "def scale(x, w):"]
+    lines += ["    y = pad(x, (0, 0, 0, -x.shape[0] % 64))", "    return y * w if y.shape == x.shape else x", ""]
+    reference = "\n".join(lines)
+    of = operator(reference=reference, shapes=[{"dims": {"M": 640, "N": 128}}], ranges={"M": [1, 640]})
+    with pytest.raises(AssertionError, match="decides by the size 'M'"):
+        lowered(of)
+
+
 def test_a_remainder_compares_dtypes_by_equality():
     ((_, text, *_),) = lowered(operator(reference="def scale(x, w):\n    return x % 3.0 * w\n"))["kernels"]
     assert "dtype == tl.float32" in text and " is tl." not in text
