@@ -3,6 +3,7 @@
 Torch's own tensors of pairs know the arithmetic; here they are made wherever a reference makes complex numbers.
 """
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import Any
@@ -28,7 +29,7 @@ def complex_pairs() -> AbstractContextManager[object]:
 class _ComplexPairs(DispatchMode):
     """Mode that makes pairs of real tensors instead of complex ones."""
 
-    def __init__(self, pair: Any) -> None:
+    def __init__(self, pair: Callable[..., object]) -> None:
         super().__init__()
         self._pair = pair
 
@@ -42,8 +43,13 @@ class _ComplexPairs(DispatchMode):
         if operation is _AS_COMPLEX:
             return self._pair(args[0].select(-1, 0), args[0].select(-1, 1))
         if operation is _COMPLEX:
-            return self._pair(*torch.broadcast_tensors(*args))
+            return self._pair(*_alike(*args))
         if operation is _POLAR:
-            length, angle = torch.broadcast_tensors(*args)
+            length, angle = _alike(*args)
             return self._pair(length * angle.cos(), length * angle.sin())
         return operation(*args, **(kwargs or {}))
+
+
+def _alike(one: torch.Tensor, other: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    both = one * other  # Only its shape is used.
+    return one.expand_as(both), other.expand_as(both)

@@ -30,6 +30,7 @@ from workers.inductor_seeds.operations import DECOMPOSITIONS, NAMESPACE, thin_pr
 from workers.inductor_seeds.runtime import dotted
 from workers.protocol import Operator, Outcome
 from workers.protocol.extent import size_of
+from workers.resizing import RESIZING
 from workers.targets import Target
 from workers.tracer.fake_device import DEVICE, pretend
 from workers.tracer.recurrent import PlainCells, WholeLayers
@@ -222,13 +223,20 @@ def _require_all_sizes(operator: Operator, dims: Mapping[str, Any], guards: Sequ
         for guard in (each for each in guards if each.is_Equality):
             if str(guard.xreplace(point)) == "False" and all(size > 1 for size in point.values()):
                 decisive = [name for name in names if dims[name].node.expr in guard.free_symbols]
-                reason = f"its reference decides by the size '{decisive[0]}': a seed would be valid for some values only"
+                reason = (
+                    f"its reference decides by the size '{decisive[0]}': a seed would be valid for some values only"
+                )
                 raise TraceRefused(Outcome.FORBIDDEN_OP, reason)
 
 
 def _spelled_out(lowered: Container[object]) -> dict[torch._ops.OpOverload, Callable[..., Any]]:
     """Return torch's formulas of operations that Inductor would call as they are, such as bilinear resizing."""
     formulas = _late("torch._decomp").decomposition_table.items()
+    for operation, formula in RESIZING.items():  # Torch's own comes first, and makes NaN of one infinite neighbour.
+        called = operation.overloadpacket.vec
+        for key in (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd):
+            called.py_kernels[key] = partial(_resized, formula)
+        called._dispatch_cache.clear()
     return {
         operation: formula
         for operation, formula in formulas
@@ -236,6 +244,18 @@ def _spelled_out(lowered: Container[object]) -> dict[torch._ops.OpOverload, Call
         and operation not in lowered
         and not operation._schema.is_mutable
     }
+
+
+def _resized(
+    formula: Callable[..., torch.Tensor],
+    x: torch.Tensor,
+    size: Sequence[int] | None,
+    align_corners: bool,
+    factors: Sequence[float] | None,
+) -> torch.Tensor:
+    """Resize a tensor as `torch.nn.functional.interpolate` does: to a size, or by factors."""
+    sizes = _late("torch._decomp.decompositions").upsample_compute_output_size(x.size(), size, factors)
+    return formula(x, sizes, align_corners, *(factors or ()))
 
 
 def _only_value(operator: Operator, name: str) -> int:

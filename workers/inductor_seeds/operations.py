@@ -54,7 +54,7 @@ def _convolve(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, 
     return made if bias is None else made + bias.reshape(-1, *(1 for _ in weight.shape[2:]))
 
 
-@register_op_impl(torch.ops.aten.constant_pad_nd.default)  # type: ignore[untyped-decorator]
+@register_op_impl(torch.ops.aten.constant_pad_nd.default)
 def _padded(_mode: object, _operation: object, x: torch.Tensor, pad: Sequence[int], value: float = 0) -> torch.Tensor:
     """Return a tensor with the shape of a padded one: torch's own computes it with numbers, which fixes all sizes."""
     shape = [*x.shape]
@@ -63,7 +63,7 @@ def _padded(_mode: object, _operation: object, x: torch.Tensor, pad: Sequence[in
     return x.new_empty(shape)
 
 
-@torch.ops.aten.max_pool1d.default.py_impl(torch._C.DispatchKey.CompositeImplicitAutograd)  # type: ignore[untyped-decorator]
+@torch.ops.aten.max_pool1d.default.py_impl(torch._C.DispatchKey.CompositeImplicitAutograd)
 def _largest_along(
     x: torch.Tensor,
     kernel_size: Sequence[int],

@@ -79,7 +79,7 @@ def _named_parts(value: object) -> Iterator[tuple[str, object]]:
         return
     names = getattr(value, "_fields", None) or getattr(value, "__dataclass_fields__", None)
     if names is None and isinstance(value, tuple) and type(value).__module__ == "torch.return_types":
-        names = type(value).__match_args__
+        names = getattr(type(value), "__match_args__", ())
     yield from ((name, getattr(value, name)) for name in names or ())
 
 

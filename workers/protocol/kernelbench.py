@@ -43,7 +43,8 @@ def {RESULTS}(value):
 HELPERS = f"""
 def _example(made, number):
     \"\"\"Return one example: the only one, or that of a number.\"\"\"
-    made = made if isinstance(made, collections.abc.Mapping) else [made] if isinstance(made, torch.Tensor) else list(made)
+    if not isinstance(made, collections.abc.Mapping):
+        made = [made] if isinstance(made, torch.Tensor) else list(made)
     return made if number is None else made[number]
 
 

@@ -289,9 +289,7 @@ def example_inputs():
 def test_results_have_the_names_of_their_fields(target: str, names: list[str]) -> None:
     found = look(NAMED, target=target)
     assert found.reason == "" and [item.name for item in found.inputs[:2]] == ["cache_keys", "cache_values"]
-    assert [item.name for item in found.outputs] == [
-        f"{name}_out" if name == "cache_keys" else name for name in names
-    ]
+    assert [item.name for item in found.outputs] == [f"{name}_out" if name == "cache_keys" else name for name in names]
 
 
 def test_a_list_that_one_call_takes_is_tried_where_its_signature_leaves_it_open() -> None:
