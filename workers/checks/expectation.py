@@ -140,8 +140,8 @@ class Expectation:
     def sensitivity(self) -> Tensors:
         """Movement of `expected` when float inputs move by a few roundoffs of the accumulator; zero for integers.
 
-        Factors that may be TF32 move by up to `TF32_STEP` besides. So do values among which places are chosen, as the
-        scores of a router, by the rounding of an intermediate value: those that are equal but for it are in any order.
+        Factors that may be TF32 move by up to `TF32_STEP` besides, and values among which places are chosen, such as a
+        router's scores, by a rounding: equal ones are in any order.
 
         Gradients are also moved by rounding every intermediate value and the results they are computed from: they are
         differences of large terms, which nudged inputs move together.
@@ -213,17 +213,15 @@ class Expectation:
         tf32, step = self._operator.precision.allow_tf32, tf32_step * (1 if self.multiplies_tf32 else HIDDEN)
         factors = partial(_moved_factor, step, self._generator(seed))
         yield evaluate(self._graph, self._nudge(seed, coarse), double=True, tf32=tf32, factors=factors)
-        if self._choosing:
-            rounding = partial(_rounded_at_random, self._choosing, self._generator(seed))
-            yield evaluate(self._graph, self._inputs, double=True, rounding=rounding)
+        nodes = range(len(self._graph.nodes)) if self._operator.backward else _chosen_among(self._graph, self._inputs)
+        if nodes:
+            yield self._rounded(dict.fromkeys(nodes, INTERMEDIATE_ROUNDOFFS * self._roundoff), seed)
         if self._operator.backward:
-            step = INTERMEDIATE_ROUNDOFFS * self._roundoff
-            steps = dict.fromkeys(range(len(self._graph.nodes)), step)
-            rounding = partial(_rounded_at_random, steps, self._generator(seed))
-            yield evaluate(self._graph, self._inputs, double=True, rounding=rounding)
-            rounding = partial(_rounded_at_random, self._handed, self._generator(seed))
-            moved = evaluate(self._graph, self._inputs, double=True, rounding=rounding)
-            yield self.expected[: self._results] + moved[self._results :]
+            yield self.expected[: self._results] + self._rounded(self._handed, seed)[self._results :]
+
+    def _rounded(self, steps: Mapping[int, float], seed: int) -> Tensors:
+        rounding = partial(_rounded_at_random, steps, self._generator(seed))
+        return evaluate(self._graph, self._inputs, double=True, rounding=rounding)
 
     def _from_what_is_handed(self) -> Tensors:
         """Return results with gradients computed from rounded results; `expected` if there are no gradients.
@@ -294,13 +292,6 @@ class Expectation:
         return len(self._operator.outputs)
 
     @cached_property
-    def _choosing(self) -> dict[int, float]:
-        """Relative steps by which values are moved that places are chosen among, by node."""
-        integers = [index for index, tensor in enumerate(self._inputs) if not tensor.is_floating_point()]
-        nodes = chosen_among(self._graph, RoundedFloats.of(self._graph, integers))
-        return dict.fromkeys(nodes, INTERMEDIATE_ROUNDOFFS * self._roundoff)
-
-    @cached_property
     def _handed(self) -> dict[int, float]:
         """Relative steps by which results that gradients are computed from are moved, by node."""
         return {
@@ -349,6 +340,11 @@ class Expectation:
 
     def _stand_in(self, value: float) -> list[torch.Tensor]:
         return [t.double().nan_to_num(value, value, value) if t.is_floating_point() else t for t in self._inputs]
+
+
+def _chosen_among(graph: Graph, inputs: Sequence[torch.Tensor]) -> frozenset[int]:
+    integers = [index for index, tensor in enumerate(inputs) if not tensor.is_floating_point()]
+    return chosen_among(graph, RoundedFloats.of(graph, integers))
 
 
 def _largest_product(graph: Graph, inputs: Sequence[torch.Tensor]) -> float:

@@ -196,23 +196,23 @@ def _trace(operator: Operator, *, copied: bool) -> tuple[fx.GraphModule, list[Fa
             for item in operator.inputs
         ]
         traced = make_fx(called, decomposition_table=table)(*inputs)
-    for name in operator.dimensions:
-        if isinstance(dims[name], torch.SymInt) and dims[name].node.expr.is_number:
-            reason = (
-                f"its reference uses the size '{name}' as a Python number: a seed would be valid for one value only"
-            )
-            raise TraceRefused(Outcome.FORBIDDEN_OP, reason)
     _require_all_sizes(operator, dims, [guard.expr for guard in sizes.guards])
     _move(traced, inputs)
     return traced, inputs
 
 
 def _require_all_sizes(operator: Operator, dims: Mapping[str, Any], guards: Sequence[Any]) -> None:
-    """Refuse a graph in which sizes are equal that often differ, as where a reference pads to a multiple of 64.
+    """Refuse a graph in which a size is a number, or sizes are equal that often differ, as those of padded rows.
 
     Sizes of 0 and 1 are left out, which torch always tells from others. Which of two sizes is larger decides between
     formulas with the same results, as in `torch.cdist`.
     """
+    for name in operator.dimensions:
+        if isinstance(dims[name], torch.SymInt) and dims[name].node.expr.is_number:
+            reason = (
+                f"its reference uses the size '{name}' as a Python number: a seed would be valid for one value only"
+            )
+            raise TraceRefused(Outcome.FORBIDDEN_OP, reason)
     names = [name for name in operator.dimensions if isinstance(dims[name], torch.SymInt)]
     rng = random.Random(0)
     for _ in range(POINTS):
@@ -222,10 +222,8 @@ def _require_all_sizes(operator: Operator, dims: Mapping[str, Any], guards: Sequ
             point[dims[name].node.expr] = rng.randint(min(max(2, low), high), high)
         for guard in (each for each in guards if each.is_Equality):
             if str(guard.xreplace(point)) == "False" and all(size > 1 for size in point.values()):
-                decisive = [name for name in names if dims[name].node.expr in guard.free_symbols]
-                reason = (
-                    f"its reference decides by the size '{decisive[0]}': a seed would be valid for some values only"
-                )
+                decisive = next((name for name in names if dims[name].node.expr in guard.free_symbols), names[0])
+                reason = f"its reference decides by the size '{decisive}': a seed would be valid for some values only"
                 raise TraceRefused(Outcome.FORBIDDEN_OP, reason)
 
 

@@ -131,12 +131,7 @@ def _inspected(question: ProblemQuestion) -> ProblemInspection:
     empty = {name for name in named if any(shape[name] == 0 for shape in shapes)}
     ranges = {name: (0 if name in empty else low, high) for name, (low, high) in ranges.items()}
     timed = [shape for shape in shapes if 0 not in shape.values()] or shapes
-    orders = _orders(problem, running.places)
-    try:
-        named, ranges, highs = _bounded(problem, running, named, shapes[0], ranges, orders)
-    except ProblemUnfit:  # What is sorted may be more than that.
-        orders = {name: taken_for_starts(order, shapes[0].values()) for name, order in orders.items()}
-        named, ranges, highs = _bounded(problem, running, named, shapes[0], ranges, orders)
+    orders, (named, ranges, highs) = _with_orders(problem, running, named, shapes[0], ranges)
     shapes = [{name: shape[name] for name in named} for shape in shapes]
     timed = [{name: shape[name] for name in named} for shape in timed]
     try:
@@ -326,29 +321,48 @@ def _orders(problem: LoadedProblem, places: Set[str]) -> dict[str, ObservedOrder
     return found
 
 
+_Bounded = tuple[Named, Ranges, Mapping[str, str]]
+# Dimensions, their ranges, and what bounds integer arguments.
+
+
+def _with_orders(
+    problem: LoadedProblem, running: "_Running", named: Named, published: Mapping[str, int], ranges: Ranges
+) -> tuple[dict[str, ObservedOrder], _Bounded]:
+    """Return the orders of integer arguments, and what follows from them; what is sorted may be more than that."""
+    orders = _orders(problem, running.places)
+    try:
+        return orders, _bounded(problem, running, named, published, ranges, orders)
+    except ProblemUnfit:
+        orders = {name: taken_for_starts(order, published.values()) for name, order in orders.items()}
+        return orders, _bounded(problem, running, named, published, ranges, orders)
+
+
+def _ends(problem: LoadedProblem, named: Named, orders: Mapping[str, ObservedOrder]) -> dict[str, int]:
+    """Return the ends of integer arguments by name; none if one has no range, which the caller tells."""
+    try:
+        return {
+            item.name: int(item.high)
+            for item in _inputs(problem, named, orders, {}, published=True)
+            if isinstance(item.high, float) and "float" not in item.dtype and item.high != BYTES.get(item.dtype)
+        }
+    except Undrawable:
+        return {}
+
+
 def _bounded(
     problem: LoadedProblem,
     running: "_Running",
-    named: Mapping[str, tuple[Place, ...]],
+    named: Named,
     published: Mapping[str, int],
-    ranges: Mapping[str, tuple[int, int]],
+    ranges: Ranges,
     orders: Mapping[str, ObservedOrder],
-) -> tuple[Mapping[str, tuple[Place, ...]], Mapping[str, tuple[int, int]], Mapping[str, str]]:
+) -> _Bounded:
     """Return the dimensions, their ranges, and what bounds integer arguments, as drawn values show.
 
     Raises:
         ProblemUnfit: If the file fails with drawn values at its own sizes.
     """
-    try:
-        unnamed = _inputs(problem, named, orders, {}, published=True)
-        ends = {
-            item.name: int(item.high)
-            for item in unnamed
-            if isinstance(item.high, float) and "float" not in item.dtype and item.high != BYTES.get(item.dtype)
-        }
-    except Undrawable:  # Told by the caller.
-        ends = {}
-
+    ends = _ends(problem, named, orders)
     failures: list[str] = []
 
     def runs(chosen: Mapping[str, tuple[Place, ...]], highs: Mapping[str, str], sizes: Mapping[str, int]) -> bool:
