@@ -36,10 +36,6 @@ class TraceRefused(BaseException):
         self.stage = stage
         self.line = line or running_line()
 
-    def name_shape(self, key: str) -> None:
-        """Add the shape at which the candidate fails, after others at which it does not."""
-        self.reason = tidy(f"{self.reason} (at {key}, which the operator's ranges allow)")
-
 
 class NotExportable(Exception):
     """The reference cannot become a graph.
