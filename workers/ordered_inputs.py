@@ -49,9 +49,14 @@ def _partition(
     inner = _boundaries(rows, segments_in(distribution, columns) - 1, total, name, generator)
     ends = torch.full((rows, 1), total, device=generator.device)
     offsets = torch.cat([torch.zeros_like(ends), inner, ends], dim=1)
-    if distribution is Distribution.OFFSETS:
-        return offsets
-    return offsets[:, 1:] if distribution is Distribution.ENDS else offsets.diff(dim=1)
+    match distribution:
+        case Distribution.ENDS:
+            return offsets[:, 1:]
+        case Distribution.STARTS:
+            return offsets[:, :-1]
+        case Distribution.COUNTS:
+            return offsets.diff(dim=1)
+    return offsets
 
 
 def _boundaries(rows: int, count: int, total: int, name: str, generator: torch.Generator) -> torch.Tensor:

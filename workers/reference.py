@@ -16,6 +16,7 @@ from torch._ops import OpOverload
 from workers.float8 import readable
 from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef, Reference
 from workers.protocol.base import NON_FINITE
+from workers.resizing import RESIZING
 from workers.tf32 import FACTORS, cut_to_tf32, takes_tf32
 
 _ELEMENTWISE = """
@@ -110,6 +111,17 @@ PART_ELEMENTS = 2**27
 probabilities of attention, 2 * 10**9 at 4x32x4096x4096, would take 90 GB."""
 
 
+class ReferenceFailed(RuntimeError):
+    """An operation of the reference raised on drawn inputs; the message has the remedy."""
+
+    def __init__(self, operation: OpOverload, error: Exception) -> None:
+        super().__init__(
+            f"the reference fails on drawn inputs: {operation} raised {type(error).__name__}: "
+            f"{str(error).splitlines()[0]}. Let the spec say what they are: by `low` and `high`, or by an order of "
+            "integers as their `distribution`"
+        )
+
+
 def is_allowed(name: str, overload: str) -> bool:
     """Return True if a graph may contain `aten.<name>.<overload>`."""
     base = name[:-1] if name.endswith("_") and name[:-1] in OPERATIONS else name
@@ -145,6 +157,7 @@ def evaluate(
         The results, in the operator's order; what is an input that was only moved may share its memory.
 
     Raises:
+        ReferenceFailed: If an operation raises on these inputs.
         ValueError: If the graph names an operation that is not allowed, or something else where a tensor belongs.
     """
     with torch.no_grad(), _default_dtype(torch.float64 if double else torch.float32):
@@ -403,12 +416,25 @@ def _call(
         return _tensor(args[0])
     if node.op in _PRODUCTS_OF_TWO and not is_finite(*(value for value in args if _is_real(value))):
         return _multiply(args, kwargs)
-    result: Result = operation(*args, **kwargs)
+    if operation in RESIZING and not is_finite(_tensor(args[0])):
+        return RESIZING[operation](*args, **kwargs)
+    result = _result(operation, args, kwargs)
     if not double and _base(node) in _NORMS and args[1:2] in ([], [2], [2.0]) and not kwargs:
         return _squared(_tensor(args[0]), _tensor(result))
     if double and _base(node) in _FOLDING and not is_finite(*(value for value in args if _is_real(value))):
         assert isinstance(result, tuple)
         return (_normalised(_base(node), args), *result[1:])
+    return result
+
+
+def _result(operation: OpOverload, args: Sequence[object], kwargs: Mapping[str, Any]) -> Result:
+    """Call an operation."""
+    try:
+        result: Result = operation(*args, **kwargs)
+    except (RuntimeError, IndexError) as error:
+        if "memory" in str(error):  # A fault of the machine.
+            raise
+        raise ReferenceFailed(operation, error) from error
     return result
 
 

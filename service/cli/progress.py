@@ -33,6 +33,7 @@ class ProgressView:
         self._search = search
         self.recent: deque[Text] = deque(maxlen=RECENT)
         self._last_line = 0.0
+        self._said: Sequence[str] = ()
         self._alone_since: float | None = None
         self._refused = ""
         self._live = Live(console=err, refresh_per_second=4, transient=True) if err.is_terminal else None
@@ -71,7 +72,9 @@ class ProgressView:
             refused = progress.refused_seeds if progress.refused_seeds != self._refused else ""
             self._refused = progress.refused_seeds
             said = [self._line(progress, progress.devices[0]), refused, progress.reason, waiting]
-            sys.stderr.write("".join(f"{line}\n" for line in said if line))
+            if said != self._said:  # The time of a search that has ended stands still.
+                sys.stderr.write("".join(f"{line}\n" for line in said if line))
+            self._said = said
 
     def _waiting(self, missing: Sequence[str]) -> str:
         """Describe missing workers; empty until they have been missing for some time."""

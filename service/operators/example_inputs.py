@@ -25,7 +25,8 @@ ORDERED_VALUES = '''def ordered(order, sizes, low, high, device, generator=None)
     ends = torch.full((*rows, 1), int(high), device=device)
     cuts = drawn(high + 1, segments - 1).sort(dim=-1).values
     offsets = torch.cat([torch.zeros_like(ends), cuts, ends], dim=-1)
-    return {"offsets": offsets, "ends": offsets[..., 1:], "counts": offsets.diff(dim=-1)}[order]
+    parts = {"offsets": offsets, "ends": offsets[..., 1:], "starts": offsets[..., :-1]}
+    return {**parts, "counts": offsets.diff(dim=-1)}[order]
 '''
 """Text of a function that draws ordered values; it needs torch."""
 

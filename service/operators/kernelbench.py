@@ -70,8 +70,8 @@ def name_of_problem(path: PurePath) -> str:
 
 
 def name_of_target(target: str) -> str:
-    """Derive an operator's name from a function or module, such as `llama_mlp` from `LlamaMLP`."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", target)
+    """Derive an operator's name from a function or module, such as `top_k_router` from `TopKRouter`."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[a-z0-9][A-Z])(?=[A-Z][a-z])", "_", target)
     return name_of_problem(PurePath(f"{words.strip('_')}.py"))
 
 

@@ -26,7 +26,7 @@ RIGHT = {
     "inputs.shape": "a list of dimension names, sizes, and products and sums of them, such as ['M', 64] or ['64*K']",
     "inputs.dtype": "a dtype by torch's name, such as 'bfloat16'",
     "inputs.distribution": "how values are drawn: 'normal', 'uniform' or 'integer'; of ordered integers 'sorted', "
-    "'offsets', 'ends', 'counts' or 'unique'",
+    "'offsets', 'ends', 'starts', 'counts' or 'unique'",
     "inputs.low": "the smallest value drawn, a number",
     "inputs.high": "the end of the values drawn: a number, or an extent such as 'N' or '2*N'",
     "inputs.layouts": "['contiguous']",

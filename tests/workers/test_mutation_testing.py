@@ -8,7 +8,7 @@ from service.operators.catalogue import load_operator
 from service.operators.shapes import all_shapes
 from tests.workers.mutation_testing.references import REFERENCES, graphs_of, operator
 from workers.mutation_testing import admit
-from workers.protocol import Graph, TraceJob
+from workers.protocol import Graph, InputRef, Node, NodeRef, TraceJob
 from workers.tracer.reference import export
 
 SAMPLE = ("attention", "cross_entropy", "layernorm_backward", "matmul", "rmsnorm", "rope")
@@ -85,3 +85,11 @@ def test_without_time_trivial_answers_are_tried_all_the_same():
     assert "no time" in gate.reason
     assert {entry.verdict for entry in gate.entries if entry.kind == "trivial"} == {"killed"}
     assert admit(operator("zeros"), graphs_at_points(operator("zeros")), limit_s=0.0).verdict == "failed"
+
+
+def test_a_reference_that_fails_on_drawn_inputs_is_refused_with_the_remedy():
+    of = operator("softmax")
+    (graph,) = graphs_of(of, {"M": 3, "N": 7})
+    far = Node(op="aten.select.int", args=(InputRef(input=0), 0, 10**6))
+    gate = admit(of, (graph.model_copy(update={"nodes": (far,), "outputs": (NodeRef(node=0),)}),))
+    assert gate.verdict == "failed" and "the reference fails on drawn inputs: aten.select.int raised" in gate.reason

@@ -22,6 +22,8 @@ def test_segments_divide_all_elements(name: str, columns: int, high: int) -> Non
     assert (offsets[:, 0] == 0).all() and (offsets[:, -1] == high).all() and (offsets.diff(dim=1) >= 0).all()
     ends = drawn(Distribution.ENDS, name, columns, high)
     assert (ends >= 0).all() and (ends[:, -1] == high).all() and (ends.diff(dim=1) >= 0).all()
+    starts = drawn(Distribution.STARTS, name, columns, high)
+    assert (starts[:, 0] == 0).all() and (starts <= high).all() and (starts.diff(dim=1) >= 0).all()
     counts = drawn(Distribution.COUNTS, name, columns, high)
     assert (counts >= 0).all() and (counts.sum(dim=1) == high).all()
 

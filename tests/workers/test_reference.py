@@ -5,7 +5,7 @@ import torch
 
 from tests.workers.live import LiveBytes
 from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef, Shape
-from workers.reference import OPERATIONS, evaluate, filters, is_allowed, is_finite, undefined_casts
+from workers.reference import OPERATIONS, ReferenceFailed, evaluate, filters, is_allowed, is_finite, undefined_casts
 
 X = InputRef(input=0)
 
@@ -22,6 +22,12 @@ def graph(*nodes: Node, outputs=None, dtypes=("bfloat16",)) -> Graph:
 
 def cast(value, dtype: str) -> Node:
     return Node(op="aten._to_copy.default", args=(value,), kwargs={"dtype": DtypeRef(dtype=dtype)})
+
+
+def test_an_operation_that_raises_on_these_inputs_is_named_with_the_remedy():
+    picked = Node(op="aten.index_select.default", args=(X, 0, InputRef(input=1)))
+    with pytest.raises(ReferenceFailed, match=r"fails on drawn inputs: aten.index_select.default raised .*`low`"):
+        evaluate(graph(picked, dtypes=("float32",)), [torch.ones(4), torch.tensor([9])], double=True)
 
 
 THIRD = torch.tensor([1.0, 2.0, 4.0, 5.0], dtype=torch.bfloat16)

@@ -10,11 +10,23 @@ from typing import Self
 import torch
 
 from workers.protocol import Graph, InputRef, NodeRef
-from workers.reference import RoundedFloats, is_whole_slice
+from workers.reference import RoundedFloats, is_whole_slice, origin
 
 _WITH_VALUES = ("sort", "max", "min")
 """Operations whose second result is a place along an axis."""
 _ALONE = ("argmax", "argmin")
+
+
+def chosen_among(graph: Graph, rounded: RoundedFloats) -> frozenset[int]:
+    """Return the nodes with rounding among whose values places are chosen that other nodes use, as in routing."""
+    used = {value for node in graph.nodes for value in node.uses if isinstance(value, NodeRef)}
+    found = set[int]()
+    for index, node in enumerate(graph.nodes):
+        place = NodeRef(node=index, result=1 if node.name in _WITH_VALUES else None)
+        if node.name in (*_WITH_VALUES, *_ALONE) and place in used:
+            source = origin(graph, node.uses[0])
+            found |= {source} & rounded.nodes if source is not None else set()
+    return frozenset(found)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from itertools import chain
 
 import torch
 
-from workers.checks.choices import Choice
+from workers.checks.choices import Choice, chosen_among
 from workers.checks.summation import sequential_results
 from workers.commands import TIMED
 from workers.float8 import readable
@@ -140,7 +140,8 @@ class Expectation:
     def sensitivity(self) -> Tensors:
         """Movement of `expected` when float inputs move by a few roundoffs of the accumulator; zero for integers.
 
-        Factors that may be TF32 move by up to `TF32_STEP` besides.
+        Factors that may be TF32 move by up to `TF32_STEP` besides, and values among which places are chosen, such as a
+        router's scores, by a rounding: equal ones are in any order.
 
         Gradients are also moved by rounding every intermediate value and the results they are computed from: they are
         differences of large terms, which nudged inputs move together.
@@ -212,14 +213,15 @@ class Expectation:
         tf32, step = self._operator.precision.allow_tf32, tf32_step * (1 if self.multiplies_tf32 else HIDDEN)
         factors = partial(_moved_factor, step, self._generator(seed))
         yield evaluate(self.graph, self._nudge(seed, coarse), double=True, tf32=tf32, factors=factors)
+        nodes = range(len(self.graph.nodes)) if self._operator.backward else _chosen_among(self.graph, self.inputs)
+        if nodes:
+            yield self._rounded(dict.fromkeys(nodes, INTERMEDIATE_ROUNDOFFS * self._roundoff), seed)
         if self._operator.backward:
-            step = INTERMEDIATE_ROUNDOFFS * self._roundoff
-            steps = dict.fromkeys(range(len(self.graph.nodes)), step)
-            rounding = partial(_rounded_at_random, steps, self._generator(seed))
-            yield evaluate(self.graph, self.inputs, double=True, rounding=rounding)
-            rounding = partial(_rounded_at_random, self._handed, self._generator(seed))
-            moved = evaluate(self.graph, self.inputs, double=True, rounding=rounding)
-            yield self.expected[: self._results] + moved[self._results :]
+            yield self.expected[: self._results] + self._rounded(self._handed, seed)[self._results :]
+
+    def _rounded(self, steps: Mapping[int, float], seed: int) -> Tensors:
+        rounding = partial(_rounded_at_random, steps, self._generator(seed))
+        return evaluate(self.graph, self.inputs, double=True, rounding=rounding)
 
     def _from_what_is_handed(self) -> Tensors:
         """Return results with gradients computed from rounded results; `expected` if there are no gradients.
@@ -338,6 +340,11 @@ class Expectation:
 
     def _stand_in(self, value: float) -> list[torch.Tensor]:
         return [t.double().nan_to_num(value, value, value) if t.is_floating_point() else t for t in self.inputs]
+
+
+def _chosen_among(graph: Graph, inputs: Sequence[torch.Tensor]) -> frozenset[int]:
+    integers = [index for index, tensor in enumerate(inputs) if not tensor.is_floating_point()]
+    return chosen_among(graph, RoundedFloats.of(graph, integers))
 
 
 def _largest_product(graph: Graph, inputs: Sequence[torch.Tensor]) -> float:

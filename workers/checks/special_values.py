@@ -80,4 +80,6 @@ def _advice(draw: str, got: torch.Tensor, native: torch.Tensor) -> str:
             "tl.maximum and tl.clamp leave it out unless they are told propagate_nan=tl.PropagateNan.ALL, which tl.max "
             f"cannot be: use tl.reduce with such a tl.maximum; {_BOUNDED}"
         )
+    if draw in PLANTED and not native.isfinite():
+        return f": NaN and infinities of the inputs must be where the reference has them; {_BOUNDED}"
     return ""

@@ -38,7 +38,10 @@ MAX_DELAYS = 256
 """Maximum number of delays whose readings are kept apart."""
 _HELD_WORDS = 4
 """Words of a delay's row; the last one is unused, so that rows begin at multiples of 16 bytes."""
-_ORDERS = (Distribution.SORTED, Distribution.UNIQUE, Distribution.OFFSETS, Distribution.ENDS, Distribution.COUNTS)
+_ORDERS = (
+    *(Distribution.SORTED, Distribution.UNIQUE, Distribution.OFFSETS),
+    *(Distribution.ENDS, Distribution.COUNTS, Distribution.STARTS),
+)
 # Numbers of ordered distributions, as `place_integers` knows them.
 _DEFAULT_STREAM = 0
 _WARP = 32

@@ -241,7 +241,8 @@ def place_integers(
     """Write ordered integers. Rows of the table are (address, seed).
 
     `form` is eight times the elements of an input's row, plus a kind: 0 for sorted numbers and 1 for different ones,
-    `low` plus numbers below `among`; 2 for offsets, 3 for ends and 4 for counts of segments of `among` elements.
+    `low` plus numbers below `among`; 2 for offsets, 3 for ends, 4 for counts and 5 for starts of segments of `among`
+    elements.
     """
     columns, kind = form // 8, form % 8
     job = table + 2 * tl.program_id(1)
@@ -258,6 +259,8 @@ def place_integers(
         found = low + first + ((share * (behind - first)) >> 32)
     elif kind == 2:
         found = boundary(seed, row, number, columns - 1, among)
+    elif kind == 5:
+        found = boundary(seed, row, number, columns, among)
     else:
         found = boundary(seed, row, number + 1, columns, among)
         if kind == 4:

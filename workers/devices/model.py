@@ -6,6 +6,7 @@ know. Nothing it reports was measured.
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
@@ -45,6 +46,7 @@ from workers.protocol import (
     Stage,
     TrustGrounds,
 )
+from workers.reference import ReferenceFailed
 from workers.targets import TARGETS
 from workers.tracer.compiler import rehearse
 
@@ -232,7 +234,7 @@ def _execute(
             interpretation = interpret(job, cases, drawn, plans, min(LIMIT_S, job.deadline_s))
     except InterpretationUnusable as unusable:
         raise JudgementEnded(Stage.CHECK, Outcome.NOT_INTERPRETABLE, str(unusable)) from unusable
-    with timed(stages_s, "check"):
+    with timed(stages_s, "check"), _reference_computes():
         done = [
             (case, name, given, result)
             for case, inputs, results in zip(cases, drawn, interpretation.results, strict=False)
@@ -267,6 +269,15 @@ def _again(job: MeasureJob | FinalJob, case: SelectedRun, name: str, check: str,
         raise JudgementEnded(Stage.CHECK, interpretation.reply.outcome, interpretation.reply.reason)
     for given, result in zip(drawn, interpretation.results[0], strict=True):
         yield _evidence(job.operator, case, name, given, result)
+
+
+@contextmanager
+def _reference_computes() -> Iterator[None]:
+    """End a judgement where the reference itself fails."""
+    try:
+        yield
+    except ReferenceFailed as failed:
+        raise JudgementEnded(Stage.CHECK, Outcome.TRACE_CRASHED, str(failed)) from failed
 
 
 def _evidence(

@@ -5,8 +5,9 @@ matmul) instead of calls of a vendor's library.
 """
 
 import ast
+import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache, partial
@@ -22,12 +23,14 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from workers.inductor_seeds import recurrence
+from workers.inductor_seeds.complex_pairs import complex_pairs
 from workers.inductor_seeds.extremes import values_of
 from workers.inductor_seeds.indexing import terms
 from workers.inductor_seeds.operations import DECOMPOSITIONS, NAMESPACE, thin_products
 from workers.inductor_seeds.runtime import dotted
 from workers.protocol import Operator, Outcome
 from workers.protocol.extent import size_of
+from workers.resizing import RESIZING
 from workers.targets import Target
 from workers.tracer.fake_device import DEVICE, pretend
 from workers.tracer.recurrent import PlainCells, WholeLayers
@@ -51,6 +54,9 @@ it takes most of a trace's time limit."""
 FAR_APART = 2**16
 """Minimum elements of a sum whose second reading finds them in no cache: 256 KiB of float32 for each of 132 processors,
 of 50 MB of L2 on an H100, which also holds what else is read."""
+
+POINTS = 8
+"""Number of random sizes at which a graph must be the same."""
 
 SMALLEST_TILE = 32
 """Extent of the smallest tiles in Inductor's list for products."""
@@ -158,8 +164,8 @@ def _trace(operator: Operator, *, copied: bool) -> tuple[fx.GraphModule, list[Fa
     if operator.dimensions != operator.extents:
         raise TraceRefused(Outcome.FORBIDDEN_OP, "a scalar of the operator is a size that no input has")
     named = _late("torch._dynamo.source").ConstantSource
-    _late("torch._inductor.lowering")  # Some decompositions, such as that of max pooling, need it.
-    known = _late("torch._inductor.decomposition").select_decomp_table()
+    lowered = _late("torch._inductor.lowering").lowerings  # Some decompositions, such as that of max pooling, need it.
+    known = {**_spelled_out(lowered), **_late("torch._inductor.decomposition").select_decomp_table()}
     table = thin_products({**known, **DECOMPOSITIONS, **recurrence.DECOMPOSITIONS})
     entry, scalars = load_entry(operator), [scalar.value for scalar in operator.scalars]
     symbolic = _late("torch.fx.experimental.symbolic_shapes")
@@ -176,25 +182,78 @@ def _trace(operator: Operator, *, copied: bool) -> tuple[fx.GraphModule, list[Fa
         dims[name] = sizes.create_symintnode(symbol, hint=hint, source=source)
 
     def call(*tensors: torch.Tensor) -> tuple[object, ...]:
-        return entry(*tensors, *scalars)
+        with complex_pairs():
+            return entry(*tensors, *scalars)
 
     called = torch.func.functionalize(call, remove="mutations") if copied else call
 
     fake = FakeTensorMode(allow_non_fake_inputs=True, shape_env=sizes)
-    with fake, torch.no_grad(), sdpa_kernel(SDPBackend.MATH), WholeLayers(), PlainCells():
+    # Torch's own compositions in C++, such as that of resizing, take numbers for sizes; those in Python do not.
+    composed = _late("torch._dispatch.python").enable_python_dispatcher
+    with fake, torch.no_grad(), sdpa_kernel(SDPBackend.MATH), WholeLayers(), PlainCells(), composed():
         inputs: list[Any] = [
             torch.empty([size_of(extent, dims) for extent in item.shape], dtype=getattr(torch, item.dtype))
             for item in operator.inputs
         ]
         traced = make_fx(called, decomposition_table=table)(*inputs)
+    _require_all_sizes(operator, dims, [guard.expr for guard in sizes.guards])
+    _move(traced, inputs)
+    return traced, inputs
+
+
+def _require_all_sizes(operator: Operator, dims: Mapping[str, Any], guards: Sequence[Any]) -> None:
+    """Refuse a graph in which a size is a number, or sizes are equal that often differ, as those of padded rows.
+
+    Sizes of 0 and 1 are left out, which torch always tells from others. Which of two sizes is larger decides between
+    formulas with the same results, as in `torch.cdist`.
+    """
     for name in operator.dimensions:
         if isinstance(dims[name], torch.SymInt) and dims[name].node.expr.is_number:
             reason = (
                 f"its reference uses the size '{name}' as a Python number: a seed would be valid for one value only"
             )
             raise TraceRefused(Outcome.FORBIDDEN_OP, reason)
-    _move(traced, inputs)
-    return traced, inputs
+    names = [name for name in operator.dimensions if isinstance(dims[name], torch.SymInt)]
+    rng = random.Random(0)
+    for _ in range(POINTS):
+        point: dict[Any, int] = {}
+        for name in names:
+            low, high = min(values_of(operator, name)), max(values_of(operator, name))
+            point[dims[name].node.expr] = rng.randint(min(max(2, low), high), high)
+        for guard in (each for each in guards if each.is_Equality):
+            if str(guard.xreplace(point)) == "False" and all(size > 1 for size in point.values()):
+                decisive = next((name for name in names if dims[name].node.expr in guard.free_symbols), names[0])
+                reason = f"its reference decides by the size '{decisive}': a seed would be valid for some values only"
+                raise TraceRefused(Outcome.FORBIDDEN_OP, reason)
+
+
+def _spelled_out(lowered: Container[object]) -> dict[torch._ops.OpOverload, Callable[..., Any]]:
+    """Return torch's formulas of operations that Inductor would call as they are, such as bilinear resizing."""
+    formulas = _late("torch._decomp").decomposition_table.items()
+    for operation, formula in RESIZING.items():  # Torch's own comes first, and makes NaN of one infinite neighbour.
+        called = operation.overloadpacket.vec
+        for key in (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd):
+            called.py_kernels[key] = partial(_resized, formula)
+        called._dispatch_cache.clear()
+    return {
+        operation: formula
+        for operation, formula in formulas
+        if isinstance(operation, torch._ops.OpOverload)
+        and operation not in lowered
+        and not operation._schema.is_mutable
+    }
+
+
+def _resized(
+    formula: Callable[..., torch.Tensor],
+    x: torch.Tensor,
+    size: Sequence[int] | None,
+    align_corners: bool,
+    factors: Sequence[float] | None,
+) -> torch.Tensor:
+    """Resize a tensor as `torch.nn.functional.interpolate` does: to a size, or by factors."""
+    sizes = _late("torch._decomp.decompositions").upsample_compute_output_size(x.size(), size, factors)
+    return formula(x, sizes, align_corners, *(factors or ()))
 
 
 def _only_value(operator: Operator, name: str) -> int:
@@ -231,6 +290,8 @@ def _generate(traced: fx.GraphModule, inputs: list[FakeTensor]) -> str:
     # The original computes a key of an unused cache and would start a process, which the sandbox forbids.
     vars(_late("torch.utils._triton"))["triton_hash_with_backend"] = str
     vars(_late("torch._inductor.lowering"))["use_two_step_variance"] = partial(_is_read_twice, _hints(inputs))
+    scan = _late("torch._inductor.ir").Scan
+    scan.num_splits = partial(_whole, scan.num_splits)
     mode = inputs[0].fake_mode
     _pack_results(traced)
     settings = {"triton.native_matmul": True, "triton.autotune_at_compile_time": False, "compile_threads": 1}
@@ -246,6 +307,11 @@ def _generate(traced: fx.GraphModule, inputs: list[FakeTensor]) -> str:
         graph.run(*inputs)
         text: str = graph.codegen()[0].value
     return text
+
+
+def _whole(split: Callable[..., tuple[object, int]], **asked: object) -> tuple[object, int]:
+    """Return the number of parts of a scan: one, since parts need a workspace that the host sets to zero."""
+    return split(**asked)[0], 1
 
 
 def _pack_results(traced: fx.GraphModule) -> None:
@@ -286,6 +352,7 @@ def _draft(name: str, text: str, target: Target) -> InductorKernel:
     """Parse a kernel from the text for Inductor's own compiler."""
     before, _, after = text.partition("@triton_heuristics.")
     decorator, _, function = f"triton_heuristics.{after}".partition(_BOUNDARY)
+    function = function.replace(".dtype is tl.", ".dtype == tl.")  # Remainders ask so; only equality is interpreted.
     helpers = before[before.index(_BOUNDARY) :] if _BOUNDARY in before else ""
     halves = ".to(tl.bfloat16)" in function or ".to(tl.float16)" in function
     if _reads_columns(function):

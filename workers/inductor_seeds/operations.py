@@ -10,8 +10,10 @@ from math import prod
 from typing import Any
 
 import torch
+from torch._subclasses.fake_impls import register_op_impl
 from torch.nn import functional
 
+from workers.resizing import RESIZING
 from workers.tracer.written_out import WRITTEN_OUT
 
 NAMESPACE = "kernelreef"
@@ -50,6 +52,32 @@ torch.library.register_fake(f"{NAMESPACE}::convolution", _made)
 def _convolve(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *how: *_How) -> torch.Tensor:
     made: torch.Tensor = torch.ops.kernelreef.convolution(x.contiguous(), weight.contiguous(), *how)
     return made if bias is None else made + bias.reshape(-1, *(1 for _ in weight.shape[2:]))
+
+
+@register_op_impl(torch.ops.aten.constant_pad_nd.default)
+def _padded(_mode: object, _operation: object, x: torch.Tensor, pad: Sequence[int], value: float = 0) -> torch.Tensor:
+    """Return a tensor with the shape of a padded one: torch's own computes it with numbers, which fixes all sizes."""
+    shape = [*x.shape]
+    for at in range(len(pad) // 2):
+        shape[-1 - at] += pad[2 * at] + pad[2 * at + 1]
+    return x.new_empty(shape)
+
+
+@torch.ops.aten.max_pool1d.default.py_impl(torch._C.DispatchKey.CompositeImplicitAutograd)
+def _largest_along(
+    x: torch.Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil_mode: bool = False,
+) -> torch.Tensor:
+    """Take maxima along one axis as along two: torch's own composition takes numbers for sizes."""
+    steps = (1, *(stride or kernel_size))
+    wide = functional.max_pool2d(
+        x.unsqueeze(-2), (1, *kernel_size), steps, (0, *padding), (1, *dilation), ceil_mode=ceil_mode
+    )
+    return wide.squeeze(-2)
 
 
 MOST_PARTS = 64
@@ -158,6 +186,7 @@ def _ranked(
 
 
 DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = {
+    **RESIZING,
     torch.ops.aten.sort.stable: _ranked,
     torch.ops.aten.convolution.default: _convolve,
     torch.ops.aten.avg_pool3d.default: _averaged,

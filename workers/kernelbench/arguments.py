@@ -7,7 +7,7 @@ Runs inside the sandbox, and in the process of a user who searches for a functio
 import keyword
 import math
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import NamedTuple
 
 import torch
@@ -56,6 +56,31 @@ def put_together(
     """
     known = {"torch": torch, **{name: names.get(name) for name in (GIVEN, FILLED)}, **values}
     return {name: eval(compile(text, "<arguments>", "eval"), known) for name, text in texts.items()}
+
+
+def labels(value: object, label: str = "") -> list[str]:
+    """Return the label of each tensor of a result, in the order of `RESULTS`: its keys and fields.
+
+    A tensor that only a position tells from others has none.
+    """
+    if isinstance(value, torch.Tensor):
+        return [label]
+    parts = [*_named_parts(value)]
+    if not parts and isinstance(value, tuple | list):
+        places = [f"_{at}" if label and len(value) > 1 else "" for at in range(len(value))]
+        return [each for place, item in zip(places, value, strict=True) for each in labels(item, label + place)]
+    return [each for name, item in parts for each in labels(item, f"{label}_{name}".strip("_"))]
+
+
+def _named_parts(value: object) -> Iterator[tuple[str, object]]:
+    """List the parts of a mapping, a named tuple, a dataclass or a result of torch's, with their names."""
+    if isinstance(value, Mapping):
+        yield from ((str(key), item) for key, item in value.items())
+        return
+    names = getattr(value, "_fields", None) or getattr(value, "__dataclass_fields__", None)
+    if names is None and isinstance(value, tuple) and type(value).__module__ == "torch.return_types":
+        names = getattr(type(value), "__match_args__", ())
+    yield from ((name, getattr(value, name)) for name in names or ())
 
 
 class _Splitting:

@@ -3,6 +3,7 @@
 Runs inside the sandbox, because the file is untrusted Python.
 """
 
+import builtins
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -15,11 +16,11 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTenso
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from workers.inputs import draw
-from workers.kernelbench.arguments import spelled
+from workers.kernelbench.arguments import labels, spelled
 from workers.kernelbench.extents import Place, SizeNumber, find_dimensions, find_ranges, other_size, varied
 from workers.kernelbench.loading import LoadedProblem, ProblemUnfit, load
 from workers.kernelbench.naming import size_numbers, unpacked_names
-from workers.kernelbench.orders import ObservedOrder, order_of
+from workers.kernelbench.orders import ObservedOrder, order_of, taken_for_starts
 from workers.kernelbench.reach import Named, Ranges, bounds_of_indices
 from workers.kernelbench.values import Undrawable, drawn
 from workers.protocol import DTYPE_BYTES, Distribution, Input, Operator, Output, Scalar, Shape
@@ -46,6 +47,11 @@ MANY_TENSORS = 32
 """Number of tensors above which the extents of parameters change only with numbers of the file."""
 BYTES = {"uint8": 256.0, "int8": 128.0}
 """Ends of dtypes whose values are rarely indices: what has all of them is bounded by no dimension."""
+SAY_WHAT_THEY_ARE = (
+    "take arguments that any such integers fit, or whose examples have an order, such as offsets of segments with "
+    "their end, or different indices"
+)
+"""Remedy for integers that the file takes only with properties that nothing shows."""
 _NORMS = torch.nn.modules.batchnorm._BatchNorm
 
 
@@ -95,8 +101,11 @@ def _refused(reason: str) -> str:
 
 
 def _raised(error: Exception) -> str:
-    said = (str(error).splitlines() or [""])[0]
-    return f"the problem raised {type(error).__name__}: {said}"[:1000]
+    return f"the problem raised {_said(error)}"[:1000]
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
 
 def _inspected(question: ProblemQuestion) -> ProblemInspection:
@@ -122,8 +131,7 @@ def _inspected(question: ProblemQuestion) -> ProblemInspection:
     empty = {name for name in named if any(shape[name] == 0 for shape in shapes)}
     ranges = {name: (0 if name in empty else low, high) for name, (low, high) in ranges.items()}
     timed = [shape for shape in shapes if 0 not in shape.values()] or shapes
-    orders = _orders(problem, running.places)
-    named, ranges, highs = _bounded(problem, running, named, shapes[0], ranges, orders)
+    orders, (named, ranges, highs) = _with_orders(problem, running, named, shapes[0], ranges)
     shapes = [{name: shape[name] for name in named} for shape in shapes]
     timed = [{name: shape[name] for name in named} for shape in timed]
     try:
@@ -166,6 +174,7 @@ class _Running:
         self.places: Set[str] = frozenset()
         self.changed: tuple[str, ...] = ()
         """Names of the tensors that it changes in place."""
+        self._labels: list[str] = []
 
     def outputs(self) -> tuple[Output, ...]:
         """Return the outputs of `forward` at the published size: what it returns, then what it changes in place.
@@ -179,8 +188,10 @@ class _Running:
             raise ProblemUnfit("its results have no tensor")
         dtypes = [_dtype("its result", result) for result in results]
         taken = {tensor.name for tensor in self._problem.tensors} | set(self._problem.arguments)
-        names = ["y"] if len(dtypes) == 1 else [f"y{index}" for index in range(len(dtypes))]
-        names = [f"{name}_out" if name in taken else name for name in names]  # An input's name means its own content.
+        names: list[str] = []
+        for index, label in enumerate(self._labels):
+            name = spelled(label or ("y" if len(dtypes) == 1 else f"y{index}"), {*names, *dir(builtins)})
+            names.append(f"{name}_out" if name in taken else name)  # An input's name means its own content.
         contents = {tensor.name: tensor.made for tensor in self._problem.tensors if tensor.name in self.changed}
         dtypes += [_dtype(f"'{name}'", made) for name, made in contents.items()]
         told = zip([*names, *contents], dtypes, strict=True)
@@ -196,13 +207,13 @@ class _Running:
         except RAISED:
             return False
 
-    def computes(self, values: Sequence[torch.Tensor]) -> bool:
-        """Return True if `forward` raises nothing with these values of all tensors."""
+    def failure(self, values: Sequence[torch.Tensor]) -> str:
+        """Return what `forward` raises with these values of all tensors; empty if it computes."""
         try:
             self._run({}, values=values)
-        except RAISED:
-            return False
-        return True
+        except RAISED as error:
+            return _said(error)
+        return ""
 
     def _run(
         self, sizes: Mapping[Place, int], *, guarded: bool = False, values: Sequence[torch.Tensor] = ()
@@ -234,7 +245,10 @@ class _Running:
         self._operations, self.default_tf32, self.indexes = guard.calls, guard.default_tf32, guard.indexes
         self.places = guard.places
         self.changed = tuple(name for name in made if name in guard.changed)
-        return tuple(each for each in results if all(each is not made[name] for name in self.changed))
+        named = zip(labels(result), results, strict=True)
+        kept = [(label, each) for label, each in named if all(each is not made[name] for name in self.changed)]
+        self._labels = [label for label, _ in kept]
+        return tuple(each for _, each in kept)
 
 
 def _resized(index: int, shape: Sequence[int], sizes: Mapping[Place, int]) -> list[int]:
@@ -307,24 +321,49 @@ def _orders(problem: LoadedProblem, places: Set[str]) -> dict[str, ObservedOrder
     return found
 
 
+_Bounded = tuple[Named, Ranges, Mapping[str, str]]
+# Dimensions, their ranges, and what bounds integer arguments.
+
+
+def _with_orders(
+    problem: LoadedProblem, running: "_Running", named: Named, published: Mapping[str, int], ranges: Ranges
+) -> tuple[dict[str, ObservedOrder], _Bounded]:
+    """Return the orders of integer arguments, and what follows from them; what is sorted may be more than that."""
+    orders = _orders(problem, running.places)
+    try:
+        return orders, _bounded(problem, running, named, published, ranges, orders)
+    except ProblemUnfit:
+        orders = {name: taken_for_starts(order, published.values()) for name, order in orders.items()}
+        return orders, _bounded(problem, running, named, published, ranges, orders)
+
+
+def _ends(problem: LoadedProblem, named: Named, orders: Mapping[str, ObservedOrder]) -> dict[str, int]:
+    """Return the ends of integer arguments by name; none if one has no range, which the caller tells."""
+    try:
+        return {
+            item.name: int(item.high)
+            for item in _inputs(problem, named, orders, {}, published=True)
+            if isinstance(item.high, float) and "float" not in item.dtype and item.high != BYTES.get(item.dtype)
+        }
+    except Undrawable:
+        return {}
+
+
 def _bounded(
     problem: LoadedProblem,
     running: "_Running",
-    named: Mapping[str, tuple[Place, ...]],
+    named: Named,
     published: Mapping[str, int],
-    ranges: Mapping[str, tuple[int, int]],
+    ranges: Ranges,
     orders: Mapping[str, ObservedOrder],
-) -> tuple[Mapping[str, tuple[Place, ...]], Mapping[str, tuple[int, int]], Mapping[str, str]]:
-    """Return the dimensions, their ranges, and what bounds integer arguments, as drawn values show."""
-    try:
-        unnamed = _inputs(problem, named, orders, {}, published=True)
-        ends = {
-            item.name: int(item.high)
-            for item in unnamed
-            if isinstance(item.high, float) and "float" not in item.dtype and item.high != BYTES.get(item.dtype)
-        }
-    except Undrawable:  # Told by the caller.
-        ends = {}
+) -> _Bounded:
+    """Return the dimensions, their ranges, and what bounds integer arguments, as drawn values show.
+
+    Raises:
+        ProblemUnfit: If the file fails with drawn values at its own sizes.
+    """
+    ends = _ends(problem, named, orders)
+    failures: list[str] = []
 
     def runs(chosen: Mapping[str, tuple[Place, ...]], highs: Mapping[str, str], sizes: Mapping[str, int]) -> bool:
         dims = {**sizes, **{tensor.name: 1 for tensor in problem.tensors if tensor.optional}}
@@ -342,7 +381,9 @@ def _bounded(
             )
             shape = Shape(dims=dims)
             values = (draw(operator, shape, name, 0) for name in ("normal", "structured", "heavy"))
-            return all(running.computes(tensors) for tensors in values)
+            failure = next(filter(None, map(running.failure, values)), "")
+            failures.append(failure)
+            return not failure
         except (Undrawable, ValidationError, *RAISED):
             return False
 
@@ -350,7 +391,13 @@ def _bounded(
         return named, ranges, {}
     reach = {name: order.reach for name, order in orders.items()}
     bounds = {name: (end, max(end, reach.get(name, 0))) for name, end in ends.items()}
-    return bounds_of_indices(named, published, ranges, bounds, runs)
+    found = bounds_of_indices(named, published, ranges, bounds, runs)
+    # Sorted integers below a small size are often starts of segments by chance.
+    unsure = not found[1] or any(order.distribution is Distribution.SORTED for order in orders.values())
+    if unsure and not runs(found[0], found[2], published) and failures and failures[-1]:
+        which = ", ".join(f"'{name}'" for name in ends) or "its integers"
+        raise ProblemUnfit(f"with integers as drawn for {which} it raises {failures[-1]}: {SAY_WHAT_THEY_ARE}"[:1000])
+    return found
 
 
 def _exist(item: Input, dims: Mapping[str, int]) -> bool:
@@ -386,6 +433,7 @@ ORDER_WORDS = {
     Distribution.SORTED: "is sorted in the examples",
     Distribution.OFFSETS: "holds offsets of segments, from 0 to {high}, in the examples",
     Distribution.ENDS: "holds ends of segments, up to {high}, in the examples",
+    Distribution.STARTS: "holds starts of segments, from 0, of {high} elements in all, in the examples",
     Distribution.COUNTS: "holds lengths of segments, {high} in all, in the examples",
     Distribution.UNIQUE: "holds different indices below {high} in the examples",
 }

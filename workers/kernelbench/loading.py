@@ -14,8 +14,8 @@ import torch
 from workers.kernelbench.arguments import SplitCall, put_together, spelled, split_call
 from workers.kernelbench.extents import SizeNumber
 from workers.kernelbench.hints import hinted
+from workers.kernelbench.orders import INTEGERS
 from workers.kernelbench.values import ValueOrigin, ValueOrigins
-from workers.protocol.distribution import ORDERED_DTYPES
 from workers.protocol.kernelbench import (
     EXAMPLES,
     GIVEN,
@@ -486,7 +486,7 @@ def _telling_in(row: Mapping[str, object]) -> dict[str, torch.Tensor]:
     return {
         name: value
         for name, value in tensors.items()
-        if str(value.dtype).removeprefix("torch.") in ORDERED_DTYPES or (value.is_floating_point() and not value.dim())
+        if str(value.dtype).removeprefix("torch.") in INTEGERS or (value.is_floating_point() and not value.dim())
     }
 
 

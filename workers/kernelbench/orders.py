@@ -17,6 +17,8 @@ CHANCE = 0.01
 """Probability that random integers differ by chance, below which different ones are called unique."""
 NEAR = 8
 """Times that the mean gap between n different indices fits above the largest, once in e^8 draws at most."""
+INTEGERS = (*ORDERED_DTYPES, "uint8", "int8", "int16")
+"""Dtypes whose values bound an argument; the short ones have no order."""
 
 
 @dataclass(frozen=True)
@@ -37,21 +39,36 @@ class ObservedOrder:
 
 
 def order_of(tensor: torch.Tensor, extents: Collection[int], *, are_places: bool = False) -> ObservedOrder | None:
-    """Return the order of an argument along its last axis; None for other dtypes, and without values.
+    """Return the order of an argument along its last axis; None for floats and booleans, and without values.
 
     Args:
         tensor: The argument, with data.
         extents: Sizes that segments may add up to, or indices lie below: those of the other arguments.
         are_places: True if elements are written there: different ones are then no coincidence.
     """
-    if str(tensor.dtype).removeprefix("torch.") not in ORDERED_DTYPES or not tensor.dim() or not tensor.numel():
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    if dtype not in INTEGERS or not tensor.numel():
         return None
-    rows = tensor.long().reshape(-1, tensor.shape[-1])
+    rows = tensor.long().reshape(-1, tensor.shape[-1] if tensor.dim() else 1)
     low, high = int(rows.min()), int(rows.max())
+    found = _ordered(rows, low, high, extents, are_places=are_places) if dtype in ORDERED_DTYPES else None
+    return found or _unordered(tensor, low, high)
+
+
+def _ordered(
+    rows: torch.Tensor, low: int, high: int, extents: Collection[int], *, are_places: bool
+) -> ObservedOrder | None:
     found = _different(rows, low, high, extents, are_places=True) if are_places else None
     found = found or _segments(rows, low, high, extents) or _sorted(rows, low, high)
-    found = found or _different(rows, low, high, extents, are_places=False)
-    return found or ObservedOrder(None, min(low, 0), high + 1, _reach(high + 1, rows.numel()))
+    return found or _different(rows, low, high, extents, are_places=False)
+
+
+def _unordered(tensor: torch.Tensor, low: int, high: int) -> ObservedOrder:
+    """Return the bounds of integers without an order; bytes that nearly fill their dtype may have all of its values."""
+    reach, limits = _reach(high + 1, tensor.numel()), torch.iinfo(tensor.dtype)
+    if limits.bits == 8 and reach >= limits.max and (low >= 0 or _reach(-low, tensor.numel()) >= limits.max):
+        return ObservedOrder(None, limits.min if low < 0 else 0, limits.max + 1, limits.max + 1)
+    return ObservedOrder(None, min(low, 0), high + 1, reach)
 
 
 def _segments(rows: torch.Tensor, low: int, high: int, extents: Collection[int]) -> ObservedOrder | None:
@@ -68,12 +85,20 @@ def _segments(rows: torch.Tensor, low: int, high: int, extents: Collection[int])
     return ObservedOrder(Distribution.OFFSETS if starts or rows.shape[1] == 2 else Distribution.ENDS, 0, whole)
 
 
+def taken_for_starts(order: ObservedOrder, extents: Collection[int]) -> ObservedOrder:
+    """Return sorted integers as starts of segments of a size near behind them; others as they are."""
+    near = [size for size in extents if order.high - 1 <= size <= max(order.reach, order.high)]
+    if order.distribution is not Distribution.SORTED or order.low or not near:
+        return order
+    return ObservedOrder(Distribution.STARTS, 0, min(near))
+
+
 def _sorted(rows: torch.Tensor, low: int, high: int) -> ObservedOrder | None:
     """Recognise sorted integers; those that count up, such as positions, are no order to rely on."""
     steps = rows.diff(dim=1)
     if rows.shape[1] < FEWEST_SORTED or bool((steps < 0).any()) or low == high or bool((steps == 1).all()):
         return None
-    return ObservedOrder(Distribution.SORTED, min(low, 0), high + 1)
+    return ObservedOrder(Distribution.SORTED, min(low, 0), high + 1, _reach(high + 1, rows.shape[1]))
 
 
 def _different(

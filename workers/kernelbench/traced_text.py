@@ -4,6 +4,7 @@ Runs in a user's own process, before anything is submitted. The operations are t
 modules of any library and functions of a notebook become a file that needs torch alone.
 """
 
+import collections.abc
 import copy
 import dataclasses
 import re
@@ -54,7 +55,7 @@ def traced_text(function: Callable[..., object], examples: Sequence[Example], na
     names = list(given)
     for path in state:
         names.append(spelled(path, set(names)))
-    known: dict[str, Any] = {"torch": torch, "copy": copy, GIVEN: arguments}
+    known: dict[str, Any] = {"torch": torch, "copy": copy, "collections": collections, GIVEN: arguments}
     exec(HELPERS, known)
 
     def call(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -185,6 +185,11 @@ def _counted(args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin
     return ValueOrigin("whole", first, end - step) if end > first and step > 0 else UNKNOWN
 
 
+def _spread(args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin:
+    ends = sorted(each.low for each in before[:2] if each.kind == "constant")
+    return ValueOrigin("uniform", *ends) if len(ends) == 2 else UNKNOWN
+
+
 def _filled(args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin:
     return before[1] if len(before) > 1 else UNKNOWN
 
@@ -210,6 +215,7 @@ _RULES: dict[str, _Rule] = {
     "sigmoid": lambda args, before: ValueOrigin("uniform", LEAST_SHARE, 1.0),
     "randperm": lambda args, before: ValueOrigin("whole", 0.0, before[0].high - 1),
     "arange": _counted,
+    "linspace": _spread,
     "neg": lambda args, before: before[0].scaled(-1.0),
     "abs": _mapped(abs),
     "relu": _mapped(lambda value: max(value, 0.0)),
@@ -259,7 +265,7 @@ def drawn(name: str, dtype: torch.dtype, origin: ValueOrigin, *, parameter: bool
         return {}
     if not dtype.is_floating_point:
         if not origin.bounded:
-            raise Undrawable(f"'{name}' holds integers of unknown range, because the way it is made is not supported")
+            raise Undrawable(f"'{name}' holds integers of unknown range: make it by torch.randint(low, high, ...)")
         return {"low": origin.low, "high": origin.high + 1.0}
     if origin.kind == "unknown" or (origin in STANDARD and not (parameter or published)):
         return {"distribution": "normal"} if parameter or published else {}

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from workers.mutation_testing.fixture import ShapeFixture
 from workers.mutation_testing.runs import Trials, honest_entries, mutant_entries, trivial_entries
 from workers.mutation_testing.verdict import summed_up
-from workers.protocol import Graph, MutationEntry, MutationReport, Operator
+from workers.protocol import REASON_CHARS, Graph, MutationEntry, MutationReport, Operator
+from workers.reference import ReferenceFailed
 
 __all__ = ["LIMIT_S", "admit"]
 
@@ -35,8 +36,11 @@ def admit(operator: Operator, graphs: Sequence[Graph], limit_s: float = LIMIT_S)
     started = time.process_time()
     fixtures = ShapeFixture.all_of(operator, graphs)
     table: list[MutationEntry] = []
-    for trials, share in SHARES.items():
-        table += trials(fixtures, _clock(started + share * limit_s))
+    try:
+        for trials, share in SHARES.items():
+            table += trials(fixtures, _clock(started + share * limit_s))
+    except ReferenceFailed as failed:
+        return MutationReport(verdict="failed", reason=str(failed)[:REASON_CHARS])
     shapes = [fixture.graph.shape.key for fixture in fixtures]
     return summed_up(operator, shapes, table, time.process_time() - started)
 

@@ -28,13 +28,15 @@ class Distribution(StrEnum):
     """Boundaries of segments, as `cu_seqlens`: the first is 0, none falls, the last is `high`."""
     ENDS = "ends"
     """Ends of segments: offsets without the first."""
+    STARTS = "starts"
+    """Beginnings of segments: offsets without the last, as `embedding_bag` takes them by default."""
     COUNTS = "counts"
     """Lengths of segments: they add up to `high`."""
     UNIQUE = "unique"
     """Different integers from `low` to below `high`; a permutation if there are no more of them."""
 
 
-PARTITIONS = frozenset({Distribution.OFFSETS, Distribution.ENDS, Distribution.COUNTS})
+PARTITIONS = frozenset({Distribution.OFFSETS, Distribution.ENDS, Distribution.STARTS, Distribution.COUNTS})
 """Distributions that divide `high` elements into segments."""
 ORDERED = PARTITIONS | {Distribution.SORTED, Distribution.UNIQUE}
 """Distributions that are contracts on the order of values."""

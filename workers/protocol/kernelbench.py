@@ -27,20 +27,24 @@ GIVEN = "_given"
 """Name of the example of `PREPARATION`, for arguments that are objects of other types than tensors and numbers."""
 FILLED = "_filled"
 """Name of the function of `PREPARATION` that puts tensors into such an object."""
+_IMPORTS = "import collections.abc\nimport copy\n\nimport torch\n\n"
 _FLATTENING = f"""
 def {RESULTS}(value):
     \"\"\"List the tensors of a result: alone, or in tuples, lists, mappings and fields; complex ones as pairs.\"\"\"
     if isinstance(value, torch.Tensor):
         return (torch.view_as_real(value) if value.is_complex() else value,)
-    if hasattr(value, "__dataclass_fields__") and not hasattr(value, "values"):
+    if isinstance(value, collections.abc.Mapping):
+        value = [*value.values()]
+    elif hasattr(value, "__dataclass_fields__"):
         value = [getattr(value, name) for name in value.__dataclass_fields__]
-    parts = value.values() if hasattr(value, "values") else value if isinstance(value, (tuple, list)) else ()
+    parts = value if isinstance(value, (tuple, list)) else ()
     return tuple(each for part in parts for each in {RESULTS}(part))
 """
 HELPERS = f"""
 def _example(made, number):
     \"\"\"Return one example: the only one, or that of a number.\"\"\"
-    made = made if hasattr(made, "keys") else [made] if isinstance(made, torch.Tensor) else list(made)
+    if not isinstance(made, collections.abc.Mapping):
+        made = [made] if isinstance(made, torch.Tensor) else list(made)
     return made if number is None else made[number]
 
 
@@ -50,7 +54,7 @@ def {FILLED}(value, fields):
         return value._replace(**fields)
     value = copy.copy(value)
     for name, field in fields.items():
-        if hasattr(value, "keys"):
+        if isinstance(value, collections.abc.Mapping):
             value[name] = field
         else:
             object.__setattr__(value, name, field)
@@ -92,7 +96,7 @@ def preparation(form: Form, target: str, *, real: bool = False, objects: str = "
         objects: Code that makes the objects among the arguments; empty if there are none.
     """
     if form == "function":
-        return f"\n{MARK}import copy\n\nimport torch\n\n_function = {target}\n{_FLATTENING}{objects}"
+        return f"\n{MARK}{_IMPORTS}_function = {target}\n{_FLATTENING}{objects}"
     owner, _, method = target.rpartition(".")
     made = {
         "problem": f"{target}(*get_init_inputs())",
@@ -102,7 +106,7 @@ def preparation(form: Form, target: str, *, real: bool = False, objects: str = "
     }[form]
     device = "cpu" if real else "meta"
     return (
-        f'\n{MARK}import copy\n\nimport torch\n\nwith torch.device("{device}"):\n    {MODULE} = {made}\n'
+        f'\n{MARK}{_IMPORTS}with torch.device("{device}"):\n    {MODULE} = {made}\n'
         f"{_MODES.format(training=form == 'problem')}{_FLATTENING}{objects}"
     )
 

@@ -25,6 +25,7 @@ WRITTEN_OUT = 256
 """Maximum elements of a list of numbers that becomes a tensor; each becomes a node of the graph."""
 _ALLOCATIONS = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted")
 _OVERWRITES = ("copy_", "fill_", "zero_")
+_LIFT = torch.ops.aten.lift_fresh.default
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -132,6 +133,8 @@ class ConstantReplay(DispatchMode):
         self, operation: OpOverload, types: object, args: Args = (), kwargs: Kwargs | None = None
     ) -> object:
         args, kwargs = tree_map_only(torch.Tensor, self._repeated, (args, kwargs or {}))
+        if operation is _LIFT and args[0].dim() and not isinstance(args[0], FakeTensor):
+            return _written_out(args[0])  # A list of numbers, as in `torch.tensor([1.0, 2.0, 1.0])`.
         return operation(*args, **kwargs)
 
     def _repeated(self, tensor: torch.Tensor) -> torch.Tensor:

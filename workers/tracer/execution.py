@@ -20,7 +20,7 @@ from workers.tracer.fake_device import pretend
 from workers.tracer.launches import EntryCall, LaunchInterceptor
 from workers.tracer.modules import PREPARE, with_entry
 from workers.tracer.recorder import MadeTensors, PlanRecorder
-from workers.tracer.refusal import TraceRefused, crash, raising_line
+from workers.tracer.refusal import TraceRefused, crash, raising_line, tidy
 from workers.tracer.reply import TracedPlans, TraceEnded, TraceReply
 from workers.tracer.tensors import LoadingTensors, TargetTensors
 from workers.tracer.tuning import Choice, Tuning
@@ -194,8 +194,11 @@ class CandidateExecution:
         with CandidateEdge() as edge, self._time.cut(others):
             for shape in sorted(self._job.shapes, key=order):
                 plans[shape.key] = self._trace_shape(shape)
-        ordered = tuple(plans[shape.key] for shape in self._job.shapes) if not edge.ended.reason else ()
-        return TracedPlans(configuration=self._tuning.describe(choice), plans=ordered, **edge.ended.model_dump())
+        ordered = tuple(plans[each.key] for each in self._job.shapes) if not edge.ended.reason else ()
+        ended = edge.ended.model_dump()
+        if edge.ended.reason and plans and shape.role is not ShapeRole.BENCHMARK:
+            ended["reason"] = tidy(f"{edge.ended.reason} (at {shape.key}, which the operator's ranges allow)")
+        return TracedPlans(configuration=self._tuning.describe(choice), plans=ordered, **ended)
 
     def _trace_shape(self, shape: Shape) -> Plan:
         recorder, returned = self._call(shape, compiles=True)

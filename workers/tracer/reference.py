@@ -37,13 +37,15 @@ FILENAME = "<reference>"
 """File name of the reference in tracebacks."""
 
 HINTS = {
-    "_local_scalar_dense": "it reads a tensor's value on the host (item, float, bool or if); use torch.where",
+    "_local_scalar_dense": "it reads a tensor's value on the host (item, float, bool, if, or an index that is a tensor "
+    "of one number, as in x[i]); use torch.where, or x[i.view(1)]",
     "nonzero": "the size of its result depends on values (nonzero, boolean indexing); use torch.where or masked_fill",
     "repeat_interleave": "the size of its result depends on values; give its output_size",
     "masked_select": "the size of its result depends on values; use torch.where or masked_fill",
     "_unique2": "the size of its result depends on values; sort, and mark the first of equal values",
+    "median": "take it from a sort, as in x.sort(-1).values[..., (x.shape[-1] - 1) // 2]",
     "bincount": "the size of its result depends on values; add ones to zeros of a fixed size by scatter_add",
-    "histc": "it is not on the list of operations a reference may use; add ones to zeros by scatter_add",
+    "histc": "references may not use it; add ones to zeros by scatter_add",
     "view": "it reads the bits of a tensor as another dtype; take the tensor as an input of that dtype",
     "_int_mm": "write it out, (a.float() @ b.float()), which is exact below 2**24",
     "_scaled_mm": "write it out, (a.float() * scale_a) @ (b.float() * scale_b)",
@@ -52,6 +54,13 @@ HINTS = {
     "native_dropout": "it draws random numbers; leave dropout out of the reference",
 }
 """Remedies for operations that people are likely to try."""
+UNLISTED = "references may not use it; compute it outside, and take its result as an argument"
+"""Remedy for all other operations."""
+FAMILIES = {
+    "_fft": f"there is no Fourier transform: {UNLISTED}",
+    **dict.fromkeys(("linalg_", "_linalg_"), f"there is no factorisation of matrices: {UNLISTED}"),
+}
+"""Remedies by the beginnings of names."""
 
 OWN_FILES = "put what it needs into one file, or call kernelreef.search(function, inputs) where it can be imported"
 """Remedy for text that imports other files."""
@@ -316,7 +325,8 @@ def _forbidden(operation: OpOverload, name: str) -> str:
     if torch.Tag.nondeterministic_seeded in operation.tags:
         hint = "it draws random numbers; take them as an input"
     else:
-        hint = HINTS.get(name, "it is not on the list of operations a reference may use (workers/reference.py)")
+        family = next((hint for start, hint in FAMILIES.items() if name.startswith(start)), UNLISTED)
+        hint = HINTS.get(name, family)
     return _REFUSAL.format(operation, hint)
 
 

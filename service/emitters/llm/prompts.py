@@ -39,6 +39,8 @@ ORDERS = {
     Distribution.OFFSETS: "offsets of segments in each row: the first is 0, none falls, the last is {high}; some are "
     "empty",
     Distribution.ENDS: "ends of segments in each row: none falls, the last is {high}; some segments are empty",
+    Distribution.STARTS: "starts of segments in each row: the first is 0, none falls, and the last segment ends at "
+    "{high}; some are empty",
     Distribution.COUNTS: "lengths of segments in each row, 0 or more, whose sum is {high}",
     Distribution.UNIQUE: "different values in each row, from {low} to below {high}",
 }

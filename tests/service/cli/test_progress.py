@@ -77,6 +77,16 @@ def test_lines_are_not_repeated_at_every_look(capsys: pytest.CaptureFixture[str]
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+def test_a_line_that_says_nothing_new_is_left_out(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.cli.progress.PLAIN_EVERY_S", -1.0)
+    with ProgressView(SEARCH) as view:
+        for seconds in (42.0, 42.0, 48.0):
+            view.show(PROGRESS.model_copy(update={"elapsed_s": seconds}))
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
 def test_whom_a_search_waits_for_is_said_once_that_lasts(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

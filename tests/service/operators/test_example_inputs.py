@@ -17,6 +17,8 @@ def ordered(order: str, sizes: tuple[int, ...], low: float | None, high: float) 
 def test_ordered_values_hold(sizes: tuple[int, ...]) -> None:
     offsets, ends, counts = (ordered(each, sizes, None, 30).reshape(-1, 7) for each in ("offsets", "ends", "counts"))
     assert (offsets[:, 0] == 0).all() and (offsets[:, -1] == 30).all() and (offsets.diff(dim=1) >= 0).all()
+    starts = ordered("starts", sizes, None, 30).reshape(-1, 7)
+    assert (starts[:, 0] == 0).all() and (starts <= 30).all() and (starts.diff(dim=1) >= 0).all()
     assert (ends[:, -1] == 30).all() and (counts.sum(dim=1) == 30).all() and (counts >= 0).all()
     ascending, different = (ordered(each, sizes, 2.0, 11.0).reshape(-1, 7) for each in ("sorted", "unique"))
     assert (ascending.diff(dim=1) >= 0).all() and (different.sort(dim=1).values.diff(dim=1) > 0).all()

@@ -106,7 +106,16 @@ def test_a_function_is_called_with_its_own_arguments() -> None:
     assert parts_of_reference(made) is None
 
 
-@pytest.mark.parametrize("target, name", [("LlamaMLP", "llama_mlp"), ("RMSNorm", "rmsnorm"), ("_f2", "f2"), ("x", "x")])
+@pytest.mark.parametrize(
+    "target, name",
+    [
+        ("LlamaMLP", "llama_mlp"),
+        ("RMSNorm", "rmsnorm"),
+        ("TopKRouter", "top_k_router"),
+        ("_f2", "f2"),
+        ("x", "x"),
+    ],
+)
 def test_names_are_those_of_functions(target: str, name: str) -> None:
     assert name_of_target(target) == name
 

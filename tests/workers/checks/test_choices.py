@@ -57,6 +57,32 @@ def test_the_order_of_what_differs_by_rounding_is_open(draw, seed):
     assert CHECK.examine(gather(of("top"), draw, seed, lambda x, w: scores(x, w).argmax(-1))).outcome is None
 
 
+GATED = (
+    "def gated(x, w):\n"
+    "    p = torch.softmax(x.float() @ w.float(), -1)\n"
+    "    chosen, places = torch.topk(p, 2, dim=-1)\n"
+    "    return torch.zeros_like(p).scatter(1, places, chosen / chosen.sum(-1, keepdim=True))\n"
+)
+
+
+@pytest.mark.parametrize("draw", ["normal", "heavy", "structured", "shifted"])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_chosen_among_equals_is_open_in_floats_and_wrong_choices_are_not(monkeypatch, draw, seed):
+    monkeypatch.setitem(REFERENCES, "gated", (GATED, FORMS))
+    made = operator("gated")
+    made = made.model_copy(update={"outputs": (made.outputs[0].model_copy(update={"dtype": "float32"}),)})
+
+    def gated(x, w, shift=0):
+        p = scores(x, w)
+        places = last_of_equals(p, 2 + shift)[..., shift:]
+        chosen = p.gather(-1, places)
+        return torch.zeros_like(p).scatter(1, places, chosen / chosen.sum(-1, keepdim=True))
+
+    check = CHECKS["error_ratio"]
+    assert check.examine(gather(made, draw, seed, gated)).outcome is None
+    assert check.examine(gather(made, draw, seed, lambda x, w: gated(x, w, 1))).outcome is not None
+
+
 WRONG = {
     "the second best first": lambda p: p.topk(4).indices[..., 1:],
     "one place twice": lambda p: p.topk(1).indices.expand(*p.shape[:-1], 3),

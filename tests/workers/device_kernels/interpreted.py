@@ -68,6 +68,7 @@ PLACED = {
     "one_segment": (2, 2, 0, 50),
     "ends": (3, 9, 0, 50),
     "counts": (4, 9, 0, 50),
+    "starts": (5, 9, 0, 50),
 }
 """Kind, columns, smallest value and number of values of ordered contents."""
 

@@ -149,6 +149,8 @@ def test_segments_are_unequal_and_some_are_empty(found) -> None:
     assert 0.02 < float((counts == 0).double().mean()) < 0.2 and int(counts.max()) > 10
     ends = rows_of(found, "ends")
     assert (ends[:, -1] == 50).all() and (ends.diff(dim=1) >= 0).all() and len(ends.unique(dim=0)) > len(ends) // 2
+    starts = rows_of(found, "starts")
+    assert (starts[:, 0] == 0).all() and (starts[:, 1:] == ends[:, :-1]).all()
 
 
 @pytest.mark.parametrize("name", ["sorted", "sorted_dense"])

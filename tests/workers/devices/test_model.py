@@ -10,7 +10,7 @@ from tests.workers.devices.kernels import ATOMIC, AUTOTUNED, PLAIN, PRODUCT, RAC
 from workers.devices.model import ModelDevice
 from workers.errors import BadMessage, ToolMissing
 from workers.predict import START_US
-from workers.protocol import Device, FinalJob, MeasureJob, Shape, ShapeRole, TraceJob
+from workers.protocol import Device, FinalJob, InputRef, MeasureJob, Node, NodeRef, Shape, ShapeRole, TraceJob
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +41,16 @@ def test_plans_of_another_compiler_are_not_interpreted_and_say_so(device):
     assert report.outcome == "not_interpretable"
     assert report.reason.startswith("compiled by Triton 3.99.0, and this worker interprets what Triton 3.")
     assert (report.versions["triton"], report.versions["host triton"]) == ("3.99.0", device.versions()["triton"])
+
+
+def test_a_reference_that_fails_on_drawn_inputs_is_told_and_ends_no_worker(device):
+    job = job_for(PLAIN)
+    far = Node(op="aten.select.int", args=(InputRef(input=0), 0, 10**6))
+    graphs = tuple(graph.model_copy(update={"nodes": (far,), "outputs": (NodeRef(node=0),)}) for graph in job.graphs)
+    report = device.measure(job.model_copy(update={"graphs": graphs}))
+    assert report.outcome == "trace_crashed"
+    assert report.reason.startswith("the reference fails on drawn inputs: aten.select.int raised IndexError: ")
+    assert "`low` and `high`" in report.reason
 
 
 GREEDY = (

@@ -59,6 +59,40 @@ def test_sizes_that_vary_stay_symbols_even_those_that_are_one():
     assert "xnumel" in text
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "F.pad(x, (0, 0, 1, 2))",
+        "F.pad(x, (1, -2), value=3.0)",
+        "x.cumsum(0)",
+        "F.interpolate(x[None, None], scale_factor=2, mode='bilinear')",
+        "F.max_pool1d(x[None], 3, 1, 1)",
+        "torch.view_as_real(torch.view_as_complex(x.view(-1, 32, 2)) * torch.view_as_complex(x.view(-1, 32, 2)))",
+    ],
+)
+def test_sizes_stay_symbols_in_operations_whose_composition_takes_numbers(expression):
+    shapes = [{"dims": {"M": 640, "N": 64}}]
+    reference = f"import torch\nimport torch.nn.functional as F\n\n\ndef scale(x, w):\n    return {expression}\n"
+    inputs = [{"name": "x", "shape": ["M", 64], "dtype": "float32"}, {"name": "w", "shape": ["N"], "dtype": "float32"}]
+    of = operator(reference=reference, inputs=inputs, shapes=shapes, ranges={"M": [1, 640]})
+    found = lowered(of)
+    assert found["kernels"] and "zero_" not in found["host"] and "torch.ops.aten" not in found["host"]
+
+
+def test_a_reference_that_decides_by_a_size_has_no_seed_for_all_sizes():
+    lines = ["from torch.nn.functional import pad", "", "", "def scale(x, w):"]
+    lines += ["    y = pad(x, (0, 0, 0, -x.shape[0] % 64))", "    return y * w if y.shape == x.shape else x", ""]
+    reference = "\n".join(lines)
+    of = operator(reference=reference, shapes=[{"dims": {"M": 640, "N": 128}}], ranges={"M": [1, 640]})
+    with pytest.raises(AssertionError, match="decides by the size 'M'"):
+        lowered(of)
+
+
+def test_a_remainder_compares_dtypes_by_equality():
+    ((_, text, *_),) = lowered(operator(reference="def scale(x, w):\n    return x % 3.0 * w\n"))["kernels"]
+    assert "dtype == tl.float32" in text and " is tl." not in text
+
+
 @pytest.mark.parametrize("target", ["sm_90", "gfx942"])
 def test_what_torch_found_before_does_not_matter(target):
     assert lowered(operator(), target, ask_for_the_card) == lowered(operator(), target)

@@ -27,7 +27,7 @@ class Config:
 
 def helpers(example: dict[str, object]) -> dict[str, object]:
     names: dict[str, object] = {GIVEN: example}
-    exec(f"import copy\nimport torch\n{HELPERS}", names)
+    exec(f"import collections.abc\nimport copy\nimport torch\n{HELPERS}", names)
     return names
 
 

@@ -141,7 +141,12 @@ def example_inputs():
         (forward("return x + self.table", init="self.table = torch.rand(64)"), "random values"),
         (forward("return x", inputs="'text'"), "none of its inputs has a dimension"),
         (forward("return x", inputs="torch.rand(4, 4), 'text'"), "raised"),
-        (forward("return x", inputs="torch.randint(0, 9, (16,)).cumsum(0).to(torch.int16)"), "holds integers"),
+        (
+            forward("return x", inputs="torch.empty(2**15, 2**14, dtype=torch.int16)"),
+            "'x' holds integers of unknown range: make it by torch.randint",
+        ),
+        (forward("return torch.fft.rfft(x).abs()"), "there is no Fourier transform: references may not use it; "),
+        (forward("return x[x.argmax()]", inputs="torch.randn(16)"), "x[i.view(1)]"),
         (forward("return x", init="[setattr(self, f'w{i}', nn.Parameter(torch.ones(2))) for i in range(710)]"), "711"),
         ("import torch\n", "defines no function and no module"),
         ("class Model:\n    pass\ndef get_inputs():\n    return []\n", "defines no 'get_init_inputs'"),
@@ -251,7 +256,40 @@ def test_arguments_and_results_of_every_structure_are_inputs_and_outputs() -> No
     assert found.arguments == (
         *("x", "torch.view_as_complex(rotation)", "(past_0, past_1, )", "_given[3]", "torch.bfloat16"),
     )
-    assert [(item.name, item.dtype) for item in found.outputs] == [("y0", "bfloat16"), ("y1", "float32")]
+    assert [(item.name, item.dtype) for item in found.outputs] == [("hidden", "bfloat16"), ("pooled", "float32")]
+
+
+NAMED = """
+from dataclasses import dataclass
+import torch
+
+@dataclass
+class Cache:
+    keys: torch.Tensor
+    values: torch.Tensor
+
+def best(cache, x):
+    return torch.topk(cache.keys + cache.values, 4)
+
+def parts(cache, x):
+    return {"sum": x.sum(0), "cache": Cache(cache.keys * 2, cache.values), "pair": (x + 1, x + 2), "x": x * 2}
+
+def example_inputs():
+    return [Cache(torch.randn(32, 8), torch.randn(32, 8)), torch.randn(32, 8)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "names"),
+    [
+        ("best", ["values", "indices"]),
+        ("parts", ["sum_", "cache_keys", "cache_values_out", "pair_0", "pair_1", "x_out"]),
+    ],
+)
+def test_results_have_the_names_of_their_fields(target: str, names: list[str]) -> None:
+    found = look(NAMED, target=target)
+    assert found.reason == "" and [item.name for item in found.inputs[:2]] == ["cache_keys", "cache_values"]
+    assert [item.name for item in found.outputs] == [f"{name}_out" if name == "cache_keys" else name for name in names]
 
 
 def test_a_list_that_one_call_takes_is_tried_where_its_signature_leaves_it_open() -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.workers.kernelbench.test_inspection import look
-from workers.kernelbench.orders import ObservedOrder, order_of
+from workers.kernelbench.orders import ObservedOrder, order_of, taken_for_starts
 from workers.protocol import Distribution
 
 SCATTERED = [3, 900, 17, 250, 4, 88, 600, 31, 777, 12, 345, 501, 66, 999, 128, 7, 42, 813, 290, 56]
@@ -24,6 +24,7 @@ SCATTERED = [3, 900, 17, 250, 4, 88, 600, 31, 777, 12, 345, 501, 66, 999, 128, 7
         ([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], ObservedOrder(None, 0, 10)),
         ([7, 7, 7, 7, 7, 7, 7, 7], ObservedOrder(None, 0, 8)),
         ([5, 900, 30], ObservedOrder(None, 0, 901)),
+        (1234, ObservedOrder(None, 0, 1235)),
         ([-4, 2, 2], ObservedOrder(None, -4, 3)),
         (SCATTERED, ObservedOrder(None, 0, 1000)),
         ([*SCATTERED, *range(1000, 1100)][::-1], ObservedOrder(Distribution.UNIQUE, 0, 1100)),
@@ -36,10 +37,68 @@ def test_an_order_is_recognised_by_its_values(values: list[int], found: Observed
 
 
 @pytest.mark.parametrize(
-    "tensor", [torch.tensor(3), torch.zeros(0, dtype=torch.int64), torch.zeros(4), torch.tensor([True])]
+    "tensor", [torch.tensor(3.0), torch.zeros(0, dtype=torch.int64), torch.zeros(4), torch.tensor([True])]
 )
 def test_other_tensors_have_none(tensor: torch.Tensor) -> None:
     assert order_of(tensor, {64}) is None
+
+
+def test_bytes_that_nearly_fill_their_dtype_may_have_all_values() -> None:
+    every = torch.arange(256).repeat(16)
+    assert order_of(every.clamp(max=254).to(torch.uint8), {64}) == ObservedOrder(None, 0, 256)
+    assert order_of((every - 128).clamp(-127, 127).to(torch.int8), {64}) == ObservedOrder(None, -128, 128)
+    assert order_of(every.clamp(max=9).to(torch.uint8), {64}) == ObservedOrder(None, 0, 10)
+    assert order_of((every % 15 - 7).to(torch.int8), {64}) == ObservedOrder(None, -7, 8)
+
+
+def test_sorted_integers_from_zero_may_be_starts_of_segments() -> None:
+    offsets = order_of(torch.arange(0, 630, 10), {640})
+    assert offsets is not None and offsets.distribution is Distribution.SORTED
+    assert taken_for_starts(offsets, {640, 7}) == ObservedOrder(Distribution.STARTS, 0, 640)
+    assert taken_for_starts(offsets, {7, 5000}) == offsets
+    other = ObservedOrder(None, 0, 621)
+    assert taken_for_starts(other, {640}) == other
+
+
+BAGS = """
+import torch
+from torch import nn
+
+class Bags(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bag = nn.EmbeddingBag(512, 16, mode="mean")
+
+    def forward(self, indices, offsets):
+        return self.bag(indices, offsets)
+
+def example_inputs():
+    offsets = torch.arange(0, 640, 10)
+    return [torch.randint(0, 512, (640,)), offsets]
+"""
+
+
+def test_integers_that_a_file_takes_only_as_starts_are_starts() -> None:
+    found = look(BAGS)
+    assert found.reason == "" and found.inputs[1].distribution is Distribution.STARTS
+    assert found.inputs[1].high == found.inputs[0].shape[0] and set(found.ranges) == {"D0", "D1"}
+
+
+def test_a_file_that_fails_with_drawn_integers_is_told_so() -> None:
+    text = """
+import torch
+
+def picked(x, at):
+    if not torch.is_grad_enabled() and bool((at % 2).any()) and not x.is_meta:
+        raise ValueError("odd")
+    return x[at]
+
+def example_inputs():
+    return [torch.randn(64, 8), 2 * torch.randint(0, 32, (40,))]
+"""
+    text = text.replace("bool((at % 2).any()) and not x.is_meta", "type(x) is torch.Tensor and bool((at % 2).any())")
+    found = look(text)
+    assert "with integers as drawn for 'at' it raises ValueError: odd: take arguments" in found.reason
 
 
 FILE = """

@@ -39,6 +39,7 @@ def made(expression: str) -> ValueOrigin:
         ("torch.rand(4).clamp(min=0.5)", ValueOrigin("uniform", 0.5, 1.0)),
         ("torch.randperm(9)", ValueOrigin("whole", 0.0, 8.0)),
         ("torch.arange(2, 7)", ValueOrigin("whole", 2.0, 6.0)),
+        ("torch.linspace(6.0, 2.0, 5).expand(3, 5)", ValueOrigin("uniform", 2.0, 6.0)),
         ("torch.rand(4).log()", UNKNOWN),
         ("torch.randn(4) * torch.randn(4)", UNKNOWN),
         ("torch.add(torch.rand(4), torch.rand(4), alpha=3)", UNKNOWN),

@@ -47,6 +47,14 @@ def test_a_constant_is_made_in_the_graph(before: str, line: str) -> None:
     assert torch.allclose(evaluate(graph, [x], double=False)[0], expected, rtol=1e-5, atol=1e-6)
 
 
+def test_a_tensor_that_the_function_makes_from_numbers_is_made_in_the_graph() -> None:
+    line = "x[:, torch.tensor([5, 0, 3], device=x.device)] * torch.tensor([[0.5], [1.0], [-2.0]] * 2)"
+    graph = Graph.model_validate(reply("", line)["graphs"][0])
+    x = torch.randn(SIZE, SIZE)
+    assert torch.equal(evaluate(graph, [x], double=False)[0], eval(line, {"torch": torch, "x": x}))
+    assert "holds a tensor of 6000 numbers" in reply("", "x * torch.tensor([1.0] * 6000)[:6]")["reason"]
+
+
 @pytest.mark.parametrize(
     "before, said",
     [

@@ -37,6 +37,12 @@ def test_the_cheapest_benchmark_shape_decides_where_several_fail():
     assert reply.reason == "AssertionError: 8 rows", "the first call only looks for configurations"
 
 
+def test_the_shape_is_named_where_the_timed_ones_do_not_fail():
+    body = ALLOCATE + "assert x.shape[1] % 16 == 0, 'rows of 16'\n" + LAUNCH
+    reply = traced(candidate(body), shapes=(shape(M=8, N=16), shape(ShapeRole.BOUNDARY, M=2, N=3)))
+    assert reply.variants[0].reason == "AssertionError: rows of 16 (at M=2,N=3, which the operator's ranges allow)"
+
+
 def test_an_assertion_that_says_nothing_is_quoted():
     reply = traced(candidate("assert x.shape[0] > 999\n" + ALLOCATE + LAUNCH))
     assert reply.reason.startswith("AssertionError in `assert x.shape[0] > 999`")

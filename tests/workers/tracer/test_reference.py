@@ -257,7 +257,7 @@ REFUSED = {
     "input changed in place": ("x.add_(1)\nreturn x * 2", "forbidden_op", "input 'x' in place: make it mutable", 6),
     "view of an input changed": ("x[:, 0].zero_()\nreturn x * 2", "forbidden_op", "input 'x' in place", 6),
     "bits reinterpreted": ("return x.view(torch.int16).view(torch.bfloat16)", "forbidden_op", "aten.view.dtype", 6),
-    "tensor constant": ("return x * torch.tensor([1.0, 2.0])[0]", "forbidden_op", "torch.arange", None),
+    "tensor constant": ("return x * torch.tensor([1.0] * 300)[0]", "forbidden_op", "torch.arange", 6),
     "wrong dtype": ("return x.float()", "wrong_output_type", "float32", None),
     "too many results": ("return x, x", "wrong_output_type", "bfloat16, bfloat16", None),
     "no tensor": ("return 3", "wrong_output_type", "must return tensors", None),
