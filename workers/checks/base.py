@@ -67,7 +67,8 @@ class Check(ABC):
 
     Attributes:
         name: Name in reports; also the key in the table.
-        pooled: Number of fresh draws that decide a finding against a candidate together; 0 if each finding is final.
+        pooled: Number of fresh draws that decide a finding against a candidate together, unless it is final; 0 if each
+            finding is.
     """
 
     name: ClassVar[str]
@@ -76,6 +77,10 @@ class Check(ABC):
     @abstractmethod
     def examine(self, evidence: CheckEvidence) -> CheckFinding:
         """Examine one case."""
+
+    def is_final(self, evidence: CheckEvidence) -> bool:
+        """Return True if fresh draws would not change a finding against the candidate in a case."""
+        return not self.pooled
 
     def observe(self, evidence: CheckEvidence) -> Observation:
         """Return the statistic of one of the pooled draws; empty if each finding is final."""

@@ -1,12 +1,17 @@
-"""Check: errors against float64 stay near those of the reference in the operator's own dtypes."""
+"""Check: errors against float64 stay near those of the reference in the operator's own dtypes.
 
+Results of few elements may be unlucky, or the reference lucky: fresh draws decide on them (`few_elements`).
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 
-from workers.checks.base import Check, CheckEvidence, CheckFinding
+from workers.checks.base import Check, CheckEvidence, CheckFinding, Observation
 from workers.checks.expectation import Expectation
+from workers.checks.few_elements import POOLED, are_few, counts_losses, is_within_losses, pooled_ratio, ratio_to_losses
 from workers.checks.location import at, cluster
 from workers.checks.nearby import losses_nearby
 from workers.checks.tolerance import (
@@ -49,16 +54,41 @@ class ErrorRatio(Check):
     """Root mean square error, worst element and their spread, row by row against the contract's bounds."""
 
     name = "error_ratio"
+    pooled = POOLED
 
     def examine(self, evidence: CheckEvidence) -> CheckFinding:
         """Compare all float outputs with the reference in float64."""
         worst = 0.0
-        for number in range(len(evidence.outputs)):
-            if evidence.outputs[number].is_floating_point() and evidence.outputs[number].numel():
-                finding = _examine_output(evidence, number)
-                if finding.outcome is not None:
-                    return finding
-                worst = max(worst, finding.worst)
+        for number in _float_outputs(evidence):
+            finding = _examine_output(evidence, number)
+            if finding.outcome is not None:
+                return finding
+            worst = max(worst, finding.worst)
+        return CheckFinding(worst)
+
+    def is_final(self, evidence: CheckEvidence) -> bool:
+        """Return False if every wrong output has few elements, and is as wrong as the reference may be nearby."""
+        return not are_few(evidence) or any(
+            not (counts_losses(evidence, number) and is_within_losses(evidence, number))
+            for number in _float_outputs(evidence)
+            if _examine_output(evidence, number).outcome is not None
+        )
+
+    def observe(self, evidence: CheckEvidence) -> Observation:
+        """Return for each output its error over what the reference loses nearby; empty where that says nothing."""
+        return tuple(
+            ratio_to_losses(evidence, number) if counts_losses(evidence, number) else ()
+            for number in range(len(evidence.outputs))
+        )
+
+    def decide(self, evidence: CheckEvidence, observed: Sequence[Observation]) -> CheckFinding:
+        """Compare the errors of fresh draws with what the reference loses near them."""
+        worst = 0.0
+        for number, draws in enumerate(zip(*observed, strict=True)):
+            measure = pooled_ratio(draws) if counts_losses(evidence, number) else 0.0
+            if measure > 1:
+                return CheckFinding(measure, Outcome.PRECISION, _explain_pooled(evidence, number, measure))
+            worst = max(worst, measure)
         return CheckFinding(worst)
 
 
@@ -94,6 +124,11 @@ class _Weighed:
     @cached_property
     def _crowd(self) -> int:
         return int(self.near.sum())
+
+
+def _float_outputs(evidence: CheckEvidence) -> list[int]:
+    """Return the numbers of the float outputs that have elements."""
+    return [number for number, got in enumerate(evidence.outputs) if got.is_floating_point() and got.numel()]
 
 
 def _examine_output(evidence: CheckEvidence, number: int) -> CheckFinding:
@@ -160,10 +195,20 @@ def _explain(evidence: CheckEvidence, number: int, ratio: torch.Tensor, wrong: t
     got, expected = evidence.outputs[number].flatten(), evidence.reference.expected[number].flatten()
     place = int(ratio.argmax())
     shape = evidence.outputs[number].shape
-    advice = _ADVICE[_is_padded(evidence.shape)].format(evidence.operator.precision.accumulate)
-    advice = advice if outcome is Outcome.PRECISION else ""
+    advice = _advice(evidence) if outcome is Outcome.PRECISION else ""
     return (
         f"output '{evidence.operator.results[number].name}' is {got[place].item():.6g} at {at(place, shape)}, expected "
         f"{expected[place].item():.6g} ({cluster(wrong.reshape(shape))}; {evidence.shape.key}, {evidence.draw} inputs)"
         f"{advice}"
     )
+
+
+def _explain_pooled(evidence: CheckEvidence, number: int, measure: float) -> str:
+    return (
+        f"output '{evidence.operator.results[number].name}' errs by {measure:.3g} times its limit over {POOLED} draws "
+        f"({evidence.shape.key}, {evidence.draw} inputs){_advice(evidence)}"
+    )
+
+
+def _advice(evidence: CheckEvidence) -> str:
+    return _ADVICE[_is_padded(evidence.shape)].format(evidence.operator.precision.accumulate)

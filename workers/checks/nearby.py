@@ -34,6 +34,18 @@ def losses_nearby(reference: Expectation, number: int) -> Iterator[torch.Tensor]
         yield readable(native).double().sub_(reference.expected[number])
 
 
+def own_losses(reference: Expectation, number: int) -> Iterator[torch.Tensor]:
+    """Yield what a float result in the operator's own dtypes loses, float64: at the inputs, and at each nudged ones.
+
+    Unlike `losses_nearby`, without what the nudge itself moves. What is NaN or infinite counts as zero.
+    """
+    for seed in (None, *range(NUDGES)):
+        moved = reference.inputs if seed is None else _a_unit_away(reference.inputs, seed)
+        native = evaluate(reference.graph, moved, double=False)[number]
+        exact = evaluate(reference.graph, moved, double=True)[number]
+        yield (readable(native).double() - exact).nan_to_num(0.0, 0.0, 0.0)
+
+
 def rounds_on_the_way(graph: Graph, inputs: Sequence[torch.Tensor]) -> bool:
     """Return True if a reference computes floats narrower than float32 that are no results."""
     ends = {origin(graph, value) for value in graph.outputs}
