@@ -132,13 +132,11 @@ def test_a_spec_without_seeds_gets_one_or_is_told_why_not(run: Run, tmp_path: Pa
     code, out, err = run("submit", folder)
     assert code == 0 and out.strip() and "TorchInductor writes a seed kernel" in err, err
     (Path(folder) / "reference.py").write_text(
-        "import torch\n\n\ndef double(x):\n    return torch.complex(x, x).abs()\n"
+        "import torch\n\n\ndef double(x):\n    return torch.complex(x, x).pow(2.5).real\n"
     )
     code, out, err = run("submit", folder)
     assert (code, out) == (2, "") and "Traceback" not in err, err
-    assert re.search(
-        r"^reef: problem: this problem has no seed kernel: .*complex.*; write its folder", err, re.MULTILINE
-    ), err
+    assert re.search(r"^reef: problem: this problem has no seed kernel: .*; write its folder", err, re.MULTILINE), err
 
 
 @pytest.mark.parametrize(
