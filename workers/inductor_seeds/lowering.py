@@ -128,7 +128,12 @@ def _lowered(operator: Operator, target: Target, *, copied: bool) -> LoweredRefe
     pretend(target)
     forget_machine()
     traced, inputs = _trace(operator, copied=copied)
-    text = _generate(traced, inputs)
+    try:
+        text = _generate(traced, inputs)
+    except BlockingIOError as error:  # The sandbox forbids processes, such as a compiler's.
+        raise TraceRefused(
+            Outcome.FORBIDDEN_OP, "TorchInductor has no Triton kernel for it, but asks for C++"
+        ) from error
     found = re.search(r"^    def call\(self, args\):\n(?P<body>(?:^(?: {8}.*)?\n)+)", text, re.MULTILINE)
     if found is None:
         raise TraceRefused(Outcome.TRACE_CRASHED, "TorchInductor's module has no function that launches kernels")
