@@ -43,3 +43,8 @@ class Dismissed(Permanent):
 
 class ToolMissing(Permanent):
     """This machine lacks a tool, target or device that the work needs."""
+
+
+def first_line(error: BaseException) -> str:
+    """Return the class of an error, and the first line of what it says."""
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, TypeGuard, TypeVar
 import torch
 from torch._ops import OpOverload
 
+from workers.errors import first_line
 from workers.float8 import readable
 from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef, Reference
 from workers.protocol.base import NON_FINITE
@@ -116,9 +117,8 @@ class ReferenceFailed(RuntimeError):
 
     def __init__(self, operation: OpOverload, error: Exception) -> None:
         super().__init__(
-            f"the reference fails on drawn inputs: {operation} raised {type(error).__name__}: "
-            f"{str(error).splitlines()[0]}. Let the spec say what they are: by `low` and `high`, or by an order of "
-            "integers as their `distribution`"
+            f"the reference fails on drawn inputs: {operation} raised {first_line(error)}. Let the spec say what they "
+            "are: by `low` and `high`, or by an order of integers as their `distribution`"
         )
 
 

@@ -250,3 +250,9 @@ def test_other_norms_of_one_element_are_torch_s():
     absolute = graph(Node(op="aten.linalg_vector_norm.default", args=(X, 1, (1,))), dtypes=("float32",))
     tiny = torch.tensor([[-1e-40]])
     assert evaluate(absolute, [tiny], double=False)[0] == -tiny
+
+
+def test_an_error_that_says_nothing_is_told_by_its_class() -> None:
+    assert "aten.abs.default raised RuntimeError: . Let" in str(
+        ReferenceFailed(torch.ops.aten.abs.default, RuntimeError())
+    )

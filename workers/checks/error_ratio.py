@@ -19,6 +19,7 @@ from workers.checks.tolerance import (
     Leeway,
     RowErrors,
     bounds_without_sensitivity,
+    is_half,
     leeway,
     leeway_of_single_elements,
     rms,
@@ -26,7 +27,6 @@ from workers.checks.tolerance import (
     widen_by_order,
     widen_by_sensitivity,
 )
-from workers.float8 import is_float8
 from workers.protocol import Outcome, Shape
 
 FRACTION = 1e-3
@@ -143,7 +143,7 @@ def _examine_output(evidence: CheckEvidence, number: int) -> CheckFinding:
     if weighed.measure > 1 and _is_coarse(errors, bounds):
         bounds = widen_by_order(bounds, reference.sequential_loss[number])
         weighed = _weigh(errors, bounds)
-    if weighed.measure > 1 and errors.dtype.itemsize < 4 and not is_float8(errors.dtype):
+    if weighed.measure > 1 and is_half(errors.dtype):
         weighed = min(weighed, _weigh_by_luck(errors, bounds, reference, number), key=lambda each: each.measure)
     if weighed.measure <= 1:
         return CheckFinding(weighed.measure)

@@ -248,9 +248,7 @@ class Expectation:
             got: The result.
             wrong: Places where it is not as expected; not changed.
         """
-        integers = [index for index, tensor in enumerate(self.inputs) if not tensor.is_floating_point()]
-        rounded = RoundedFloats.of(self.graph, integers)
-        expected = self.expected[number]
+        rounded, expected = _rounded_floats(self.graph, self.inputs), self.expected[number]
         if choice := Choice.of(self.graph, number, rounded):
             return wrong & ~choice.explains(got, expected, *self._values_of(choice))
         if self._operator.results[number].dtype != "bool":
@@ -343,8 +341,11 @@ class Expectation:
 
 
 def _chosen_among(graph: Graph, inputs: Sequence[torch.Tensor]) -> frozenset[int]:
-    integers = [index for index, tensor in enumerate(inputs) if not tensor.is_floating_point()]
-    return chosen_among(graph, RoundedFloats.of(graph, integers))
+    return chosen_among(graph, _rounded_floats(graph, inputs))
+
+
+def _rounded_floats(graph: Graph, inputs: Sequence[torch.Tensor]) -> RoundedFloats:
+    return RoundedFloats.of(graph, [at for at, tensor in enumerate(inputs) if not tensor.is_floating_point()])
 
 
 def _largest_product(graph: Graph, inputs: Sequence[torch.Tensor]) -> float:

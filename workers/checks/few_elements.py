@@ -19,10 +19,10 @@ from workers.checks.tolerance import (
     HALF,
     RowErrors,
     bounds_without_sensitivity,
+    is_half,
     rms,
     widen_by_sensitivity,
 )
-from workers.float8 import is_float8
 
 POOLED = 64
 """Fresh draws that decide a doubt. If errors spread as those of the reference do, their root mean square over 64 draws
@@ -37,10 +37,8 @@ LEAST_ROUNDOFFS = 0.5
 
 def counts_losses(evidence: CheckEvidence, number: int) -> bool:
     """Return True if an output is a narrow float, all have few elements, and the reference rounds on the way."""
-    dtype = evidence.outputs[number].dtype
-    if not dtype.is_floating_point or dtype.itemsize >= 4 or is_float8(dtype):
-        return False
-    if not are_few(evidence) or not evidence.outputs[number].numel():
+    output = evidence.outputs[number]
+    if not is_half(output.dtype) or not are_few(evidence) or not output.numel():
         return False
     return rounds_on_the_way(evidence.reference.graph, evidence.reference.inputs)
 

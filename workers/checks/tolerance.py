@@ -281,6 +281,11 @@ def rms(rows: torch.Tensor) -> torch.Tensor:
     return norms / sqrt(rows.shape[1])
 
 
+def is_half(dtype: torch.dtype) -> bool:
+    """Return True if a dtype is float16 or bfloat16."""
+    return dtype.is_floating_point and dtype.itemsize == 2
+
+
 def _allowance(evidence: CheckEvidence, dtype: torch.dtype) -> tuple[ErrorAllowance, float]:
     if dtype.itemsize < 4:
         return HALF, _roundoff(dtype)

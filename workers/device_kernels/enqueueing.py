@@ -39,8 +39,12 @@ MAX_DELAYS = 256
 _HELD_WORDS = 4
 """Words of a delay's row; the last one is unused, so that rows begin at multiples of 16 bytes."""
 _ORDERS = (
-    *(Distribution.SORTED, Distribution.UNIQUE, Distribution.OFFSETS),
-    *(Distribution.ENDS, Distribution.COUNTS, Distribution.STARTS),
+    Distribution.SORTED,
+    Distribution.UNIQUE,
+    Distribution.OFFSETS,
+    Distribution.ENDS,
+    Distribution.COUNTS,
+    Distribution.STARTS,
 )
 # Numbers of ordered distributions, as `place_integers` knows them.
 _DEFAULT_STREAM = 0

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from workers.errors import first_line
 from workers.inputs import draw
 from workers.kernelbench.arguments import labels, spelled
 from workers.kernelbench.extents import Place, SizeNumber, find_dimensions, find_ranges, other_size, varied
@@ -101,11 +102,7 @@ def _refused(reason: str) -> str:
 
 
 def _raised(error: Exception) -> str:
-    return f"the problem raised {_said(error)}"[:1000]
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    return f"the problem raised {first_line(error)}"[:1000]
 
 
 def _inspected(question: ProblemQuestion) -> ProblemInspection:
@@ -212,7 +209,7 @@ class _Running:
         try:
             self._run({}, values=values)
         except RAISED as error:
-            return _said(error)
+            return first_line(error)
         return ""
 
     def _run(

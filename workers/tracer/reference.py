@@ -22,6 +22,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_map_only
 from torch.utils.flop_counter import flop_registry
 
+from workers.errors import first_line
 from workers.protocol import DTYPE_BYTES, DtypeRef, Graph, InputRef, Node, NodeRef, Operator, Outcome, Shape, TraceJob
 from workers.reference import is_allowed
 from workers.tracer.constants import ConstantReplay, Recorder
@@ -137,8 +138,7 @@ def export(request: bytes) -> bytes:
     except DynamicOutputShapeException as error:
         return _refuse(Outcome.FORBIDDEN_OP, _REFUSAL.format(error.func, HINTS["nonzero"]), line_of(error))
     except RAISED as error:
-        reason = f"the reference raised {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        return _refuse(Outcome.TRACE_CRASHED, reason, line_of(error))
+        return _refuse(Outcome.TRACE_CRASHED, f"the reference raised {first_line(error)}", line_of(error))
     return json.dumps({"graphs": [graph.model_dump(mode="json") for graph in graphs]}).encode()
 
 
