@@ -111,8 +111,6 @@ class TimingRound(WireModel):
     """The secret of the timed content, hexadecimal."""
     untrusted_sides: tuple[PairSide, ...] = (PairSide.CANDIDATE,)
     """Sides whose plans are untrusted: memory that their samples write is checksummed as soon as a sample ends."""
-    written: float = Field(default=1.0, ge=0, le=1)
-    """Share of the lines of a flush that are written; the others are read."""
 
     def cases(self, side: PairSide) -> tuple[RunCase, ...]:
         """Return a side's runs, in the order in which they are timed."""
