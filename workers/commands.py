@@ -363,7 +363,10 @@ class CommandRefused(WireModel):
 
 
 class DriverFault(WireModel):
-    """From the runner, as its last message: the driver reported an error. Its context is gone."""
+    """From the runner, as its last message: the driver reported an error. Its context is gone.
+
+    From the oracle, as its last message: the reference used an index outside a tensor. The text is for the user.
+    """
 
     answer: Literal["fault"] = "fault"
     error: str
