@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.workers.live import LiveBytes
 from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef, Shape
@@ -41,14 +42,17 @@ def test_a_shortage_of_memory_is_no_fault_of_the_reference_but_shared_memory_is(
         evaluate(graph(wide, added, dtypes=("float32",)), [torch.ones(1, 4)], double=True)
 
 
-def test_a_card_that_fails_is_no_fault_of_the_reference(monkeypatch: pytest.MonkeyPatch):
-    def fails(*_: object, **__: object) -> None:
+class LostCard(TorchDispatchMode):
+    """A card that reports an earlier fault at the next operation."""
+
+    def __torch_dispatch__(self, *_: object, **__: object) -> None:
         raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
 
-    monkeypatch.setattr("workers.reference._operation", lambda _: fails)
-    monkeypatch.setattr("workers.reference._is_factory", lambda _: False)
-    with pytest.raises(torch.AcceleratorError):
-        evaluate(graph(Node(op="aten.abs.default", args=(X,))), [torch.ones(4)], double=True)
+
+def test_a_card_that_fails_is_no_fault_of_the_reference():
+    absolute = Node(op="aten.abs.default", args=(X,))
+    with LostCard(), pytest.raises(torch.AcceleratorError):
+        evaluate(graph(absolute), [torch.ones(4, dtype=torch.float64)], double=True)
 
 
 THIRD = torch.tensor([1.0, 2.0, 4.0, 5.0], dtype=torch.bfloat16)

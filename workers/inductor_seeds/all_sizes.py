@@ -57,14 +57,18 @@ def require_all_sizes(
             )
             raise TraceRefused(Outcome.FORBIDDEN_OP, reason)
     symbols = {name: size.node.expr for name, size in dims.items() if isinstance(size, torch.SymInt)}
-    for guard in guards:
+    compared: list[dict[str, int]] = []
+    for guard in sorted(guards, key=lambda guard: not guard.is_Equality):
         points = _points(operator, symbols) if guard.is_Equality else _corners(operator, symbols, guard)
         broken = (point for point in points if _is_false(guard, symbols, point) and min(point.values()) > 1)
         found = next(broken, None)
-        if found is not None and (guard.is_Equality or not agree(operator, found, reference, traced)):
+        if found is None or found in compared:
+            continue
+        if guard.is_Equality or not agree(operator, found, reference, traced):
             decisive = next((name for name, symbol in symbols.items() if symbol in guard.free_symbols), "")
             reason = f"its reference decides by the size '{decisive}': a seed would be valid for some values only"
             raise TraceRefused(Outcome.FORBIDDEN_OP, reason)
+        compared.append(found)
 
 
 def _is_false(guard: Guard, symbols: Mapping[str, Any], point: Mapping[str, int]) -> bool:
