@@ -23,6 +23,7 @@ from workers.baselines.messages import PACER, Baseline, BaselineReply, BaselineR
 from workers.baselines.module import Function
 from workers.baselines.preparation import FAILURES, ContenderPreparation, explain
 from workers.device_kernels import DeviceKernels, SupportKernel, compile_copies, compile_support
+from workers.errors import lacks_memory
 from workers.gpu_lock import BASELINES, GpuLock, MemoryLock, SoleUse
 from workers.memory_layout import SMALL_ZONE_BYTES, slot_bytes
 from workers.protocol import Graph, Plan, Precision
@@ -88,7 +89,7 @@ def with_memory(memory: MemoryLock, work: Callable[[], Result]) -> Result:
         try:
             return work()
         except RuntimeError as error:
-            if memory.is_alone or not driver.lacks_memory(str(error)):
+            if memory.is_alone or not lacks_memory(str(error)):
                 raise
         finally:
             memory.release()
