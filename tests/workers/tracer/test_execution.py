@@ -48,6 +48,22 @@ def test_an_assertion_that_says_nothing_is_quoted():
     assert reply.reason.startswith("AssertionError in `assert x.shape[0] > 999`")
 
 
+@pytest.mark.parametrize(
+    ("returned", "outcome"),
+    [
+        ("y, None", Outcome.CORRECT),
+        ("None, y, None", Outcome.CORRECT),
+        ("None", Outcome.WRONG_OUTPUT_TYPE),
+        ("None, None", Outcome.WRONG_OUTPUT_TYPE),
+        ("y, y, None", Outcome.WRONG_OUTPUT_TYPE),
+    ],
+)
+def test_a_none_beside_the_results_is_what_was_not_computed(returned, outcome):
+    launch = LAUNCH.replace("return y", f"return {returned}")
+    assert launch != LAUNCH
+    assert traced(candidate(ALLOCATE + launch)).outcome is outcome
+
+
 def test_scalars_follow_the_inputs():
     of = operator(
         scalars=[{"name": "factor", "dtype": "float", "value": 2.5}, {"name": "fast", "dtype": "bool", "value": True}]
