@@ -30,7 +30,7 @@ LIMIT_S = 300.0
 """Seconds that a command may take until its first verdict, unless `--limit` says otherwise."""
 NONE_CORRECT = 3
 """Exit status of a search without a correct kernel."""
-VERDICT = re.compile(r"\b[1-9]\d*/\d+ evaluations, (?P<correct>\d+) correct")
+VERDICT = re.compile(r"\b[1-9]\d*/\d+ evaluations, (?P<correct>\d+) correct(?:.*; failed: (?P<failed>.*))?")
 
 Row = dict[str, Any]
 
@@ -64,7 +64,8 @@ def searched(spec: str, folder: Path, limit_s: float) -> Row:
             seconds = round(time.monotonic() - started, 1)
             if found := VERDICT.search(line):
                 run.terminate()
-                return {"running": True, "seconds": seconds, "first_correct": found["correct"] != "0", "reason": ""}
+                row = {"running": True, "seconds": seconds, "first_correct": found["correct"] != "0"}
+                return row | {"reason": found["failed"] or ""}
             if seconds > limit_s:
                 run.terminate()
                 return {"running": None, "seconds": seconds, "reason": f"no verdict after {limit_s:.0f} s"}
@@ -89,7 +90,8 @@ def main() -> None:
         if case in rows or not re.search(options.only, case):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            rows[case] = {"case": case, **searched(spec, Path(folder), options.limit)}
+            load = round(os.getloadavg()[0], 1)
+            rows[case] = {"case": case, **searched(spec, Path(folder), options.limit), "load_average": load}
         print(json.dumps(rows[case]), flush=True)
         with lines.open("a") as file:
             file.write(json.dumps(rows[case]) + "\n")
