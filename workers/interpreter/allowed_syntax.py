@@ -211,13 +211,14 @@ def _annotations(nodes: Sequence[ast.AST], local: set[str], namespace: Mapping[s
 
 def _errors(nodes: Sequence[ast.AST], local: set[str], namespace: Mapping[str, object]) -> Iterator[ast.AST]:
     """Yield statements that raise an error with a text, and the names of these errors."""
+    allowed = _ERRORS - local - namespace.keys()
     for node in nodes:
-        if isinstance(node, ast.Raise) and node.cause is None:
-            made = node.exc if isinstance(node.exc, ast.Call) else None
-            kind, said = (node.exc, []) if made is None else (made.func, [*made.args, *made.keywords])
-            is_error = isinstance(kind, ast.Name) and kind.id in _ERRORS - local - namespace.keys()
-            if is_error and all(isinstance(text, ast.Constant) for text in said):
+        match node:
+            case ast.Raise(exc=ast.Name(id=name) as kind, cause=None) if name in allowed:
                 yield from (node, kind)
+            case ast.Raise(exc=ast.Call(func=ast.Name(id=name) as kind, args=said, keywords=[]), cause=None):
+                if name in allowed and all(isinstance(text, ast.Constant) for text in said):
+                    yield from (node, kind)
 
 
 def _objection(node: ast.AST, local: set[str], namespace: Mapping[str, object], is_owner: bool) -> str:
