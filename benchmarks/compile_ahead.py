@@ -5,7 +5,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from workers.protocol import Graph, Operator
@@ -57,6 +58,19 @@ class CompileAhead:
                 start_new_session=True,
             )
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Stop compiling until the context ends: nothing of it may disturb a timing."""
+        self._signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, number)
+
     @property
     def kernels(self) -> int:
         """Number of kernels in the cache so far, whoever compiled them."""
@@ -75,8 +89,7 @@ class CompileAhead:
     def close(self) -> None:
         """End it and remove the kernels. Idempotent."""
         if self._process is not None and self._process.stdin is not None:
-            if self._process.poll() is None:
-                os.killpg(self._process.pid, signal.SIGKILL)
+            self._signal(signal.SIGKILL)
             self._process.stdin.close()
             self._process.wait()
         self._folder.cleanup()

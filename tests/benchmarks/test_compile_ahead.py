@@ -41,6 +41,24 @@ def test_it_ends_with_its_owner(ahead: CompileAhead) -> None:
     ahead.close()
 
 
+def test_it_stands_still_while_it_is_held(ahead: CompileAhead) -> None:
+    assert ahead._process is not None
+    status = Path(f"/proc/{ahead._process.pid}/stat")
+    until = time.monotonic() + 10
+    with ahead.held():
+        while state_of(status) != "T" and time.monotonic() < until:
+            time.sleep(0.01)
+        assert state_of(status) == "T"
+    while state_of(status) == "T" and time.monotonic() < until:
+        time.sleep(0.01)
+    assert state_of(status) != "T"
+
+
+def state_of(status: Path) -> str:
+    """The letter behind the program's name."""
+    return status.read_text().rpartition(") ")[2][0]
+
+
 @pytest.mark.slow(reason="TorchInductor is imported, and compiles a softmax twice")
 def test_a_reference_s_kernels_of_both_modes_are_left_in_the_cache(
     reference: tuple[Operator, Graph], ahead: CompileAhead
