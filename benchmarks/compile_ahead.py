@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -40,6 +41,7 @@ class CompileAhead:
         self._cache.mkdir()
         self._asked: set[tuple[str, str]] = set()
         self._process: subprocess.Popen[bytes] | None = None
+        self._writer = ThreadPoolExecutor(1)
         self.environment = {"TRITON_CACHE_DIR": str(self._cache)}
         if processes:
             mine = {
@@ -79,17 +81,24 @@ class CompileAhead:
     def ask(self, operator: Operator, graph: Graph) -> None:
         """Compile for a reference after what was asked before, once."""
         key = operator.digest, graph.shape.key
-        if self._process is None or self._process.stdin is None or key in self._asked:
+        if self._process is None or key in self._asked:
             return
         self._asked.add(key)
         request = CompileRequest(operator=operator, graph=graph)
+        # A pipe holds 64 KiB, less than the graph of a large model, and the process reads on when it has compiled.
+        self._writer.submit(self._say, request.model_dump_json().encode() + b"\n")
+
+    def _say(self, line: bytes) -> None:
+        assert self._process is not None and self._process.stdin is not None
         with suppress(OSError):  # It has ended.
-            self._process.stdin.write(request.model_dump_json().encode() + b"\n")
+            while line:
+                line = line[self._process.stdin.write(line) :]
 
     def close(self) -> None:
         """End it and remove the kernels. Idempotent."""
         if self._process is not None and self._process.stdin is not None:
             self._signal(signal.SIGKILL)
-            self._process.stdin.close()
             self._process.wait()
+            self._writer.shutdown(cancel_futures=True)  # A write that waits fails now.
+            self._process.stdin.close()
         self._folder.cleanup()

@@ -5,12 +5,14 @@
     python -m benchmarks.kernelbench_campaign --folder prepared --lines lines --conclude results
 
 `kernelbench_prepare` makes `--folder` on any machine. Each card works through the queue by itself: it claims
-problems, `--beside` of which get ready at the same time, searches for `--seconds`, and then times the best kernel,
-eager PyTorch, torch.compile and max-autotune as cold CUDA graphs interleaved in one process (`kernelbench_queue`). That
-process has `--quiet` cores of its own. Baselines' kernels are compiled ahead, in `--ahead` processes with a low
-priority and without the card (`inductor_compiler`). A row is a line of a file of `--out` as soon as it is known. Rows
-of former sittings are found in all `*.jsonl` of `--known` and `--out`; what has figures is not searched again, and what
-failed is tried `TRIES` times. A problem that would not fit into the time that is left is not begun.
+problems, `--beside` of which get ready at the same time, and searches `--together` of them at the same time, for
+`--seconds` of the card each. A search whose lead is `--stale-s` old ends. After a round the best kernel, eager PyTorch,
+torch.compile and max-autotune are timed as cold CUDA graphs interleaved in one process (`kernelbench_queue`), of
+`--comparing` processes that share `--quiet` cores of their own. Baselines' kernels are compiled ahead during the
+searches, in `--ahead` processes with a low priority and without the card (`inductor_compiler`). A row is a line of a
+file of `--out` as soon as it is known. Rows of former sittings are found in all `*.jsonl` of `--known` and `--out`;
+what has figures is not searched again, and what failed is tried `TRIES` times. A problem that would not fit into the
+time that is left is not begun, and one that is not ready by its end has no row.
 
 `--how rules` covers all problems of the contract that were prepared, `--how model` those of the lot. A model's kernels
 come from a recording (`kernelbench_answers`): they are seeds, before those that were prepared.

@@ -54,6 +54,15 @@ def test_it_stands_still_while_it_is_held(ahead: CompileAhead) -> None:
     assert state_of(status) != "T"
 
 
+def test_asking_for_more_than_a_pipe_holds_waits_for_nothing(reference: tuple[Operator, Graph]) -> None:
+    spec, graph = reference
+    with closing(CompileAhead("sm_90", 1)) as ahead, ahead.held():
+        for number in range(40):  # 3 MB, of which nothing is read.
+            text = f"{spec.reference}# {number}\n" + "#" * 80_000
+            ahead.ask(spec.model_copy(update={"reference": text}), graph)
+        assert len(ahead._asked) == 40
+
+
 def state_of(status: Path) -> str:
     """The letter behind the program's name."""
     return status.read_text().rpartition(") ")[2][0]
