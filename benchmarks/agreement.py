@@ -33,7 +33,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.agreement_rows import USUAL, read_records, row_of, summary, tables
+from benchmarks.agreement_rows import USUAL, earlier_rows, read_records, row_of, summary, tables
 from benchmarks.figures import FigureRows, LineLog, Row, TimeAllowance, device_of, visible_card
 from benchmarks.record import RESULTS
 from tests.gpu.benches import BENCH, Team, answers, cores, measuring
@@ -57,11 +57,14 @@ from workers.protocol import (
 )
 from workers.safe_python import PYTHON
 
-HARNESS = Path(__file__).parent / "independent_harness.py"
+HARNESS = "benchmarks.independent_harness"
+CONFIRMS_SHARE = 0.65
+"""Share of the time after which no other of the first confirms is begun: the harness has the rest."""
 HARNESS_SHARE = 0.55
-"""Share of the time that is left after the first confirms that the harness may take."""
+"""Share of the time that is left after the first confirms that the harness may take, if other confirms follow."""
 LAST_S = 30.0
 """Seconds for the harness's last elite."""
+ROOT = Path(__file__).parents[1]
 OBSERVED = (*PYTHON, "-m", "benchmarks.observed_executor")
 PATHS = ("--out", "--recorded", "--data")
 """Options that name places of one machine."""
@@ -356,16 +359,17 @@ def confirm_line(name: str, traced: TracedElite, answer: Answer) -> Row:
     }
 
 
-def timed_outside(archives: Sequence[Path], seconds: float, most: int, card: int, out: Path, limit_s: float) -> None:
+def timed_outside(chosen: argparse.Namespace, most: int, out: Path, limit_s: float) -> None:
     """Run the harness on a card; it begins no elite after a limit.
 
     Raises:
         SystemExit: If it fails.
     """
-    command = [sys.executable, "-I", str(HARNESS), *(str(each.resolve()) for each in archives)]
-    command += ["--seconds", str(seconds), "--most", str(most), "--processes", str(cores()), "--limit", str(limit_s)]
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": visible_card(card)}
-    done = subprocess.run([*command, "--out", str(out)], timeout=limit_s + LAST_S, check=False, env=environment)
+    command = [sys.executable, "-m", HARNESS, *(str(each.resolve()) for each in chosen.archives)]
+    command += ["--seconds", str(chosen.seconds), "--most", str(most), "--processes", str(cores())]
+    command += ["--limit", str(limit_s), "--out", str(out.resolve()), "--first", *chosen.first]
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": visible_card(chosen.card)}
+    done = subprocess.run(command, timeout=limit_s + LAST_S, check=False, env=environment, cwd=ROOT)
     if done.returncode:
         raise SystemExit(f"the harness ended with status {done.returncode}")
 
@@ -384,18 +388,31 @@ def record(elites: Sequence[ConfirmedElite], chosen: argparse.Namespace, device:
     for number, confirms in enumerate(chosen.confirms):
         name = confirms.condition
         command = observed(name, device, chosen.card, chosen.data, rounds)
-        for each, answer in confirm_again(confirms.of(ready), device, CONDITIONS[name].executors, command, limit):
+        ordered = put_first(confirms.of(ready), chosen.first)
+        until = limit if number or chosen.without_harness else TimeAllowance(limit.left_s * CONFIRMS_SHARE)
+        for each, answer in confirm_again(ordered, device, CONDITIONS[name].executors, command, until):
             line = confirm_line(name, each, answer)
             lines.add(line)
             ratio = line["over_pacer"]
             said(f"{name}: {each.elite.operator.name} {ratio['mid'] if ratio else line['failed']}")
         if number == 0 and not chosen.without_harness:
-            most, limit_s = chosen.most or len(elites), limit.left_s * HARNESS_SHARE
+            share = HARNESS_SHARE if chosen.confirms[1:] else 1.0
             try:
-                timed_outside(chosen.archives, chosen.seconds, most, chosen.card, harness, limit_s)
+                timed_outside(chosen, chosen.most or len(elites), harness, limit.left_s * share)
             except (SystemExit, subprocess.TimeoutExpired) as error:  # The other conditions say something without it.
                 said(f"the harness failed: {error}")
             said("timed by the harness")
+
+
+def put_first(elites: Sequence[TracedElite], first: Sequence[str]) -> list[TracedElite]:
+    """Return elites in another order: those of some names come first, as `softmax/135`, or `softmax` for all others."""
+    rank = {name: number for number, name in enumerate(first)}
+
+    def place(each: TracedElite) -> int:
+        name = each.elite.operator.name
+        return rank.get(f"{name}/{each.elite.cell}", rank.get(name, len(rank)))
+
+    return sorted(elites, key=place)
 
 
 def _progress(begun: float, text: str) -> None:
@@ -440,6 +457,7 @@ def main() -> None:
         metavar="CONDITION[:OPERATOR[/STEP]]",
         help=f"of {', '.join(CONDITIONS)}; the harness follows the first",
     )
+    options.add_argument("--first", nargs="+", default=(), metavar="OPERATOR[/CELL]", help="elites that come first")
     options.add_argument("--without-harness", action="store_true", help="only confirm")
     options.add_argument("--limit", type=float, default=3600, help="seconds after which nothing else is begun")
     options.add_argument("--data", type=Path, default=cache_home(), help="where baselines are kept")
@@ -451,6 +469,7 @@ def main() -> None:
             print(write_slim(archive, chosen.slim, chosen.most))
         return
     elites = [each for archive in chosen.archives for each in confirmed(archive, chosen.most)]
+    earlier = earlier_rows(chosen.out / "independent.json")
     figures, folder = FigureRows(chosen.out, "independent", chosen.card), chosen.recorded or chosen.out
     if chosen.recorded is None:
         figures.conclude()
@@ -460,7 +479,7 @@ def main() -> None:
     weights = {each.candidate: {shape.key: shape.weight for shape in each.shapes} for each in elites}
     rows = [row_of(begun(each), weights[each.candidate], records) for each in elites]
     found = summary(rows, records)
-    figures.rows.extend(rows)
+    figures.rows.extend(earlier.get(row["candidate"], row) if "failed" in row else row for row in rows)
     figures.conclude(**found)
     print(tables(rows, found))
 

@@ -10,9 +10,16 @@ the same of the harness's samples of as many calls as ours, by form. `explained`
 - `interval`: the 95 % intervals of both overlap.
 - `sample`: a form of samples that begins as ours do (`OUR_FORMS`) differs from ours by at most 0.5 %. So both harnesses
   say the same of one sample, and a long run differs from it. `form` names it.
-- `state`: the same of those rounds alone that have the card's faster state, or of the confirm by one executor alone.
-  `by` says which.
+- `places`: the harness agrees with us if its inputs and results lie at random distances, as ours do, and not if they
+  lie where torch puts them. `form` is `shifted`, its long graphs, which differ by at most 0.5 % or whose interval
+  overlaps ours; or `shifted judge` or `shifted all`, its samples, which differ by at most 0.5 %. `places_percent` is
+  the rest of the difference.
+- `state`: the same as `sample`, of those rounds alone that have the card's faster state, or of the confirm by one
+  executor alone. `by` says which.
 - `open`: none of these.
+
+Rows that a run did not reach are those of the file before it. Their `session` says when and how they were made, and
+sums leave them out.
 
 `share_percent` is the difference of long graphs from ours of condition `share`, whose flush writes the operator's part.
 """
@@ -35,7 +42,9 @@ OUR_FORMS = ("judge", "all")
 """Forms of the harness's samples that begin as ours do, after a flush that writes all, the closest to ours first."""
 USUAL, SHARE, ALONE = "usual", "share", "alone"
 """Conditions of confirms: as in a search, with a flush that writes the operator's share, by one executor alone."""
-KINDS = ("within", "interval", "sample", "state", "open")
+SHIFTED = "shifted"
+"""Long graphs of the harness at the judge's places, and the first word of its samples there."""
+KINDS = ("within", "interval", "sample", "places", "state", "open")
 SLOW = 1.015
 """Time of a seed's round over the shape's fastest tenth beyond which the round is slow: states are 3 % apart."""
 CARD = ("sm_mhz", "memory_mhz", "gpu_c", "memory_c", "power_mw", "power_now_mw", "throttled_by")
@@ -76,6 +85,13 @@ def read_records(folder: Path) -> Records:
     )
 
 
+def earlier_rows(path: Path) -> dict[str, Row]:
+    """Return the rows of a finished file that were compared, by candidate, each with the session that made it."""
+    document: Row = json.loads(path.read_text()) if path.exists() else {"rows": ()}
+    session = {name: document.get(name) for name in ("date", "command")}
+    return {row["candidate"]: {"session": session} | row for row in document["rows"] if "failed" not in row}
+
+
 def row_of(row: Row, weights: Mapping[str, float], records: Records) -> Row:
     """Complete the row of an elite.
 
@@ -104,7 +120,7 @@ def row_of(row: Row, weights: Mapping[str, float], records: Records) -> Row:
     low, mid, high = (overall(row, lambda timed, end=end: timed[end]) for end in ("low", "ratio", "high"))
     row["independent"] = {"low": low, "mid": mid, "high": high}
     row["difference_percent"] = apart(mid, row["ours"]["mid"])
-    row["forms_percent"] = {form: apart(_of_form(row, form), row["ours"]["mid"]) for form in forms_of(row)}
+    row["forms_percent"] = {form: apart(_of_form(row, form), row["ours"]["mid"]) for form in _all_forms(row)}
     if SHARE in row["confirms"]:
         row["share_percent"] = apart(mid, row["confirms"][SHARE]["mid"])
     row["fast"] = fast_speedup(row, [line for line in records.fast if line["condition"] == USUAL])
@@ -117,6 +133,8 @@ def _slim(timed: Mapping[str, Any]) -> Row:
     for name, value in timed.items():
         if name == "samples":
             found[name] = {form: _slim(each) for form, each in value.items()}
+        elif name == SHIFTED:
+            found[name] = _slim(value)
         elif name.endswith("_deciles_us"):
             found[name.replace("deciles", "range")] = [round(value[0], 3), round(value[-1], 3)]
         else:
@@ -147,16 +165,34 @@ def overall(row: Mapping[str, Any], ratio: Pick) -> float:
 
 def forms_of(row: Mapping[str, Any]) -> list[str]:
     """Return the forms in which the harness has samples of as many calls as ours at all shapes."""
-    shapes = list(row["shapes"].values())
+    found = [_timed_samples(each["harness"]) for each in row["shapes"].values()]
     return [
         form
-        for form in (shapes[0]["harness"].get("samples", {}) if shapes else ())
-        if all(each["harness"]["samples"].get(form, {}).get("calls") == each["calls"] for each in shapes)
+        for form in (found[0] if found else ())
+        if all(
+            one.get(form, {}).get("calls") == each["calls"]
+            for one, each in zip(found, row["shapes"].values(), strict=True)
+        )
     ]
 
 
-def _of_form(row: Mapping[str, Any], form: str) -> float:
-    return overall(row, lambda timed: timed["samples"][form]["ratio"])
+def _timed_samples(timed: Mapping[str, Any]) -> dict[str, Row]:
+    """Return the harness's samples at a shape by form, those at the judge's places too."""
+    shifted = timed.get(SHIFTED, {}).get("samples", {})
+    return {**timed.get("samples", {}), **{f"{SHIFTED} {form}": each for form, each in shifted.items()}}
+
+
+def _all_forms(row: Mapping[str, Any]) -> list[str]:
+    """Return the forms of samples, and long graphs at the judge's places if there are any."""
+    moved = all(SHIFTED in each["harness"] for each in row["shapes"].values())
+    return [*forms_of(row), *((SHIFTED,) if moved and row["shapes"] else ())]
+
+
+def _of_form(row: Mapping[str, Any], form: str, end: str = "ratio") -> float:
+    def ratio(timed: Mapping[str, Any]) -> float:
+        return float((timed[SHIFTED] if form == SHIFTED else _timed_samples(timed)[form])[end])
+
+    return overall(row, ratio)
 
 
 def explanation(row: Mapping[str, Any]) -> Row:
@@ -169,12 +205,26 @@ def explanation(row: Mapping[str, Any]) -> Row:
     for form in (form for form in OUR_FORMS if form in forms):
         if abs(forms[form]) <= CLOSE_PERCENT:
             return {"explained": "sample", "form": form}
+    if places := _places(row):
+        return places
     for by, mid in (("fast rounds", row["fast"]), ("alone", row["confirms"].get(ALONE, {}).get("mid"))):
         found = {form: apart(_of_form(row, form), mid) for form in OUR_FORMS if form in forms} if mid else {}
         for form, percent in found.items():
             if abs(percent) <= CLOSE_PERCENT:
                 return {"explained": "state", "form": form, "by": by, "state_percent": percent}
     return {"explained": "open"}
+
+
+def _places(row: Mapping[str, Any]) -> Row:
+    """Return an explanation by the harness at the judge's places; empty if there is none."""
+    ours, forms = row["ours"], row["forms_percent"]
+    for form in (SHIFTED, *(f"{SHIFTED} {form}" for form in OUR_FORMS)):
+        overlaps = form == SHIFTED in forms and (
+            _of_form(row, form, "low") <= ours["high"] and ours["low"] <= _of_form(row, form, "high")
+        )
+        if form in forms and (abs(forms[form]) <= CLOSE_PERCENT or overlaps):
+            return {"explained": "places", "form": form, "places_percent": forms[form]}
+    return {}
 
 
 def fast_speedup(row: Mapping[str, Any], rounds: Sequence[Row]) -> float | None:
@@ -236,7 +286,7 @@ def forms(rows: Sequence[Mapping[str, Any]]) -> Row:
     """Return how far the harness's samples are from its long graphs and from ours, by form."""
     long, ours = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
     for row in rows:
-        for form in forms_of(row):
+        for form in _all_forms(row):
             long[form].append(apart(_of_form(row, form), row["independent"]["mid"]))
             ours[form].append(row["forms_percent"][form])
     return {form: {"from_long": _spread(long[form]), "from_ours": _spread(ours[form])} for form in long}
@@ -258,7 +308,7 @@ def extras(rows: Sequence[Mapping[str, Any]]) -> Row:
         for shape, each in row["shapes"].items():
             timed = {USUAL: each}
             timed |= {name: one["shapes"][shape] for name, one in row["confirms"].items() if shape in one["shapes"]}
-            timed |= {f"harness {form}": each["harness"]["samples"][form] for form in forms_of(row)}
+            timed |= {f"harness {form}": _timed_samples(each["harness"])[form] for form in forms_of(row)}
             for side, kinds in found[f"{row['operator']} {shape}"].items():
                 for name, one in timed.items():
                     extra = one[f"{side}_us"] - each["harness"][f"{side}_us"]
@@ -355,6 +405,7 @@ def _operators(found: Row) -> str:
             each["close"],
             each["interval"],
             each["sample"],
+            each["places"],
             each["state"],
             each["open"],
             _signed(each["largest_percent"]),
@@ -363,7 +414,7 @@ def _operators(found: Row) -> str:
         )
         for name, each in (*found["operators"].items(), ("all", found["agreement"]))
     ]
-    heads = ("operator", "elites", "within 0.5 %", "interval", "sample", "state", "open", "largest, %")
+    heads = ("operator", "elites", "within 0.5 %", "interval", "sample", "places", "state", "open", "largest, %")
     return table((*heads, "within, flush writes the share", "largest, %"), lines)
 
 

@@ -1,22 +1,27 @@
 """Confirmed elites in another harness: what a search says of each beside what CUDA graphs with cold inputs say.
 
     reef export SEARCH --out one.zip                                            # for each search
-    python benchmarks/independent_harness.py one.zip two.zip --seconds 1 --processes 16 --out harness.json
+    python -m benchmarks.independent_harness one.zip two.zip --seconds 1 --processes 16 --out harness.json
 
-It needs torch and triton and the zip files, nothing of Kernelreef. Elite and seed are timed in turn, in changing order,
-in two forms. The card is held while the host queues. The ratio is the median over the pairs, by shape, with the 95 %
-interval of a median, and over the shapes their weighted geometric mean. Of a kernel with several configurations the
-elite's is taken. `--processes` compile all kernels first, beside each other, into Triton's cache.
+It needs torch and triton and the zip files, and imports nothing of Kernelreef but `benchmarks/shifted_places.py`, which
+imports nothing of it. Elite and seed are timed in turn, in changing order, in two forms. The card is held while the
+host queues. The ratio is the median over the pairs, by shape, with the 95 % interval of a median, and over the shapes
+their weighted geometric mean. Of a kernel with several configurations the elite's is taken. `--processes` compile all
+kernels first, beside each other, into Triton's cache.
 
 **Long.** A graph has as many calls as take a millisecond, each on inputs and results of its own. Before it, untimed
 calls on further inputs move twice the L2 cache, so the timed ones begin as they would in a longer run. `ours` is the
 speedup over the same seed that the elite's report has; `difference_percent` is `independent` over `ours`, less 1.
 
-**Samples.** A graph has as many calls as a sample of the elite's report, after a flush of twice the L2 cache. A single
-call is launched without a graph, as the judge does it. The flush writes a share of what it touches, evenly spread, and
-reads the rest. `--forms` names shares: `all`, `none`, and `own`, the part that results are of the operator's inputs and
-results. `judge` does what the judge does: it writes inputs again before a flush that writes all, and releases
-persisting lines once per round of 12 pairs instead of before each sample. Each form has its times in `samples`.
+**Samples.** A graph has as many calls as a sample of the elite's report, after a flush that writes twice the L2 cache.
+A single call is launched without a graph, as the judge does it. There are two forms, with their times in `samples`:
+`all`, and `judge`, which does what the judge does: it writes inputs again before the flush, and releases persisting
+lines once per round of 12 pairs instead of before each sample.
+
+**Places.** Torch begins large tensors at multiples of 2 MiB. The judge places inputs and results one after the other in
+one block of memory, at random distances. `shifted` has the times of long graphs and of samples whose inputs and results
+lie as the judge's do: drawn anew, by `--seed`, for each elite, shape and kind of graph. Samples have twelve graphs by
+side then, as many as a round of the judge has pairs, and two otherwise.
 
 A sample that the host queued late is timed again; `late` counts those that were late each time. Times of either side
 have their deciles, so that a second state of the card can be seen.
@@ -47,6 +52,8 @@ import torch
 import triton
 import triton.language as tl
 
+from benchmarks.shifted_places import Copies, PlacedCall, ShiftedMemory, TorchMemory
+
 Call = Callable[[], Any]
 FEWEST, MOST = 4, 64
 """Fewest and most calls in a long graph."""
@@ -60,13 +67,12 @@ HOLD_CYCLES, HOLD_CALL_CYCLES = 100_000, 800_000
 """Cycles that the card is held before a graph, 50 us, and before a call without one: the host queues them in less."""
 TRIES = 5
 """Times that a sample is tried if the host is late."""
-FLUSH_BLOCK, PARTS = 4096, 256
-"""Words that a program of the flush touches; the written share is rounded to so many parts."""
-FORMS = ("all", "judge", "own", "none")
-"""Forms of samples, by the share that a flush writes: all, all as the judge does it, as much as results are of the
-operator's inputs and results, and nothing."""
-ROUND_SAMPLES = 24
-"""Samples of a round of the judge, truncated ones left out."""
+FLUSH_BLOCK = 4096
+"""Words that a program of the flush writes."""
+FORMS = ("all", "judge")
+"""Forms of samples: after a flush alone, and with all that the judge does before it."""
+ROUND_PAIRS = 12
+"""Pairs of a round of the judge: it reuses the places of a round in the next one."""
 NORMAL = 1.96
 L2_BYTES = 50 * 2**20
 """L2 cache of an H100 and an H200, if torch does not say."""
@@ -123,15 +129,9 @@ def arguments(operator: Mapping[str, Any], dims: Mapping[str, int], device: str,
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def flush_kernel(buffer: tl.tensor, written: tl.tensor, block: tl.constexpr, parts: tl.constexpr) -> None:
-    """Write the blocks of `written` of `parts` programs, evenly spread, and read those of the others."""
-    program = tl.program_id(0)
-    place = buffer + program.to(tl.int64) * block + tl.arange(0, block)
-    if (program + 1) * written // parts > program * written // parts:
-        tl.store(place, 0)
-    else:
-        words = tl.load(place)
-        tl.store(place, words, mask=words != 0)  # Never so: all are 0. Otherwise the compiler would not load them.
+def flush_kernel(buffer: tl.tensor, block: tl.constexpr) -> None:
+    """Write zeros, a block per program."""
+    tl.store(buffer + tl.program_id(0).to(tl.int64) * block + tl.arange(0, block), 0)
 
 
 class Flush:
@@ -145,10 +145,10 @@ class Flush:
             self._buffer = torch.zeros(self._blocks * FLUSH_BLOCK, dtype=torch.int32, device=device)
             self._driver = ctypes.CDLL("libcuda.so.1")
 
-    def __call__(self, share: float) -> None:
-        """Touch twice the cache and write a share of it."""
+    def __call__(self) -> None:
+        """Write twice the cache."""
         if self._buffer is not None:
-            flush_kernel[(self._blocks,)](self._buffer, round(PARTS * share), FLUSH_BLOCK, PARTS)
+            flush_kernel[(self._blocks,)](self._buffer, FLUSH_BLOCK)
 
     def release(self) -> None:
         """Make lines that were to persist in the cache ordinary ones.
@@ -160,13 +160,13 @@ class Flush:
             raise RuntimeError(f"the driver does not release persisting lines: status {status}")
 
 
-def graphed(function: Callable[..., Any], copies: Sequence[Sequence[Any]], device: str) -> Call:
-    """Return a call that runs a function on each copy of its arguments in turn; on a card it is a graph."""
-    if device == "cpu" or not copies:
-        return lambda: [function(*copy) for copy in copies]
+def graphed(calls: Sequence[Call], device: str) -> Call:
+    """Return a call that does calls in turn; on a card it is a graph."""
+    if device == "cpu" or not calls:
+        return lambda: [call() for call in calls]
     graph, kept = torch.cuda.CUDAGraph(), list[Any]()
     with torch.cuda.graph(graph):
-        kept += [function(*copy) for copy in copies]  # Each result has memory of its own, as each input has.
+        kept += [call() for call in calls]  # Each result has memory of its own, as each input has.
 
     def replay(kept: list[Any] = kept) -> None:
         graph.replay()
@@ -266,12 +266,12 @@ class ShapeInputs:
     Attributes:
         halves: Copies of the arguments with different values; elite and seed use different halves.
         calls: Number of calls of a long graph.
-        own: Part that results are of inputs and results, in bytes.
+        bytes: Bytes of a call's inputs and results.
     """
 
-    halves: tuple[Sequence[Sequence[Any]], Sequence[Sequence[Any]]]
+    halves: tuple[Copies, Copies]
     calls: int
-    own: float
+    bytes: int
 
     @classmethod
     def draw(
@@ -283,16 +283,16 @@ class ShapeInputs:
         warmed_up(seed, first, device)
         calls, lead = 2, 1
         if device != "cpu":
-            alone_us = min(elapsed_us(lambda: flush(1.0), lambda: seed(*first), device)[0] for _ in range(WARM_UPS))
+            alone_us = min(elapsed_us(lambda: flush(), lambda: seed(*first), device)[0] for _ in range(WARM_UPS))
             calls = min(MOST, max(FEWEST, math.ceil(GRAPH_US / alone_us)))
             lead = min(MOST, math.ceil(flush.bytes / max(1, read + written)))
             calls = max(1, min(calls, MOST_BYTES // (2 * max(1, read)) - lead))
         count = calls + lead
         drawn = [first, *(arguments(operator, dims, device, number) for number in range(1, 2 * count))]
-        return cls((drawn[:count], drawn[count:]), calls, written / max(1, read + written))
+        return cls((drawn[:count], drawn[count:]), calls, read + written)
 
 
-def write_again(copies: Sequence[Sequence[Any]]) -> None:
+def write_again(copies: Copies) -> None:
     """Write all tensors of two bytes or more per element again, with the values that they have."""
     for item in (item for copy in copies for item in copy):
         if isinstance(item, torch.Tensor) and item.element_size() > 1:
@@ -314,6 +314,7 @@ class ShapeTimer:
         inputs: Inputs of the shape.
         flush: Empties the cache.
         device: Name of a device for torch.
+        memory: Says where inputs and results lie.
     """
 
     def __init__(
@@ -323,65 +324,67 @@ class ShapeTimer:
         inputs: ShapeInputs,
         flush: Flush,
         device: str,
+        memory: TorchMemory | ShiftedMemory,
     ) -> None:
-        self._inputs, self._flush, self._device, self._numbers = inputs, flush, device, itertools.count()
-        one, two = inputs.halves
-        self._sides = [[(elite, one), (elite, two)], [(seed, two), (seed, one)]]
-        for function in (elite, seed):
-            warmed_up(function, one[0], device)
+        self._functions, self._inputs, self._flush, self._device = (elite, seed), inputs, flush, device
+        self._memory, self._numbers = memory, itertools.count()
+        for function in self._functions:
+            warmed_up(function, inputs.halves[0][0], device)
 
     def long(self, seconds: float) -> InterleavedTimes:
         """Time long graphs, after untimed calls."""
         calls = self._inputs.calls
         elites, seeds = (
-            [
-                (self._before(1.0, self._graph(function, copies[calls:])), self._graph(function, copies[:calls]))
-                for function, copies in side
-            ]
-            for side in self._sides
+            [(self._before(self._graph(graph[calls:])), self._graph(graph[:calls])) for graph in side]
+            for side in self._laid_out(len(self._inputs.halves[0]), 2)
         )
         return interleaved(elites, seeds, calls, self._device, seconds)
 
-    def samples(self, calls: int, shares: Mapping[str, float], seconds: float) -> dict[str, dict[str, Any]]:
-        """Time samples of so many calls, in each form; a form says which share a flush writes."""
+    def samples(self, calls: int, forms: Sequence[str], seconds: float) -> dict[str, dict[str, Any]]:
+        """Time samples of so many calls, in each form."""
         calls = min(calls, self._inputs.calls)
-        sides = [
-            [(self._sample(function, copies[:calls]), copies[:calls]) for function, copies in side]
-            for side in self._sides
-        ]
+        number = max(2, min(self._memory.graphs, MOST_BYTES // max(1, 2 * calls * self._inputs.bytes)))
+        sides = [[(self._sample(graph), graph) for graph in side] for side in self._laid_out(calls, number)]
         found = {}
-        for name, share in shares.items():
+        for name in forms:
             elites, seeds = (
-                [
-                    (self._before(share, again=copies if name == "judge" else (), calls=calls), call)
-                    for call, copies in side
-                ]
+                [(self._before(again=graph if name == "judge" else (), calls=calls), call) for call, graph in side]
                 for side in sides
             )
-            timed = interleaved(elites, seeds, calls, self._device, seconds)
-            found[name] = vars(timed) | {"written": share}
+            found[name] = vars(interleaved(elites, seeds, calls, self._device, seconds))
         return found
 
-    def _sample(self, function: Callable[..., Any], copies: Sequence[Sequence[Any]]) -> Call:
-        [first, *others] = copies
-        return self._graph(function, copies) if others else lambda: function(*first)
+    def _laid_out(self, calls: int, number: int) -> list[list[list[PlacedCall]]]:
+        """Return the calls of so many graphs of either side, in turn of one half of the inputs and the other one."""
+        copies = [
+            [
+                half[(graph // 2 * calls + call) % len(half)]
+                for graph in range(number)
+                for half in (self._inputs.halves[(graph + side) % 2],)
+                for call in range(calls)
+            ]
+            for side in range(2)
+        ]
+        laid = self._memory.lay_out(list(zip(self._functions, copies, strict=True)))
+        return [[side[at : at + calls] for at in range(0, len(side), calls)] for side in laid]
 
-    def _graph(self, function: Callable[..., Any], copies: Sequence[Sequence[Any]]) -> Call:
-        return graphed(function, copies, self._device)
+    def _sample(self, graph: Sequence[PlacedCall]) -> Call:
+        return self._graph(graph) if len(graph) > 1 else graph[0].call
 
-    def _before(
-        self, share: float, lead: Call | None = None, *, again: Sequence[Sequence[Any]] = (), calls: int = 2
-    ) -> Call:
+    def _graph(self, graph: Sequence[PlacedCall]) -> Call:
+        return graphed([each.call for each in graph], self._device)
+
+    def _before(self, lead: Call | None = None, *, again: Sequence[PlacedCall] = (), calls: int = 2) -> Call:
         """Return what is done before calls: flush, hold the card while the host queues, and untimed calls.
 
         As the judge does it if inputs are to be written again.
         """
 
         def before() -> None:
-            if not again or next(self._numbers) % ROUND_SAMPLES == 0:
+            if not again or next(self._numbers) % (2 * ROUND_PAIRS) == 0:
                 self._flush.release()
-            write_again(again)
-            self._flush(share)
+            write_again([each.arguments for each in again])
+            self._flush()
             if self._device != "cpu":
                 torch.cuda._sleep(HOLD_CYCLES if calls > 1 else HOLD_CALL_CYCLES)
             if lead is not None:
@@ -405,13 +408,16 @@ class ArchiveTimer:
     Args:
         operator: The operator, as in a zip file.
         device: Name of a device for torch.
-        seconds: Seconds of pairs in long graphs, per elite and shape; samples have half of that for each share.
+        seconds: Seconds of pairs in long graphs, per elite and shape; samples have half of that for each form.
         forms: Names of the forms of samples.
+        shifted: Memory with the judge's places.
     """
 
-    def __init__(self, operator: Mapping[str, Any], device: str, seconds: float, forms: Sequence[str]) -> None:
+    def __init__(
+        self, operator: Mapping[str, Any], device: str, seconds: float, forms: Sequence[str], shifted: ShiftedMemory
+    ) -> None:
         self._operator, self._device, self._seconds, self._forms = operator, device, seconds, forms
-        self._flush, self._inputs = Flush(device), dict[str, ShapeInputs]()
+        self._flush, self._inputs, self._shifted = Flush(device), dict[str, ShapeInputs](), shifted
 
     def row(self, shown: Mapping[str, Any], place: Path) -> dict[str, Any]:
         """Time one elite at the shapes that its search timed it at; `place` is the folder of its certificate."""
@@ -449,15 +455,13 @@ class ArchiveTimer:
             drawn = ShapeInputs.draw(both[1], self._operator, shape["dims"], self._flush, self._device)
             self._inputs[key] = drawn
         inputs, calls = self._inputs[key], (result.get("samples") or {}).get("calls")
-        timer, shares = (
-            ShapeTimer(*both, inputs, self._flush, self._device),
-            {"all": 1.0, "judge": 1.0, "own": inputs.own, "none": 0.0},
-        )
-        found = vars(timer.long(self._seconds))
-        if calls:
-            named = {name: shares[name] for name in self._forms}
-            found |= {"samples": timer.samples(calls, named, self._seconds / 2)}
-        return found
+        found = []
+        for memory in (TorchMemory(), self._shifted):
+            timer = ShapeTimer(*both, inputs, self._flush, self._device, memory)
+            found.append(vars(timer.long(self._seconds)))
+            if calls:
+                found[-1] |= {"samples": timer.samples(calls, self._forms, self._seconds / 2)}
+        return found[0] | {"shifted": found[1]}
 
 
 def overall(ratios: Mapping[str, float], weights: Mapping[str, float]) -> float | None:
@@ -481,21 +485,23 @@ def opened(archive: Path, folder: Path, most: int) -> tuple[dict[str, Any], list
 
 
 def rows(
-    archive: Path, folder: Path, device: str, seconds: float, most: int, forms: Sequence[str]
+    archives: Sequence[Path], folder: Path, chosen: argparse.Namespace, first: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """Time the measured elites of a zip file, the best first."""
-    operator, found = opened(archive, folder, most)
-    timer = ArchiveTimer(operator, device, seconds, forms)
-    for shown in found:
+    """Time the measured elites of zip files: those that are to be first, then by file, the best first."""
+    shifted, tasks = ShiftedMemory(chosen.device, chosen.seed), []
+    for number, archive in enumerate(archives):
+        place = folder / str(number)
+        operator, found = opened(archive, place, chosen.most)
+        timer = ArchiveTimer(operator, chosen.device, chosen.seconds, chosen.forms, shifted)
+        tasks += [(operator["name"], timer, shown, place / Path(shown["files"][0]).parent) for shown in found]
+    rank = {name: number for number, name in enumerate(first)}
+    tasks.sort(key=lambda task: rank.get(f"{task[0]}/{task[2]['cell']}", rank.get(task[0], len(rank))))
+    for name, timer, shown, place in tasks:
         try:
-            yield timer.row(shown, folder / Path(shown["files"][0]).parent)
+            yield timer.row(shown, place)
         except FAILURES as error:  # It does not run here.
-            yield {
-                "operator": operator["name"],
-                "cell": shown["cell"],
-                "candidate": shown["candidate"],
-                "error": f"{type(error).__name__}: {error}",
-            }
+            said = f"{type(error).__name__}: {error}"
+            yield {"operator": name, "cell": shown["cell"], "candidate": shown["candidate"], "error": said}
 
 
 def compile_all(archives: Sequence[Path], device: str, most: int, processes: int) -> None:
@@ -530,6 +536,8 @@ def main() -> None:
     options.add_argument("--most", type=int, default=50, help="elites per archive, the best first")
     options.add_argument("--processes", type=int, default=1, help="that compile kernels before any is timed")
     options.add_argument("--forms", nargs="*", choices=FORMS, default=FORMS, help="forms of samples")
+    options.add_argument("--first", nargs="*", default=(), metavar="OPERATOR[/CELL]", help="timed first")
+    options.add_argument("--seed", type=int, default=0, help="of the shifted places")
     options.add_argument("--limit", type=float, default=math.inf, help="seconds after which no other elite is begun")
     options.add_argument("--device", default="cuda")
     options.add_argument("--out", type=Path, default=Path("independent.json"))
@@ -537,16 +545,15 @@ def main() -> None:
     if chosen.processes > 1:
         compile_all(chosen.archives, chosen.device, chosen.most, chosen.processes)
     found: list[dict[str, Any]] = []
-    for archive in chosen.archives:
-        with tempfile.TemporaryDirectory() as folder:
-            for each in rows(archive, Path(folder), chosen.device, chosen.seconds, chosen.most, chosen.forms):
-                found.append(each)
-                said = each.get("independent", each.get("error"))
-                print(f"{len(found)}: {each['operator']} {said}", flush=True)
-                write(chosen.out, found, chosen.device)
-                if time.monotonic() - begun > chosen.limit:
-                    print(f"ended after {chosen.limit:g} s", flush=True)
-                    return
+    with tempfile.TemporaryDirectory() as folder:
+        for each in rows(chosen.archives, Path(folder), chosen, chosen.first):
+            found.append(each)
+            said = each.get("independent", each.get("error"))
+            print(f"{len(found)}: {each['operator']} {said}", flush=True)
+            write(chosen.out, found, chosen.device)
+            if time.monotonic() - begun > chosen.limit:
+                print(f"ended after {chosen.limit:g} s", flush=True)
+                return
     print({name: value for name, value in write(chosen.out, found, chosen.device).items() if name != "rows"})
 
 

@@ -20,6 +20,7 @@ from benchmarks.agreement import (
     main,
     observed,
     portable,
+    put_first,
     traced,
     write_slim,
 )
@@ -100,6 +101,14 @@ def test_confirms_are_of_some_elites_operators_in_turn(tmp_path: Path) -> None:
             ChosenConfirms.parse(text)
 
 
+def test_elites_of_some_names_come_first(tmp_path: Path) -> None:
+    shown = elite(tmp_path)
+    elites = [replace(shown, elite=replace(shown.elite, cell=cell)) for cell in range(5)]
+    name = shown.elite.operator.name
+    for first, cells in (([f"{name}/3", f"{name}/1", "other"], "31024"), ([name, f"{name}/1"], "02341")):
+        assert "".join(str(each.elite.cell) for each in put_first(elites, first)) == cells
+
+
 def test_executors_are_observed_in_their_condition(tmp_path: Path) -> None:
     command = observed("alone_share", Device.parse("h100"), 0, tmp_path, tmp_path / "rounds.jsonl")
     said = " ".join(command[command.index("--rounds") + 2 :])
@@ -130,6 +139,11 @@ def test_rows_are_made_anew_from_what_a_run_left(tmp_path: Path, monkeypatch: py
     found = json.loads((tmp_path / "independent.json").read_text())
     assert (found["machine"], found["date"], found["command"]) == ({"gpu": "H200"}, "2026-01-01", "python -m x")
     assert [row["failed"] for row in found["rows"]] == ["the harness: no row", "not confirmed"]
+    was = {"candidate": "b", "explained": "within", "difference_percent": 0.1}
+    (tmp_path / "independent.json").write_text(json.dumps(header | {"date": "2025-12-31", "rows": [was]}))
+    main()
+    one, other = json.loads((tmp_path / "independent.json").read_text())["rows"]
+    assert one["failed"] and other == was | {"session": {"date": "2025-12-31", "command": header["command"]}}
 
 
 def test_measured_confirms_are_taken_from_a_zip_the_best_first(tmp_path: Path) -> None:

@@ -5,7 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.agreement_rows import Records, extras, forms, read_records, row_of, seed_spread, states, summary, tables
+from benchmarks.agreement_rows import (
+    Records,
+    earlier_rows,
+    extras,
+    forms,
+    read_records,
+    row_of,
+    seed_spread,
+    states,
+    summary,
+    tables,
+)
 
 SHAPES = {"N=1": 1.0, "N=2": 3.0}
 
@@ -76,6 +87,53 @@ def test_a_difference_is_within_or_explained_or_open() -> None:
     assert [tally[kind] for kind in ("within", "interval", "sample", "state", "open")] == [1, 1, 2, 0, 3]
     assert (tally["compared"], tally["close"]) == (7, 1) and tally["largest_percent"] == pytest.approx(5.0)
     assert tally["median_change_percent"] == pytest.approx(100.0), "it was half as fast then"
+
+
+def shifted(its: dict[str, object], ratio: float, half: float = 0.0, **forms: float) -> dict[str, object]:
+    """A row of the harness with long graphs and samples at the judge's places."""
+    moved = outside(ratio, **forms)["shapes"]["N=1"] | {"low": ratio - half, "high": ratio + half}
+    return its | {"shapes": {shape: each | {"shifted": moved} for shape, each in its["shapes"].items()}}
+
+
+def test_a_difference_is_explained_by_places_if_it_goes_away_where_ours_lie() -> None:
+    its, usual = outside(2.1, judge=1.9), confirm(2.0)
+    found = [
+        row(shifted(its, 2.004, judge=2.0), usual=usual),
+        row(shifted(its, 2.03, 0.03, judge=1.9), usual=usual),
+        row(shifted(its, 2.1, judge=1.9, all=2.006), usual=usual),
+        row(shifted(its, 2.1, judge=2.02, all=1.9), usual=usual),
+        row(shifted(outside(2.1, judge=2.0), 2.0), usual=usual),
+        row(its, usual=usual),
+    ]
+    assert [(each["explained"], each.get("form")) for each in found] == [
+        ("places", "shifted"),
+        ("places", "shifted"),
+        ("places", "shifted all"),
+        ("open", None),
+        ("sample", "judge"),
+        ("open", None),
+    ]
+    percents = {"judge": -5.0, "shifted judge": 0.0, "shifted": 0.2}
+    assert found[0]["forms_percent"] == pytest.approx(percents) and found[0]["places_percent"] == pytest.approx(0.2)
+    assert found[2]["places_percent"] == pytest.approx(0.3)
+    sums = summary(found, Records({}, {}, ()))
+    assert (sums["agreement"]["places"], sums["agreement"]["open"]) == (3, 2)
+    assert sums["forms"]["shifted"]["from_ours"]["close"] == 2
+    extra = {"usual", "harness judge", "harness shifted judge", "harness shifted all"}
+    assert sums["extra_us"]["double N=1"]["elite"].keys() == extra, "long graphs are no samples"
+    assert "| 3 | 0 | 2 | +5.00 |" in tables(found, sums)
+
+
+def test_rows_that_a_run_did_not_reach_are_those_of_the_file_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "independent.json"
+    assert earlier_rows(path) == {}
+    rows = [{"candidate": "a", "explained": "open"}, {"candidate": "b", "failed": "no"}]
+    rows += [{"candidate": "c", "explained": "open", "session": {"date": "2026-01-01"}}]
+    path.write_text(json.dumps({"date": "2026-01-02", "command": "python -m x", "rows": rows}))
+    assert earlier_rows(path) == {
+        "a": rows[0] | {"session": {"date": "2026-01-02", "command": "python -m x"}},
+        "c": rows[2],
+    }
 
 
 def test_a_slow_state_of_the_card_explains_what_fast_rounds_or_one_executor_do_not_show() -> None:

@@ -14,8 +14,10 @@ import pytest
 import torch
 
 from benchmarks.independent_harness import ShapeInputs, ShapeTimer, median_bounds, timed_in_time
+from benchmarks.shifted_places import ShiftedMemory, TorchMemory
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "independent_harness.py"
+ROOT = Path(__file__).parents[2]
+SCRIPTS = [ROOT / "benchmarks" / f"{name}.py" for name in ("independent_harness", "shifted_places")]
 SEED = "import torch\n\n\ndef double(x, by):\n    return (x * by).float()\n"
 SLOW = "import torch\n\n\ndef double(x, by):\n    for _ in range(20):\n        y = x * by\n    return y\n"
 OPERATOR = {
@@ -28,7 +30,7 @@ OPERATOR = {
 }
 
 
-def exported(path: Path, *, provenance: str = "measured", source: str = SLOW) -> Path:
+def exported(path: Path, *, provenance: str = "measured", source: str = SLOW, name: str = "double") -> Path:
     """A zip file with one elite, as `reef export` writes it."""
     timed = [
         {"shape": f"N={shape['dims']['N']}", "mid_us": 1.0, "samples": {"calls": 1}}
@@ -37,7 +39,7 @@ def exported(path: Path, *, provenance: str = "measured", source: str = SLOW) ->
     elite = {"cell": 7, "candidate": "c", "objective": 1.1, "files": ["h200/cell-00007/certificate.json"]}
     verdict = {"kind": "confirm", "over_pacer": {"mid": 1.0}, "shapes": timed}
     files = {
-        "operator.json": OPERATOR,
+        "operator.json": OPERATOR | {"name": name},
         "manifest.json": {"devices": [{"provenance": provenance, "elites": [elite]}]},
         "h200/cell-00007/certificate.json": {"source": source, "configuration": {}, "verdict": verdict},
     }
@@ -48,10 +50,10 @@ def exported(path: Path, *, provenance: str = "measured", source: str = SLOW) ->
 
 
 def run(folder: Path, *archives: Path, more: tuple[str, ...] = ()) -> dict[str, object]:
-    """Run the script alone, outside the repository."""
-    command = [sys.executable, "-I", str(SCRIPT), *map(str, archives), *more]
-    command += ["--device", "cpu", "--seconds", "0.3", "--processes", "2", "--out", "out.json"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
+    """Run the module in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.independent_harness", *map(str, archives)]
+    command += ["--device", "cpu", "--seconds", "0.2", "--processes", "2", "--out", str(folder / "out.json"), *more]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[str, object] = json.loads((folder / "out.json").read_text())
     return found
@@ -66,9 +68,10 @@ def test_an_elite_is_timed_beside_its_seed_and_compared_with_its_report(tmp_path
         assert timed["low"] <= timed["ratio"] <= timed["high"] and timed["pairs"] >= 2
         assert timed["seed_us"] < timed["elite_us"]
         assert timed["ratio"] < 0.9, "of pairs, so not the ratio of the medians where others use the cores"
-        shares = {name: each["written"] for name, each in timed["samples"].items()}
-        assert shares == {"all": 1.0, "judge": 1.0, "own": 0.5, "none": 0.0}, "it writes as much as it reads"
-        assert all(each["calls"] == 1 and each["ratio"] < 0.9 for each in timed["samples"].values())
+        for form in (timed, timed["shifted"]):
+            assert set(form["samples"]) == {"all", "judge"}
+            assert all(each["calls"] == 1 and each["ratio"] < 0.9 for each in form["samples"].values())
+        assert timed["shifted"]["low"] <= timed["shifted"]["ratio"] < 0.9
     assert row["difference_percent"] == pytest.approx(100 * (row["independent"] - 1))
     assert (found["compared"], found["within_half_percent"]) == (1, 0)
     assert found["largest_percent"] == pytest.approx(abs(row["difference_percent"]))
@@ -76,25 +79,26 @@ def test_an_elite_is_timed_beside_its_seed_and_compared_with_its_report(tmp_path
 
 def test_predicted_elites_are_left_out_and_kernels_that_do_not_run_are_rows(tmp_path: Path) -> None:
     broken = exported(tmp_path / "broken.zip", source="def double(x, by):\n    raise ValueError('no')\n")
-    found = run(tmp_path, broken, exported(tmp_path / "model.zip", provenance="predicted"), more=("--forms", "own"))
+    found = run(tmp_path, broken, exported(tmp_path / "model.zip", provenance="predicted"), more=("--forms", "all"))
     [row] = found["rows"]  # type: ignore[misc]
     assert (row["error"], row["candidate"]) == ("ValueError: no", "c") and found["compared"] == 0
 
 
-@pytest.mark.parametrize("written", [0, 2, 5, 8])
-def test_a_flush_writes_a_share_that_is_evenly_spread(written: int) -> None:
+def test_elites_are_timed_in_another_order_and_all_of_one_that_was_begun(tmp_path: Path) -> None:
+    archives = [exported(tmp_path / f"{name}.zip", name=name) for name in ("one", "two", "three")]
+    found = run(tmp_path, *archives, more=("--first", "three/7", "--limit", "0"))
+    assert [row["operator"] for row in found["rows"]] == ["three"]  # type: ignore[attr-defined]
+
+
+def test_a_flush_writes_all() -> None:
     program = (
-        "import torch; from benchmarks.independent_harness import flush_kernel; buffer = torch.full((16 * 4,), 5);"
-        f"flush_kernel[(16,)](buffer, {written}, 4, 8); print(buffer.view(16, 4).tolist())"
+        "import torch; from benchmarks.independent_harness import flush_kernel; buffer = torch.full((4 * 4,), 5);"
+        "flush_kernel[(3,)](buffer, 4); print(buffer.tolist())"
     )
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(SCRIPT.parents[1])}
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True, env=environment)
-    blocks = json.loads(done.stdout)
-    assert sum(block == [0] * 4 for block in blocks) == 2 * written
-    assert sum(block == [5] * 4 for block in blocks) == 16 - 2 * written, "what is read stays as it is"
-    for start in range(0, 16, 4):
-        assert sum(block == [0] * 4 for block in blocks[start : start + 4]) in (written // 2, -(-written // 2))
+    assert json.loads(done.stdout) == [0] * 12 + [5] * 4
 
 
 def test_a_median_lies_between_its_bounds_95_times_of_100() -> None:
@@ -108,8 +112,9 @@ def test_a_median_lies_between_its_bounds_95_times_of_100() -> None:
 
 def test_it_imports_nothing_of_ours() -> None:
     rooms = ("service", "workers", "archive", "benchmarks", "kernelreef")
-    lines = [line.split() for line in SCRIPT.read_text().splitlines() if line.startswith(("import ", "from "))]
-    assert lines and not {words[1].split(".")[0] for words in lines} & set(rooms)
+    lines = [line.split() for path in SCRIPTS for line in path.read_text().splitlines()]
+    modules = {words[1] for words in lines if words[:1] in (["import"], ["from"])} - {"benchmarks.shifted_places"}
+    assert len(modules) > 10 and not {name.split(".")[0] for name in modules} & set(rooms)
 
 
 class PaperEvent:
@@ -163,31 +168,35 @@ class Flushing:
     def __init__(self, log: list[str]) -> None:
         self._log = log
 
-    def __call__(self, share: float) -> None:
-        self._log.append(f"flush {share}")
+    def __call__(self) -> None:
+        self._log.append("flush")
 
     def release(self) -> None:
         self._log.append("release")
 
 
 @pytest.mark.parametrize(("calls", "timed"), [(1, ["hold 800000", "call"]), (2, ["hold 100000", "graph"])])
-def test_samples_begin_as_the_judges_do(paper_card: list[str], calls: int, timed: list[str]) -> None:
+@pytest.mark.parametrize(("memory", "graphs"), [(TorchMemory(), 2), (ShiftedMemory("cpu", 3), 12)])
+def test_samples_begin_as_the_judges_do(
+    paper_card: list[str], calls: int, timed: list[str], memory: TorchMemory | ShiftedMemory, graphs: int
+) -> None:
     def double(x: torch.Tensor) -> torch.Tensor:
         spend(paper_card, "call")
         return x * 2
 
     halves = tuple([[torch.ones(8)] for _ in range(4)] for _ in range(2))
-    timer = ShapeTimer(double, double, ShapeInputs(halves, 2, 0.5), Flushing(paper_card), "paper")
+    timer = ShapeTimer(double, double, ShapeInputs(halves, 2, 64), Flushing(paper_card), "paper", memory)
     paper_card.clear()
-    found = timer.samples(calls, {"all": 1.0, "judge": 1.0, "own": 0.5}, 0.0)
+    found = timer.samples(calls, ["all", "judge"], 0.0)
     assert {name: (each["calls"], each["pairs"], each["late"]) for name, each in found.items()} == dict.fromkeys(
         found, (calls, 2, 0)
     )
-    samples = [line for line in paper_card if line != "call"] if calls == 2 else paper_card
-    each = 8
-    assert samples[-4 * each :] == ["release", "flush 0.5", *timed] * each
-    assert samples[4 * each : -4 * each] == ["release", *["flush 1.0", *timed] * each], "one release in a round"
-    assert found["own"]["elite_us"] == 1000 / calls
+    enqueued = [line for line in paper_card if line != "call" or calls == 1]
+    every = enqueued[enqueued.index("release") :]
+    number, one = 2 * graphs + 4, ["flush", *timed]
+    as_judge = [line for sample in range(number) for line in (["release", *one] if sample % 24 == 0 else one)]
+    assert every == [*["release", *one] * number, *as_judge], "one release in a round"
+    assert found["all"]["elite_us"] == 1000 / calls
     assert all((copy[0] == 1).all() for half in halves for copy in half), "written again with the values that they had"
 
 

@@ -96,7 +96,8 @@ def layernorm(x, weight, bias):
         )
     else:
         block = max(triton.next_power_of_2(n_cols), 2048)
-        ring_kernel[(min(n_rows, 528),)](
+        programs = 396 if n_cols > 4096 else 528  # As many as run at once.
+        ring_kernel[(min(n_rows, programs),)](
             x, weight, bias, y, n_rows, n_cols, BLOCK=block, PIECES=1, SLOTS=2, num_warps=8
         )
     return y

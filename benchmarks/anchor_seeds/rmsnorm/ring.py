@@ -89,7 +89,11 @@ def rmsnorm(x, weight):
         ring_kernel[(min(n_rows, 132),)](
             x, weight, y, n_rows, n_cols, BLOCK=8192, PIECES=pieces, SLOTS=13, num_warps=16
         )
+    elif n_cols > 2048:
+        block = triton.next_power_of_2(n_cols)
+        programs = 264 if n_cols > 4096 else 528  # As many as run at once.
+        ring_kernel[(min(n_rows, programs),)](x, weight, y, n_rows, n_cols, BLOCK=block, PIECES=1, SLOTS=4, num_warps=8)
     else:
-        block = max(triton.next_power_of_2(n_cols), 2048)
-        ring_kernel[(min(n_rows, 528),)](x, weight, y, n_rows, n_cols, BLOCK=block, PIECES=1, SLOTS=3, num_warps=8)
+        block = max(triton.next_power_of_2(n_cols), 512)
+        ring_kernel[(min(n_rows, 2112),)](x, weight, y, n_rows, n_cols, BLOCK=block, PIECES=1, SLOTS=4, num_warps=2)
     return y

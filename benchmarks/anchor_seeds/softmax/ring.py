@@ -85,5 +85,5 @@ def softmax(x):
         ring_kernel[(min(n_rows, 264),)](x, y, n_rows, n_cols, BLOCK=4096, PIECES=pieces, SLOTS=13, num_warps=8)
     else:
         block = max(triton.next_power_of_2(n_cols), 1024)
-        ring_kernel[(min(n_rows, 1056),)](x, y, n_rows, n_cols, BLOCK=block, PIECES=1, SLOTS=3, num_warps=4)
+        ring_kernel[(min(n_rows, 528),)](x, y, n_rows, n_cols, BLOCK=block, PIECES=1, SLOTS=3, num_warps=4)
     return y
