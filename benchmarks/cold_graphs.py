@@ -167,7 +167,8 @@ def over_draws(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     ends = {"low": ratios[low], "high": ratios[high], "ratio": statistics.median(ratios)}
     sides = {name: statistics.median(each[name] for each in found) for name in ("elite_us", "seed_us")}
     sums = {name: sum(each[name] for each in found) for name in ("pairs", "late")}
-    samples = {name: over_draws([each["samples"][name] for each in found]) for name in found[0].get("samples", ())}
+    names = [name for name in found[0].get("samples", ()) if all(name in each["samples"] for each in found)]
+    samples = {name: over_draws([each["samples"][name] for each in found]) for name in names}
     return {**found[0], **ends, **sides, **sums, "draws": len(found)} | ({"samples": samples} if samples else {})
 
 
