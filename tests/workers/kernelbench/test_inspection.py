@@ -147,6 +147,7 @@ def example_inputs():
             "'x' holds integers of unknown range: make it by torch.randint",
         ),
         (forward("return torch.fft.rfft(x).abs()"), "there is no Fourier transform: references may not use it; "),
+        (forward("return x.to_sparse_csr() @ x.T"), "makes a sparse tensor; take its indices and values as arguments"),
         (forward("return x[x.argmax()]", inputs="torch.randn(16)"), "x[i.view(1)]"),
         (forward("return x", init="[setattr(self, f'w{i}', nn.Parameter(torch.ones(2))) for i in range(710)]"), "711"),
         ("import torch\n", "defines no function and no module"),
