@@ -62,6 +62,8 @@ CONFIRMS_SHARE = 0.65
 """Share of the time after which no other of the first confirms is begun: the harness has the rest."""
 HARNESS_SHARE = 0.55
 """Share of the time that is left after the first confirms that the harness may take, if other confirms follow."""
+BROKEN = 75
+"""The harness's exit status after an error of the card, which ends its use in that process."""
 LAST_S = 30.0
 """Seconds for the harness's last elite."""
 ROOT = Path(__file__).parents[1]
@@ -343,16 +345,23 @@ def confirm_line(name: str, traced: TracedElite, answer: Answer) -> Row:
 def timed_outside(chosen: argparse.Namespace, most: int, out: Path, limit_s: float) -> None:
     """Run the harness on a card; it begins no elite after a limit.
 
+    After an error of the card it goes on in a new process, without the elite that made it.
+
     Raises:
         SystemExit: If it fails.
     """
     command = [sys.executable, "-m", HARNESS, *(str(each.resolve()) for each in chosen.archives)]
-    command += ["--seconds", str(chosen.seconds), "--most", str(most), "--processes", str(cores())]
-    command += ["--limit", str(limit_s), "--out", str(out.resolve()), "--first", *chosen.first]
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": visible_card(chosen.card)}
-    done = subprocess.run(command, timeout=limit_s + LAST_S, check=False, env=environment, cwd=ROOT)
-    if done.returncode:
-        raise SystemExit(f"the harness ended with status {done.returncode}")
+    command += ["--seconds", str(chosen.seconds), "--most", str(most), "--out", str(out.resolve())]
+    command += ["--first", *chosen.first, *(("--draws", str(chosen.draws)) if chosen.draws else ())]
+    environment, limit = os.environ | {"CUDA_VISIBLE_DEVICES": visible_card(chosen.card)}, TimeAllowance(limit_s)
+    more, status = ["--processes", str(cores())], BROKEN
+    while status == BROKEN and not limit.spent:
+        left_s = limit.left_s
+        whole = [*command, *more, "--limit", str(left_s)]
+        status = subprocess.run(whole, timeout=left_s + LAST_S, check=False, env=environment, cwd=ROOT).returncode
+        more = ["--resume"]
+    if status:
+        raise SystemExit(f"the harness ended with status {status}")
 
 
 def record(elites: Sequence[ConfirmedElite], chosen: argparse.Namespace, device: Device, limit: TimeAllowance) -> None:
@@ -427,7 +436,9 @@ def main() -> None:
     options.add_argument("archives", nargs="+", type=Path, help="zip files that `reef export` or `--slim` wrote")
     options.add_argument("--out", type=Path, default=RESULTS, help="a folder")
     options.add_argument("--slim", type=Path, help="only write what is needed of the zip files, into this folder")
-    options.add_argument("--recorded", type=Path, help="only make the rows anew from what a run left in this folder")
+    options.add_argument(
+        "--recorded", type=Path, nargs="+", help="only make the rows anew from what runs left, by folder"
+    )
     options.add_argument("--seconds", type=float, default=0.5, help="of the harness's pairs, per elite and shape")
     options.add_argument("--most", type=int, help="elites per archive, the best first; all if not given")
     options.add_argument(
@@ -439,6 +450,7 @@ def main() -> None:
         help=f"of {', '.join(CONDITIONS)}; the harness follows the first",
     )
     options.add_argument("--first", nargs="+", default=(), metavar="OPERATOR[/CELL]", help="elites that come first")
+    options.add_argument("--draws", type=int, help="of shifted places in the harness, for elites that come first")
     options.add_argument("--without-harness", action="store_true", help="only confirm")
     options.add_argument("--limit", type=float, default=3600, help="seconds after which nothing else is begun")
     options.add_argument("--data", type=Path, default=cache_home(), help="where baselines are kept")
@@ -451,12 +463,13 @@ def main() -> None:
         return
     elites = [each for archive in chosen.archives for each in confirmed(archive, chosen.most)]
     earlier = earlier_rows(chosen.out / "independent.json")
-    figures, folder = FigureRows(chosen.out, "independent", chosen.card), chosen.recorded or chosen.out
+    figures, folders = FigureRows(chosen.out, "independent", chosen.card), chosen.recorded or [chosen.out]
     if chosen.recorded is None:
         figures.conclude()
         record(elites, chosen, chosen.device or device_of(chosen.card), TimeAllowance(chosen.limit))
-    figures.conclude(command=portable(figures.adopt(folder / "independent.json")["command"]))
-    records = read_records(folder)
+    commands = [portable(figures.adopt(folder / "independent.json")["command"]) for folder in folders]
+    figures.conclude(command="; ".join(commands))
+    records = read_records(folders)
     weights = {each.candidate: {shape.key: shape.weight for shape in each.shapes} for each in elites}
     rows = [row_of(begun(each), weights[each.candidate], records) for each in elites]
     found = summary(rows, records)

@@ -11,9 +11,9 @@ the same of the harness's samples of as many calls as ours, by form. `explained`
 - `sample`: a form of samples that begins as ours do (`OUR_FORMS`) differs from ours by at most 0.5 %. So both harnesses
   say the same of one sample, and a long run differs from it. `form` names it.
 - `places`: the harness agrees with us if its inputs and results lie at random distances, as ours do, and not if they
-  lie where torch puts them. `form` is `shifted`, its long graphs, which differ by at most 0.5 % or whose interval
-  overlaps ours; or `shifted judge` or `shifted all`, its samples, which differ by at most 0.5 %. `places_percent` is
-  the rest of the difference.
+  lie where torch puts them: they differ by at most 0.5 %, or the intervals overlap. `form` is `shifted`, its long
+  graphs; or `shifted judge`, `shifted all` or `shifted plain`, its samples. `places_percent` is the rest of the
+  difference.
 - `state`: the same as `sample`, of those rounds alone that have the card's faster state, or of the confirm by one
   executor alone. `by` says which.
 - `open`: none of these.
@@ -36,8 +36,9 @@ from benchmarks.figures import Row, read_lines
 
 CLOSE_PERCENT = 0.5
 """Difference that needs no explanation: the practical margin."""
-OUR_FORMS = ("judge", "all")
-"""Forms of the harness's samples that begin as ours do, after a flush that writes all, the closest to ours first."""
+OUR_FORMS = ("judge", "all", "plain")
+"""Forms of the harness's samples that begin as ours do, after a flush that writes all, the closest to ours first. Few
+elites have `plain`."""
 USUAL, ALONE = "usual", "alone"
 """Conditions of confirms: as in a search, and by one executor alone."""
 SHIFTED = "shifted"
@@ -71,16 +72,27 @@ class Records:
         return [line for lines, least in found for line in lines if side_us(line, "p") <= SLOW * least]
 
 
-def read_records(folder: Path) -> Records:
-    """Read what a run left in a folder. What it did not reach is not there."""
-    paths = {name: folder / name for name in ("confirms.jsonl", "rounds.jsonl", "harness.json")}
-    confirms, rounds = (read_lines(paths[name]) if paths[name].exists() else [] for name in paths if ".jsonl" in name)
-    outside = json.loads(paths["harness.json"].read_text())["rows"] if paths["harness.json"].exists() else []
-    return Records(
-        {(line["condition"], line["candidate"]): line for line in confirms},
-        {row["candidate"]: row for row in outside},
-        [line for line in rounds if not line["control"]],
-    )
+def read_records(folders: Sequence[Path]) -> Records:
+    """Read what runs left in folders. What they did not reach is not there.
+
+    An elite's confirm and its row of the harness are the last ones that succeeded.
+    """
+    confirms, outside, rounds = dict[tuple[str, str], Row](), dict[str, Row](), list[Row]()
+    for folder in folders:
+        lines, timed = (_lines(folder / f"{name}.jsonl") for name in ("confirms", "rounds"))
+        found = {(line["condition"], line["candidate"]): line for line in lines}
+        again = {key for key, line in found.items() if line["over_pacer"] or key not in confirms}
+        confirms |= {key: found[key] for key in again}
+        rounds = [line for line in rounds if (line["condition"], line["job"]) not in again]
+        rounds += [line for line in timed if not line["control"] and (line["condition"], line["job"]) in again]
+        harness = folder / "harness.json"
+        rows = json.loads(harness.read_text())["rows"] if harness.exists() else []
+        outside |= {row["candidate"]: row for row in rows if "error" not in row or row["candidate"] not in outside}
+    return Records(confirms, outside, rounds)
+
+
+def _lines(path: Path) -> list[Row]:
+    return read_lines(path) if path.exists() else []
 
 
 def earlier_rows(path: Path) -> dict[str, Row]:
@@ -215,11 +227,10 @@ def _places(row: Mapping[str, Any]) -> Row:
     """Return an explanation by the harness at the judge's places; empty if there is none."""
     ours, forms = row["ours"], row["forms_percent"]
     for form in (SHIFTED, *(f"{SHIFTED} {form}" for form in OUR_FORMS)):
-        overlaps = form == SHIFTED in forms and (
-            _of_form(row, form, "low") <= ours["high"] and ours["low"] <= _of_form(row, form, "high")
-        )
-        if form in forms and (abs(forms[form]) <= CLOSE_PERCENT or overlaps):
-            return {"explained": "places", "form": form, "places_percent": forms[form]}
+        if form in forms:
+            overlaps = _of_form(row, form, "low") <= ours["high"] and ours["low"] <= _of_form(row, form, "high")
+            if overlaps or abs(forms[form]) <= CLOSE_PERCENT:
+                return {"explained": "places", "form": form, "places_percent": forms[form]}
     return {}
 
 

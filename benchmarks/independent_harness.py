@@ -3,11 +3,11 @@
     reef export SEARCH --out one.zip                                            # for each search
     python -m benchmarks.independent_harness one.zip two.zip --seconds 1 --processes 16 --out harness.json
 
-It needs torch and triton and the zip files, and imports nothing of Kernelreef but `benchmarks/shifted_places.py`, which
-imports nothing of it. Elite and seed are timed in turn, in changing order, in two forms. The card is held while the
-host queues. The ratio is the median over the pairs, by shape, with the 95 % interval of a median, and over the shapes
-their weighted geometric mean. Of a kernel with several configurations the elite's is taken. `--processes` compile all
-kernels first, beside each other, into Triton's cache.
+It needs torch and triton and the zip files, and imports nothing of Kernelreef but `benchmarks/cold_graphs.py` and
+`benchmarks/shifted_places.py`, which import nothing of it. Elite and seed are timed in turn, in changing order, in two
+forms. The card is held while the host queues. The ratio is the median over the pairs, by shape, with the 95 % interval
+of a median, and over the shapes their weighted geometric mean. Of a kernel with several configurations the elite's is
+taken. `--processes` compile all kernels first, beside each other, into Triton's cache.
 
 **Long.** A graph has as many calls as take a millisecond, each on inputs and results of its own. Before it, untimed
 calls on further inputs move twice the L2 cache, so the timed ones begin as they would in a longer run. `ours` is the
@@ -23,60 +23,67 @@ one block of memory, at random distances. `shifted` has the times of long graphs
 lie as the judge's do: drawn anew, by `--seed`, for each elite, shape and kind of graph. Samples have twelve graphs by
 side then, as many as a round of the judge has pairs, and two otherwise.
 
+Elites named by `--first` say more: their shifted places are drawn `--draws` times, so that an interval is that of the
+draws, and samples have a third form, `plain`, which is launched as the judge's are: on a stream of its own, in a graph
+that the driver instantiates without torch's flags and uploads beforehand.
+
 A sample that the host queued late is timed again; `late` counts those that were late each time. Times of either side
 have their deciles, so that a second state of the card can be seen.
 
 Elite and seed never share inputs: a kernel that loads with `evict_last` leaves lines in the cache that a flush does not
 displace, and the other would find them. The driver is told to release such lines before each graph, too.
+
+After an error of the card nothing else runs in the process: it ends with a status of its own, `BROKEN`. `--resume` goes
+on with the elites that have no row in `--out`.
 """
 
 import argparse
-import ctypes
 import importlib.util
 import itertools
 import json
 import math
 import multiprocessing
-import statistics
 import sys
 import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-import triton
-import triton.language as tl
 
+from benchmarks.cold_graphs import (
+    WARM_UPS,
+    Call,
+    Flush,
+    InterleavedTimes,
+    elapsed_us,
+    graphed,
+    interleaved,
+    over_draws,
+    warmed_up,
+)
 from benchmarks.shifted_places import Copies, PlacedCall, ShiftedMemory, TorchMemory
 
-Call = Callable[[], Any]
 FEWEST, MOST = 4, 64
 """Fewest and most calls in a long graph."""
-L2_TIMES = 2
-"""Bytes that a flush touches, and that untimed calls move, over the size of the L2 cache."""
 MOST_BYTES = 16 * 2**30
 """Most memory for inputs of a shape."""
 GRAPH_US = 1000.0
 """Target duration of a long graph: the events around it take a microsecond, 0.1 %."""
 HOLD_CYCLES, HOLD_CALL_CYCLES = 100_000, 800_000
 """Cycles that the card is held before a graph, 50 us, and before a call without one: the host queues them in less."""
-TRIES = 5
-"""Times that a sample is tried if the host is late."""
-FLUSH_BLOCK = 4096
-"""Words that a program of the flush writes."""
 FORMS = ("all", "judge")
 """Forms of samples: after a flush alone, and with all that the judge does before it."""
+PLAIN = "plain"
+"""Form of samples as `all`, launched as the judge's are; of the elites that are first."""
+BROKEN = 75
+"""Exit status after an error that ends the use of the card in this process, as an illegal access does."""
 ROUND_PAIRS = 12
 """Pairs of a round of the judge: it reuses the places of a round in the next one."""
-NORMAL = 1.96
-L2_BYTES = 50 * 2**20
-"""L2 cache of an H100 and an H200, if torch does not say."""
-WARM_UPS = 3
 COMPILES_S = 300
 """Seconds for the compilation of all kernels; those that are not compiled by then are compiled when they are timed."""
 FAILURES = (RuntimeError, ValueError, TypeError, AttributeError, OSError)
@@ -126,137 +133,6 @@ def arguments(operator: Mapping[str, Any], dims: Mapping[str, int], device: str,
             found.append(torch.randint(int(low or 0), above, sizes, device=device, generator=generator).to(dtype))
     values = (scalar["value"] for scalar in operator.get("scalars") or ())
     return found + [dims[value] if isinstance(value, str) and value in dims else value for value in values]
-
-
-@triton.jit  # type: ignore[untyped-decorator]
-def flush_kernel(buffer: tl.tensor, block: tl.constexpr) -> None:
-    """Write zeros, a block per program."""
-    tl.store(buffer + tl.program_id(0).to(tl.int64) * block + tl.arange(0, block), 0)
-
-
-class Flush:
-    """Empties a card's L2 cache; on a CPU it does nothing."""
-
-    def __init__(self, device: str) -> None:
-        self._buffer, self.bytes = None, L2_TIMES * L2_BYTES
-        if device != "cpu":
-            self.bytes = L2_TIMES * int(getattr(torch.cuda.get_device_properties(0), "L2_cache_size", L2_BYTES))
-            self._blocks = math.ceil(self.bytes / (4 * FLUSH_BLOCK))
-            self._buffer = torch.zeros(self._blocks * FLUSH_BLOCK, dtype=torch.int32, device=device)
-            self._driver = ctypes.CDLL("libcuda.so.1")
-
-    def __call__(self) -> None:
-        """Write twice the cache."""
-        if self._buffer is not None:
-            flush_kernel[(self._blocks,)](self._buffer, FLUSH_BLOCK)
-
-    def release(self) -> None:
-        """Make lines that were to persist in the cache ordinary ones.
-
-        Raises:
-            RuntimeError: If the driver refuses.
-        """
-        if self._buffer is not None and (status := self._driver.cuCtxResetPersistingL2Cache()):
-            raise RuntimeError(f"the driver does not release persisting lines: status {status}")
-
-
-def graphed(calls: Sequence[Call], device: str) -> Call:
-    """Return a call that does calls in turn; on a card it is a graph."""
-    if device == "cpu" or not calls:
-        return lambda: [call() for call in calls]
-    graph, kept = torch.cuda.CUDAGraph(), list[Any]()
-    with torch.cuda.graph(graph):
-        kept += [call() for call in calls]  # Each result has memory of its own, as each input has.
-
-    def replay(kept: list[Any] = kept) -> None:
-        graph.replay()
-
-    return replay
-
-
-def warmed_up(function: Callable[..., Any], copy: Sequence[Any], device: str) -> None:
-    """Compile a kernel, on a stream of its own, so that a graph can be captured afterwards."""
-    if device == "cpu":
-        function(*copy)
-        return
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for _ in range(WARM_UPS):
-            function(*copy)
-    torch.cuda.synchronize()
-
-
-def elapsed_us(before: Call, call: Call, device: str) -> tuple[float, bool]:
-    """Return the microseconds of a call on its device, after another one; and True if the host queued it in time."""
-    if device == "cpu":
-        before()
-        begun = time.perf_counter()
-        call()
-        return 1e6 * (time.perf_counter() - begun), True
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    before()
-    begin.record()
-    call()
-    punctual = not begin.query()
-    end.record()
-    end.synchronize()
-    return 1000 * float(begin.elapsed_time(end)), punctual
-
-
-def timed_in_time(before: Call, call: Call, device: str) -> tuple[float, bool]:
-    """Do the same, and again if the host was late; False if it was late each time."""
-    for _ in range(TRIES):
-        taken_us, punctual = elapsed_us(before, call, device)
-        if punctual:
-            break
-    return taken_us, punctual
-
-
-@dataclass(frozen=True)
-class InterleavedTimes:
-    """Times of elite and seed at a shape, in microseconds per call, and the seed's over the elite's with its bounds."""
-
-    elite_us: float
-    seed_us: float
-    low: float
-    ratio: float
-    high: float
-    pairs: int
-    calls: int
-    elite_deciles_us: tuple[float, ...]
-    seed_deciles_us: tuple[float, ...]
-    late: int
-
-
-Step = tuple[Call, Call]
-"""Preparation of a graph, and the graph."""
-
-
-def interleaved(
-    elites: Sequence[Step], seeds: Sequence[Step], calls: int, device: str, seconds: float
-) -> InterleavedTimes:
-    """Time graphs of so many calls in turn: those of elite and seed at one place of both lists are a pair."""
-    for each in (*elites, *seeds):
-        elapsed_us(*each, device)
-    until, elite_us, seed_us, late = time.monotonic() + seconds, list[float](), list[float](), 0
-    while time.monotonic() < until or len(elite_us) < 2:
-        number = len(elite_us)
-        order = [(elites, elite_us), (seeds, seed_us)]
-        for steps, found in order if number // len(elites) % 2 else reversed(order):
-            taken_us, punctual = timed_in_time(*steps[number % len(elites)], device)
-            late += not punctual
-            found.append(taken_us / calls)
-    ratios = sorted(its / mine for mine, its in zip(elite_us, seed_us, strict=True))
-    low, high = median_bounds(len(ratios))
-    medians = statistics.median(elite_us), statistics.median(seed_us), ratios[low], statistics.median(ratios)
-    deciles = tuple(tuple(statistics.quantiles(times, n=10)) for times in (elite_us, seed_us))
-    return InterleavedTimes(*medians, ratios[high], len(ratios), calls, *deciles, late)
-
-
-def median_bounds(count: int) -> tuple[int, int]:
-    """Return the places, in ascending order, between which the median lies with a probability of 95 %."""
-    low = max(0, math.floor((count - NORMAL * math.sqrt(count)) / 2))
-    return low, count - 1 - low
 
 
 @dataclass(frozen=True)
@@ -344,15 +220,27 @@ class ShapeTimer:
         """Time samples of so many calls, in each form."""
         calls = min(calls, self._inputs.calls)
         number = max(2, min(self._memory.graphs, MOST_BYTES // max(1, 2 * calls * self._inputs.bytes)))
-        sides = [[(self._sample(graph), graph) for graph in side] for side in self._laid_out(calls, number)]
-        found = {}
-        for name in forms:
+        laid, found = self._laid_out(calls, number), {}
+        sides = [[(self._sample(graph), graph) for graph in side] for side in laid]
+        for name in (form for form in forms if form != PLAIN):
             elites, seeds = (
                 [(self._before(again=graph if name == "judge" else (), calls=calls), call) for call, graph in side]
                 for side in sides
             )
             found[name] = vars(interleaved(elites, seeds, calls, self._device, seconds))
+        if PLAIN in forms:
+            try:
+                found[PLAIN] = self._plain(laid, calls, seconds)
+            except FAILURES as error:  # The other forms say something without it.
+                print(f"no plain samples: {type(error).__name__}: {error}", flush=True)
         return found
+
+    def _plain(self, laid: Sequence[Sequence[Sequence[PlacedCall]]], calls: int, seconds: float) -> dict[str, Any]:
+        """Time samples that are launched as the judge's are."""
+        with nullcontext() if self._device == "cpu" else torch.cuda.stream(torch.cuda.Stream()):
+            before = self._before(calls=calls)
+            elites, seeds = ([(before, self._sample(graph, plain=True)) for graph in side] for side in laid)
+            return vars(interleaved(elites, seeds, calls, self._device, seconds))
 
     def _laid_out(self, calls: int, number: int) -> list[list[list[PlacedCall]]]:
         """Return the calls of so many graphs of either side, in turn of one half of the inputs and the other one."""
@@ -368,11 +256,11 @@ class ShapeTimer:
         laid = self._memory.lay_out(list(zip(self._functions, copies, strict=True)))
         return [[side[at : at + calls] for at in range(0, len(side), calls)] for side in laid]
 
-    def _sample(self, graph: Sequence[PlacedCall]) -> Call:
-        return self._graph(graph) if len(graph) > 1 else graph[0].call
+    def _sample(self, graph: Sequence[PlacedCall], *, plain: bool = False) -> Call:
+        return self._graph(graph, plain=plain) if len(graph) > 1 else graph[0].call
 
-    def _graph(self, graph: Sequence[PlacedCall]) -> Call:
-        return graphed([each.call for each in graph], self._device)
+    def _graph(self, graph: Sequence[PlacedCall], *, plain: bool = False) -> Call:
+        return graphed([each.call for each in graph], self._device, plain=plain)
 
     def _before(self, lead: Call | None = None, *, again: Sequence[PlacedCall] = (), calls: int = 2) -> Call:
         """Return what is done before calls: flush, hold the card while the host queues, and untimed calls.
@@ -419,13 +307,19 @@ class ArchiveTimer:
         self._operator, self._device, self._seconds, self._forms = operator, device, seconds, forms
         self._flush, self._inputs, self._shifted = Flush(device), dict[str, ShapeInputs](), shifted
 
-    def row(self, shown: Mapping[str, Any], place: Path) -> dict[str, Any]:
-        """Time one elite at the shapes that its search timed it at; `place` is the folder of its certificate."""
+    def row(self, shown: Mapping[str, Any], place: Path, draws: int | None = None) -> dict[str, Any]:
+        """Time one elite at the shapes that its search timed it at.
+
+        Args:
+            shown: The elite in the manifest.
+            place: Folder of its certificate.
+            draws: Number of draws of shifted places, if it has the plain form, too; None for one, without.
+        """
         certificate = json.loads((place / "certificate.json").read_text())
         report, both = certificate["verdict"], functions(self._operator, place)
         shapes = {_key(shape["dims"]): shape for shape in self._operator["shapes"]}
         by_shape = {
-            result["shape"]: self._timed(shapes[result["shape"]], both, result)
+            result["shape"]: self._timed(shapes[result["shape"]], both, result, draws)
             for result in report["shapes"]
             if result["shape"] in shapes and result.get("mid_us")
         }
@@ -449,19 +343,20 @@ class ArchiveTimer:
         shape: Mapping[str, Any],
         both: tuple[Callable[..., Any], Callable[..., Any]],
         result: Mapping[str, Any],
+        draws: int | None,
     ) -> dict[str, Any]:
         key = _key(shape["dims"])
         if key not in self._inputs:
             drawn = ShapeInputs.draw(both[1], self._operator, shape["dims"], self._flush, self._device)
             self._inputs[key] = drawn
         inputs, calls = self._inputs[key], (result.get("samples") or {}).get("calls")
-        found = []
-        for memory in (TorchMemory(), self._shifted):
+        found, forms = [], self._forms if draws is None else (*self._forms, PLAIN)
+        for memory in (TorchMemory(), *[self._shifted] * (draws or 1)):
             timer = ShapeTimer(*both, inputs, self._flush, self._device, memory)
             found.append(vars(timer.long(self._seconds)))
             if calls:
-                found[-1] |= {"samples": timer.samples(calls, self._forms, self._seconds / 2)}
-        return found[0] | {"shifted": found[1]}
+                found[-1] |= {"samples": timer.samples(calls, forms, self._seconds / 2)}
+        return found[0] | {"shifted": over_draws(found[1:])}
 
 
 def overall(ratios: Mapping[str, float], weights: Mapping[str, float]) -> float | None:
@@ -485,23 +380,33 @@ def opened(archive: Path, folder: Path, most: int) -> tuple[dict[str, Any], list
 
 
 def rows(
-    archives: Sequence[Path], folder: Path, chosen: argparse.Namespace, first: Sequence[str]
+    archives: Sequence[Path], folder: Path, chosen: argparse.Namespace, known: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """Time the measured elites of zip files: those that are to be first, then by file, the best first."""
+    """Time the measured elites of zip files: those that are to be first, then by file, the best first.
+
+    Those whose candidates are known already are left out.
+    """
     shifted, tasks = ShiftedMemory(chosen.device, chosen.seed), []
     for number, archive in enumerate(archives):
         place = folder / str(number)
         operator, found = opened(archive, place, chosen.most)
         timer = ArchiveTimer(operator, chosen.device, chosen.seconds, chosen.forms, shifted)
         tasks += [(operator["name"], timer, shown, place / Path(shown["files"][0]).parent) for shown in found]
-    rank = {name: number for number, name in enumerate(first)}
+    rank = {name: number for number, name in enumerate(chosen.first)}
     tasks.sort(key=lambda task: rank.get(f"{task[0]}/{task[2]['cell']}", rank.get(task[0], len(rank))))
     for name, timer, shown, place in tasks:
+        if shown["candidate"] in known:
+            continue
         try:
-            yield timer.row(shown, place)
+            yield timer.row(shown, place, chosen.draws if f"{name}/{shown['cell']}" in rank else None)
         except FAILURES as error:  # It does not run here.
             said = f"{type(error).__name__}: {error}"
             yield {"operator": name, "cell": shown["cell"], "candidate": shown["candidate"], "error": said}
+
+
+def broken(row: Mapping[str, Any]) -> bool:
+    """Return True if a row's error is one of the card, after which nothing else runs in the process."""
+    return any(text in row.get("error", "") for text in ("CUDA error", "Triton Error [CUDA]"))
 
 
 def compile_all(archives: Sequence[Path], device: str, most: int, processes: int) -> None:
@@ -537,6 +442,8 @@ def main() -> None:
     options.add_argument("--processes", type=int, default=1, help="that compile kernels before any is timed")
     options.add_argument("--forms", nargs="*", choices=FORMS, default=FORMS, help="forms of samples")
     options.add_argument("--first", nargs="*", default=(), metavar="OPERATOR[/CELL]", help="timed first")
+    options.add_argument("--draws", type=int, help="of shifted places, for elites named by --first")
+    options.add_argument("--resume", action="store_true", help="go on with elites that have no row in --out")
     options.add_argument("--seed", type=int, default=0, help="of the shifted places")
     options.add_argument("--limit", type=float, default=math.inf, help="seconds after which no other elite is begun")
     options.add_argument("--device", default="cuda")
@@ -544,13 +451,16 @@ def main() -> None:
     chosen, begun = options.parse_args(), time.monotonic()
     if chosen.processes > 1:
         compile_all(chosen.archives, chosen.device, chosen.most, chosen.processes)
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = json.loads(chosen.out.read_text())["rows"] if chosen.resume else []
+    known = [each["candidate"] for each in found]
     with tempfile.TemporaryDirectory() as folder:
-        for each in rows(chosen.archives, Path(folder), chosen, chosen.first):
+        for each in rows(chosen.archives, Path(folder), chosen, known):
             found.append(each)
             said = each.get("independent", each.get("error"))
             print(f"{len(found)}: {each['operator']} {said}", flush=True)
             write(chosen.out, found, chosen.device)
+            if broken(each):
+                raise SystemExit(BROKEN)
             if time.monotonic() - begun > chosen.limit:
                 print(f"ended after {chosen.limit:g} s", flush=True)
                 return

@@ -7,6 +7,8 @@ goes on behind the last one. `--publish` writes the rows of a file to `results/m
 
 python -m benchmarks.margins FILE [--draws N] [--wrong N] [OPERATOR...]
 python -m benchmarks.margins FILE --publish
+
+Machine and versions of the result are those of the first line of the file: it may come from another machine.
 """
 
 import argparse
@@ -457,11 +459,12 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=DRAW_COUNT)
     parser.add_argument("--wrong", type=int, default=WRONG_COUNT)
     parser.add_argument("--publish", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     torch.set_num_threads(1)
     known = [json.loads(line) for line in options.file.read_text().splitlines()] if options.file.exists() else []
     if options.publish:
-        print(write("margins", [each for each in known if "operator" in each], kinds=DRAWS))
+        ran = {name: known[0][name] for name in ("machine", "versions")}
+        print(write("margins", [each for each in known if "operator" in each], **ran, kinds=DRAWS))
         return
     done = {each["operator"] for each in known if "operator" in each}
     with options.file.open("a") as file:

@@ -3,12 +3,13 @@
 import json
 import sys
 import zipfile
-from argparse import ArgumentTypeError
+from argparse import ArgumentTypeError, Namespace
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from benchmarks import agreement
 from benchmarks.agreement import (
     ChosenConfirms,
     ConfirmedElite,
@@ -74,6 +75,35 @@ def elite(folder: Path) -> TracedElite:
     bundle = records.bundle_from(SOURCE)
     exports = tuple(Graph.model_validate(each) for each in graphs())
     return TracedElite(found, bundle, records.bundle_from(records.SEED).reduced(), exports)
+
+
+def test_the_harness_goes_on_in_a_new_process_after_an_error_of_the_card(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    program = f"""
+import sys
+from pathlib import Path
+log = Path({str(log)!r})
+with log.open("a") as file:
+    print(*sys.argv[1:], file=file)
+sys.exit([{agreement.BROKEN}, {agreement.BROKEN}, 0, 3][len(log.read_text().splitlines()) - 1])
+"""
+    (tmp_path / "paper_harness.py").write_text(program)
+    monkeypatch.setattr(agreement, "HARNESS", "paper_harness")
+    monkeypatch.setattr(agreement, "visible_card", str)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    chosen = Namespace(archives=[Path("one.zip")], seconds=0.1, first=["double/7"], draws=6, card=0)
+    agreement.timed_outside(chosen, 5, tmp_path / "harness.json", 60.0)
+    first, *others = log.read_text().splitlines()
+    assert "--processes" in first and "--resume" not in first and "--first double/7 --draws 6" in first
+    assert len(others) == 2 and all("--resume" in line and "--processes" not in line for line in others)
+    limits = [float(line.rpartition("--limit ")[2].split()[0]) for line in (first, *others)]
+    assert 60.0 >= limits[0] > limits[1] > limits[2] > 0.0
+    with pytest.raises(SystemExit, match="status 3"):
+        agreement.timed_outside(chosen, 5, tmp_path / "harness.json", 60.0)
+    with pytest.raises(SystemExit, match=f"status {agreement.BROKEN}"):
+        agreement.timed_outside(chosen, 5, tmp_path / "harness.json", 0.0)
 
 
 def test_what_is_recorded_of_a_confirm(tmp_path: Path) -> None:

@@ -184,8 +184,30 @@ def test_what_was_not_compared_says_why() -> None:
     assert "it is wrong" in tables(found, sums)
 
 
+def test_of_several_runs_the_last_that_succeeded_counts(tmp_path: Path) -> None:
+    again = (
+        {"c": confirm(2.0), "d": confirm(3.0), "e": {"over_pacer": None}},
+        {"c": confirm(2.1), "d": {"over_pacer": None}},
+    )
+    outsides = {"c": {"error": "no"}, "d": outside(3.0), "e": outside(4.0)}, {"c": outside(2.1), "d": {"error": "no"}}
+    folders = [tmp_path / name for name in ("one", "two")]
+    for number, folder in enumerate(folders):
+        folder.mkdir()
+        lines = [{"condition": "usual", "candidate": name, **each} for name, each in again[number].items()]
+        rounds = [timed_round(20.0 + number, 2.0) | {"job": name} for name in again[number]]
+        for name, each in (("confirms", lines), ("rounds", rounds)):
+            (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in each))
+        rows = [{"candidate": name, **each} for name, each in outsides[number].items()]
+        (folder / "harness.json").write_text(json.dumps({"rows": rows}))
+    records = read_records(folders)
+    mids = {name: each["over_pacer"] and each["over_pacer"]["mid"] for (_, name), each in records.confirms.items()}
+    assert mids == {"c": 2.1, "d": 3.0, "e": None}
+    assert {name: each.get("independent") for name, each in records.harness.items()} == {"c": 2.1, "d": 3.0, "e": 4.0}
+    assert {line["job"]: line["us"][1] for line in records.rounds} == {"c": 21.0, "d": 20.0, "e": 20.0}
+
+
 def test_records_are_read_from_a_folder_and_shown_as_tables(tmp_path: Path) -> None:
-    assert read_records(tmp_path) == Records({}, {}, [])
+    assert read_records([tmp_path]) == Records({}, {}, [])
     rounds = [timed_round(20.0, 2.0, at_s=each) for each in range(8)] + [timed_round(21.0, 2.0, at_s=9.0)]
     control = rounds[0] | {"control": True}
     lines = [{"condition": name, "candidate": "c", **confirm(2.0)} for name in ("usual", "alone")]
@@ -193,7 +215,7 @@ def test_records_are_read_from_a_folder_and_shown_as_tables(tmp_path: Path) -> N
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in each) + '{"cut')
     rows = [{"candidate": "c", **outside(2.1, all=2.0)}]
     (tmp_path / "harness.json").write_text(json.dumps({"rows": rows}))
-    records = read_records(tmp_path)
+    records = read_records([tmp_path])
     assert len(records.rounds) == 9 and len(records.fast) == 8
     found = row_of({"operator": "double", "cell": 1, "candidate": "c", "then": None}, SHAPES, records)
     sums = summary([found], records)

@@ -81,6 +81,30 @@ def test_a_result_keeps_its_form(order: str) -> None:
     assert outside.data_ptr() != memory.data_ptr(), "only while the function runs"
 
 
+def test_targets_and_lone_results_are_whole_at_drawn_places() -> None:
+    def cross_entropy(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """Losses of rows in memory of their own, then their mean in memory without dimensions."""
+        losses, mean = torch.empty((len(target),)), torch.empty(())
+        torch.sub(logits.float().logsumexp(1), logits.float().gather(1, target[:, None])[:, 0], out=losses)
+        return torch.mean(losses, 0, out=mean)
+
+    generator = torch.Generator().manual_seed(4)
+    copies = [
+        [
+            torch.randn(8, 300, generator=generator).bfloat16(),
+            torch.randint(0, 300, (8,), generator=generator, dtype=torch.int64),
+        ]
+        for _ in range(9)
+    ]
+    memory = ShiftedMemory("cpu", 1)
+    for count in (3, 9, 5):  # A round with more calls, which needs a larger block, and one with fewer.
+        [side, other] = memory.lay_out([(cross_entropy, copies[:count])] * 2)
+        for _ in range(2):
+            for each, copy in zip([*side, *other], copies[:count] * 2, strict=True):
+                assert each.call() == pytest.approx(cross_entropy(*copy)), "nothing lies on anything else"
+                assert all(map(torch.equal, each.arguments, copy))
+
+
 def test_torch_places_what_is_not_shifted() -> None:
     copy = [torch.ones(8), 3]
     [[each]] = TorchMemory().lay_out([(scaled, [copy])])

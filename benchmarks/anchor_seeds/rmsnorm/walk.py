@@ -43,5 +43,6 @@ def rmsnorm(x, weight):
     if n_cols > 8192:
         walk_kernel[(min(n_rows, 132),)](x, weight, y, n_rows, n_cols, BLOCK=block, STAGES=2, num_warps=32)
     else:
-        walk_kernel[(min(n_rows, 528),)](x, weight, y, n_rows, n_cols, BLOCK=block, STAGES=3, num_warps=8)
+        programs = 264 if n_cols > 4096 else 528  # As many as run at once.
+        walk_kernel[(min(n_rows, programs),)](x, weight, y, n_rows, n_cols, BLOCK=block, STAGES=3, num_warps=8)
     return y
