@@ -2,18 +2,18 @@
 
     python -m benchmarks.as_run softmax rmsnorm cross_entropy --seconds 60 --keep kept    # or `reef export` of searches
     python -m benchmarks.agreement kept/*.zip --most 20 --slim benchmarks/results/elites  # what this needs of them
-    python -m benchmarks.agreement benchmarks/results/elites/*.zip --confirms usual share --out OUT     # on a card
+    python -m benchmarks.agreement benchmarks/results/elites/*.zip --confirms usual alone --out OUT     # on a card
     python -m benchmarks.agreement benchmarks/results/elites/*.zip --recorded OUT         # rows and tables, anywhere
 
 It makes `independent.json` (`benchmarks.agreement_rows` says what its rows hold). Elites and seeds are traced again,
 then confirmed as in a search: from scratch, on content that is used once, beside the seed. The harness is
 `benchmarks/independent_harness.py`, in a process of its own that imports nothing of Kernelreef: it compiles the
-exported source itself and times it in CUDA graphs with cold inputs. Both see the same card within minutes, and nothing
-else runs then. What is compared is the speedup over the seed.
+exported source itself and times it in CUDA graphs with cold inputs, at torch's places and at places like ours. Both see
+the same card within minutes, and nothing else runs then. What is compared is the speedup over the seed.
 
-Elites can be confirmed in several conditions, by three executors or one, with a flush that writes all or the operator's
-share. Confirms, rounds of executors and rows of the harness are written when they are known, into `--out`, so an end at
-any time loses nothing.
+Elites can be confirmed in two conditions, by three executors or one. Confirms, rounds of executors and rows of the
+harness are written when they are known, into `--out`, so an end at any time loses nothing. `--recorded` keeps the rows
+of the file before for elites that a run did not reach.
 """
 
 import argparse
@@ -260,26 +260,8 @@ def confirm_job(traced: TracedElite, device: Device) -> ConfirmJob:
     )
 
 
-@dataclass(frozen=True)
-class ConfirmCondition:
-    """A way to confirm elites.
-
-    Attributes:
-        executors: Number of executors that share the card.
-        flush: Share of its lines that a flush writes: a name in `benchmarks.observed_executor.FLUSHES`.
-    """
-
-    executors: int
-    flush: str
-
-
-CONDITIONS = {
-    "usual": ConfirmCondition(3, "all"),
-    "share": ConfirmCondition(3, "own"),
-    "alone": ConfirmCondition(1, "all"),
-    "alone_share": ConfirmCondition(1, "own"),
-}
-"""Ways to confirm, by name. `usual` is that of a search."""
+CONDITIONS = {"usual": 3, "alone": 1}
+"""Ways to confirm, by name, with the number of executors that share the card. `usual` is that of a search."""
 
 
 @dataclass(frozen=True)
@@ -320,9 +302,8 @@ class ChosenConfirms:
 
 def observed(name: str, device: Device, card: int, data: Path, rounds: Path) -> tuple[str, ...]:
     """Return the command of an executor in a condition, whose rounds are recorded."""
-    condition = CONDITIONS[name]
-    options = measuring(device, CardShare(card, condition.executors), data)[len(BENCH) + 1 :]
-    return (*OBSERVED, "--rounds", str(rounds.resolve()), "--condition", name, "--flush", condition.flush, *options)
+    options = measuring(device, CardShare(card, CONDITIONS[name]), data)[len(BENCH) + 1 :]
+    return (*OBSERVED, "--rounds", str(rounds.resolve()), "--condition", name, *options)
 
 
 def confirm_again(
@@ -399,7 +380,7 @@ def record(elites: Sequence[ConfirmedElite], chosen: argparse.Namespace, device:
         command = observed(name, device, chosen.card, chosen.data, rounds)
         ordered = put_first(confirms.of(ready), chosen.first)
         until = limit if number or chosen.without_harness else TimeAllowance(limit.left_s * CONFIRMS_SHARE)
-        for each, answer in confirm_again(ordered, device, CONDITIONS[name].executors, command, until):
+        for each, answer in confirm_again(ordered, device, CONDITIONS[name], command, until):
             line = confirm_line(name, each, answer)
             lines.add(line)
             ratio = line["over_pacer"]

@@ -20,8 +20,6 @@ the same of the harness's samples of as many calls as ours, by form. `explained`
 
 Rows that a run did not reach are those of the file before it. Their `session` says when and how they were made, and
 sums leave them out.
-
-`share_percent` is the difference of long graphs from ours of condition `share`, whose flush writes the operator's part.
 """
 
 import json
@@ -41,8 +39,8 @@ CLOSE_PERCENT = 0.5
 OUR_FORMS = ("judge", "all", "plain")
 """Forms of the harness's samples that begin as ours do, after a flush that writes all, the closest to ours first. Few
 elites have `plain`."""
-USUAL, SHARE, ALONE = "usual", "share", "alone"
-"""Conditions of confirms: as in a search, with a flush that writes the operator's share, by one executor alone."""
+USUAL, ALONE = "usual", "alone"
+"""Conditions of confirms: as in a search, and by one executor alone."""
 SHIFTED = "shifted"
 """Long graphs of the harness at the judge's places, and the first word of its samples there."""
 KINDS = ("within", "interval", "sample", "places", "state", "open")
@@ -115,7 +113,7 @@ def row_of(row: Row, weights: Mapping[str, float], records: Records) -> Row:
     candidate = row["candidate"]
     again = {name: line for (name, each), line in records.confirms.items() if each == candidate}
     usual, outside = again.get(USUAL), records.harness.get(candidate)
-    row |= {name: None for name in ("same_bundle", "ours", "independent", "difference_percent", "share_percent")}
+    row |= {name: None for name in ("same_bundle", "ours", "independent", "difference_percent")}
     row |= {"forms_percent": {}, "confirms": _others(again), "fast": None, "shapes": {}}
     if usual is None or usual["over_pacer"] is None:
         return row | {"failed": "not confirmed" if usual is None else usual["failed"]}
@@ -133,8 +131,6 @@ def row_of(row: Row, weights: Mapping[str, float], records: Records) -> Row:
     row["independent"] = {"low": low, "mid": mid, "high": high}
     row["difference_percent"] = apart(mid, row["ours"]["mid"])
     row["forms_percent"] = {form: apart(_of_form(row, form), row["ours"]["mid"]) for form in _all_forms(row)}
-    if SHARE in row["confirms"]:
-        row["share_percent"] = apart(mid, row["confirms"][SHARE]["mid"])
     row["fast"] = fast_speedup(row, [line for line in records.fast if line["condition"] == USUAL])
     return row | explanation(row)
 
@@ -270,9 +266,8 @@ def _by_operator(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def tally_rows(rows: Sequence[Mapping[str, Any]]) -> Row:
-    """Count the rows by explanation, with the differences of the usual flush and of one that writes the share."""
+    """Count the rows by explanation, with their differences."""
     found = [row["difference_percent"] for row in rows if row["difference_percent"] is not None]
-    shared = [row["share_percent"] for row in rows if row.get("share_percent") is not None]
     again = [apart(row["ours"]["mid"], row["then"]["mid"]) for row in rows if row["ours"] and row["then"]]
     return {
         "elites": len(rows),
@@ -280,7 +275,6 @@ def tally_rows(rows: Sequence[Mapping[str, Any]]) -> Row:
         **{why: sum(row.get("explained") == why for row in rows) for why in KINDS},
         **_spread(found),
         "median_change_percent": median(map(abs, again)) if again else None,
-        "with_share": {"compared": len(shared), **_spread(shared)},
     }
 
 
@@ -420,13 +414,11 @@ def _operators(found: Row) -> str:
             each["state"],
             each["open"],
             _signed(each["largest_percent"]),
-            f"{each['with_share']['close']} of {each['with_share']['compared']}",
-            _signed(each["with_share"]["largest_percent"]),
         )
         for name, each in (*found["operators"].items(), ("all", found["agreement"]))
     ]
     heads = ("operator", "elites", "within 0.5 %", "interval", "sample", "places", "state", "open", "largest, %")
-    return table((*heads, "within, flush writes the share", "largest, %"), lines)
+    return table(heads, lines)
 
 
 def _forms(found: Row) -> str:
@@ -474,11 +466,10 @@ def _elites(rows: Sequence[Row]) -> str:
                 _ratio(row["independent"]),
                 _signed(row["difference_percent"]),
                 "" if form is None else f"{_signed(row['forms_percent'][form])} ({form})",
-                _signed(row["share_percent"]),
                 row.get("explained", row.get("failed", "")),
             )
         )
-    heads = ("elite", "ours", "harness", "difference, %", "in our form, %", "flush writes the share, %", "explained by")
+    heads = ("elite", "ours", "harness", "difference, %", "in our form, %", "explained by")
     return table(heads, lines)
 
 

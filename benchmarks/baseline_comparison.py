@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks.figures import Row
 from benchmarks.suites import CardRates, SuiteEntry, floor_us, moved_bytes
 from workers.baselines import BaselineProcess, measure_baselines
+from workers.baselines.messages import BaselineReply, BaselineRequest
 from workers.errors import WorkerError
 from workers.protocol import Bundle, Device, Graph, Operator
 
@@ -34,15 +35,29 @@ def figures_of(
     device: Device,
     rates: CardRates,
     process: BaselineProcess,
+    half_width: float = 0.0,
 ) -> Row:
     """Times of a kernel and of all baselines, interleaved in one run, and what of the floor it reaches.
+
+    Args:
+        entry: The row.
+        graphs: Its reference.
+        bundle: The kernel.
+        device: Hardware class.
+        rates: The card's rates, for the floor.
+        process: Times all of them.
+        half_width: Relative half-width of all ratios at which the timing ends before its rounds; 0 for all rounds.
 
     Raises:
         BaselinesFailed: If they could not be measured.
     """
+
+    def ask(request: BaselineRequest) -> BaselineReply:
+        return process.ask(request.model_copy(update={"half_width": half_width}))
+
     operator = Operator.model_validate(entry.contract())
     reduced = bundle.reduced()
-    found = measure_baselines(operator, graphs, reduced, device, process.ask, None, {})
+    found = measure_baselines(operator, graphs, reduced, device, ask, None, {})
     baseline = next(iter(found.values()))
     best, times = baseline.best(), {name: figure.time_us for name, figure in baseline.figures.items()}
     moved = moved_bytes(operator, dict(entry.dims), reduced.plans[0].outputs)

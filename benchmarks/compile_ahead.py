@@ -5,7 +5,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from workers.protocol import Graph, Operator
@@ -39,6 +41,7 @@ class CompileAhead:
         self._cache.mkdir()
         self._asked: set[tuple[str, str]] = set()
         self._process: subprocess.Popen[bytes] | None = None
+        self._writer = ThreadPoolExecutor(1)
         self.environment = {"TRITON_CACHE_DIR": str(self._cache)}
         if processes:
             mine = {
@@ -57,6 +60,19 @@ class CompileAhead:
                 start_new_session=True,
             )
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Stop compiling until the context ends: nothing of it may disturb a timing."""
+        self._signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, number)
+
     @property
     def kernels(self) -> int:
         """Number of kernels in the cache so far, whoever compiled them."""
@@ -65,18 +81,24 @@ class CompileAhead:
     def ask(self, operator: Operator, graph: Graph) -> None:
         """Compile for a reference after what was asked before, once."""
         key = operator.digest, graph.shape.key
-        if self._process is None or self._process.stdin is None or key in self._asked:
+        if self._process is None or key in self._asked:
             return
         self._asked.add(key)
         request = CompileRequest(operator=operator, graph=graph)
+        # A pipe holds 64 KiB, less than the graph of a large model, and the process reads on when it has compiled.
+        self._writer.submit(self._say, request.model_dump_json().encode() + b"\n")
+
+    def _say(self, line: bytes) -> None:
+        assert self._process is not None and self._process.stdin is not None
         with suppress(OSError):  # It has ended.
-            self._process.stdin.write(request.model_dump_json().encode() + b"\n")
+            while line:
+                line = line[self._process.stdin.write(line) :]
 
     def close(self) -> None:
         """End it and remove the kernels. Idempotent."""
         if self._process is not None and self._process.stdin is not None:
-            if self._process.poll() is None:
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.stdin.close()
+            self._signal(signal.SIGKILL)
             self._process.wait()
+            self._writer.shutdown(cancel_futures=True)  # A write that waits fails now.
+            self._process.stdin.close()
         self._folder.cleanup()

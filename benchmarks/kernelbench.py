@@ -158,7 +158,7 @@ def exported(spec: Operator) -> Row:
     """Export the reference, without the mutation testing that follows."""
     result = sandbox.run(reference.export, job_for(spec).model_dump_json().encode(), LIMITS)
     if result.ending is not sandbox.SandboxEnding.RETURNED:
-        return {"reason": (result.detail.splitlines() or [result.ending])[-1]}
+        return {"reason": result.reason or result.ending}
     said: Row = json.loads(result.reply)
     return said
 

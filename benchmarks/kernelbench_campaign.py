@@ -5,12 +5,14 @@
     python -m benchmarks.kernelbench_campaign --folder prepared --lines lines --conclude results
 
 `kernelbench_prepare` makes `--folder` on any machine. Each card works through the queue by itself: it claims
-problems, `--beside` of which get ready at the same time, searches for `--seconds`, and then times the best kernel,
-eager PyTorch, torch.compile and max-autotune as cold CUDA graphs interleaved in one process (`kernelbench_queue`). That
-process has `--quiet` cores of its own. Baselines' kernels are compiled ahead, in `--ahead` processes with a low
-priority and without the card (`inductor_compiler`). A row is a line of a file of `--out` as soon as it is known. Rows
-of former sittings are found in all `*.jsonl` of `--known` and `--out`; what has figures is not searched again, and what
-failed is tried `TRIES` times. A problem that would not fit into the time that is left is not begun.
+problems, `--beside` of which get ready at the same time, and searches `--together` of them at the same time, for
+`--seconds` of the card each. A search whose lead is `--stale-s` old ends. After a round the best kernel, eager PyTorch,
+torch.compile and max-autotune are timed as cold CUDA graphs interleaved in one process (`kernelbench_queue`), of
+`--comparing` processes that share `--quiet` cores of their own. Baselines' kernels are compiled ahead during the
+searches, in `--ahead` processes with a low priority and without the card (`inductor_compiler`). A row is a line of a
+file of `--out` as soon as it is known. Rows of former sittings are found in all `*.jsonl` of `--known` and `--out`;
+what has figures is not searched again, and what failed is tried `TRIES` times. A problem that would not fit into the
+time that is left is not begun, and one that is not ready by its end has no row.
 
 `--how rules` covers all problems of the contract that were prepared, `--how model` those of the lot. A model's kernels
 come from a recording (`kernelbench_answers`): they are seeds, before those that were prepared.
@@ -29,11 +31,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
+from queue import SimpleQueue
 
 from benchmarks import kernelbench_report
 from benchmarks.baseline_comparison import figures_of
@@ -42,9 +46,18 @@ from benchmarks.figures import LineLog, Row, device_of, read_lines, visible_card
 from benchmarks.kernelbench_answers import RECORDING, recorded_kernels
 from benchmarks.kernelbench_lot import DRAWN, LOT, read_list
 from benchmarks.kernelbench_prepare import CONTRACTS, DEFAULT, PREPARED
-from benchmarks.kernelbench_queue import MODEL, RULES, CampaignEntry, CampaignQueue, ClaimedEntries, timed_reference
+from benchmarks.kernelbench_queue import (
+    MODEL,
+    RULES,
+    TIME,
+    CampaignEntry,
+    CampaignQueue,
+    CampaignTerms,
+    ClaimedEntries,
+    timed_reference,
+)
 from benchmarks.record import versions
-from benchmarks.searches import RowLog, SearchTerms, measured_rates, search_queue, spent
+from benchmarks.searches import RowLog, noted_rates, search_queue, spent
 from benchmarks.suites import CardRates, SuiteEntry
 from service.coordinator import Coordinator
 from service.operators.catalogue import load_operator
@@ -54,6 +67,8 @@ from workers.protocol import Bundle, Device, Graph, Operator
 
 NAME = "kernelbench_campaign"
 WAYS = (RULES, MODEL)
+HALF_WIDTH = 0.005
+"""Relative half-width of all ratios at which a comparison ends before its 40 rounds, after ten at the earliest."""
 TRIES = 2
 """Sittings in which a problem without figures is tried."""
 TF32_SHARE, STRICT_SHARE = 1 / 2, 1 / 6
@@ -67,14 +82,22 @@ def compare_problem(
     bundle: Bundle,
     *,
     device: Device,
-    rates: CardRates,
-    process: BaselineProcess,
+    known: Future[CardRates],
+    processes: SimpleQueue[BaselineProcess],
 ) -> Row:
-    """Compare a problem's best kernel with its baselines; the floor counts the products that the reference makes."""
+    """Compare a problem's best kernel with its baselines; the floor counts the products that the reference makes.
+
+    One of the idle processes times them.
+    """
     operator, graph = timed_reference(entry, graphs)
     counted = replace(entry, flops=needed_flops(operator, graph))
+    rates = known.result()
     rates = CardRates(rates.bytes_per_s, rates.flops_per_s * matrix_share(operator))
-    return figures_of(counted, graphs, bundle, device=device, rates=rates, process=process)
+    process = processes.get()
+    try:
+        return figures_of(counted, graphs, bundle, device=device, rates=rates, process=process, half_width=HALF_WIDTH)
+    finally:
+        processes.put(process)
 
 
 def needed_flops(operator: Operator, graph: Graph) -> float:
@@ -92,10 +115,15 @@ def matrix_share(operator: Operator) -> float:
 
 def entries_of(options: argparse.Namespace, known: Sequence[Row]) -> list[CampaignEntry]:
     """List the problems that are left: those with fewer tries first, of them the lot first, levels in turn."""
-    drawn = {each.key for each in read_list(options.list)[1] if each.drawn}
+    listed = read_list(options.list)[1]
+    places, drawn = (
+        {each.key: number for number, each in enumerate(listed)},
+        {each.key for each in listed if each.drawn},
+    )
     answers = recorded_kernels(options.answers, options.contract) if options.how == MODEL else {}
     levels: dict[str, list[CampaignEntry]] = {}
-    for row in read_lines(options.folder / PREPARED):
+    prepared = sorted(read_lines(options.folder / PREPARED), key=lambda row: places.get(row["problem"], len(places)))
+    for row in prepared:
         wanted = row["contract"] == options.contract and (options.how == RULES or row["problem"] in drawn)
         if not wanted or row["problem"].partition("/")[0] not in options.levels or not row["seeds"] or row["reason"]:
             continue
@@ -119,7 +147,7 @@ def tries_of(known: Iterable[Row], *, timed: bool) -> dict[str, int]:
     done: dict[str, int] = {}
     for row in (row for row in known if row["kind"] == "row"):
         sittings.setdefault(row["row"], set()).add(row["session"])
-        if row.get("reef_us") if timed else row.get("objective"):
+        if row.get("ended") != TIME and (row.get("reef_us") if timed else row.get("objective")):
             done[row["row"]] = TRIES
     return {key: len(each) for key, each in sittings.items()} | done
 
@@ -137,30 +165,45 @@ def work(options: argparse.Namespace, number: int, cards: Sequence[int]) -> None
     device = options.device or device_of(cards[number])  # Before the others are hidden.
     os.environ.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=visible_card(cards[number]))
     emitters = tuple(options.emitters.split(","))
-    terms = SearchTerms(
-        device, options.evaluations, options.seconds, options.ready_s, options.seed, emitters, options.until
+    terms = CampaignTerms(
+        device,
+        options.evaluations,
+        options.seconds,
+        options.ready_s,
+        options.seed,
+        emitters,
+        options.until,
+        beside=options.beside,
+        together=options.together,
+        comparing=options.comparing,
+        stale_s=options.stale_s,
     )
     known = list(lines_of({*options.known, options.out}))
     claims = ClaimedEntries(entries_of(options, known), options.claims)
-    os.sched_setaffinity(0, others or cores)
+    os.sched_setaffinity(0, cores)
     with (
         closing(LineLog(options.out / f"{options.sitting}-{number}.jsonl")) as lines,
+        # It has all cores: those of the comparisons are idle meanwhile, and it stops while one is made.
         closing(CompileAhead(device.target, options.ahead if device.measures else 0)) as ahead,
-        closing(BaselineProcess(0, ahead.environment)) as process,
+        ThreadPoolExecutor(1) as pool,
+        ExitStack() as stack,
     ):
         compare = None
+        processes = SimpleQueue[BaselineProcess]()
         lines.add({"kind": "sitting", "card": cards[number], "device": device.name, "versions": versions()})
         if device.measures:
             os.sched_setaffinity(0, quiet or cores)  # Processes inherit it.
-            process.start()
-            os.sched_setaffinity(0, others or cores)
-            rates, said = measured_rates(0)
-            lines.add({"kind": "rates", "card": cards[number], **said})
-            compare = partial(compare_problem, device=device, rates=rates, process=process)
+            for turn in range(1, 1 + options.comparing):
+                process = stack.enter_context(closing(BaselineProcess(0, ahead.environment, turn)))
+                process.start(device.target)
+                processes.put(process)
+            rates = pool.submit(noted_rates, lines, cards[number])  # While the workers start.
+            compare = partial(compare_problem, device=device, known=rates, processes=processes)
+
+        os.sched_setaffinity(0, others or cores)
 
         async def search(coordinator: Coordinator) -> None:
-            note = RowLog(lines, device)
-            queue = CampaignQueue(coordinator, terms, note, compare, claims, ahead=ahead, beside=options.beside)
+            queue = CampaignQueue(coordinator, terms, RowLog(lines, device), compare, claims, ahead=ahead)
             await queue.run_all()
             lines.add({"kind": "spent", "card": cards[number], "seconds": spent()})
 
@@ -199,13 +242,18 @@ def _options() -> argparse.Namespace:
     options.add_argument("--answers", type=Path, default=RECORDING, help="recording of kernels that a model wrote")
     options.add_argument("--cards", default="0", help="numbers of cards, with commas")
     options.add_argument("--minutes", type=float, default=8.0, help="for this sitting")
-    options.add_argument("--seconds", type=float, default=30.0, help="of each search, once its seeds are judged")
+    options.add_argument(
+        "--seconds", type=float, default=30.0, help="of the card for each search, once a seed is judged"
+    )
+    options.add_argument("--stale-s", type=float, default=10.0, help="of the card without another lead, which end it")
     options.add_argument("--ready-s", type=float, default=150.0, help="most until its seeds are judged")
     options.add_argument("--evaluations", type=int, default=3000, help="most of one search")
     options.add_argument("--workers", type=int, help="that trace; all cores but two if not given")
     options.add_argument("--ahead", type=int, default=4, help="processes that compile baselines ahead, per card")
     options.add_argument("--quiet", type=int, default=0, help="cores for the comparisons alone, per card")
     options.add_argument("--beside", type=int, default=2, help="problems that get ready at the same time, per card")
+    options.add_argument("--together", type=int, default=3, help="searches at the same time, per card")
+    options.add_argument("--comparing", type=int, default=1, help="comparisons at the same time, per card")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--emitters", default="tune,rewrite,cross", help="names with commas; drafts are seeds already")
     options.add_argument("--device", type=Device.parse, help="instead of the card's, such as model:sm_90")

@@ -43,7 +43,7 @@ from service.errors import InvalidInput
 from service.evaluation.single import Judge
 from service.fleet.kernelbench import KernelbenchImporter, SourceFile
 from service.operators.kernelbench import name_of_problem
-from workers.driver import lacks_memory
+from workers.errors import lacks_memory
 from workers.gpu_lock import GpuLock
 from workers.protocol import Device
 

@@ -1,11 +1,10 @@
-"""An executor that measures, whose timed rounds are recorded, and whose flush may write a chosen share.
+"""An executor that measures, whose timed rounds are recorded.
 
-    python -m benchmarks.observed_executor --rounds rounds.jsonl --flush own --device h200 --card cuda:0/3 --data DIR
+    python -m benchmarks.observed_executor --rounds rounds.jsonl --device h200 --card cuda:0/3 --data DIR
 
 `benchmarks.agreement` starts it. Each round is a line: every sample's time, clock and start, by which sides and calls;
 when it was timed; and clocks, temperatures and power from the driver's library, read right after it while nothing else
-runs. `--flush` says which share of its lines a flush writes: `all`, or `own`, the part that results are of an
-operator's inputs and results. Nothing else differs from an executor of a worker.
+runs. Nothing else differs from an executor of a worker.
 """
 
 import argparse
@@ -21,8 +20,6 @@ from typing import Any
 
 from workers.safe_python import executor_environment
 
-FLUSHES = ("all", "own")
-"""Shares that a flush can write."""
 CLOCKS = {"sm_mhz": 1, "memory_mhz": 2, "video_mhz": 3}
 """Clocks by their numbers in NVML."""
 FIELDS = {"memory_c": 82, "power_now_mw": 186}
@@ -86,14 +83,12 @@ class Observer:
 
     Attributes:
         path: File of lines that several executors add to.
-        flush: Share that flushes write: a name in `FLUSHES`.
         condition: Text that each line carries.
         read: Returns readings of the card.
         job: Id of the job that is under way.
     """
 
     path: Path
-    flush: str
     condition: str = ""
     read: Callable[[], Mapping[str, int]] = dict
     job: str = ""
@@ -101,16 +96,13 @@ class Observer:
     _operator: str = ""
     _round: Any = None
 
-    def sent(self, order: Any) -> Any:
-        """Return the order that the runner gets in place of an order."""
+    def sent(self, order: Any) -> None:
+        """Note an order to the runner."""
         match order.order:
             case "load":
                 self._bundles[order.side], self._operator = order.bundle, order.operator.name
             case "prepare":
-                written = written_share(self._plan(order.round, "pacer")) if self.flush == "own" else 1.0
-                order = order.model_copy(update={"round": order.round.model_copy(update={"written": written})})
                 self._round = order.round
-        return order
 
     def answered(self, order: Any, reply: Any) -> None:
         """Add a line about a timed round."""
@@ -125,7 +117,6 @@ class Observer:
             "operator": self._operator,
             "shape": self._plan(self._round, "candidate").shape.key,
             "control": bundles["candidate"].kernels.keys() == bundles["pacer"].kernels.keys(),
-            "written": round(self._round.written, 4),
             "sides": "".join(sample.side[0] for sample in samples),
             "calls": [len(sample.slots) for sample in samples],
             "us": _rounded(reply.samples_us, 3),
@@ -145,14 +136,6 @@ def _rounded(values: Any, digits: int) -> list[float]:
     return [round(value, digits) for value in values]
 
 
-def written_share(plan: Any) -> float:
-    """Return the part that results are of a plan's inputs and results, in bytes."""
-    sizes = {buffer.id: buffer.bytes for buffer in plan.buffers}
-    read = sum(buffer.bytes for buffer in plan.buffers if buffer.input is not None)
-    written = sum(sizes[number] for number in {view.buffer for view in plan.outputs})
-    return float(written / max(1, read + written))
-
-
 def observe(observer: Observer, processes: Any, device: Any) -> None:
     """Have an observer see every order that an executor of this process sends its runner, and the answers.
 
@@ -164,7 +147,7 @@ def observe(observer: Observer, processes: Any, device: Any) -> None:
     ask, confirm = processes._ask_runner, device.confirm
 
     def watched(self: Any, order: Any, limit_s: float) -> Any:
-        order = observer.sent(order)
+        observer.sent(order)
         reply = ask(self, order, limit_s)
         if observer.read is dict:
             observer.read = CardReadings(self.opened.address).read
@@ -186,7 +169,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=Path, required=True, help="file of lines to add to")
     parser.add_argument("--condition", default="", help="text that each line carries")
-    parser.add_argument("--flush", choices=FLUSHES, default="all", help="share of its lines that a flush writes")
     options, rest = parser.parse_known_args()
     answers = os.dup(1)
     os.dup2(2, 1)
@@ -194,7 +176,7 @@ def main() -> None:
     os.environ.clear()
     os.environ.update(environment)
     processes, cuda = (importlib.import_module(f"workers.devices.{name}") for name in ("card_processes", "cuda"))
-    observe(Observer(options.rounds, options.flush, options.condition), processes.CardProcesses, cuda.CudaDevice)
+    observe(Observer(options.rounds, options.condition), processes.CardProcesses, cuda.CudaDevice)
     importlib.import_module("workers.executor.start").run(["measure", *rest, "--answers", str(answers)])
 
 

@@ -27,10 +27,10 @@ HELPERS = ("rotate_half",)
 DRAWN = 10
 SEED = 39
 LIMIT_S = 300.0
-"""Seconds that a command may take until its first verdict."""
+"""Seconds that a command may take until its first verdict, unless `--limit` says otherwise."""
 NONE_CORRECT = 3
 """Exit status of a search without a correct kernel."""
-VERDICT = re.compile(r"\b[1-9]\d*/\d+ evaluations, (?P<correct>\d+) correct")
+VERDICT = re.compile(r"\b[1-9]\d*/\d+ evaluations, (?P<correct>\d+) correct(?:.*; failed: (?P<failed>.*))?")
 
 Row = dict[str, Any]
 
@@ -45,8 +45,11 @@ def specs(kernelbench: Path) -> Iterator[tuple[str, str]]:
             yield item.name, f"{FUNCTIONS}:{item.name}"
 
 
-def searched(spec: str, folder: Path) -> Row:
-    """Run one command until its first verdict, and tell what became of it."""
+def searched(spec: str, folder: Path, limit_s: float) -> Row:
+    """Run one command until its first verdict, and tell what became of it.
+
+    A machine that others use needs a longer limit: a command that reaches it has no verdict, which says nothing of it.
+    """
     command = [*PYTHON, "-m", "kernelreef", "search", spec, "--evaluations", "1", "--out", str(folder / "out")]
     home = Path(__file__).parents[1]
     environment = {**os.environ, "REEF_DATA_DIR": str(folder / "data"), "PYTHONPATH": str(home)}
@@ -59,11 +62,13 @@ def searched(spec: str, folder: Path) -> Row:
         for line in run.stderr:
             lines.append(line.strip())
             seconds = round(time.monotonic() - started, 1)
-            found = VERDICT.search(line)
-            if found or seconds > LIMIT_S:
+            if found := VERDICT.search(line):
                 run.terminate()
-                correct = found is not None and found["correct"] != "0"
-                return {"running": True, "seconds": seconds, "first_correct": correct, "reason": ""}
+                row = {"running": True, "seconds": seconds, "first_correct": found["correct"] != "0"}
+                return row | {"reason": found["failed"] or ""}
+            if seconds > limit_s:
+                run.terminate()
+                return {"running": None, "seconds": seconds, "reason": f"no verdict after {limit_s:.0f} s"}
     seconds = round(time.monotonic() - started, 1)
     if run.returncode in (0, NONE_CORRECT):
         return {"running": True, "seconds": seconds, "first_correct": run.returncode == 0, "reason": ""}
@@ -76,6 +81,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("path", type=Path, help="the folder with level1, level2 and level3")
     parser.add_argument("--only", default="", help="a regular expression: run these cases alone")
+    parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds until a command's first verdict")
     parser.add_argument("--out", type=Path, default=RESULTS / "one_step.json")
     options = parser.parse_args()
     lines = options.out.with_suffix(".jsonl")
@@ -84,11 +90,12 @@ def main() -> None:
         if case in rows or not re.search(options.only, case):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            rows[case] = {"case": case, **searched(spec, Path(folder))}
+            load = round(os.getloadavg()[0], 1)
+            rows[case] = {"case": case, **searched(spec, Path(folder), options.limit), "load_average": load}
         print(json.dumps(rows[case]), flush=True)
         with lines.open("a") as file:
             file.write(json.dumps(rows[case]) + "\n")
-    running = sum(row["running"] for row in rows.values())
+    running = sum(bool(row["running"]) for row in rows.values())
     summary = {
         "cases": len(rows),
         "running": running,

@@ -111,8 +111,6 @@ class TimingRound(WireModel):
     """The secret of the timed content, hexadecimal."""
     untrusted_sides: tuple[PairSide, ...] = (PairSide.CANDIDATE,)
     """Sides whose plans are untrusted: memory that their samples write is checksummed as soon as a sample ends."""
-    written: float = Field(default=1.0, ge=0, le=1)
-    """Share of the lines of a flush that are written; the others are read."""
 
     def cases(self, side: PairSide) -> tuple[RunCase, ...]:
         """Return a side's runs, in the order in which they are timed."""
@@ -365,7 +363,10 @@ class CommandRefused(WireModel):
 
 
 class DriverFault(WireModel):
-    """From the runner, as its last message: the driver reported an error. Its context is gone."""
+    """From the runner, as its last message: the driver reported an error. Its context is gone.
+
+    From the oracle, as its last message: the reference used an index outside a tensor. The text is for the user.
+    """
 
     answer: Literal["fault"] = "fault"
     error: str

@@ -54,8 +54,6 @@ Launcher: TypeAlias = Callable[[int, int], None]
 OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
 """Error of an allocation, or of a launch whose threads need more local memory than there is; the context survives
 (`CUresult`)."""
-NO_MEMORY = ("out of memory", "OUT_OF_MEMORY", "ALLOC_FAILED")
-"""Fragments by which torch, the driver and libraries report that a card has too little memory."""
 
 
 class DriverError(RuntimeError):
@@ -68,11 +66,6 @@ class DriverError(RuntimeError):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.name = name
-
-
-def lacks_memory(error: str) -> bool:
-    """Return True if the text of an error says that a card has too little memory."""
-    return any(words in error for words in NO_MEMORY)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,9 @@
 """Failures of our own machine on the worker side. A failed candidate is data (an `Outcome`), never one of these."""
 
+NO_MEMORY = ("out of memory", "OUT_OF_MEMORY", "ALLOC_FAILED", "allocate memory")
+"""Fragments by which torch, the driver and libraries report that a card or the host has too little memory. An error may
+have the word "memory" for another reason, as when a result shares memory with an input."""
+
 
 class WorkerError(Exception):
     """Root of the workers' errors."""
@@ -48,3 +52,8 @@ class ToolMissing(Permanent):
 def first_line(error: BaseException) -> str:
     """Return the class of an error, and the first line of what it says."""
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+
+
+def lacks_memory(error: str) -> bool:
+    """Return True if the text of an error says that a card or the host has too little memory."""
+    return any(words in error for words in NO_MEMORY)

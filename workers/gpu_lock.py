@@ -237,7 +237,7 @@ class SoleUse:
 
     Args:
         card: Unique name of the card on this host, as for `GpuLock`.
-        what: Name of what it is: `LARGE` or `BASELINES`.
+        what: Name of what it is: `LARGE`, or `BASELINES`, for further turns with a number.
         folder: Folder of the lock file.
 
     Raises:

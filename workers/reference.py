@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, TypeGuard, TypeVar
 import torch
 from torch._ops import OpOverload
 
-from workers.errors import first_line
+from workers.errors import first_line, lacks_memory
 from workers.float8 import readable
 from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef, Reference
 from workers.protocol.base import NON_FINITE
@@ -115,10 +115,10 @@ probabilities of attention, 2 * 10**9 at 4x32x4096x4096, would take 90 GB."""
 class ReferenceFailed(RuntimeError):
     """An operation of the reference raised on drawn inputs; the message has the remedy."""
 
-    def __init__(self, operation: OpOverload, error: Exception) -> None:
+    def __init__(self, fault: str) -> None:
         super().__init__(
-            f"the reference fails on drawn inputs: {operation} raised {first_line(error)}. Let the spec say what they "
-            "are: by `low` and `high`, or by an order of integers as their `distribution`"
+            f"the reference fails on drawn inputs: {fault}. Let the spec say what they are: by `low` and `high`, or by "
+            "an order of integers as their `distribution`"
         )
 
 
@@ -432,9 +432,9 @@ def _result(operation: OpOverload, args: Sequence[object], kwargs: Mapping[str, 
     try:
         result: Result = operation(*args, **kwargs)
     except (RuntimeError, IndexError) as error:
-        if "memory" in str(error):  # A fault of the machine.
+        if lacks_memory(str(error)) or isinstance(error, torch.AcceleratorError):  # A fault of the machine.
             raise
-        raise ReferenceFailed(operation, error) from error
+        raise ReferenceFailed(f"{operation} raised {first_line(error)}") from error
     return result
 
 

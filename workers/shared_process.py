@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from workers.child_process import ChildChannel, ChildConnection, ChildDied, ChildSilent, settle
-from workers.commands import ChildBroken, Order, Reply
+from workers.commands import ChildBroken, DriverFault, Order, Reply
 from workers.errors import BadMessage, Transient
 from workers.sandbox.syscalls import fork
 
@@ -103,7 +103,7 @@ def serve(door: socket.socket, folder: Path, receive: Receive) -> None:
         while len(lines.get_map()) > 1 or not _may_end(door, folder):
             for line, _ in lines.select(LOOK_S):
                 reply = _admit(door, receive, lines) if line.data is None else line.data.served()
-                if isinstance(reply, ChildBroken):
+                if isinstance(reply, ChildBroken | DriverFault):
                     return
                 if reply is None:
                     lines.unregister(line.fileobj)

@@ -117,18 +117,29 @@ def model_new(operator: Operator, source: str, note: str) -> str:
         raise InvalidInput(f"the problem and the kernel both define {', '.join(sorted(twice))}", "candidate")
     given = {name: name for name in parts.arguments} | {name: _reached(path) for name, path in parts.state.items()}
     names = [item.name for item in operator.inputs] + [scalar.name for scalar in operator.scalars]
-    called = ", ".join(given[name] for name in names)
+    called = f"{operator.entry}({', '.join(given[name] for name in names)})"
+    if _leaves_results_out(source, operator.entry):
+        present = f"each for each in {called} if each is not None"
+        called = f"next({present})" if len(operator.outputs) == 1 else f"tuple({present})"
     return (
         f"{comments}{parts.problem.rstrip()}\n\n\n{source.strip()}\n\n\n"
         f"class {NEW}(Model):\n"
         f"    def forward(self, {', '.join(parts.arguments)}):\n"
-        f"        return {operator.entry}({called})\n"
+        f"        return {called}\n"
     )
 
 
 def _reached(path: str) -> str:
     """Return the expression for a parameter, such as `self.layers[0].weight` for `layers.0.weight`."""
     return "self" + "".join(f"[{part}]" if part.isdecimal() else f".{part}" for part in path.split("."))
+
+
+def _leaves_results_out(source: str, entry: str) -> bool:
+    """True if a function may return None beside its results, which the problem's `Model` does not."""
+    functions = [item for item in parse(source).body if isinstance(item, ast.FunctionDef) and item.name == entry]
+    found = [node.value for item in functions for node in ast.walk(item) if isinstance(node, ast.Return)]
+    parts = [part for value in found if isinstance(value, ast.Tuple) for part in value.elts]
+    return any(isinstance(node, ast.Constant) and node.value is None for part in parts for node in ast.walk(part))
 
 
 def _defined(source: str) -> set[str]:

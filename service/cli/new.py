@@ -94,8 +94,15 @@ def operator_in_one_step(file: SourceFile, device: str, keep: Path | None = None
     home = None if keep is None else keep / operator.name
     if home is not None and not home.exists():
         write_folder(home, imported)
-        err.print(f"the operator is in {home}; edit it, and search with: reef search ./{home}", highlight=False)
+        err.print(
+            f"the operator is in {home}; edit it, and search with: reef search {_as_folder(home)}", highlight=False
+        )
     return operator
+
+
+def _as_folder(path: Path) -> str:
+    """Return a path that is no name of the catalogue."""
+    return str(path) if path.is_absolute() else f"./{path}"
 
 
 def with_seed(operator: Operator, device: str) -> Operator:

@@ -25,8 +25,8 @@ from workers.safe_python import PYTHON, safe_environment
 from workers.targets import TARGETS
 
 COMMAND = (*PYTHON, "-m", "workers", "kernelbench")
-ANSWER_S = 180.0
-"""Seconds for one answer: the first imports libraries from a cold disk, and a sandbox is killed after a minute."""
+ANSWER_S = 270.0
+"""Seconds for one answer: the first imports libraries from a cold disk, and a sandbox is killed after four minutes."""
 FAREWELL_S = 5.0
 """Seconds that an idle process gets to exit by itself."""
 HERE = "import"

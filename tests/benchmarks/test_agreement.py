@@ -108,8 +108,8 @@ sys.exit([{agreement.BROKEN}, {agreement.BROKEN}, 0, 3][len(log.read_text().spli
 
 def test_what_is_recorded_of_a_confirm(tmp_path: Path) -> None:
     shown = elite(tmp_path)
-    line = confirm_line("share", shown, confirm(10.0))
-    assert (line["condition"], line["same_bundle"], line["over_pacer"]["mid"]) == ("share", True, 2.0)
+    line = confirm_line("alone", shown, confirm(10.0))
+    assert (line["condition"], line["same_bundle"], line["over_pacer"]["mid"]) == ("alone", True, 2.0)
     assert line["shapes"] == {shape: {"calls": 5, "elite_us": 10.0, "seed_us": 20.0} for shape in TIMES}
     wrong = confirm(10.0).model_copy(update={"outcome": Outcome.WRONG_RESULT, "reason": "it is wrong"})
     lost = ExecutorFailure(error="no card", transient=True)
@@ -124,10 +124,10 @@ def test_confirms_are_of_some_elites_operators_in_turn(tmp_path: Path) -> None:
         for each, name in ((shown.elite, "a"), (shown.elite, "b"), (shown.elite, "c"), (other, "d"), (other, "e"))
     ]
     name = shown.elite.operator.name
-    for text, expected in (("usual", "adbec"), (f"alone:{name}/2", "ac"), ("share:other", "de"), ("alone:none", "")):
+    for text, expected in (("usual", "adbec"), (f"alone:{name}/2", "ac"), ("alone:other", "de"), ("alone:none", "")):
         assert "".join(each.elite.candidate for each in ChosenConfirms.parse(text).of(elites)) == expected
     for text in ("unusual", "usual:other/x", "usual:other/0"):
-        with pytest.raises(ArgumentTypeError, match="usual, share, alone"):
+        with pytest.raises(ArgumentTypeError, match="usual, alone"):
             ChosenConfirms.parse(text)
 
 
@@ -140,9 +140,9 @@ def test_elites_of_some_names_come_first(tmp_path: Path) -> None:
 
 
 def test_executors_are_observed_in_their_condition(tmp_path: Path) -> None:
-    command = observed("alone_share", Device.parse("h100"), 0, tmp_path, tmp_path / "rounds.jsonl")
+    command = observed("alone", Device.parse("h100"), 0, tmp_path, tmp_path / "rounds.jsonl")
     said = " ".join(command[command.index("--rounds") + 2 :])
-    assert said == f"--condition alone_share --flush own --device h100 --card cuda:0 --data {tmp_path}"
+    assert said == f"--condition alone --device h100 --card cuda:0 --data {tmp_path}"
     assert "cuda:0/3" in observed("usual", Device.parse("h100"), 0, tmp_path, tmp_path / "rounds.jsonl")
 
 

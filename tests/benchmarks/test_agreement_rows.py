@@ -160,21 +160,20 @@ def test_a_slow_state_of_the_card_explains_what_fast_rounds_or_one_executor_do_n
 
 def test_forms_are_related_to_long_graphs_and_to_ours() -> None:
     its = [outside(2.0, 20.0, all=2.1, own=2.002), outside(2.0, all=1.992, own=1.992)]
-    found = [row(each, usual=confirm(2.0), share=confirm(2.004)) for each in its]
+    found = [row(each, usual=confirm(2.0), alone=confirm(2.004)) for each in its]
     forms_ = forms(found)
     assert {form: each["from_long"]["close"] for form, each in forms_.items()} == {"all": 1, "own": 2}
     assert forms_["all"]["from_ours"]["largest_percent"] == pytest.approx(5.0)
     assert seed_spread(found) == dict.fromkeys((f"double {shape}" for shape in SHAPES), pytest.approx(100 / 19))
-    assert [each["share_percent"] for each in found] == pytest.approx([100 * (2 / 2.004 - 1)] * 2)
     extra = extras(found)["double N=1"]["seed"]
-    assert extra["usual"] == extra["share"] == pytest.approx(2.5) and extra["harness all"] == pytest.approx(2.5)
+    assert extra["usual"] == extra["alone"] == pytest.approx(2.5) and extra["harness all"] == pytest.approx(2.5)
 
 
 def test_what_was_not_compared_says_why() -> None:
     lost = {"over_pacer": None, "shapes": {}, "failed": "it is wrong"}
     found = [
         row(outside(2.0)),
-        row(outside(2.0), usual=lost, share=lost),
+        row(outside(2.0), usual=lost, alone=lost),
         row(None, usual=confirm(2.0)),
         row({"error": "OSError: no"}, usual=confirm(2.0)),
         row({"independent": 2.0, "shapes": {}}, usual=confirm(2.0)),
@@ -217,7 +216,7 @@ def test_records_are_read_from_a_folder_and_shown_as_tables(tmp_path: Path) -> N
     assert read_records([tmp_path]) == Records({}, {}, [])
     rounds = [timed_round(20.0, 2.0, at_s=each) for each in range(8)] + [timed_round(21.0, 2.0, at_s=9.0)]
     control = rounds[0] | {"control": True}
-    lines = [{"condition": name, "candidate": "c", **confirm(2.0)} for name in ("usual", "share")]
+    lines = [{"condition": name, "candidate": "c", **confirm(2.0)} for name in ("usual", "alone")]
     for name, each in (("confirms", lines), ("rounds", [*rounds, control])):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in each) + '{"cut')
     rows = [{"candidate": "c", **outside(2.1, all=2.0)}]
@@ -228,6 +227,6 @@ def test_records_are_read_from_a_folder_and_shown_as_tables(tmp_path: Path) -> N
     sums = summary([found], records)
     assert len(sums["rounds"]) == 9 and sums["rounds"][-1]["at_s"] == 9.0
     shown = tables([found], sums)
-    assert "| double 1 | 2.0000 | 2.1000 | +5.00 | +0.00 (all) | +5.00 | sample |" in shown
+    assert "| double 1 | 2.0000 | 2.1000 | +5.00 | +0.00 (all) | sample |" in shown
     assert "| usual double N=1 | slow | 1 | 21.0 | 1980 | 1980 |" in shown
     assert len({line.count("|") for line in shown.split("\n\n")[0].splitlines()}) == 1

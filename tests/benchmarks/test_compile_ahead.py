@@ -41,6 +41,33 @@ def test_it_ends_with_its_owner(ahead: CompileAhead) -> None:
     ahead.close()
 
 
+def test_it_stands_still_while_it_is_held(ahead: CompileAhead) -> None:
+    assert ahead._process is not None
+    status = Path(f"/proc/{ahead._process.pid}/stat")
+    until = time.monotonic() + 10
+    with ahead.held():
+        while state_of(status) != "T" and time.monotonic() < until:
+            time.sleep(0.01)
+        assert state_of(status) == "T"
+    while state_of(status) == "T" and time.monotonic() < until:
+        time.sleep(0.01)
+    assert state_of(status) != "T"
+
+
+def test_asking_for_more_than_a_pipe_holds_waits_for_nothing(reference: tuple[Operator, Graph]) -> None:
+    spec, graph = reference
+    with closing(CompileAhead("sm_90", 1)) as ahead, ahead.held():
+        for number in range(40):  # 3 MB, of which nothing is read.
+            text = f"{spec.reference}# {number}\n" + "#" * 80_000
+            ahead.ask(spec.model_copy(update={"reference": text}), graph)
+        assert len(ahead._asked) == 40
+
+
+def state_of(status: Path) -> str:
+    """The letter behind the program's name."""
+    return status.read_text().rpartition(") ")[2][0]
+
+
 @pytest.mark.slow(reason="TorchInductor is imported, and compiles a softmax twice")
 def test_a_reference_s_kernels_of_both_modes_are_left_in_the_cache(
     reference: tuple[Operator, Graph], ahead: CompileAhead

@@ -18,7 +18,7 @@ from benchmarks.kernelbench_campaign import (
     tries_of,
 )
 from benchmarks.kernelbench_prepare import PREPARED
-from benchmarks.kernelbench_queue import MODEL, RULES
+from benchmarks.kernelbench_queue import MODEL, RULES, STALE, TIME
 from tests.gpu.contracts import operators
 from tests.workers.checks.cases import graph_of, operator
 from workers.protocol import Shape
@@ -43,6 +43,12 @@ def test_what_has_figures_is_done_and_what_failed_is_tried_in_further_sittings()
         "level1/b.py default rules": 1,
         "level1/c.py default rules": TRIES,
     }
+
+
+def test_a_search_that_a_sitting_s_end_cut_is_tried_again() -> None:
+    cut = [row("a", 1.0, reef_us=2.0, ended=TIME)]
+    assert tries_of(cut, timed=True) == {"level1/a.py default rules": 1}
+    assert tries_of([*cut, row("a", 2.0, reef_us=1.9, ended=STALE)], timed=True) == {"level1/a.py default rules": TRIES}
 
 
 def test_the_floor_counts_convolutions_at_the_rate_of_their_precision() -> None:

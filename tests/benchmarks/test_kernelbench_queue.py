@@ -2,30 +2,24 @@
 
 import json
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from benchmarks.figures import LineLog, read_lines
+from benchmarks.figures import LineLog, Row, read_lines
 from benchmarks.kernelbench_campaign import entries_of, lines_of
 from benchmarks.kernelbench_lot import ListedProblem
 from benchmarks.kernelbench_prepare import GATE, PREPARED, prepare
-from benchmarks.kernelbench_queue import (
-    COMPARE_S,
-    MODEL,
-    READY_S,
-    CampaignEntry,
-    CampaignPace,
-    CampaignQueue,
-    ClaimedEntries,
-)
-from benchmarks.searches import RowLog, SearchTerms
+from benchmarks.kernelbench_queue import ITSELF, MODEL, CampaignEntry, CampaignQueue, CampaignTerms, ClaimedEntries
+from benchmarks.searches import RowLog
+from benchmarks.suites import SuiteEntry
 from service.coordinator import Coordinator
 from service.settings import Settings
 from tests.benchmarks.test_kernelbench_campaign import options, record
 from tests.workers.kernelbench.problems import forward
-from workers.protocol import Device
+from workers.protocol import Bundle, Device, Graph
 
 MODEL_DEVICE = Device.parse("model:sm_90")
 
@@ -39,15 +33,6 @@ def test_two_cards_share_a_queue_and_each_entry_is_taken_once(tmp_path: Path) ->
     one, other = ClaimedEntries(entries, tmp_path / "claims"), ClaimedEntries(entries, tmp_path / "claims")
     taken = [one.claim(), other.claim(), one.claim(), other.claim(), one.claim()]
     assert [each and each.operator for each in taken] == ["a", "b", "c", None, None]
-
-
-def test_another_problem_fits_by_what_the_latest_ones_took() -> None:
-    pace = CampaignPace()
-    assert pace.needed_s(10.0, 0) == READY_S + 10.0 + COMPARE_S
-    pace.ready_s += [100.0, 4.0, 5.0, 6.0]
-    pace.compare_s += [8.0]
-    assert pace.needed_s(10.0, 0) == 5.5 + 10.0 + 8.0
-    assert pace.needed_s(10.0, 3) == 24.0 + 10.0 + 8.0  # Three others are compared while it gets ready.
 
 
 @pytest.mark.slow(reason="a search with workers of its own; the queue and its rows are tested above without one")
@@ -68,14 +53,24 @@ async def test_problems_are_prepared_once_searched_for_and_carry_their_mutation_
     record(tmp_path / "folder" / "answers.jsonl.xz", f"{seed}\n# by a model\nSCALE = 2\n")
     entries = entries_of(options(tmp_path / "folder", MODEL), [])
     coordinator = await Coordinator.open(Settings(data_dir=tmp_path / "data", local_workers=1))
-    terms = SearchTerms(MODEL_DEVICE, 2, 30.0, 150.0, 0, ("tune",), time.monotonic() + 500.0)
+    terms = CampaignTerms(MODEL_DEVICE, 2, 30.0, 150.0, 0, ("tune",), time.monotonic() + 500.0, beside=2, together=2)
+    compared: list[str] = []
+
+    def compare(entry: SuiteEntry, graphs: Sequence[Graph], bundle: Bundle) -> Row:
+        compared.append(entry.key)
+        return {"reef_us": 1.0}
+
     try:
         with closing(LineLog(tmp_path / "lines" / "1-0.jsonl")) as lines:
             claims = ClaimedEntries(entries, tmp_path / "claims")
-            await CampaignQueue(coordinator, terms, RowLog(lines, MODEL_DEVICE), None, claims, beside=2).run_all()
+            await CampaignQueue(coordinator, terms, RowLog(lines, MODEL_DEVICE), compare, claims).run_all()
     finally:
         await coordinator.close()
-    (found,) = lines_of([tmp_path / "lines"])
+    first, found = lines_of([tmp_path / "lines"])
+    assert (first.get("reef_us"), found["reef_us"], compared) == (None, 1.0, [found["row"]])
     assert found["row"] == "level1/1_Doubled.py default model" and set(found["seeds"]) == {"correct"}
     assert [each["outcome"] for each in found["answered"]] == ["correct"] and found["answers"] == 1
     assert found["objective"] and found["root_emitter"] in ("seed", MODEL)
+    assert found["ended"] == ITSELF and 0.0 < found["card_s"] <= found["search_s"] + 1.0
+    events = ["submitted", "exported", "ready", "search", "found", "compare", "compared"]
+    assert sorted(found["moments"], key=found["moments"].__getitem__) == events

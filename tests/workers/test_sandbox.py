@@ -130,7 +130,15 @@ def test_an_endless_loop_ends_at_the_processor_limit():
 
 
 def test_a_sleeper_ends_at_the_wall_limit():
-    assert run(lambda _: time.sleep(600), wall_s=0.3).ending is SandboxEnding.TIMEOUT
+    result = run(lambda _: time.sleep(600), wall_s=0.3)
+    assert result.ending is SandboxEnding.TIMEOUT
+    assert result.reason == result.detail.splitlines()[0] and "0.3 s" in result.reason
+
+
+def test_the_reason_of_an_error_is_its_last_line():
+    result = run(lambda _: 1 // 0)
+    assert result.ending is SandboxEnding.RAISED
+    assert "ZeroDivisionError" in result.reason and len(result.detail.splitlines()) > 1
 
 
 def test_a_memory_bomb_ends_at_its_limit():

@@ -36,7 +36,7 @@ EXPECTED = {
     "claims_another_dtype": (Outcome.WRONG_OUTPUT_TYPE, None, "number and dtypes"),
     "claims_larger_inputs": (Outcome.PLAN_REJECTED, None, "not those of the operator"),
     "claims_too_much_memory": (Outcome.PLAN_REJECTED, None, "the buffers take"),
-    "compiles_with_torch": (Outcome.FORBIDDEN_OP, 19, "write the Triton kernel yourself"),
+    "compiles_with_torch": (Outcome.FORBIDDEN_OP, 19, "(mul): do it in a Triton kernel"),
     "computes_with_torch": (Outcome.FORBIDDEN_OP, 19, "(mul)"),
     "copies_to_reorder": (Outcome.FORBIDDEN_OP, 19, "strides"),
     "counts_calls": (Outcome.CORRECT, None, ""),

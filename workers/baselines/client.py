@@ -223,17 +223,18 @@ class BaselineProcess:
     Args:
         card: Index of the card to measure on.
         environment: Variables that it has besides this process's own.
+        turn: Number of its turn: processes with the same number measure one after the other.
     """
 
-    def __init__(self, card: int, environment: Mapping[str, str] = NOTHING) -> None:
-        self._card, self._environment = card, environment
+    def __init__(self, card: int, environment: Mapping[str, str] = NOTHING, turn: int = 0) -> None:
+        self._card, self._environment, self._turn = card, environment, turn
         self._process: LineProcess | None = None
         self._complaints: IO[bytes] = BytesIO()
         self._resources = ExitStack()
 
-    def start(self) -> None:
-        """Start the process now: its imports take seconds."""
-        self._started()
+    def start(self, target: str = "") -> None:
+        """Start the process now: its imports take seconds. With a target, also what its first request would need."""
+        self._started(("--warm-up", target) if target else ())
 
     def ask(self, request: BaselineRequest) -> BaselineReply:
         """Measure baselines; the process takes turns on the card.
@@ -269,13 +270,13 @@ class BaselineProcess:
         self._resources.close()
         self._process = None
 
-    def _started(self) -> LineProcess:
+    def _started(self, further: tuple[str, ...] = ()) -> LineProcess:
         if self._process is None or not self._process.alive:
             self.close()
             self._complaints = self._resources.enter_context(os.fdopen(os.memfd_create("complaints"), "w+b"))
-            self._process = LineProcess(
-                (*COMMAND, "--card", str(self._card)), self._complaints, os.environ | self._environment
-            )
+            turn = ("--turn", str(self._turn)) if self._turn else ()
+            command = (*COMMAND, "--card", str(self._card), *turn, *further)
+            self._process = LineProcess(command, self._complaints, os.environ | self._environment)
             self._resources.callback(self._process.kill)
         return self._process
 

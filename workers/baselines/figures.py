@@ -31,6 +31,12 @@ def summarise(shape: str, samples_us: Mapping[str, Sequence[float]], skipped: Ma
     )
 
 
+def are_tight(samples_us: Mapping[str, Sequence[float]], half_width: float) -> bool:
+    """Return True if every ratio to the pacer has an interval of at most that relative half-width."""
+    figures = summarise("", samples_us, {}).figures.values()
+    return all(figure.half_width <= half_width for figure in figures)
+
+
 def median_half_width(samples: Sequence[float]) -> float:
     """Return half of the 95 % interval of a median, over the median, from order statistics, for any distribution.
 

@@ -4,7 +4,7 @@ Every contender is captured into CUDA graphs of several calls, each call on anot
 the cache, hold the card while the host queues the rest, start event, one graph, stop event.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from math import ceil, log
 from random import SystemRandom
@@ -32,6 +32,8 @@ WARM_ROUNDS, MOST_WARM_ROUNDS = 5, 60
 STEADY = 0.02
 """Largest spread of the rounds that must agree (evaluation protocol 3.3, step 5)."""
 
+Samples = Mapping[str, Sequence[float]]
+"""Microseconds per call by contender."""
 Call = Callable[[int], object]
 """Runs a contender on the set of a number, on torch's current stream; its result keeps the memory alive."""
 
@@ -93,12 +95,21 @@ class HeadToHead:
             self._graphs[name] = [graph for graph, _ in captured]
             self._calls[name] = calls
 
-    def run(self, rounds: int = ROUNDS) -> dict[str, list[float]]:
-        """Time all contenders. Returns microseconds per call by name; equal positions are of one round."""
+    def run(
+        self, rounds: int = ROUNDS, is_enough: Callable[[Samples], bool] = lambda _: False
+    ) -> dict[str, list[float]]:
+        """Time all contenders. Returns microseconds per call by name; equal positions are of one round.
+
+        Args:
+            rounds: Maximum number of rounds.
+            is_enough: Ends the timing by what was measured so far, after `BRIEF_ROUNDS` rounds at the earliest.
+        """
         times: dict[str, list[float]] = {name: [] for name in self._graphs}
         with self._current():
             self._warm_up()
-            for _ in range(rounds):
+            for number in range(rounds):
+                if number >= BRIEF_ROUNDS and is_enough(times):
+                    break
                 for name, time_us in self._round().items():
                     times[name].append(time_us)
         return times

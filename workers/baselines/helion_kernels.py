@@ -101,12 +101,15 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: hl.cons
     queries, keys, values = (each.reshape([-1, n_positions, d]) for each in (q, k, v))
     y = torch.empty_like(queries)
     scale = d**-0.5 * LOG2_E
+    beyond = n_positions
+    if causal:
+        beyond = 0
     for heads, rows in hl.tile([queries.size(0), n_positions]):
         most = hl.full([heads, rows], float("-inf"), dtype=torch.float32)
         weights = hl.zeros([heads, rows], dtype=torch.float32)
         total = hl.zeros([heads, rows, d], dtype=torch.float32)
         query = queries[heads, rows, :]
-        for columns in hl.tile(0, min(rows.end, n_positions) if causal else n_positions):
+        for columns in hl.tile(0, min(rows.end + beyond, n_positions)):
             scores = torch.bmm(query, keys[heads, columns, :].transpose(1, 2), torch.float32) * scale
             if causal:
                 earlier = rows.index[None, :, None] >= columns.index[None, None, :]

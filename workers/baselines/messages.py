@@ -51,6 +51,9 @@ class BaselineRequest(WireModel):
     copies: tuple[CopySize, ...] = ()
     eager_alone: bool = False
     """True for eager PyTorch as the only contender, in `BRIEF_ROUNDS` rounds."""
+    half_width: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Relative half-width of every ratio at which the timing ends, after `BRIEF_ROUNDS` rounds at the earliest; 0 for
+    all rounds."""
 
 
 class BaselineFigure(WireModel):

@@ -6,6 +6,7 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import cache, partial
+from importlib import import_module
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -15,7 +16,7 @@ from workers import driver
 from workers.baselines.client import library_versions
 from workers.baselines.contenders import contenders_of
 from workers.baselines.copies import CopyTimer
-from workers.baselines.figures import summarise
+from workers.baselines.figures import are_tight, summarise
 from workers.baselines.head_to_head import BRIEF_ROUNDS, ROUNDS, HeadToHead, Interlude
 from workers.baselines.inductor import exclusive_tuning, prepare
 from workers.baselines.input_sets import InputSet, count_sets, lay_out
@@ -23,6 +24,7 @@ from workers.baselines.messages import PACER, Baseline, BaselineReply, BaselineR
 from workers.baselines.module import Function
 from workers.baselines.preparation import FAILURES, ContenderPreparation, explain
 from workers.device_kernels import DeviceKernels, SupportKernel, compile_copies, compile_support
+from workers.errors import lacks_memory
 from workers.gpu_lock import BASELINES, GpuLock, MemoryLock, SoleUse
 from workers.memory_layout import SMALL_ZONE_BYTES, slot_bytes
 from workers.protocol import Graph, Plan, Precision
@@ -32,8 +34,8 @@ from workers.runner.replay import LoadedKernels, ReplayedPlan
 Result = TypeVar("Result")
 
 
-def answer(request: BaselineRequest, card: int) -> BaselineReply:
-    """Measure everything in a request on a card.
+def answer(request: BaselineRequest, card: int, turn: int = 0) -> BaselineReply:
+    """Measure everything in a request on a card, when no other process with the same number of a turn does.
 
     Raises:
         Disagrees: If the pacer, although it was judged correct, does not compute the reference's result.
@@ -49,7 +51,7 @@ def answer(request: BaselineRequest, card: int) -> BaselineReply:
         prepare()
     address = driver.address_of(card)
     with (
-        closing(SoleUse(address, BASELINES)) as sole,
+        closing(SoleUse(address, f"{BASELINES}-{turn}" if turn else BASELINES)) as sole,
         closing(MemoryLock(address)) as memory,
         closing(GpuLock(address)) as gpu_lock,
         exclusive_tuning(gpu_lock),
@@ -81,6 +83,13 @@ def answer(request: BaselineRequest, card: int) -> BaselineReply:
     return BaselineReply(baselines=tuple(baselines), copies=copies, versions=_versions(opened))
 
 
+def warm_up(target: str) -> None:
+    """Import what torch.compile needs, and compile our own kernels: seconds of the host before the first request."""
+    prepare()
+    import_module("torch._inductor.compile_fx")
+    _compiled(target)
+
+
 def with_memory(memory: MemoryLock, work: Callable[[], Result]) -> Result:
     """Do work with memory of a card; if that is short beside other processes, do it again with the card alone."""
     for hold in (memory.share, memory.take):
@@ -88,7 +97,7 @@ def with_memory(memory: MemoryLock, work: Callable[[], Result]) -> Result:
         try:
             return work()
         except RuntimeError as error:
-            if memory.is_alone or not driver.lacks_memory(str(error)):
+            if memory.is_alone or not lacks_memory(str(error)):
                 raise
         finally:
             memory.release()
@@ -172,7 +181,9 @@ class _Comparison:
             head_to_head.enter(PACER, self._replay)
             failed = self._enter(head_to_head, admitted)
             begun = time.perf_counter()
-            times = head_to_head.run(BRIEF_ROUNDS if is_brief else ROUNDS)
+            times = head_to_head.run(
+                BRIEF_ROUNDS if is_brief else ROUNDS, partial(are_tight, half_width=self._request.half_width)
+            )
         spent = {"contest": time.perf_counter() - begun, "waited": self._gpu_lock.waited_s - waited_s}
         found = summarise(self._plan.shape.key, times, left_out | refused | failed)
         return found.model_copy(update={"spent_s": rehearsal.spent_s | spent})

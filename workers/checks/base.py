@@ -68,7 +68,7 @@ class Check(ABC):
     Attributes:
         name: Name in reports; also the key in the table.
         pooled: Number of fresh draws that decide a finding against a candidate together, unless it is final; 0 if each
-            finding is.
+            finding is. The largest, if it depends on the case.
     """
 
     name: ClassVar[str]
@@ -77,6 +77,10 @@ class Check(ABC):
     @abstractmethod
     def examine(self, evidence: CheckEvidence) -> CheckFinding:
         """Examine one case."""
+
+    def draws_for(self, evidence: CheckEvidence) -> int:
+        """Return the number of fresh draws that decide a doubt about cases of this shape and draw."""
+        return self.pooled
 
     def is_final(self, evidence: CheckEvidence) -> bool:
         """Return True if fresh draws would not change a finding against the candidate in a case."""

@@ -32,7 +32,7 @@ class CheckResults:
             finding = check.examine(evidence)
             if finding.outcome is not None and fresh is not None and not check.is_final(evidence):
                 self._observed[name] = []
-                for again in fresh(name, check.pooled):
+                for again in fresh(name, check.draws_for(evidence)):
                     if self.observe(name, again) is not None:
                         return self._outcome
                 continue
@@ -45,7 +45,7 @@ class CheckResults:
         check = self._checks[name]
         observed = self._observed.setdefault(name, [])
         observed.append(check.observe(evidence))
-        if len(observed) < check.pooled:
+        if len(observed) < check.draws_for(evidence):
             return None
         return self._record(name, check.decide(evidence, self._observed.pop(name)))
 

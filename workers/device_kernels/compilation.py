@@ -29,8 +29,6 @@ SUM_BLOCK = 2048
 """Words of 64 bits per program of `sum_up`."""
 FLUSH_BLOCK = 4096
 """Words of four bytes per program of `flush`."""
-FLUSH_PARTS = 256
-"""Parts of its programs that the written share of `flush` is rounded to."""
 COPY_BLOCKS = (1024, 2048, 4096)
 """Words of four bytes per program of the copies: 32, 64 or 128 bytes per thread. The fastest depends on card and size.
 """
@@ -89,7 +87,7 @@ def _recipes() -> Iterator[_Recipe]:
     yield _Recipe("sum_up", kernels.sum_up, "*i64 i64", {"block": SUM_BLOCK})
     yield _Recipe("fill_zones", kernels.fill_zones, "*i64 i64", {"block": ZONE_BLOCK})
     yield _Recipe("count_zones", kernels.count_zones, "*i64 i64 *i64", {"block": ZONE_BLOCK})
-    yield _Recipe("flush", kernels.flush, "*i32 i32", {"block": FLUSH_BLOCK, "parts": FLUSH_PARTS})
+    yield _Recipe("flush", kernels.flush, "*i32", {"block": FLUSH_BLOCK})
     yield _Recipe("delay", kernels.delay, "i64 *i64", num_warps=1)
 
 

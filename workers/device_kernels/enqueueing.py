@@ -11,7 +11,6 @@ from workers.device_kernels.compilation import (
     BYTES_BLOCK,
     CONTENT_BLOCK,
     FLUSH_BLOCK,
-    FLUSH_PARTS,
     INTEGERS,
     SUM_BLOCK,
     WORDS_BLOCK,
@@ -145,10 +144,9 @@ class DeviceKernels:
             for batch in _batches(each):
                 self._enqueue_rows(stream, "sum_up", batch, blocks, [key])
 
-    def flush(self, stream: int, share: float = 1.0) -> None:
-        """Enqueue evicting everything else from the L2 cache: write a share of so much memory, and read the rest."""
-        written = round(FLUSH_PARTS * share)
-        self.launch(stream, "flush", (self._flush_blocks, 1, 1), [self._flushed, written])
+    def flush(self, stream: int) -> None:
+        """Enqueue writing so much memory that nothing else stays in the L2 cache."""
+        self.launch(stream, "flush", (self._flush_blocks, 1, 1), [self._flushed])
 
     def copy(self, stream: int, block: int, source: tuple[int, int], target: tuple[int, int]) -> None:
         """Enqueue reading one (address, bytes) range and writing another, as much as both have from the first.

@@ -19,7 +19,6 @@ from typing import Self, TypeAlias, TypeVar
 
 import structlog
 
-from workers import driver
 from workers.checks import CHECKS, Check
 from workers.child_process import ChildChannel, ChildConnection, ChildDied, ChildSilent, ForkedChild
 from workers.commands import (
@@ -40,7 +39,7 @@ from workers.commands import (
 from workers.device_kernels import Spread, compile_support
 from workers.devices.ending import JudgementEnded, timed
 from workers.driver_tool import used_bytes
-from workers.errors import JobWaits, Transient
+from workers.errors import JobWaits, Transient, lacks_memory
 from workers.gpu_lock import FOLDER, LARGE, GpuLock, MemoryLock, SoleUse
 from workers.oracle import Oracle, compile_oracle
 from workers.oracle import open_card as open_to_look
@@ -190,6 +189,9 @@ class _Children:
                 reply = self._oracle.ask(order, LOOK_S)
         except (ChildDied, ChildSilent) as error:
             raise CardFailed(f"the oracle is lost: {error}") from error
+        if isinstance(reply, DriverFault):
+            self._replace_oracle()
+            return ExaminedRuns(outcome=Outcome.TRACE_CRASHED, reason=reply.error)
         if not isinstance(reply, ExaminedRuns):
             raise _failure("the oracle failed", reply)
         return reply
@@ -422,7 +424,7 @@ def _sheet(greeting: ChildReady) -> CardSheet:
 def _failure(what: str, reply: Reply) -> CardFailed:
     """Return the failure for a child's answer."""
     said = _said(reply)
-    lacking = isinstance(reply, CommandRefused) or driver.lacks_memory(said)
+    lacking = isinstance(reply, CommandRefused) or lacks_memory(said)
     return (CardMemoryShort if lacking else CardFailed)(f"{what}: {said}")
 
 

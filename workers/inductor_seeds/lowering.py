@@ -5,7 +5,6 @@ matmul) instead of calls of a vendor's library.
 """
 
 import ast
-import random
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import ExitStack
@@ -23,6 +22,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from workers.inductor_seeds import recurrence
+from workers.inductor_seeds.all_sizes import require_all_sizes
 from workers.inductor_seeds.complex_pairs import complex_pairs
 from workers.inductor_seeds.extremes import values_of
 from workers.inductor_seeds.indexing import terms
@@ -54,9 +54,6 @@ it takes most of a trace's time limit."""
 FAR_APART = 2**16
 """Minimum elements of a sum whose second reading finds them in no cache: 256 KiB of float32 for each of 132 processors,
 of 50 MB of L2 on an H100, which also holds what else is read."""
-
-POINTS = 8
-"""Number of random sizes at which a graph must be the same."""
 
 SMALLEST_TILE = 32
 """Extent of the smallest tiles in Inductor's list for products."""
@@ -201,35 +198,9 @@ def _trace(operator: Operator, *, copied: bool) -> tuple[fx.GraphModule, list[Fa
             for item in operator.inputs
         ]
         traced = make_fx(called, decomposition_table=table)(*inputs)
-    _require_all_sizes(operator, dims, [guard.expr for guard in sizes.guards])
+    require_all_sizes(operator, dims, [guard.expr for guard in sizes.guards], call, traced)
     _move(traced, inputs)
     return traced, inputs
-
-
-def _require_all_sizes(operator: Operator, dims: Mapping[str, Any], guards: Sequence[Any]) -> None:
-    """Refuse a graph in which a size is a number, or sizes are equal that often differ, as those of padded rows.
-
-    Sizes of 0 and 1 are left out, which torch always tells from others. Which of two sizes is larger decides between
-    formulas with the same results, as in `torch.cdist`.
-    """
-    for name in operator.dimensions:
-        if isinstance(dims[name], torch.SymInt) and dims[name].node.expr.is_number:
-            reason = (
-                f"its reference uses the size '{name}' as a Python number: a seed would be valid for one value only"
-            )
-            raise TraceRefused(Outcome.FORBIDDEN_OP, reason)
-    names = [name for name in operator.dimensions if isinstance(dims[name], torch.SymInt)]
-    rng = random.Random(0)
-    for _ in range(POINTS):
-        point: dict[Any, int] = {}
-        for name in names:
-            low, high = min(values_of(operator, name)), max(values_of(operator, name))
-            point[dims[name].node.expr] = rng.randint(min(max(2, low), high), high)
-        for guard in (each for each in guards if each.is_Equality):
-            if str(guard.xreplace(point)) == "False" and all(size > 1 for size in point.values()):
-                decisive = next((name for name in names if dims[name].node.expr in guard.free_symbols), names[0])
-                reason = f"its reference decides by the size '{decisive}': a seed would be valid for some values only"
-                raise TraceRefused(Outcome.FORBIDDEN_OP, reason)
 
 
 def _spelled_out(lowered: Container[object]) -> dict[torch._ops.OpOverload, Callable[..., Any]]:

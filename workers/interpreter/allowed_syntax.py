@@ -48,6 +48,8 @@ _MEMBERS = {name for kind in _TYPES for name in dir(kind) if name[0] != "_" and 
 # Members of tensors, dtypes and constants that kernels may use.
 _MODULES = ("torch", "triton", "math", "triton.language")
 # Modules whose members kernels may use; of the last one, submodules too.
+_ERRORS = {"AssertionError", "NotImplementedError", "RuntimeError", "TypeError", "ValueError"}
+# Errors that a kernel may raise. The compiler refuses the statement, unless constants leave its branch out.
 _NUMBERS = (bool, int, float, str, type(None), tl.dtype, torch.dtype)
 _MISSING = object()
 
@@ -107,6 +109,7 @@ def require_plain(function: ast.FunctionDef, namespace: Mapping[str, object], is
     nodes = [node for statement in function.body for node in ast.walk(statement)]
     called = {node.func for node in nodes if isinstance(node, ast.Call)}
     admitted = {*_kinds_asked_for(nodes, local, namespace), *_annotations(nodes, local, namespace)}
+    admitted |= {*_errors(nodes, local, namespace)}
     counting = {node.iter.func for node in nodes if isinstance(node, ast.For) and isinstance(node.iter, ast.Call)}
     for node in (node for node in nodes if node not in admitted):
         said = _misuse(node, _KERNEL if is_kernel else _CALCULATION, messages)
@@ -204,6 +207,18 @@ def _annotations(nodes: Sequence[ast.AST], local: set[str], namespace: Mapping[s
             case ast.AnnAssign(annotation=ast.Attribute(value=owner, attr="Tensor") as kind):
                 if _root(owner) not in local and resolve(owner, namespace) is torch:
                     yield kind
+
+
+def _errors(nodes: Sequence[ast.AST], local: set[str], namespace: Mapping[str, object]) -> Iterator[ast.AST]:
+    """Yield statements that raise an error with a text, and the names of these errors."""
+    allowed = _ERRORS - local - namespace.keys()
+    for node in nodes:
+        match node:
+            case ast.Raise(exc=ast.Name(id=name) as kind, cause=None) if name in allowed:
+                yield from (node, kind)
+            case ast.Raise(exc=ast.Call(func=ast.Name(id=name) as kind, args=said, keywords=[]), cause=None):
+                if name in allowed and all(isinstance(text, ast.Constant) for text in said):
+                    yield from (node, kind)
 
 
 def _objection(node: ast.AST, local: set[str], namespace: Mapping[str, object], is_owner: bool) -> str:

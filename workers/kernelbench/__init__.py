@@ -15,8 +15,9 @@ from workers.tracer.refusal import tidy
 
 __all__ = ["inspect"]
 
-LIMITS = SandboxLimits(wall_s=150.0, cpu_s=60.0, memory_bytes=2 * 2**30, reply_bytes=2**20)
-"""Limits. Problems of levels 1 and 2 take under 2 s of a processor; those with many layers run for each size tried."""
+LIMITS = SandboxLimits(wall_s=240.0, cpu_s=60.0, memory_bytes=2 * 2**30, reply_bytes=2**20)
+"""Limits. Problems of levels 1 and 2 take under 2 s of a processor; those with many layers run for each size tried. The
+clock allows four times the processor's seconds, as others may be using it."""
 
 
 def inspect(question: ProblemQuestion) -> ProblemInspection:
@@ -28,8 +29,7 @@ def inspect(question: ProblemQuestion) -> ProblemInspection:
     """
     result = sandbox.run(inspect_problem, question.model_dump_json().encode(), LIMITS)
     if result.ending is not SandboxEnding.RETURNED:
-        said = (result.detail.splitlines() or [""])[-1]
-        return ProblemInspection(reason=tidy(f"the process that inspects it {said}"))
+        return ProblemInspection(reason=tidy(f"the process that inspects it {result.reason}"))
     try:
         found = ProblemInspection.model_validate_json(result.reply)
     except ValidationError as error:

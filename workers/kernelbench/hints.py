@@ -12,6 +12,7 @@ from typing import Annotated, get_args, get_origin
 import torch
 
 from workers.kernelbench.extents import Place, SizeNumber
+from workers.protocol.extent import names_in, size_of
 
 DEFAULT_SIZE = 1024
 """Size of a dimension whose hint has a name alone."""
@@ -58,9 +59,10 @@ def hinted(signature: inspect.Signature, namespace: Mapping[str, object]) -> Hin
         dtype = SHORT.get(found["dtype"], found["dtype"]) if found else ""
         if found is None or dtype not in FLOATS:
             return None
-        extents = [text for text in re.split(r"[,\s]+", found["sizes"].strip()) if text]
+        sizes = re.sub(r"\s*([*+])\s*(?=\w)", r"\1", found["sizes"]) if "," in found["sizes"] else found["sizes"]
+        extents = [text for text in re.split(r"[,\s]+", sizes.strip()) if text]
         for axis, text in enumerate(extents):
-            if not text.isdecimal():
+            if not text.isdecimal() and not _is_formula(text):
                 places.setdefault(text.partition("=")[0], []).append((len(made), axis))
         made.append(torch.randn([_size(text, namespace, assumed) for text in extents], dtype=FLOATS[dtype]))
     if not made:
@@ -79,8 +81,15 @@ def _text_of(annotation: object) -> str:
     return f"{dtypes[0]}[{sizes}]" if isinstance(dtypes, list | tuple) and len(dtypes) == 1 and sizes else ""
 
 
+def _is_formula(text: str) -> bool:
+    """Return True for a product or sum of names and numbers, such as `3*D`; its size is that of the names."""
+    return re.fullmatch(r"\w+(?:[*+]\w+)+", text, re.ASCII) is not None
+
+
 def _size(text: str, namespace: Mapping[str, object], assumed: dict[str, int]) -> int:
     """Return the size that a hint gives: a number, or a name with its number in the hint or in the file."""
+    if _is_formula(text):
+        return size_of(text, {name: _size(name, namespace, assumed) for name in names_in(text)})
     name, _, number = text.partition("=")
     if (number or name).isdecimal():
         return int(number or name)

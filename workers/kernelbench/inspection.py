@@ -374,7 +374,7 @@ def _bounded(
                 reference="pass",
                 inputs=inputs,
                 outputs=(Output(name="result", dtype="float32"),),
-                shapes=({"dims": dims},),
+                shapes=({"dims": {name: max(size, 1) for name, size in dims.items()}},),  # Timed shapes have work.
             )
             shape = Shape(dims=dims)
             values = (draw(operator, shape, name, 0) for name in ("normal", "structured", "heavy"))
@@ -452,7 +452,12 @@ def _notes_on_inputs(inputs: Sequence[Input], orders: Mapping[str, ObservedOrder
             said = ORDER_WORDS[item.distribution].format(high=item.high)
             yield f"'{item.name}' {said}, and kernels may rely on it: its distribution is '{item.distribution}'."
         else:
-            yield f"Values of '{item.name}' are from {item.low or 0:g} to below {item.high}, as in the examples."
+            bounds = f"from {item.low or 0:g} to below {_number(item.high)}"
+            yield f"Values of '{item.name}' are {bounds}, as in the examples."
+
+
+def _number(bound: str | float | None) -> str:
+    return f"{int(bound)}" if isinstance(bound, float) else str(bound)
 
 
 def _inputs(

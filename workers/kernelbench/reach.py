@@ -9,7 +9,7 @@ Runs inside the sandbox.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import product
+from itertools import combinations, product
 
 from workers.kernelbench.extents import Place, other_size
 
@@ -36,6 +36,26 @@ def bounds_of_indices(
         ends: Smallest and largest end that the values of integer arguments may have, by name.
         runs: Test of a choice at some sizes.
     """
+    for extents_of in (_within, _within_with_sums):
+        found = _bounded_by(extents_of, named, published, ranges, ends, runs)
+        if found is not None:
+            return found
+    first = {argument: names[0] for argument, end in ends.items() if (names := _within(named, published, end))}
+    for highs in (first, {}):
+        if left := _held(published, ranges, partial(runs, named, highs)):
+            return named, left, highs
+    return named, {}, first
+
+
+def _bounded_by(
+    extents_of: Callable[[Named, Mapping[str, int], tuple[int, int]], list[str]],
+    named: Named,
+    published: Mapping[str, int],
+    ranges: Ranges,
+    ends: Mapping[str, tuple[int, int]],
+    runs: Runs,
+) -> tuple[Named, Ranges, Mapping[str, str]] | None:
+    """Return the first choice of extents with which the problem runs; None if there is none."""
     sizes = {published[name] for bounds in ends.values() for name in _within(named, published, bounds)}
     alike = [[name for name in named if published[name] == size and name in ranges] for size in sorted(sizes)]
     for joined in product(*map(_partitions, alike)):
@@ -44,16 +64,12 @@ def bounds_of_indices(
             group[0]: tuple(sorted(place for name in group for place in named[name])) for way in joined for group in way
         }
         kept = {name: kept[name] for name in named if name in kept}
-        choices = [[(argument, name) for name in _within(kept, published, end)] for argument, end in ends.items()]
+        choices = [[(argument, name) for name in extents_of(kept, published, end)] for argument, end in ends.items()]
         for chosen in product(*filter(None, choices)):
             left = _varying(kept, published, ranges, partial(runs, kept, dict(chosen)))
             if left is not None:
                 return kept, left, dict(chosen)
-    first = {argument: names[0] for argument, end in ends.items() if (names := _within(named, published, end))}
-    for highs in (first, {}):
-        if left := _held(published, ranges, partial(runs, named, highs)):
-            return named, left, highs
-    return named, {}, first
+    return None
 
 
 def _varying(
@@ -72,15 +88,13 @@ def _varying(
 
 
 def _held(published: Mapping[str, int], ranges: Ranges, runs: Callable[[Mapping[str, int]], bool]) -> Ranges:
-    """Return the ranges without those whose small sizes an index passes at some sizes of others."""
-    left = dict(ranges)
-    while left:
-        small = {**published, **{name: low for name, (low, _) in left.items()}}
-        failing = next((sizes for sizes in (small, *_larger(small, published, left)) if not runs(sizes)), None)
-        if failing is None:
-            break
-        passed = (name for name in left if runs({**failing, name: published[name]}))
-        del left[next(passed, next(reversed(left)))]
+    """Return the ranges, in their order, with which no index passes a size."""
+    left: dict[str, tuple[int, int]] = {}
+    for name, bounds in ranges.items():
+        more = {**left, name: bounds}
+        small = {**published, **{each: low for each, (low, _) in more.items()}}
+        if all(map(runs, (small, *_larger(small, published, more)))):
+            left = more
     return left
 
 
@@ -96,6 +110,13 @@ def _within(named: Named, published: Mapping[str, int], bounds: tuple[int, int])
     """Return the dimensions that may be the end of indices, the nearest first."""
     found = [name for name in named if bounds[0] <= published[name] <= bounds[1]]
     return sorted(found, key=lambda name: published[name])
+
+
+def _within_with_sums(named: Named, published: Mapping[str, int], bounds: tuple[int, int]) -> list[str]:
+    """Return the same, and after them the sums of two dimensions, as of tensors that are joined."""
+    sums = {f"{one}+{other}": published[one] + published[other] for one, other in combinations(named, 2)}
+    found = [text for text, size in sums.items() if bounds[0] <= size <= bounds[1]]
+    return _within(named, published, bounds) + sorted(found, key=sums.__getitem__)
 
 
 def _partitions(names: Sequence[str]) -> list[list[list[str]]]:

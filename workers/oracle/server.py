@@ -10,13 +10,24 @@ import torch
 
 from workers import driver
 from workers.checks import CHECKS, Check
-from workers.commands import AttachArena, ChildBroken, ChildReady, CommandRefused, ExaminedRuns, Order, Reply
+from workers.commands import (
+    AttachArena,
+    ChildBroken,
+    ChildReady,
+    CommandRefused,
+    DriverFault,
+    ExaminedRuns,
+    Order,
+    Reply,
+)
 from workers.device_kernels import SupportKernel
-from workers.errors import WorkerError
+from workers.errors import WorkerError, lacks_memory
 from workers.gpu_lock import GpuLock
 from workers.oracle.answer_cache import AnswerCache
 from workers.oracle.card import CudaOracleCard
 from workers.oracle.examiner import Examiner
+from workers.protocol import Outcome
+from workers.reference import ReferenceFailed
 
 MEMORY_SHARE = 0.55
 """Share of the card's memory that answers may take. Those of a timing of 16 pairs take 9 GB if every output is of 16
@@ -26,6 +37,9 @@ computed again for every candidate, took two thirds of the time of all looks at 
 ROOM_SHARE = 0.75
 """Share of the card's memory that answers and arenas may take together: runners that draw inputs, baselines and
 intermediate results need the rest. If arenas take half of a card, a quarter of it is left for answers."""
+
+ASSERTED = "device-side assert"
+"""Words by which torch reports that one of its kernels found an index outside a tensor. The context is lost."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +103,8 @@ def respond(examiner: Examiner, order: Order) -> Reply:
         if reply is None:
             make_room()
             reply = _try(examiner, order)
+    if isinstance(reply, DriverFault):
+        return reply  # Nothing runs on the card any more.
     examiner.tidy()
     if reply is None:
         beside = f"more than {examiner.peak_bytes() / 1e9:.1f} GB"
@@ -109,9 +125,19 @@ def demand_precision() -> None:
     backends.cudnn.deterministic = True
 
 
-def _try(examiner: Examiner, order: Order) -> ExaminedRuns | ChildBroken | None:
-    """Return the answer; None if there is too little memory, after releasing everything that this attempt held."""
+def _try(examiner: Examiner, order: Order) -> ExaminedRuns | ChildBroken | DriverFault | None:
+    """Return the answer; None if there is too little memory, after releasing everything that this attempt held.
+
+    A reference that raises is no fault of the card. If it uses an index outside a tensor, the card stops instead: no
+    other kernel here asserts, but nothing runs in this process any more.
+    """
     try:
         return examiner.answer(order)
+    except ReferenceFailed as failed:
+        return ExaminedRuns(outcome=Outcome.TRACE_CRASHED, reason=str(failed))
     except (WorkerError, RuntimeError, ValueError) as error:
-        return None if driver.lacks_memory(str(error)) else ChildBroken(error=f"{type(error).__name__}: {error}")
+        if lacks_memory(str(error)):
+            return None
+        if ASSERTED in str(error):
+            return DriverFault(error=str(ReferenceFailed("an operation used an index outside a tensor")))
+        return ChildBroken(error=f"{type(error).__name__}: {error}")

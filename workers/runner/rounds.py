@@ -89,7 +89,7 @@ class TimedRounds:
         self._graphs = RoundGraphs(stream)
         self._events: list[driver.Handle] = []
         self._checksums = driver.allocate(MAX_SAMPLES * CHECKSUM_BYTES)
-        self._key, self._written = 0, 1.0
+        self._key = 0
         self._warm: set[tuple[PairSide, int]] = set()
         self._ready: list[_ReadySample] | None = None
 
@@ -109,7 +109,7 @@ class TimedRounds:
             self._make_ready(order, number, sample, loaded_plans[sample.side])
             for number, sample in enumerate(order.samples)
         ]
-        self._key, self._written = checksum_key(order.seed), order.written
+        self._key = checksum_key(order.seed)
         driver.set_bytes(self._stream, self._checksums, 0, MAX_SAMPLES * CHECKSUM_BYTES)
         self._filler.fill_zones((slot for ready in samples for slot in ready.filled), order.seed)
         driver.synchronise(self._stream)
@@ -178,7 +178,7 @@ class TimedRounds:
     def _enqueue(self, ready: _ReadySample, number: int) -> tuple[driver.Handle, driver.Handle]:
         start, stop = self._pair(number)
         self._filler.refill(ready.refill)
-        self._support.flush(self._stream, self._written)
+        self._support.flush(self._stream)
         self._support.delay(self._stream, ready.hold_us, number)
         driver.record(start, self._stream)
         ready.enqueue(self._stream)

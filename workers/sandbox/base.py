@@ -51,6 +51,12 @@ class SandboxResult:
     detail: str
     wall_s: float
 
+    @property
+    def reason(self) -> str:
+        """The line of `detail` that says what happened: a traceback's last, else the first, which a stack follows."""
+        lines = self.detail.splitlines() or [""]
+        return lines[-1] if self.ending is SandboxEnding.RAISED else lines[0]
+
 
 @dataclass(frozen=True)
 class CommandResult:

@@ -177,13 +177,12 @@ def _with_end(report: TraceReport, ended: TraceEnded | TracedVariant, **more: ob
 def _ended(result: SandboxResult) -> TraceEnded:
     """Return how a child ended; the first candidate line in its last words is the innermost."""
     where = re.search(rf'File "{re.escape(SOURCE_NAME)}", line (\d{{1,6}})', result.detail)
-    said = result.detail.splitlines() or [""]
     frame = re.search(r'File "(?:.*/)?([^"/]+)", line (\d+) in (\S+)', result.detail)
     place = f" in {frame[3]} ({frame[1]}, line {frame[2]})" if frame else ""
     raised = result.ending is SandboxEnding.RAISED
     return TraceEnded(
         outcome=_ENDINGS[result.ending],
-        reason=tidy(said[-1] if raised else f"the process that traces it {said[0]}{place}"),
+        reason=tidy(result.reason if raised else f"the process that traces it {result.reason}{place}"),
         stage=Stage.TRACE,
         line=int(where[1]) if where else None,
     )

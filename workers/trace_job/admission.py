@@ -58,12 +58,10 @@ def _passed(question: bytes, limits: SandboxLimits) -> MutationReport:
 
 def _reason_of(result: SandboxResult, limits: SandboxLimits) -> str:
     """Return the reason for a run without a report: the error that it raised, or its ending without the stack."""
-    lines = result.detail.splitlines() or [""]
-    said = lines[-1] if result.ending is SandboxEnding.RAISED else lines[0]
-    if _NO_MEMORY in said:
+    if _NO_MEMORY in result.reason:
         limit_gib = limits.memory_bytes // 2**30
         return f"mutation testing needs more than {limit_gib} GiB of memory; let `ranges` start with smaller sizes"
-    return f"the process that tests the operator's checks {said}"
+    return f"the process that tests the operator's checks {result.reason}"
 
 
 def _answer(question: bytes) -> bytes:

@@ -246,11 +246,10 @@ class CandidateExecution:
         """Return the outputs of a call; contents of inputs need not be returned."""
         operator = self._job.operator
         own = [output for number, output in enumerate(operator.outputs) if number not in operator.in_place]
-        returned = () if result is None and not own else result
-        count = len(returned) if isinstance(returned, tuple | list) else 1
-        if count != len(own):
-            return self._several(returned, operator.outputs)
-        left = iter(self._several(returned, own))
+        returned = _sequence(result, len(own))
+        if len(returned) != len(own):
+            return self._several(result, operator.outputs)
+        left = iter(returned)
         numbers = range(len(operator.outputs))
         return [inputs[operator.in_place[at]] if at in operator.in_place else next(left) for at in numbers]
 
@@ -260,7 +259,7 @@ class CandidateExecution:
         Raises:
             TraceRefused: `wrong_output_type` if there are more or fewer than expected.
         """
-        returned: Sequence[Any] = result if isinstance(result, tuple | list) else (result,)
+        returned = _sequence(result, len(expected))
         if len(returned) != len(expected):
             names = ", ".join(output.name for output in expected)
             raise self._wrong_output(f"returns {len(returned)} results; the operator has {len(expected)}: {names}")
@@ -301,6 +300,16 @@ class CandidateExecution:
 def make_input(item: Input, shape: Sequence[int]) -> torch.Tensor:
     """Return an input without data; its sizes may be symbolic."""
     return torch.empty(tuple(shape), dtype=getattr(torch, item.dtype), device="meta")
+
+
+def _sequence(result: object, count: int) -> Sequence[Any]:
+    """Return a function's results as a sequence.
+
+    A None beside them is left out if there are `count` without it: functions return it for what they do not compute.
+    """
+    returned: Sequence[Any] = result if isinstance(result, tuple | list) else (result,)
+    present = [value for value in returned if value is not None]
+    return present if len(present) == count else returned
 
 
 def _invalid(error: BaseException) -> TraceRefused | None:

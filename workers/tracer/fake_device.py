@@ -16,6 +16,7 @@ from triton.runtime import driver
 from workers.protocol import Outcome
 from workers.targets import Target
 from workers.tracer.refusal import TraceRefused
+from workers.tracer.without_card import uncompiled
 
 DEVICE = torch.device("cuda", 0)
 """Device that the candidate's tensors report; torch uses this name for AMD's devices too."""
@@ -78,8 +79,10 @@ def _always(value: object) -> Callable[..., Any]:
 _OTHER_ANSWERS: tuple[tuple[object, str, object], ...] = (
     (torch, "get_device_module", _always(torch.cuda)),
     (torch.library, "wrap_triton", lambda kernel: kernel),
+    (torch, "compile", uncompiled),
 )
-# Outside of torch.compile, a wrapped kernel is launched as it is.
+# Outside of torch.compile, a wrapped kernel is launched as it is. Nothing is compiled: what a decorated function
+# computes with torch is refused where it does.
 
 
 def _refuse(outcome: Outcome, reason: str) -> Callable[..., NoReturn]:
@@ -97,7 +100,6 @@ _REFUSED_CALLS = (
     (torch.cuda, "CUDAGraph", "the judge captures graphs itself; launch kernels only"),
     (torch.cuda, "graph", "the judge captures graphs itself; launch kernels only"),
     (torch.cuda, "make_graphed_callables", "the judge captures graphs itself; launch kernels only"),
-    (torch, "compile", "write the Triton kernel yourself"),
 )
 
 

@@ -59,6 +59,10 @@ UNLISTED = "references may not use it; compute it outside, and take its result a
 """Remedy for all other operations."""
 FAMILIES = {
     "_fft": f"there is no Fourier transform: {UNLISTED}",
+    **dict.fromkeys(
+        ("sparse_", "_sparse_", "to_sparse", "_to_sparse"),
+        "it makes a sparse tensor; take its indices and values as arguments, and multiply by gather and scatter_add",
+    ),
     **dict.fromkeys(("linalg_", "_linalg_"), f"there is no factorisation of matrices: {UNLISTED}"),
 }
 """Remedies by the beginnings of names."""

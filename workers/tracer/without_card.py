@@ -44,7 +44,7 @@ def _is_card(value: object) -> bool:
     return isinstance(value, torch.device) and value.type == CARD
 
 
-def _uncompiled(function: object = None, *_: object, **__: object) -> object:
+def uncompiled(function: object = None, *_: object, **__: object) -> object:
     """Return a function as it is, also as a decorator with settings."""
     return (lambda decorated: decorated) if function is None else function
 
@@ -56,8 +56,8 @@ def without_card() -> Iterator[None]:
     `torch.autocast("cuda")` switches itself on as on a card, so that `OperationGuard` sees it.
     """
     replaced: list[tuple[Any, str, Callable[..., Any]]] = [
-        (torch, "compile", _uncompiled),
-        (torch.jit, "script", _uncompiled),
+        (torch, "compile", uncompiled),
+        (torch.jit, "script", uncompiled),
         (torch.cuda.amp.common, "amp_definitely_not_available", lambda: False),
         (torch.cuda, "is_bf16_supported", lambda *_: True),
     ]

@@ -15,17 +15,25 @@ barrier = getattr(gl, "barrier", None) or gl.thread_barrier
 
 
 @gluon.jit
-def fetch(x_ptr, place, row, n_rows, n_cols, cols):
+def fetch(x_ptr, place, row, n_rows, cols, N: gl.constexpr):
     """Begin to copy a piece of a row, if there is such a row; a group of copies in any case."""
     if row < n_rows:
-        from_ptr = x_ptr + row.to(gl.int64) * n_cols
-        async_copy.async_copy_global_to_shared(place, from_ptr + cols, mask=cols < n_cols)
+        from_ptr = x_ptr + row.to(gl.int64) * N
+        async_copy.async_copy_global_to_shared(place, from_ptr + cols, mask=cols < N)
     async_copy.commit_group()
 
 
 @gluon.jit
 def ring_kernel(
-    x_ptr, weight_ptr, bias_ptr, y_ptr, n_rows, n_cols, BLOCK: gl.constexpr, PIECES: gl.constexpr, SLOTS: gl.constexpr
+    x_ptr,
+    weight_ptr,
+    bias_ptr,
+    y_ptr,
+    n_rows,
+    N: gl.constexpr,
+    BLOCK: gl.constexpr,
+    PIECES: gl.constexpr,
+    SLOTS: gl.constexpr,
 ):
     layout: gl.constexpr = gl.BlockedLayout([8], [32], [gl.num_warps()], [0])
     plain: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
@@ -37,11 +45,11 @@ def ring_kernel(
     first = gl.program_id(0)
     for slot in gl.static_range(SLOTS):
         cols = (slot % PIECES) * BLOCK + lanes
-        fetch(x_ptr, ring.index(slot), first + (slot // PIECES) * step, n_rows, n_cols, cols)
+        fetch(x_ptr, ring.index(slot), first + (slot // PIECES) * step, n_rows, cols, N)
     for piece in gl.static_range(PIECES):
         cols = piece * BLOCK + lanes
-        weights.index(piece).store(gl.load(weight_ptr + cols, mask=cols < n_cols, other=0.0))
-        biases.index(piece).store(gl.load(bias_ptr + cols, mask=cols < n_cols, other=0.0))
+        weights.index(piece).store(gl.load(weight_ptr + cols, mask=cols < N, other=0.0))
+        biases.index(piece).store(gl.load(bias_ptr + cols, mask=cols < N, other=0.0))
     turn = 0
     for row in range(first, n_rows, step):
         sums = gl.zeros([BLOCK], gl.float32, layout)
@@ -49,24 +57,24 @@ def ring_kernel(
             async_copy.wait_group(SLOTS - 1 - piece)
             barrier()
             x = ring.index((turn + piece) % SLOTS).load(layout).to(gl.float32)
-            sums += gl.where(piece * BLOCK + lanes < n_cols, x, 0.0)
-        mean = gl.sum(sums, 0) / n_cols
+            sums += gl.where(piece * BLOCK + lanes < N, x, 0.0)
+        mean = gl.sum(sums, 0) / N
         squares = gl.zeros([BLOCK], gl.float32, layout)
         for piece in gl.static_range(PIECES):
             x = ring.index((turn + piece) % SLOTS).load(layout).to(gl.float32)
-            centred = gl.where(piece * BLOCK + lanes < n_cols, x - mean, 0.0)
+            centred = gl.where(piece * BLOCK + lanes < N, x - mean, 0.0)
             squares += centred * centred
-        scale = gl.rsqrt(gl.sum(squares, 0) / n_cols + 1e-5)
-        to_ptr = y_ptr + row.to(gl.int64) * n_cols
+        scale = gl.rsqrt(gl.sum(squares, 0) / N + 1e-5)
+        to_ptr = y_ptr + row.to(gl.int64) * N
         for piece in gl.static_range(PIECES):
             cols = piece * BLOCK + lanes
             place = ring.index((turn + piece) % SLOTS)
             y = (place.load(layout).to(gl.float32) - mean) * scale * weights.index(piece).load(layout).to(gl.float32)
             y += biases.index(piece).load(layout).to(gl.float32)
-            gl.store(to_ptr + cols, y.to(gl.bfloat16), mask=cols < n_cols)
+            gl.store(to_ptr + cols, y.to(gl.bfloat16), mask=cols < N)
             barrier()
             cols = (piece + SLOTS) % PIECES * BLOCK + lanes
-            fetch(x_ptr, place, row + (piece + SLOTS) // PIECES * step, n_rows, n_cols, cols)
+            fetch(x_ptr, place, row + (piece + SLOTS) // PIECES * step, n_rows, cols, N)
         turn = (turn + PIECES) % SLOTS
     async_copy.wait_group(0)
 
@@ -92,12 +100,12 @@ def layernorm(x, weight, bias):
     elif n_cols > 8192:
         pieces = triton.cdiv(n_cols, 8192)
         ring_kernel[(min(n_rows, 132),)](
-            x, weight, bias, y, n_rows, n_cols, BLOCK=8192, PIECES=pieces, SLOTS=5, num_warps=16
+            x, weight, bias, y, n_rows, N=n_cols, BLOCK=8192, PIECES=pieces, SLOTS=5, num_warps=16
         )
     else:
         block = max(triton.next_power_of_2(n_cols), 2048)
         programs = 396 if n_cols > 4096 else 528  # As many as run at once.
         ring_kernel[(min(n_rows, programs),)](
-            x, weight, bias, y, n_rows, n_cols, BLOCK=block, PIECES=1, SLOTS=2, num_warps=8
+            x, weight, bias, y, n_rows, N=n_cols, BLOCK=block, PIECES=1, SLOTS=2, num_warps=8
         )
     return y

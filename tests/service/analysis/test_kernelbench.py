@@ -48,8 +48,9 @@ OPERATOR = operator_of_problem("level1_7_gemm", PROBLEM, FOUND)
 KERNEL = "import torch\n\n\ndef level1_7_gemm(x, weight, bias, shift):\n    return x @ weight.t() + bias + shift\n"
 
 
-def test_a_kernel_becomes_a_module_with_the_weights_of_the_problem() -> None:
-    text = model_new(OPERATOR, KERNEL, "found by a search\nthat ended")
+@pytest.mark.parametrize("beside", ["", ", None", ", shift if shift is None else None"])
+def test_a_kernel_becomes_a_module_with_the_weights_of_the_problem(beside: str) -> None:
+    text = model_new(OPERATOR, KERNEL.replace(" + shift\n", f" + shift{beside}\n"), "found by a search\nthat ended")
     assert text.startswith("# found by a search\n# that ended\n")
     namespace: dict = {"__name__": "solution"}
     exec(text, namespace)

@@ -42,7 +42,8 @@ def test_one_step_keeps_a_folder_once(tmp_path: Path, capsys: pytest.CaptureFixt
     operator = operator_in_one_step(file, "model:sm_90", tmp_path)
     assert operator.name == "scaled" and operator.seeds and not operator.ranges
     said = capsys.readouterr().err
-    assert "Inspecting it in a sandbox" in said and "edit it, and search with" in said
+    assert "Inspecting it in a sandbox" in said
+    assert f"edit it, and search with: reef search {tmp_path}/scaled" in " ".join(said.split())
     (tmp_path / "scaled" / "operator.toml").write_text("# edited\n")
     operator_in_one_step(file, "model:sm_90", tmp_path)
     assert (tmp_path / "scaled" / "operator.toml").read_text() == "# edited\n"

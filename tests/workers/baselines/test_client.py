@@ -99,6 +99,18 @@ def test_every_benchmark_shape_is_measured_by_one_process_on_the_card(process):
     assert process.starts == ["--card 1"]
 
 
+def test_a_process_may_get_ready_before_it_is_asked(process):
+    process.start("sm_90")
+    measure(process, pacer(LARGE), None)
+    assert (process.asked, process.starts) == (1, ["--card 1 --warm-up sm_90"])
+
+
+def test_a_process_of_another_turn_says_so_at_its_start(process):
+    process._turn = 2
+    measure(process, pacer(LARGE), None)
+    assert process.starts == ["--card 1 --turn 2"]
+
+
 def test_without_a_folder_it_is_measured_every_time_by_one_process(process):
     measure(process, pacer(LARGE), None)
     measure(process, pacer(LARGE), None)

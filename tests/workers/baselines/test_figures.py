@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from workers.baselines.figures import median_half_width, summarise
+from workers.baselines.figures import are_tight, median_half_width, summarise
 from workers.timing import FEWEST
 
 
@@ -47,6 +47,13 @@ def test_intervals_cover_the_truth_as_often_as_they_say():
 def test_forty_pairs_at_a_deviation_of_one_per_cent_give_half_a_per_cent():
     figure = summarise("M=1", {"pacer": noisy(20, 40, 1), "eager": noisy(30, 40, 2)}, {}).figures["eager"]
     assert 0.002 < figure.half_width < 0.008
+
+
+def test_ratios_are_tight_if_all_intervals_are():
+    samples = {"pacer": noisy(20, 40, 1, 0.001), "eager": noisy(30, 40, 2, 0.001)}
+    assert are_tight(samples, 0.005)
+    assert not are_tight(samples, 0.0)
+    assert not are_tight({**samples, "compile": noisy(25, 40, 3, 0.1)}, 0.005)
 
 
 def test_too_few_rounds_have_no_interval():

@@ -1,7 +1,8 @@
 """A reference that rounds scores to float16 is a fair measure of kernels that round queries instead."""
 
 import math
-from functools import cache
+from collections.abc import Iterator
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from service.operators.catalogue import load_operator
 from tests.gpu.contracts import operators
 from tests.workers.checks.cases import graph_of, operator
 from workers.checks import CHECKS, CheckEvidence, Expectation
+from workers.checks.error_ratio import ROWS_POOLED
 from workers.checks.nearby import NUDGES, losses_nearby, rounds_on_the_way
+from workers.checks.results import CheckResults
 from workers.commands import TIMED
 from workers.inputs import draw
 from workers.protocol import Operator, Outcome, Shape
@@ -75,6 +78,39 @@ def test_few_rows_in_which_the_reference_was_lucky_pass_on_timed_content(seed):
     inputs = timed(op, shape, seed)
     assert outcome(op, shape, TIMED, inputs, short=False) is None
     assert outcome(op, shape, TIMED, inputs, short=True) is Outcome.PRECISION
+
+
+def judge(seed: int, *, short: bool) -> tuple[list[int], CheckResults]:
+    """Return how many draws decided, and the results, of timed content of one seed and, if in doubt, others."""
+    op, shape, asked = spec("120_attention"), Shape(dims={"B": 1, "H": 1}), []
+
+    def evidence(seed: int) -> CheckEvidence:
+        inputs = timed(op, shape, seed)
+        reference = Expectation(op, graph_of(op, shape), inputs, TIMED)
+        return CheckEvidence(op, shape, TIMED, inputs, inputs, (flash(*inputs, short=short),), reference)
+
+    def fresh(check: str, count: int) -> Iterator[CheckEvidence]:
+        asked.append(count)
+        return (evidence(10**6 + number) for number in range(count))
+
+    check_results = CheckResults({"error_ratio": CHECKS["error_ratio"]})
+    check_results.examine(evidence(seed), fresh)
+    return asked, check_results
+
+
+@pytest.mark.parametrize("seed", [56, 109])
+def test_a_draw_with_more_lucky_rows_than_most_is_decided_by_others(seed):
+    """Two of 150 draws refused a right kernel before."""
+    asked, check_results = judge(seed, short=False)
+    assert (asked, check_results.failure) == ([ROWS_POOLED], None)
+
+
+def test_one_bit_less_is_refused_by_other_draws_where_one_leaves_a_doubt():
+    failures = [results.failure for asked, results in map(partial(judge, short=True), range(8)) if asked]
+    assert failures
+    for failure in failures:
+        assert failure is not None and failure.outcome is Outcome.PRECISION
+        assert f"over {ROWS_POOLED} draws" in failure.reason
 
 
 @pytest.mark.parametrize("seed", range(3))

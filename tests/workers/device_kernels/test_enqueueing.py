@@ -7,7 +7,6 @@ import pytest
 from tests.workers.paper_driver import Launched, Paper
 from tests.workers.runner.plans import support_kernels, supported
 from workers.device_kernels import MAX_DELAYS, ClockReading, ContentJob, ContentKind, ContentSpec, DeviceKernels
-from workers.device_kernels.compilation import FLUSH_PARTS
 from workers.errors import ToolMissing
 
 NORMAL = ContentSpec("bfloat16", 10_000, ContentKind.NORMAL, -1.5, 2.0)
@@ -128,12 +127,6 @@ def test_twice_the_cache_is_flushed(watched: Watched) -> None:
     watched.support.flush(5)
     launched = watched.paper.launched[-1]
     assert (launched.does, launched.grid) == ("flush", (2 * 65536 // (4 * 4096), 1, 1))
-
-
-def test_a_flush_writes_all_that_it_touches_or_a_share(watched: Watched) -> None:
-    watched.support.flush(5)
-    watched.support.flush(5, 0.25)
-    assert [launched.parameters[1] for launched in watched.paper.launched[-2:]] == [FLUSH_PARTS, FLUSH_PARTS // 4]
 
 
 def test_a_delay_is_passed_in_nanoseconds(watched: Watched) -> None:

@@ -37,11 +37,13 @@ from workers.commands import (
     ChildReady,
     CommandDone,
     CommandRefused,
+    DriverFault,
     ExecuteRuns,
     InputContent,
     LoadBundle,
     Order,
     PairSide,
+    PoisonRanges,
     PrepareRound,
     Reply,
     Reset,
@@ -110,9 +112,11 @@ def seeing() -> PaperCard:
 
 
 class Cramped(OracleSession):
-    """Has too little memory for one kind of order."""
+    """Has too little memory for one kind of order, and a reference that stops the card for another."""
 
     def answer(self, order: Order) -> Reply:
+        if isinstance(order, PoisonRanges):
+            return DriverFault(error="the reference fails")
         return CommandRefused(reason="too little memory") if isinstance(order, Reset) else super().answer(order)
 
 
@@ -369,6 +373,19 @@ def test_what_a_shared_checker_has_no_memory_for_costs_nobody_else_anything(crew
         processes.make_room()
         assert execute(processes) == CommandDone()
     assert (one._oracle.pid, other._oracle.pid) == (oracle, oracle)
+
+
+def test_a_reference_that_stops_the_card_is_a_refusal_and_the_oracle_is_replaced(crew_that, tmp_path: Path):
+    hire = {"sharers": 2, "start_oracle": partial(SharedConnection, tmp_path / "checker", receive)}
+    one, other = crew_that(**hire), crew_that(**hire)
+    lost = one._oracle.pid
+    found = one.look(PoisonRanges(ranges=()))
+    assert (found.outcome, found.reason) == (Outcome.TRACE_CRASHED, "the reference fails")
+    one.make_room()
+    with pytest.raises(CardFailed, match="the oracle is lost"):
+        other.make_room()
+    other.make_room()
+    assert one._oracle.pid == other._oracle.pid != lost
 
 
 @pytest.mark.parametrize(

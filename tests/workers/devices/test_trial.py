@@ -7,11 +7,12 @@ from math import exp, inf
 import pytest
 
 from tests.service import records
-from tests.workers.devices.desk import MIX, opened_desk, trial_at
-from tests.workers.devices.raced import raced, timing_of
+from tests.workers.checks.cases import graph_of
+from tests.workers.devices.desk import MIX, Desk, opened_desk, trial_at
+from tests.workers.devices.raced import OPERATOR, SHAPE, raced, timing_of
 from tests.workers.devices.thieves import Careless
 from tests.workers.runner.plans import kernel
-from workers.commands import SECRET_BYTES, ExaminedRuns, ExamineMore, ExamineRuns, OpenDoubt, PairSide
+from workers.commands import SECRET_BYTES, ExaminedRuns, ExamineMore, ExamineRuns, OpenDoubt, PairSide, SetOperator
 from workers.devices.ending import JudgementEnded
 from workers.devices.trial import (
     LARGE_DRAWS,
@@ -26,7 +27,8 @@ from workers.devices.trial import (
 )
 from workers.inputs import DRAWS
 from workers.memory_layout import SMALL_ZONE_BYTES, ZONE_BYTES, slot_bytes
-from workers.protocol import Buffer, Outcome, Shape, ShapeRole, Stage
+from workers.oracle.server import respond
+from workers.protocol import Buffer, InputRef, Node, Outcome, Shape, ShapeRole, Stage
 
 
 @pytest.fixture
@@ -121,6 +123,20 @@ def test_a_write_to_memory_that_nobody_had_is_seen_in_the_end(desk, place):
     desk.memory[place] = 7
     with pytest.raises(JudgementEnded, match="far from its buffers"):
         trial.check_idle()
+
+
+def test_a_reference_that_raises_ends_the_judgement_with_its_reason(monkeypatch):
+    monkeypatch.setattr(Desk, "look", lambda self, order: respond(self.examiner, order))
+    graph = graph_of(OPERATOR, SHAPE)
+    wrong = (Node(op="aten.view.default", args=(InputRef(input=0), (3,))), *graph.nodes[1:])
+    with raced() as (trial, _):
+        broken = SetOperator(operator=OPERATOR, graphs=(graph.model_copy(update={"nodes": wrong}),), fresh=True)
+        assert trial.processes.look(broken).outcome is None
+        with pytest.raises(JudgementEnded, match=r"the reference fails on drawn inputs: aten\.view\.def") as caught:
+            timing_of(trial)
+        assert caught.value.found["outcome"] is Outcome.TRACE_CRASHED
+        trial.processes.look(broken.model_copy(update={"graphs": (graph,)}))
+        assert timing_of(trial).candidate_us, "the oracle goes on"
 
 
 def test_what_runs_leave_where_they_had_their_places_is_overwritten(desk):

@@ -19,6 +19,13 @@ NAMESPACE = {
 
 NOT_PLAIN = {
     "global N": "statement 'global'",
+    "raise": "statement 'raise'",
+    "raise KeyboardInterrupt()": "statement 'raise'",
+    "raise ValueError() from None": "statement 'raise'",
+    "raise ValueError(tl.load(x))": "statement 'raise'",
+    "raise ValueError(f'{x}')": "statement 'raise'",
+    "ValueError = x; raise ValueError": "statement 'raise'",
+    "x = ValueError": "Python's 'ValueError'",
     "import os": "statement 'import'",
     "tl.load = 3": "assigns to a part",
     "x[0] = 3": "assigns to a part",
@@ -89,7 +96,7 @@ PLAIN = (
     "for i in tl.range(0, 3): x += i", "x = isinstance(x, tl.tensor_descriptor)", "x = tl.sum(x) + undefined",
     "tl.static_assert(N == 3, f'{N}')", "assert x, f'{N}'", "tl.device_print(f'{N}', x)", "x = 1 if N is None else 2",
     "x = 7 % N", "x: torch.Tensor = tl.load(x)", "for i in range(3): x += i", "x = x.type.element_ty",
-    "x = tl.math.exp(x)",
+    "x = tl.math.exp(x)", "raise NotImplementedError", "raise ValueError('no', 3)",
 )  # fmt: skip
 
 

@@ -26,6 +26,11 @@ def test_a_block_decides_nothing(body: str) -> None:
         assert interpret_body(body) is None
 
 
+def test_an_error_that_is_raised_all_the_same_stops_the_interpreter() -> None:
+    with pytest.raises(AssertionError, match="the interpreter stopped with ValueError: not these"):
+        assert interpret_body("y = x\n    if FLAG:\n        raise ValueError('not these')") is None
+
+
 @pytest.mark.parametrize(("holds", "names"), [(True, ["a", "b"]), (False, ["c"])])
 def test_a_condition_of_the_compiler_s_binds_what_its_branch_does(holds: bool, names: list[str]) -> None:
     assert nested_names(lambda: [holds, 7], lambda: holds, lambda: ["a", "b"], lambda: ["c"]) == names

@@ -65,6 +65,10 @@ EMULATED = {
         "tl.static_assert(SIZE == 3 or FLAG == 2, 'a')\n    tl.static_print(SIZE + 1)\n    print('b', x + 1)\n"
         "    assert SIZE > 1, 'c'\n    y = x + SIZE", 3
     ),
+    "errors that constants leave out": (
+        "if SIZE == 4:\n        raise ValueError('for 3 alone')\n    if not FLAG:\n        raise NotImplementedError\n"
+        "    y = x + SIZE", 3
+    ),
     "names of the module's functions in branches and loops": (
         "y = x\n    for more in range(3):\n        T = more + 1\n        if T > 1:\n            max = T\n"
         "            y += max", 5

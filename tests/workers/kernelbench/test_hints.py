@@ -47,6 +47,14 @@ def test_sizes_without_numbers_differ() -> None:
     assert shapes(product) == [((1024, 1152), torch.float32), ((1152, 1280), torch.float32)]
 
 
+def test_products_and_sums_have_the_size_of_their_names_and_are_no_dimension() -> None:
+    found = hinted(signature(x="f32[B, D]", w="f32[3 * D, D]", b="f32[D+1]", z="f32[2*E]"), {"D": 40})
+    assert found is not None
+    sizes = [tuple(each.shape) for each in found.arguments if isinstance(each, torch.Tensor)]
+    assert sizes == [(1024, 40), (120, 40), (41,), (2304,)]
+    assert {each.name: each.places for each in found.dimensions} == {"B": ((0, 0),), "D": ((0, 1), (1, 1))}
+
+
 @pytest.mark.parametrize("hint", [torch.Tensor, "int64[M]", "f32", "f33[M]", inspect.Parameter.empty])
 def test_other_hints_are_none(hint: object) -> None:
     assert hinted(signature(x=hint), {}) is None and hinted(signature(), {}) is None

@@ -8,6 +8,7 @@ from workers.kernelbench import inspect
 from workers.kernelbench.inspection import inspect_problem
 from workers.protocol import Distribution
 from workers.protocol.kernelbench import ProblemInspection, ProblemQuestion
+from workers.sandbox import SandboxLimits
 
 
 def look(source: str, *, target: str = "", published: bool = False) -> ProblemInspection:
@@ -146,6 +147,7 @@ def example_inputs():
             "'x' holds integers of unknown range: make it by torch.randint",
         ),
         (forward("return torch.fft.rfft(x).abs()"), "there is no Fourier transform: references may not use it; "),
+        (forward("return x.to_sparse_csr() @ x.T"), "makes a sparse tensor; take its indices and values as arguments"),
         (forward("return x[x.argmax()]", inputs="torch.randn(16)"), "x[i.view(1)]"),
         (forward("return x", init="[setattr(self, f'w{i}', nn.Parameter(torch.ones(2))) for i in range(710)]"), "711"),
         ("import torch\n", "defines no function and no module"),
@@ -166,6 +168,12 @@ def test_a_problem_that_cannot_be_judged_is_told_why(source: str, said: str) -> 
 def test_a_problem_that_ends_its_process_costs_one_jail() -> None:
     found = inspect(ProblemQuestion(source=forward("return x", init="import os; os._exit(3)")))
     assert "the process that inspects it" in found.reason
+
+
+def test_a_problem_that_takes_too_long_is_told_so_and_not_where_its_stack_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.kernelbench.LIMITS", SandboxLimits(wall_s=2.0))
+    found = inspect(ProblemQuestion(source=forward("return x", init="import time; time.sleep(60)")))
+    assert "the process that inspects it did not end within 2 s" in found.reason
 
 
 def test_einops_runs_in_the_sandbox() -> None:

@@ -54,3 +54,37 @@ def test_a_size_that_indices_of_a_fixed_number_reach_stays() -> None:
 def test_the_bound_of_indices_is_the_axis_that_they_index_where_others_have_its_size() -> None:
     table, index = look(HEADER + GATHERED).inputs
     assert index.high == table.shape[0] != index.shape[0]
+
+
+JOINED = """
+def merge(old, new, index):
+    return torch.cat([old, new])[index]
+
+
+def example_inputs():
+    yield [torch.randn(100, 8), torch.randn(28, 8), torch.randint(0, 128, (300,))]
+    yield [torch.randn(128, 8), torch.randn({fewest}, 8), torch.randint(0, 128, (10,))]
+"""
+
+
+def test_indices_of_tensors_that_are_joined_stay_below_the_sum_of_their_sizes() -> None:
+    found = look(HEADER + JOINED.replace("{fewest}", "0"))
+    assert found.inputs[2].high == "D0+D1" and found.ranges == {"D0": (1, 128), "D1": (0, 28), "D2": (1, 300)}
+    assert len(found.shapes) == 1  # Empty tensors are judged, not timed.
+
+
+LIMITED = """
+def pick(table, index, bias):
+    return table[index] + bias
+
+
+def example_inputs():
+    return [torch.randn(300, 64), torch.randint(0, 290, (40,)), torch.randn(40, 64)]
+"""
+
+
+def test_a_size_that_indices_reach_stays_and_others_vary() -> None:
+    found = look(HEADER + LIMITED)
+    table, index, bias = found.inputs
+    assert index.high == 290 and found.ranges == {str(index.shape[0]): (1, 40), str(table.shape[1]): (1, 64)}
+    assert bias.shape == (index.shape[0], table.shape[1])

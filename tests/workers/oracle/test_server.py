@@ -8,14 +8,17 @@ import torch
 
 from tests.workers.checks.cases import HONEST, operator
 from tests.workers.oracle.paper import ARENA_BYTES, PaperCard
-from tests.workers.oracle.stage import Stage
+from tests.workers.oracle.stage import SEED, Stage
 from workers.commands import (
     TIMED,
     AttachArena,
     ChildBroken,
     ChildReady,
     CommandRefused,
+    DriverFault,
     ExaminedRuns,
+    InputContent,
+    Reply,
     Reset,
     SetOperator,
 )
@@ -24,7 +27,7 @@ from workers.oracle.answer_cache import ENTRY_SHARE, AnswerCache, AnswerKey, Cac
 from workers.oracle.answers import ExactAnswer
 from workers.oracle.examiner import IDLE_BYTES, Examiner
 from workers.oracle.server import Oracle, demand_precision, open_card, respond
-from workers.protocol import Outcome
+from workers.protocol import InputRef, Node, NodeRef, Outcome
 
 NO_MEMORY = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 34.00 GiB.")
 ATTEND = AttachArena(handle="ab", arena_bytes=64)
@@ -104,6 +107,37 @@ def test_what_cannot_be_carried_out_is_said(order):
     reply = respond(Examiner(card, AnswerCache(0)), order)
     assert isinstance(reply, ChildBroken)
     assert reply.error.startswith(("BadMessage: 'scrub'", "ValueError: no such arena"))
+
+
+def test_a_reference_that_raises_is_a_refusal_and_the_oracle_goes_on():
+    stage = Stage(operator("softmax"))
+    honest, graph = HONEST["softmax"], stage.graph
+    wrong = Node(op="aten.view.default", args=(InputRef(input=0), (3,)))
+    stage.graph = graph.model_copy(update={"nodes": (wrong,), "outputs": (NodeRef(node=0),)})
+    stage._ask = partial(respond, stage.examiner)
+    content = InputContent(draw="normal", seed=SEED)
+    stage.adopt()
+    seen = stage.examine(honest, content)
+    assert seen.outcome is Outcome.TRACE_CRASHED
+    assert seen.reason.startswith("the reference fails on drawn inputs: aten.view.default raised RuntimeError: shape")
+    stage.graph = graph
+    stage.adopt()
+    assert stage.examine(honest, content).outcome is None
+
+
+@pytest.mark.parametrize(
+    ("error", "reply"),
+    [
+        (torch.AcceleratorError("CUDA error: device-side assert triggered"), DriverFault),
+        (torch.AcceleratorError("CUDA error: an illegal memory access was encountered"), ChildBroken),
+    ],
+)
+def test_a_card_that_stopped_is_left_alone(error: Exception, reply: type[Reply], monkeypatch):
+    examiner, freed = Examiner(Cramped(1, error), AnswerCache(64)), []
+    monkeypatch.setattr(examiner, "tidy", lambda: freed.append(True))
+    found = respond(examiner, ATTEND)
+    assert isinstance(found, reply) and len(freed) == (reply is ChildBroken)
+    assert ("the reference fails on drawn inputs: an operation used an index" in found.error) is (reply is DriverFault)
 
 
 def refuse(handle: str, arena_bytes: int, *, alone: bool) -> None:

@@ -91,7 +91,7 @@ def arena(size: int = ARENA_BYTES) -> Arena:
 
 def support_kernels() -> dict[str, SupportKernel]:
     """Kernels of ours on paper: how many parameters each takes, and what it is called in the log."""
-    parameters = {"poison": 3, "count_unpoisoned": 4, "fill_zones": 4, "count_zones": 5, "sum_up": 4, "flush": 4}
+    parameters = {"poison": 3, "count_unpoisoned": 4, "fill_zones": 4, "count_zones": 5, "sum_up": 4, "flush": 3}
     parameters["delay"] = 4
     return {
         name: SupportKernel(

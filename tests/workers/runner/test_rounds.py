@@ -97,14 +97,6 @@ def test_a_sample_refills_flushes_and_holds_before_it_is_timed(stage: Stage) -> 
     assert stage.paper.log == ["fill_zones", "synchronise", "reset", *sample_of_one, *sample_of_two, "synchronise"]
 
 
-def test_flushes_write_the_share_that_the_round_says(stage: Stage) -> None:
-    order = round_of(sample(MINE, 0), sample(ITS, 0))
-    stage.run(order)
-    stage.run(order.model_copy(update={"written": 0.5}))
-    written = [launched.parameters[1] for launched in stage.paper.launched if launched.does == "flush"]
-    assert written == [256, 256, 128, 128]
-
-
 def test_the_graphs_of_a_round_are_gone_with_the_next(stage: Stage) -> None:
     for destroyed in (0, 2, 4):
         stage.time(sample(MINE, 0, 1), sample(ITS, 2, 3))

@@ -48,6 +48,40 @@ def test_an_assertion_that_says_nothing_is_quoted():
     assert reply.reason.startswith("AssertionError in `assert x.shape[0] > 999`")
 
 
+@pytest.mark.parametrize(
+    ("returned", "outcome"),
+    [
+        ("y, None", Outcome.CORRECT),
+        ("None, y, None", Outcome.CORRECT),
+        ("None", Outcome.WRONG_OUTPUT_TYPE),
+        ("None, None", Outcome.WRONG_OUTPUT_TYPE),
+        ("y, y, None", Outcome.WRONG_OUTPUT_TYPE),
+    ],
+)
+def test_a_none_beside_the_results_is_what_was_not_computed(returned, outcome):
+    launch = LAUNCH.replace("return y", f"return {returned}")
+    assert launch != LAUNCH
+    assert traced(candidate(ALLOCATE + launch)).outcome is outcome
+
+
+COMPILED = "@torch.compile(fullgraph=True)\ndef softcapped(x, cap):\n    return torch.tanh(x / cap) * cap\n\n\n"
+
+
+@pytest.mark.parametrize(
+    ("cap", "outcome"), [(None, Outcome.CORRECT), (30.0, Outcome.FORBIDDEN_OP)], ids=["not called", "called"]
+)
+def test_a_compiled_helper_counts_where_it_is_called(cap, outcome):
+    body = f"cap = {cap}\n" + ALLOCATE + LAUNCH.replace("return y", "return y if cap is None else softcapped(y, cap)")
+    reply = traced(candidate(body).replace("def scale(x", COMPILED + "def scale(x"))
+    assert reply.outcome is outcome
+    assert outcome is Outcome.CORRECT or "computes with torch" in reply.reason
+
+
+def test_a_compiled_function_may_launch_kernels():
+    source = candidate().replace("def scale(x", "@torch.compile\ndef scale(x")
+    assert traced(source).outcome is Outcome.CORRECT
+
+
 def test_scalars_follow_the_inputs():
     of = operator(
         scalars=[{"name": "factor", "dtype": "float", "value": 2.5}, {"name": "fast", "dtype": "bool", "value": True}]

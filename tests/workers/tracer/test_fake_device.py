@@ -97,7 +97,6 @@ REFUSED = {
     "stream": lambda: torch.cuda.Stream(),
     "event": lambda: torch.cuda.Event(enable_timing=True),
     "graph": lambda: torch.cuda.CUDAGraph(),
-    "compile": lambda: torch.compile(lambda x: x),
     "benchmark": lambda: triton.testing.do_bench(lambda: None),
 }
 
