@@ -28,13 +28,17 @@ def confirm(mid: float, *, half: float = 0.001, calls: int = 5, seed_us: float =
     return {"over_pacer": bounds, "same_bundle": True, "shapes": dict.fromkeys(SHAPES, timed)}
 
 
+def bounds(ratio: float) -> dict[str, float]:
+    """A ratio with its interval."""
+    return {"low": ratio * 0.9995, "ratio": ratio, "high": ratio * 1.0005}
+
+
 def outside(ratio: float, seed_us: float = 19.0, *, calls: int = 5, **forms: float) -> dict[str, object]:
     """A row of the harness; `forms` are ratios of its samples."""
     samples = {
-        form: {"ratio": each, "calls": calls, "elite_us": 20.0 / each, "seed_us": 20.0} for form, each in forms.items()
+        form: {**bounds(each), "calls": calls, "elite_us": 20.0 / each, "seed_us": 20.0} for form, each in forms.items()
     }
-    bounds = {"low": ratio * 0.9995, "ratio": ratio, "high": ratio * 1.0005}
-    timed = {"elite_us": seed_us / ratio, "seed_us": seed_us, **bounds, "samples": samples}
+    timed = {"elite_us": seed_us / ratio, "seed_us": seed_us, **bounds(ratio), "samples": samples}
     timed["seed_deciles_us"] = [seed_us + each for each in range(-4, 5)]
     return {"independent": ratio, "shapes": dict.fromkeys(SHAPES, timed)}
 
@@ -102,6 +106,7 @@ def test_a_difference_is_explained_by_places_if_it_goes_away_where_ours_lie() ->
         row(shifted(its, 2.03, 0.03, judge=1.9), usual=usual),
         row(shifted(its, 2.1, judge=1.9, all=2.006), usual=usual),
         row(shifted(its, 2.1, judge=2.02, all=1.9), usual=usual),
+        row(shifted(its, 2.1, all=2.02), usual=confirm(2.0, half=0.0096)),
         row(shifted(outside(2.1, judge=2.0), 2.0), usual=usual),
         row(its, usual=usual),
     ]
@@ -110,6 +115,7 @@ def test_a_difference_is_explained_by_places_if_it_goes_away_where_ours_lie() ->
         ("places", "shifted"),
         ("places", "shifted all"),
         ("open", None),
+        ("places", "shifted all"),
         ("sample", "judge"),
         ("open", None),
     ]
@@ -117,11 +123,11 @@ def test_a_difference_is_explained_by_places_if_it_goes_away_where_ours_lie() ->
     assert found[0]["forms_percent"] == pytest.approx(percents) and found[0]["places_percent"] == pytest.approx(0.2)
     assert found[2]["places_percent"] == pytest.approx(0.3)
     sums = summary(found, Records({}, {}, ()))
-    assert (sums["agreement"]["places"], sums["agreement"]["open"]) == (3, 2)
+    assert (sums["agreement"]["places"], sums["agreement"]["open"]) == (4, 2)
     assert sums["forms"]["shifted"]["from_ours"]["close"] == 2
     extra = {"usual", "harness judge", "harness shifted judge", "harness shifted all"}
     assert sums["extra_us"]["double N=1"]["elite"].keys() == extra, "long graphs are no samples"
-    assert "| 3 | 0 | 2 | +5.00 |" in tables(found, sums)
+    assert "| 4 | 0 | 2 | +5.00 |" in tables(found, sums)
 
 
 def test_rows_that_a_run_did_not_reach_are_those_of_the_file_before_it(tmp_path: Path) -> None:
