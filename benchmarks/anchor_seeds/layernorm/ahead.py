@@ -32,18 +32,18 @@ def ahead_kernel(
     y_ptr,
     n_rows,
     N: gl.constexpr,
-    BLOCK: gl.constexpr,
-    PIECES: gl.constexpr,
+    PIECE: gl.constexpr,
+    COUNT: gl.constexpr,
     SLOTS: gl.constexpr,
 ):
     layout: gl.constexpr = gl.BlockedLayout([8], [32], [gl.num_warps()], [0])
-    lanes = gl.arange(0, BLOCK, layout)
-    ring = gl.allocate_shared_memory(gl.bfloat16, [SLOTS, BLOCK], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    lanes = gl.arange(0, PIECE, layout)
+    ring = gl.allocate_shared_memory(gl.bfloat16, [SLOTS, PIECE], gl.SwizzledSharedLayout(1, 1, 1, [0]))
     step = gl.num_programs(0)
     first = gl.program_id(0)
     for slot in gl.static_range(SLOTS):
-        cols = (slot % PIECES) * BLOCK + lanes
-        fetch(x_ptr, ring.index(slot), first + (slot // PIECES) * step, n_rows, cols, N)
+        cols = (slot % COUNT) * PIECE + lanes
+        fetch(x_ptr, ring.index(slot), first + (slot // COUNT) * step, n_rows, cols, N)
     weight = gl.load(weight_ptr + lanes, mask=lanes < N, other=0.0)
     bias = gl.load(bias_ptr + lanes, mask=lanes < N, other=0.0)
     turn = 0
@@ -51,34 +51,34 @@ def ahead_kernel(
         async_copy.wait_group(SLOTS - 1)
         barrier()
         x = gl.where(lanes < N, ring.index(turn).load(layout).to(gl.float32), 0.0)
-        shift = gl.sum(x, 0) / gl.minimum(N, BLOCK)
+        shift = gl.sum(x, 0) / gl.minimum(N, PIECE)
         away = gl.where(lanes < N, x - shift, 0.0)
         totals = away
         squares = away * away
-        for piece in gl.static_range(1, PIECES):
+        for piece in gl.static_range(1, COUNT):
             async_copy.wait_group(SLOTS - 1 - piece)
             barrier()
             x = ring.index((turn + piece) % SLOTS).load(layout).to(gl.float32)
-            away = gl.where(piece * BLOCK + lanes < N, x - shift, 0.0)
+            away = gl.where(piece * PIECE + lanes < N, x - shift, 0.0)
             totals += away
             squares += away * away
         moved = gl.sum(totals, 0) / N
         variance = gl.sum(squares, 0) / N - moved * moved
         scale = gl.rsqrt(gl.maximum(variance, 0.0, propagate_nan=tl.PropagateNan.ALL) + 1e-5)
         to_ptr = y_ptr + row.to(gl.int64) * N
-        for piece in range(PIECES):
-            cols = piece * BLOCK + lanes
+        for piece in range(COUNT):
+            cols = piece * PIECE + lanes
             place = ring.index((turn + piece) % SLOTS)
             y = (place.load(layout).to(gl.float32) - shift - moved) * scale * weight.to(gl.float32)
             gl.store(to_ptr + cols, (y + bias.to(gl.float32)).to(gl.bfloat16), mask=cols < N)
-            if PIECES > 1:  # Those of the next piece are on their way over the barrier.
-                cols = (piece + 1) % PIECES * BLOCK + lanes
+            if COUNT > 1:  # Those of the next piece are on their way over the barrier.
+                cols = (piece + 1) % COUNT * PIECE + lanes
                 weight = gl.load(weight_ptr + cols, mask=cols < N, other=0.0)
                 bias = gl.load(bias_ptr + cols, mask=cols < N, other=0.0)
             barrier()
-            cols = (piece + SLOTS) % PIECES * BLOCK + lanes
-            fetch(x_ptr, place, row + (piece + SLOTS) // PIECES * step, n_rows, cols, N)
-        turn = (turn + PIECES) % SLOTS
+            cols = (piece + SLOTS) % COUNT * PIECE + lanes
+            fetch(x_ptr, place, row + (piece + SLOTS) // COUNT * step, n_rows, cols, N)
+        turn = (turn + COUNT) % SLOTS
     async_copy.wait_group(0)
 
 
@@ -103,12 +103,12 @@ def layernorm(x, weight, bias):
     elif n_cols > 8192:
         pieces = triton.cdiv(n_cols, 4096)
         ahead_kernel[(min(n_rows, 264),)](
-            x, weight, bias, y, n_rows, N=n_cols, BLOCK=4096, PIECES=pieces, SLOTS=13, num_warps=8
+            x, weight, bias, y, n_rows, N=n_cols, PIECE=4096, COUNT=pieces, SLOTS=13, num_warps=8
         )
     else:
         block = max(triton.next_power_of_2(n_cols), 1024)
         programs = 264 if n_cols > 4096 else 528  # As many as run at once.
         ahead_kernel[(min(n_rows, programs),)](
-            x, weight, bias, y, n_rows, N=n_cols, BLOCK=block, PIECES=1, SLOTS=5, num_warps=block // 1024
+            x, weight, bias, y, n_rows, N=n_cols, PIECE=block, COUNT=1, SLOTS=5, num_warps=block // 1024
         )
     return y

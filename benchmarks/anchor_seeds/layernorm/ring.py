@@ -31,51 +31,51 @@ def ring_kernel(
     y_ptr,
     n_rows,
     N: gl.constexpr,
-    BLOCK: gl.constexpr,
-    PIECES: gl.constexpr,
+    PIECE: gl.constexpr,
+    COUNT: gl.constexpr,
     SLOTS: gl.constexpr,
 ):
     layout: gl.constexpr = gl.BlockedLayout([8], [32], [gl.num_warps()], [0])
     plain: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
-    lanes = gl.arange(0, BLOCK, layout)
-    weights = gl.allocate_shared_memory(gl.bfloat16, [PIECES, BLOCK], plain)
-    biases = gl.allocate_shared_memory(gl.bfloat16, [PIECES, BLOCK], plain)
-    ring = gl.allocate_shared_memory(gl.bfloat16, [SLOTS, BLOCK], plain)
+    lanes = gl.arange(0, PIECE, layout)
+    weights = gl.allocate_shared_memory(gl.bfloat16, [COUNT, PIECE], plain)
+    biases = gl.allocate_shared_memory(gl.bfloat16, [COUNT, PIECE], plain)
+    ring = gl.allocate_shared_memory(gl.bfloat16, [SLOTS, PIECE], plain)
     step = gl.num_programs(0)
     first = gl.program_id(0)
     for slot in gl.static_range(SLOTS):
-        cols = (slot % PIECES) * BLOCK + lanes
-        fetch(x_ptr, ring.index(slot), first + (slot // PIECES) * step, n_rows, cols, N)
-    for piece in gl.static_range(PIECES):
-        cols = piece * BLOCK + lanes
+        cols = (slot % COUNT) * PIECE + lanes
+        fetch(x_ptr, ring.index(slot), first + (slot // COUNT) * step, n_rows, cols, N)
+    for piece in gl.static_range(COUNT):
+        cols = piece * PIECE + lanes
         weights.index(piece).store(gl.load(weight_ptr + cols, mask=cols < N, other=0.0))
         biases.index(piece).store(gl.load(bias_ptr + cols, mask=cols < N, other=0.0))
     turn = 0
     for row in range(first, n_rows, step):
-        sums = gl.zeros([BLOCK], gl.float32, layout)
-        for piece in gl.static_range(PIECES):
+        sums = gl.zeros([PIECE], gl.float32, layout)
+        for piece in gl.static_range(COUNT):
             async_copy.wait_group(SLOTS - 1 - piece)
             barrier()
             x = ring.index((turn + piece) % SLOTS).load(layout).to(gl.float32)
-            sums += gl.where(piece * BLOCK + lanes < N, x, 0.0)
+            sums += gl.where(piece * PIECE + lanes < N, x, 0.0)
         mean = gl.sum(sums, 0) / N
-        squares = gl.zeros([BLOCK], gl.float32, layout)
-        for piece in gl.static_range(PIECES):
+        squares = gl.zeros([PIECE], gl.float32, layout)
+        for piece in gl.static_range(COUNT):
             x = ring.index((turn + piece) % SLOTS).load(layout).to(gl.float32)
-            centred = gl.where(piece * BLOCK + lanes < N, x - mean, 0.0)
+            centred = gl.where(piece * PIECE + lanes < N, x - mean, 0.0)
             squares += centred * centred
         scale = gl.rsqrt(gl.sum(squares, 0) / N + 1e-5)
         to_ptr = y_ptr + row.to(gl.int64) * N
-        for piece in gl.static_range(PIECES):
-            cols = piece * BLOCK + lanes
+        for piece in gl.static_range(COUNT):
+            cols = piece * PIECE + lanes
             place = ring.index((turn + piece) % SLOTS)
             y = (place.load(layout).to(gl.float32) - mean) * scale * weights.index(piece).load(layout).to(gl.float32)
             y += biases.index(piece).load(layout).to(gl.float32)
             gl.store(to_ptr + cols, y.to(gl.bfloat16), mask=cols < N)
             barrier()
-            cols = (piece + SLOTS) % PIECES * BLOCK + lanes
-            fetch(x_ptr, place, row + (piece + SLOTS) // PIECES * step, n_rows, cols, N)
-        turn = (turn + PIECES) % SLOTS
+            cols = (piece + SLOTS) % COUNT * PIECE + lanes
+            fetch(x_ptr, place, row + (piece + SLOTS) // COUNT * step, n_rows, cols, N)
+        turn = (turn + COUNT) % SLOTS
     async_copy.wait_group(0)
 
 
@@ -100,12 +100,12 @@ def layernorm(x, weight, bias):
     elif n_cols > 8192:
         pieces = triton.cdiv(n_cols, 8192)
         ring_kernel[(min(n_rows, 132),)](
-            x, weight, bias, y, n_rows, N=n_cols, BLOCK=8192, PIECES=pieces, SLOTS=5, num_warps=16
+            x, weight, bias, y, n_rows, N=n_cols, PIECE=8192, COUNT=pieces, SLOTS=5, num_warps=16
         )
     else:
         block = max(triton.next_power_of_2(n_cols), 2048)
         programs = 396 if n_cols > 4096 else 528  # As many as run at once.
         ring_kernel[(min(n_rows, programs),)](
-            x, weight, bias, y, n_rows, N=n_cols, BLOCK=block, PIECES=1, SLOTS=2, num_warps=8
+            x, weight, bias, y, n_rows, N=n_cols, PIECE=block, COUNT=1, SLOTS=2, num_warps=8
         )
     return y

@@ -25,40 +25,40 @@ def fetch(x_ptr, place, row, n_rows, cols, N: gl.constexpr):
 
 @gluon.jit
 def ring_kernel(
-    x_ptr, weight_ptr, y_ptr, n_rows, N: gl.constexpr, BLOCK: gl.constexpr, PIECES: gl.constexpr, SLOTS: gl.constexpr
+    x_ptr, weight_ptr, y_ptr, n_rows, N: gl.constexpr, PIECE: gl.constexpr, COUNT: gl.constexpr, SLOTS: gl.constexpr
 ):
     layout: gl.constexpr = gl.BlockedLayout([8], [32], [gl.num_warps()], [0])
-    lanes = gl.arange(0, BLOCK, layout)
-    ring = gl.allocate_shared_memory(gl.bfloat16, [SLOTS, BLOCK], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    lanes = gl.arange(0, PIECE, layout)
+    ring = gl.allocate_shared_memory(gl.bfloat16, [SLOTS, PIECE], gl.SwizzledSharedLayout(1, 1, 1, [0]))
     step = gl.num_programs(0)
     first = gl.program_id(0)
     for slot in gl.static_range(SLOTS):
-        cols = (slot % PIECES) * BLOCK + lanes
-        fetch(x_ptr, ring.index(slot), first + (slot // PIECES) * step, n_rows, cols, N)
+        cols = (slot % COUNT) * PIECE + lanes
+        fetch(x_ptr, ring.index(slot), first + (slot // COUNT) * step, n_rows, cols, N)
     weight = gl.load(weight_ptr + lanes, mask=lanes < N, other=0.0)
     turn = 0
     for row in range(first, n_rows, step):
-        squares = gl.zeros([BLOCK], gl.float32, layout)
-        for piece in gl.static_range(PIECES):
+        squares = gl.zeros([PIECE], gl.float32, layout)
+        for piece in gl.static_range(COUNT):
             async_copy.wait_group(SLOTS - 1 - piece)
             barrier()
             x = ring.index((turn + piece) % SLOTS).load(layout).to(gl.float32)
-            x = gl.where(piece * BLOCK + lanes < N, x, 0.0)
+            x = gl.where(piece * PIECE + lanes < N, x, 0.0)
             squares += x * x
         scale = gl.rsqrt(gl.sum(squares, 0) / N + 1e-6)
         to_ptr = y_ptr + row.to(gl.int64) * N
-        for piece in gl.static_range(PIECES):
-            cols = piece * BLOCK + lanes
+        for piece in gl.static_range(COUNT):
+            cols = piece * PIECE + lanes
             place = ring.index((turn + piece) % SLOTS)
             y = place.load(layout).to(gl.float32) * scale * weight.to(gl.float32)
             gl.store(to_ptr + cols, y.to(gl.bfloat16), mask=cols < N)
-            if PIECES > 1:  # Those of the next piece are on their way over the barrier.
-                cols = (piece + 1) % PIECES * BLOCK + lanes
+            if COUNT > 1:  # Those of the next piece are on their way over the barrier.
+                cols = (piece + 1) % COUNT * PIECE + lanes
                 weight = gl.load(weight_ptr + cols, mask=cols < N, other=0.0)
             barrier()
-            cols = (piece + SLOTS) % PIECES * BLOCK + lanes
-            fetch(x_ptr, place, row + (piece + SLOTS) // PIECES * step, n_rows, cols, N)
-        turn = (turn + PIECES) % SLOTS
+            cols = (piece + SLOTS) % COUNT * PIECE + lanes
+            fetch(x_ptr, place, row + (piece + SLOTS) // COUNT * step, n_rows, cols, N)
+        turn = (turn + COUNT) % SLOTS
     async_copy.wait_group(0)
 
 
@@ -87,15 +87,15 @@ def rmsnorm(x, weight):
     elif n_cols > 8192:
         pieces = triton.cdiv(n_cols, 8192)
         ring_kernel[(min(n_rows, 132),)](
-            x, weight, y, n_rows, N=n_cols, BLOCK=8192, PIECES=pieces, SLOTS=13, num_warps=16
+            x, weight, y, n_rows, N=n_cols, PIECE=8192, COUNT=pieces, SLOTS=13, num_warps=16
         )
     elif n_cols > 2048:
         block = triton.next_power_of_2(n_cols)
         programs = 264 if n_cols > 4096 else 528  # As many as run at once.
         ring_kernel[(min(n_rows, programs),)](
-            x, weight, y, n_rows, N=n_cols, BLOCK=block, PIECES=1, SLOTS=4, num_warps=8
+            x, weight, y, n_rows, N=n_cols, PIECE=block, COUNT=1, SLOTS=4, num_warps=8
         )
     else:
         block = max(triton.next_power_of_2(n_cols), 512)
-        ring_kernel[(min(n_rows, 2112),)](x, weight, y, n_rows, N=n_cols, BLOCK=block, PIECES=1, SLOTS=4, num_warps=2)
+        ring_kernel[(min(n_rows, 2112),)](x, weight, y, n_rows, N=n_cols, PIECE=block, COUNT=1, SLOTS=4, num_warps=2)
     return y

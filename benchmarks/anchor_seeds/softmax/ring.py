@@ -24,41 +24,41 @@ def fetch(x_ptr, place, row, n_rows, cols, N: gl.constexpr):
 
 
 @gluon.jit
-def ring_kernel(x_ptr, y_ptr, n_rows, N: gl.constexpr, BLOCK: gl.constexpr, PIECES: gl.constexpr, SLOTS: gl.constexpr):
+def ring_kernel(x_ptr, y_ptr, n_rows, N: gl.constexpr, PIECE: gl.constexpr, COUNT: gl.constexpr, SLOTS: gl.constexpr):
     layout: gl.constexpr = gl.BlockedLayout([8], [32], [gl.num_warps()], [0])
-    lanes = gl.arange(0, BLOCK, layout)
-    ring = gl.allocate_shared_memory(gl.bfloat16, [SLOTS, BLOCK], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    lanes = gl.arange(0, PIECE, layout)
+    ring = gl.allocate_shared_memory(gl.bfloat16, [SLOTS, PIECE], gl.SwizzledSharedLayout(1, 1, 1, [0]))
     step = gl.num_programs(0)
     first = gl.program_id(0)
     for slot in gl.static_range(SLOTS):
-        cols = (slot % PIECES) * BLOCK + lanes
-        fetch(x_ptr, ring.index(slot), first + (slot // PIECES) * step, n_rows, cols, N)
+        cols = (slot % COUNT) * PIECE + lanes
+        fetch(x_ptr, ring.index(slot), first + (slot // COUNT) * step, n_rows, cols, N)
     turn = 0
     for row in range(first, n_rows, step):
-        peaks = gl.full([BLOCK], -float("inf"), gl.float32, layout)
-        for piece in gl.static_range(PIECES):
+        peaks = gl.full([PIECE], -float("inf"), gl.float32, layout)
+        for piece in gl.static_range(COUNT):
             async_copy.wait_group(SLOTS - 1 - piece)
             barrier()
             x = ring.index((turn + piece) % SLOTS).load(layout).to(gl.float32)
-            x = gl.where(piece * BLOCK + lanes < N, x, -float("inf"))
+            x = gl.where(piece * PIECE + lanes < N, x, -float("inf"))
             peaks = gl.maximum(peaks, x)
         peak = gl.max(peaks, 0) * 1.4426950408889634
-        sums = gl.zeros([BLOCK], gl.float32, layout)
-        for piece in gl.static_range(PIECES):
+        sums = gl.zeros([PIECE], gl.float32, layout)
+        for piece in gl.static_range(COUNT):
             x = ring.index((turn + piece) % SLOTS).load(layout).to(gl.float32)
             power = gl.exp2(x * 1.4426950408889634 - peak)
-            sums += gl.where(piece * BLOCK + lanes < N, power, 0.0)
+            sums += gl.where(piece * PIECE + lanes < N, power, 0.0)
         scale = 1.0 / gl.sum(sums, 0)
         to_ptr = y_ptr + row.to(gl.int64) * N
-        for piece in gl.static_range(PIECES):
-            cols = piece * BLOCK + lanes
+        for piece in gl.static_range(COUNT):
+            cols = piece * PIECE + lanes
             place = ring.index((turn + piece) % SLOTS)
             y = gl.exp2(place.load(layout).to(gl.float32) * 1.4426950408889634 - peak) * scale
             gl.store(to_ptr + cols, y.to(gl.bfloat16), mask=cols < N)
             barrier()
-            cols = (piece + SLOTS) % PIECES * BLOCK + lanes
-            fetch(x_ptr, place, row + (piece + SLOTS) // PIECES * step, n_rows, cols, N)
-        turn = (turn + PIECES) % SLOTS
+            cols = (piece + SLOTS) % COUNT * PIECE + lanes
+            fetch(x_ptr, place, row + (piece + SLOTS) // COUNT * step, n_rows, cols, N)
+        turn = (turn + COUNT) % SLOTS
     async_copy.wait_group(0)
 
 
@@ -79,11 +79,11 @@ def softmax(x):
         row_kernel[(n_rows,)](x, y, n_cols, BLOCK=triton.next_power_of_2(n_cols), num_warps=16)
     elif n_cols > 32768:
         pieces = triton.cdiv(n_cols, 8192)
-        ring_kernel[(min(n_rows, 132),)](x, y, n_rows, N=n_cols, BLOCK=8192, PIECES=pieces, SLOTS=13, num_warps=16)
+        ring_kernel[(min(n_rows, 132),)](x, y, n_rows, N=n_cols, PIECE=8192, COUNT=pieces, SLOTS=13, num_warps=16)
     elif n_cols > 8192:
         pieces = triton.cdiv(n_cols, 4096)
-        ring_kernel[(min(n_rows, 264),)](x, y, n_rows, N=n_cols, BLOCK=4096, PIECES=pieces, SLOTS=13, num_warps=8)
+        ring_kernel[(min(n_rows, 264),)](x, y, n_rows, N=n_cols, PIECE=4096, COUNT=pieces, SLOTS=13, num_warps=8)
     else:
         block = max(triton.next_power_of_2(n_cols), 1024)
-        ring_kernel[(min(n_rows, 528),)](x, y, n_rows, N=n_cols, BLOCK=block, PIECES=1, SLOTS=3, num_warps=4)
+        ring_kernel[(min(n_rows, 528),)](x, y, n_rows, N=n_cols, PIECE=block, COUNT=1, SLOTS=3, num_warps=4)
     return y

@@ -1,5 +1,8 @@
 """Kernels in Helion compute what the catalogue's references do; its own eager mode runs them on a processor."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -41,3 +44,11 @@ def test_products_of_16_bits_agree_too(name, turns, monkeypatch):
     expected = spread(to_module(small_graph(name), len(tensors), torch.device("cpu")))(tensors)
     got = helion_of(operator, SIZES, turns)(tensors)
     assert check(operator, got, expected, max(SIZES.values()), lambda: expected) is None
+
+
+@pytest.mark.slow(reason="its compiler takes half a minute; its eager mode covers the values")
+def test_its_compiler_accepts_all_of_them():
+    command = (sys.executable, "-m", "tests.workers.baselines.helion_generation")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert set(done.stdout.split()) == set(helion._KERNELS.values())
