@@ -378,7 +378,7 @@ def _bounded(
                 shapes=({"dims": {name: max(size, 1) for name, size in dims.items()}},),  # Timed shapes have work.
             )
             shape = Shape(dims=dims)
-            values = (draw(operator, shape, name, 0) for name in ("normal", "structured", "heavy"))
+            values = (draw(operator, shape, name, 0) for name in ("shifted", "normal", "structured", "heavy"))
             failure = next(filter(None, map(running.failure, values)), "")
             failures.append(failure)
             return not failure

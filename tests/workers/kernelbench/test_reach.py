@@ -107,3 +107,20 @@ def test_labels_to_ignore_are_a_marker_beside_the_classes() -> None:
     logits, labels = found.inputs
     assert labels.marker == -100 and labels.high == logits.shape[1] and not labels.low
     assert any("-100 in place of some" in note for note in found.notes)
+
+
+CACHES = """
+def write(keys, values, k, v, slots):
+    keys.index_copy_(0, slots, k)
+    values.index_copy_(0, slots, v)
+
+
+def example_inputs():
+    pair = [torch.zeros(64, 8), torch.zeros(64, 8)]
+    return [*pair, torch.randn(16, 8), torch.randn(16, 8), torch.randperm(64)[:16]]
+"""
+
+
+def test_caches_with_the_same_slots_have_the_same_size() -> None:
+    keys, values, _, _, slots = look(HEADER + CACHES).inputs
+    assert keys.shape[0] == values.shape[0] == slots.high
