@@ -11,6 +11,7 @@ from math import ceil, prod
 
 import torch
 
+from workers.marked_inputs import marked
 from workers.ordered_inputs import draw_ordered
 from workers.protocol import DTYPE_BYTES, Distribution, Input, Operator, Shape
 from workers.protocol.distribution import ORDERED
@@ -151,7 +152,8 @@ def _draw_even(
         high = low + 1 if high == float("inf") else high
         return _within(low + _shares(size, name, upper, generator) * (high - low), low, high, dtype)
     low, high = (0, 2) if dtype == torch.bool else _integer_bounds(item, dims)
-    return (low + _steps(size, high - low, name, upper, generator)).to(dtype)
+    values = (low + _steps(size, high - low, name, upper, generator)).to(dtype)
+    return values if item.marker is None else marked(values, item.marker, name, upper, generator)
 
 
 def _within(values: torch.Tensor, low: float, high: float, dtype: torch.dtype) -> torch.Tensor:

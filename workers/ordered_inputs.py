@@ -104,6 +104,8 @@ def _different(rows: int, columns: int, among: int, name: str, generator: torch.
     places = _ORDERS.get(name, _any_order)(rows, columns, generator)
     if name == "shifted":  # The upper end, without gaps.
         return among - columns + places
+    if name == "structured" and columns <= among:  # The lower end, without gaps.
+        return places
     # One number of each of as many equal parts, so that memory need not grow with `among`.
     first, behind = (edges[places] for edges in _parts(columns, among, device))
     share = torch.rand((rows, columns), generator=generator, dtype=torch.float64, device=device)

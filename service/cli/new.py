@@ -15,15 +15,18 @@ from service.cli.console import emit_json, err, out
 from service.errors import Conflict, InvalidInput
 from service.fleet.devices import DEVICES, read_device
 from service.fleet.kernelbench import Ask, ImportedOperator, KernelbenchImporter, SourceFile, require_seed, with_seeds
+from service.operators.joined_files import read_file
 from service.operators.kernelbench import files_of_operator, is_problem, name_of_problem
 from workers.protocol import Input, Operator, Scalar
-from workers.protocol.kernelbench import ProblemInspection
+from workers.protocol.kernelbench import EXAMPLES, ProblemInspection
 
 LONGEST_FILE_BYTES = 2**20
 """Maximum size of a file; problem files take a few kilobytes."""
 
 SPEC = re.compile(r"(?P<path>.+\.py)(?::(?P<target>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*))?", re.ASCII)
 """Pattern of a Python file, with the name of a function, module or method in it, such as `Model.encode`."""
+OWN_NAMES = (EXAMPLES, "Model", "get_inputs", "get_init_inputs")
+"""Names by which a file says what it is called with; those of files that it imports say it of others."""
 ALL, NONE = "all", "none"
 """Answers to the question for the sizes that vary."""
 
@@ -59,10 +62,10 @@ def new(
 
 
 def source_file(spec: str, vary: str | None = None, *, field: str = "SPEC") -> SourceFile | None:
-    """Read the Python file that a SPEC names; None if it names none.
+    """Read the Python file that a SPEC names, with the files beside it that it imports; None if it names none.
 
     Raises:
-        InvalidInput: If it cannot be read.
+        InvalidInput: If it cannot be read, or the files cannot be joined.
     """
     found = SPEC.fullmatch(spec)
     if found is None:
@@ -73,7 +76,12 @@ def source_file(spec: str, vary: str | None = None, *, field: str = "SPEC") -> S
     text = read_problem(path)
     name = name_of_problem(path.resolve()) if not target and is_problem(text) else ""
     names = None if vary in (None, ALL) else tuple(re.findall(r"\w+", "" if vary == NONE else str(vary)))
-    return SourceFile(text, name, target, names)
+    try:
+        joined = read_file(path, OWN_NAMES)
+    except InvalidInput as error:
+        raise InvalidInput(error.detail, field) from error
+    several = joined if joined.is_joined else None
+    return SourceFile(several.text if several else text, name, target, names, files=several)
 
 
 def operator_in_one_step(file: SourceFile, device: str, keep: Path | None = None, *, seeded: bool = True) -> Operator:
@@ -142,7 +150,10 @@ def read_problem(path: Path) -> str:
 async def _imported(file: SourceFile, device: str, *, seeded: bool = True) -> ImportedOperator:
     with StepLines() as steps:
         async with KernelbenchImporter(target=read_device(device, DEVICES).target) as importer:
-            imported = await importer.operator(file, seeded=seeded, ask=_asking(), tell=steps.tell)
+            try:
+                imported = await importer.operator(file, seeded=seeded, ask=_asking(), tell=steps.tell)
+            except InvalidInput as error:
+                raise InvalidInput(file.in_files(error.detail), error.field) from error
     for line in description(imported.operator):
         err.print(line, highlight=False, markup=False)
     for note in imported.notes:

@@ -30,6 +30,7 @@ from service.errors import InvalidInput, NotFound, ServiceError, Unavailable
 from service.evaluation.figure_labels import in_words
 from service.operators.calls import shapes_of_calls, with_calls, with_start
 from service.operators.catalogue import catalogue_names, load_operator
+from service.operators.joined_files import read_candidate
 from service.requests import SearchRequest
 from service.tasks import end
 from workers.protocol import Operator
@@ -221,7 +222,7 @@ def asked_for(
 def _as_called(operator: Operator, choices: OperatorChoices) -> Operator:
     """Return an operator with the kernel to start from and the sizes of real calls."""
     if choices.start is not None:
-        operator = with_start(operator, read_problem(choices.start))
+        operator = with_start(operator, read_candidate([choices.start], operator.entry).text)
     if choices.shapes is not None:
         timed, share = shapes_of_calls(operator, read_problem(choices.shapes))
         operator = with_calls(operator, timed)

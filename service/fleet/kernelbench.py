@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from service.evaluation.jobs import DRAFT_S
 from service.fleet.all_sizes_seed import without_choice
 from service.fleet.devices import DEVICES, read_device
 from service.fleet.matrix_seed import on_matrix_units
+from service.operators.joined_files import JoinedFiles
 from service.operators.kernelbench import operator_of_problem
 from service.operators.shapes import all_shapes
 from workers.protocol import Operator, TraceJob, TraceReport
@@ -58,6 +60,7 @@ class SourceFile:
         target: Name of the function or module; empty for a problem of KernelBench, or the only one.
         vary: Names of the dimensions that vary; None for all that may. Without a range a size is fixed.
         strict: True to require float32 products also where PyTorch's defaults use TF32.
+        files: The files that the text is joined from; None if it is one file's.
     """
 
     text: str
@@ -65,6 +68,14 @@ class SourceFile:
     target: str = ""
     vary: tuple[str, ...] | None = None
     strict: bool = False
+    files: JoinedFiles | None = None
+
+    def in_files(self, reason: str) -> str:
+        """Return a reason with each line of the text as one of the file that it comes from."""
+        if self.files is None:
+            return reason
+        place = self.files.place
+        return re.sub(r"\bline (\d+)", lambda found: place(int(found[1])), reason)
 
 
 @dataclass(frozen=True)

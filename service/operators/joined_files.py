@@ -7,13 +7,13 @@ different things, those of the imported files are renamed. Nothing of them runs 
 import ast
 import builtins
 import re
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePath
 
 from service.errors import InvalidInput
+from service.operators.neighbours import INSTALLED, with_neighbours
 from service.operators.renaming import bound, rename_global, within_scopes
 from service.operators.sources import dotted, parse
 from workers.protocol import MAX_SOURCE_BYTES
@@ -22,8 +22,6 @@ from workers.protocol.kernelbench import NEW
 FIELD = "CANDIDATE"
 """Name of the argument, in errors."""
 _HERE = PurePath()
-_INSTALLED = {*sys.stdlib_module_names, "torch", "triton"}
-# Modules that are never files of a candidate, whatever these are called.
 
 
 @dataclass(frozen=True)
@@ -33,10 +31,14 @@ class JoinedFiles:
     text: str
     origins: tuple[tuple[str, int], ...]
 
+    @property
+    def is_joined(self) -> bool:
+        """True if the text is that of several files."""
+        return len({file for file, _ in self.origins}) > 1
+
     def place(self, line: int) -> str:
         """Describe a line of the text: `line 3`, with its file if there are several."""
-        files = {file for file, _ in self.origins}
-        if len(files) < 2 or not 0 < line <= len(self.origins):
+        if not self.is_joined or not 0 < line <= len(self.origins):
             return f"line {line}"
         file, original = self.origins[line - 1]
         return f"{file}, line {original}"
@@ -46,24 +48,47 @@ def read_candidate(paths: Sequence[Path], entry: str) -> JoinedFiles:
     """Read a candidate from a file, a folder, or a main file and files that it imports.
 
     Args:
-        paths: One file or folder, or several files, the main one first.
+        paths: One file, which is joined with those beside it that it imports; a folder; or several files, the main one
+            first.
         entry: The function that the operator calls, by which the main file of a folder is known.
 
     Raises:
         InvalidInput: If a file cannot be read, or the files cannot be joined; says why.
     """
     if len(paths) == 1 and not paths[0].is_dir():
-        text = _read(paths[0])
-        return JoinedFiles(text, tuple((paths[0].name, line + 1) for line in range(text.count("\n") + 1)))
+        return read_file(paths[0])
     texts = {PurePath(path.absolute()): _read(path) for path in _files(paths)}
-    main = _main(texts, entry) if len(paths) == 1 else next(iter(texts))
-    joined = join_files(texts, main, PurePath(*_common([path.parent.parts for path in texts])))
+    return _joined(texts, _main(texts, entry) if len(paths) == 1 else next(iter(texts)))
+
+
+def read_file(path: Path, own: Collection[str] = ()) -> JoinedFiles:
+    """Read a file, joined with the files beside it that it imports at its top level.
+
+    Args:
+        path: The file.
+        own: Names that only this file may bind, such as that of its examples: other files' are renamed.
+
+    Raises:
+        InvalidInput: If a file cannot be read, or the files cannot be joined; says why.
+    """
+    main = path.absolute()
+    texts = {PurePath(file): text for file, text in with_neighbours(main, _read).items()}
+    if len(texts) > 1:
+        return _joined(texts, PurePath(main), own)
+    (text,) = texts.values()
+    return JoinedFiles(text, tuple((path.name, line + 1) for line in range(text.count("\n") + 1)))
+
+
+def _joined(texts: Mapping[PurePath, str], main: PurePath, own: Collection[str] = ()) -> JoinedFiles:
+    joined = join_files(texts, main, PurePath(*_common([path.parent.parts for path in texts])), own)
     if len(joined.text.encode()) > MAX_SOURCE_BYTES:
         raise InvalidInput(f"the files have more than {MAX_SOURCE_BYTES} bytes together, the maximum", FIELD)
     return joined
 
 
-def join_files(texts: Mapping[PurePath, str], main: PurePath, root: PurePath = _HERE) -> JoinedFiles:
+def join_files(
+    texts: Mapping[PurePath, str], main: PurePath, root: PurePath = _HERE, own: Collection[str] = ()
+) -> JoinedFiles:
     """Join a main file with the files that it imports, directly or through others.
 
     `from package.utils import f` finds `utils.py` in a folder `package`, wherever that lies.
@@ -72,6 +97,7 @@ def join_files(texts: Mapping[PurePath, str], main: PurePath, root: PurePath = _
         texts: Texts by path.
         main: Path of the main file.
         root: Folder that paths are named from, and in which a name without dots is a file's.
+        own: Names that only the main file may bind; other files' are renamed unless it imports them.
 
     Raises:
         InvalidInput: If files bind a name differently and it cannot be renamed, or import each other.
@@ -81,7 +107,7 @@ def join_files(texts: Mapping[PurePath, str], main: PurePath, root: PurePath = _
         modules.files[_dotted_name(path)] = _Module(path.relative_to(root), path.parent, text, _tree(path, text))
     ordered: list[_Module] = []
     _visit(modules.files[_dotted_name(main)], modules, ordered, [])
-    _keep_apart(ordered, modules)
+    _keep_apart(ordered, modules, own)
     futures = {ast.unparse(node) for module in ordered for node in module.tree.body if _is_future(node)}
     lines = sorted(futures)
     origins = [(str(main.relative_to(root)), 1)] * len(lines)
@@ -298,7 +324,7 @@ class _Modules:
     def find(self, name: str) -> _Module | None:
         """Return the one file whose path ends with a dotted name; None if it is none or several."""
         if "." not in name:
-            return None if name in _INSTALLED else self.files.get(_dotted_name(self.root / f"{name}.py"))
+            return None if name in INSTALLED else self.files.get(_dotted_name(self.root / f"{name}.py"))
         found = [file for known, file in self.files.items() if f".{known}".endswith(f".{name}")]
         return found[0] if len(found) == 1 else None
 
@@ -346,7 +372,7 @@ def _is_future(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
 
 
-def _keep_apart(ordered: Sequence[_Module], modules: _Modules) -> None:
+def _keep_apart(ordered: Sequence[_Module], modules: _Modules, own: Collection[str]) -> None:
     """Rename globals of imported files that other files mean something else by, and those that hide a builtin.
 
     The main file, the last one, keeps its names.
@@ -354,7 +380,7 @@ def _keep_apart(ordered: Sequence[_Module], modules: _Modules) -> None:
     *imported, main = ordered
     meanings = {module.path: module.meanings(modules) for module in ordered}
     taken = set().union(*(_stored(module.tree) | _read_names(module.tree) for module in ordered))
-    apart = _different(list(meanings.values()))
+    apart = _different(list(meanings.values())) | ({*own} - {*meanings[main.path]})
     for module in imported:
         for name in meanings[module.path]:
             if name in apart or (hasattr(builtins, name) and not name.startswith("__")):

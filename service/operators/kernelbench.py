@@ -94,7 +94,8 @@ def operator_of_problem(name: str, source: str, found: ProblemInspection, seeds:
     """Build the operator for a file.
 
     Args:
-        name: Name of the operator and of the function that candidates define; that of the file's function if empty.
+        name: Name of the operator and of the function that candidates define. If empty, these are called as the file's
+            function, the operator in lower case; a function that calls itself keeps its name for itself.
         source: Text of the file.
         found: Result of its inspection.
         seeds: Seed kernels.
@@ -105,12 +106,15 @@ def operator_of_problem(name: str, source: str, found: ProblemInspection, seeds:
     if found.reason:
         where = f"line {found.line}: " if found.line else ""
         raise InvalidInput(f"this problem cannot be judged: {where}{found.reason}", "problem")
+    entry = name or (found.target if found.form == "function" else name_of_target(found.target))
     name = name or name_of_target(found.target)
+    if found.form == "function" and entry == found.target and _needs_itself(source, entry):
+        entry = f"{entry}_operator"
     return parse_operator(
         {
             "name": name,
-            "entry": name,
-            "reference": _reference(name, source, found),
+            "entry": entry,
+            "reference": _reference(entry, source, found),
             "seeds": list(seeds),
             **found.model_dump(mode="json", include={"inputs", "outputs", "scalars"}, exclude_defaults=True),
             "shapes": [dict(shape) for shape in found.shapes],
@@ -120,6 +124,21 @@ def operator_of_problem(name: str, source: str, found: ProblemInspection, seeds:
             **({"baselines": BASELINES} if found.form == "problem" else {}),
         }
     )
+
+
+def _needs_itself(source: str, name: str) -> bool:
+    """Return True if a function, or one that it calls, reads its own name, which then must stay its own."""
+    defined = {item.name: item for item in parse(source).body if isinstance(item, ast.FunctionDef | ast.ClassDef)}
+    reached: set[str] = set()
+    found = {name} & {*defined}
+    while found:
+        reached |= found
+        nodes = [node for each in found for part in defined[each].body for node in ast.walk(part)]
+        read = {node.id for node in nodes if isinstance(node, ast.Name)}
+        if name in read:
+            return True
+        found = read & {*defined} - reached
+    return False
 
 
 def _reference(entry: str, source: str, found: ProblemInspection) -> str:

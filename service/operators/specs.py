@@ -29,6 +29,7 @@ RIGHT = {
     "'offsets', 'ends', 'starts', 'counts' or 'unique'",
     "inputs.low": "the smallest value drawn, a number",
     "inputs.high": "the end of the values drawn: a number, or an extent such as 'N' or '2*N'",
+    "inputs.marker": "a whole number outside of 'low' to 'high' that some integers are, such as -100",
     "inputs.layouts": "['contiguous']",
     "inputs.constant": "true or false",
     "inputs.mutable": "true or false",

@@ -55,6 +55,7 @@ def test_draws_have_the_identity_its_reverse_and_any_order() -> None:
     assert ((found["heavy"] != plain).sum(dim=1) == 2).all()
     assert ((found["normal"] != plain).sum(dim=1) > 20).all()
     assert (drawn(Distribution.UNIQUE, "shifted", 5, 1000)[:, 0] == 999).all()
+    assert torch.equal(drawn(Distribution.UNIQUE, "structured", 5, 1000, 7), torch.arange(7, 12).expand(ROWS, 5))
 
 
 def test_absent_and_empty_inputs_are_drawn_without_elements() -> None:

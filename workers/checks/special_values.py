@@ -82,4 +82,9 @@ def _advice(draw: str, got: torch.Tensor, native: torch.Tensor) -> str:
         )
     if draw in PLANTED and not native.isfinite():
         return f": NaN and infinities of the inputs must be where the reference has them; {_BOUNDED}"
+    if native.isinf() and draw not in PLANTED:
+        return (
+            ": the reference overflows there; if the operator's inputs are smaller, as decays between 0 and 1 are, "
+            "bound them with `low` and `high` in its spec"
+        )
     return ""

@@ -13,7 +13,8 @@ from workers.protocol import DTYPE_BYTES, Bundle, Graph, Operator, Plan
 LARGEST_BYTES = 4 * 2**20
 """Maximum bytes of inputs and results of an executed plan: about half a second for five draws on one core."""
 ALL_DRAWS_BYTES = 2**18
-"""Maximum bytes of inputs and results for every draw; larger plans get `normal` and one more in turn."""
+"""Maximum bytes of inputs and results for every draw; larger plans get `normal` and one more in turn, except the
+smallest, if it is within `TOTAL_BYTES`: beside caches only that one is executed, and would never see ends of ranges."""
 TOTAL_BYTES = 16 * 2**20
 """Maximum bytes over all plans and draws: about a second on one core."""
 MOST_ROWS = 2048
@@ -51,7 +52,8 @@ def select_cases(bundle: Bundle, graphs: Sequence[Graph], operator: Operator) ->
     cases: list[SelectedRun] = []
     spent = 0
     for index, (size, graph, plan) in enumerate(sorted(known, key=lambda each: each[0])):
-        draws = tuple(DRAWS) if size <= ALL_DRAWS_BYTES else ("normal", others[index % len(others)])
+        most = ALL_DRAWS_BYTES if cases else TOTAL_BYTES // len(DRAWS)
+        draws = tuple(DRAWS) if size <= most else ("normal", others[index % len(others)])
         if cases and rows(operator, graph) > MOST_ROWS:
             continue
         if size > LARGEST_BYTES or (cases and spent + size * len(draws) > TOTAL_BYTES):

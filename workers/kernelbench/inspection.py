@@ -312,7 +312,8 @@ def _orders(problem: LoadedProblem, places: Set[str]) -> dict[str, ObservedOrder
             extents = {size for sizes in others for size in sizes}
             orders.append(order_of(values, extents, are_places=tensor.name in places))
         first = orders[0] if orders else None
-        if first is not None and not (first.distribution is None and tensor.origin.bounded):
+        known = first is not None and first.distribution is None and first.marker is None and tensor.origin.bounded
+        if first is not None and not known:
             alike = all(other is not None and other.distribution is first.distribution for other in orders)
             found[tensor.name] = first if alike else replace(first, distribution=None)
     return found
@@ -377,7 +378,7 @@ def _bounded(
                 shapes=({"dims": {name: max(size, 1) for name, size in dims.items()}},),  # Timed shapes have work.
             )
             shape = Shape(dims=dims)
-            values = (draw(operator, shape, name, 0) for name in ("normal", "structured", "heavy"))
+            values = (draw(operator, shape, name, 0) for name in ("shifted", "normal", "structured", "heavy"))
             failure = next(filter(None, map(running.failure, values)), "")
             failures.append(failure)
             return not failure
@@ -453,6 +454,7 @@ def _notes_on_inputs(inputs: Sequence[Input], orders: Mapping[str, ObservedOrder
             yield f"'{item.name}' {said}, and kernels may rely on it: its distribution is '{item.distribution}'."
         else:
             bounds = f"from {item.low or 0:g} to below {_number(item.high)}"
+            bounds += "" if item.marker is None else f", and {item.marker} in place of some"
             yield f"Values of '{item.name}' are {bounds}, as in the examples."
 
 
@@ -487,7 +489,8 @@ def _ordered_fields(order: ObservedOrder) -> dict[str, object]:
     """Return the fields of an input with an order, or of one whose bounds only its values tell."""
     low = {"low": float(order.low)} if order.low else {}
     kind = {"distribution": order.distribution.value} if order.distribution else {}
-    return {**kind, **low, "high": float(order.high)}
+    marker = {} if order.marker is None else {"marker": order.marker}
+    return {**kind, **low, "high": float(order.high), **marker}
 
 
 def _dtype(subject: str, tensor: object) -> str:

@@ -13,6 +13,8 @@ from workers.protocol.distribution import ORDERED_DTYPES
 
 FEWEST_SORTED = 8
 """Minimum elements of a row that are called sorted: random ones are in order once in 8! draws."""
+FEWEST_MARKED = 2
+"""Minimum elements that are one negative number, of which there is no other, until it is called a marker."""
 CHANCE = 0.01
 """Probability that random integers differ by chance, below which different ones are called unique."""
 NEAR = 8
@@ -30,12 +32,14 @@ class ObservedOrder:
         low: Smallest value, of sorted and other integers; 0 otherwise.
         high: End of the values as `Input.high` has it.
         reach: Largest end that the values may have had: a few random indices rarely hold the last one.
+        marker: Negative number that some elements have in place of an index; None if there is none.
     """
 
     distribution: Distribution | None
     low: int
     high: int
     reach: int = field(default=0, compare=False)
+    marker: int | None = None
 
 
 def order_of(tensor: torch.Tensor, extents: Collection[int], *, are_places: bool = False) -> ObservedOrder | None:
@@ -49,6 +53,8 @@ def order_of(tensor: torch.Tensor, extents: Collection[int], *, are_places: bool
     dtype = str(tensor.dtype).removeprefix("torch.")
     if dtype not in INTEGERS or not tensor.numel():
         return None
+    if dtype in ORDERED_DTYPES and (marked := _marked(tensor.long())):
+        return marked
     rows = tensor.long().reshape(-1, tensor.shape[-1] if tensor.dim() else 1)
     low, high = int(rows.min()), int(rows.max())
     found = _ordered(rows, low, high, extents, are_places=are_places) if dtype in ORDERED_DTYPES else None
@@ -61,6 +67,15 @@ def _ordered(
     found = _different(rows, low, high, extents, are_places=True) if are_places else None
     found = found or _segments(rows, low, high, extents) or _sorted(rows, low, high)
     return found or _different(rows, low, high, extents, are_places=False)
+
+
+def _marked(values: torch.Tensor) -> ObservedOrder | None:
+    """Recognise indices among which one negative number stands for none, such as -100 for labels to ignore."""
+    negative, indices = values[values < 0], values[values >= 0]
+    if len(negative) < FEWEST_MARKED or not len(indices) or bool((negative != negative[0]).any()):
+        return None
+    high = int(indices.max())
+    return ObservedOrder(None, 0, high + 1, _reach(high + 1, len(indices)), int(negative[0]))
 
 
 def _unordered(tensor: torch.Tensor, low: int, high: int) -> ObservedOrder:

@@ -78,7 +78,8 @@ class Input(WireModel):
     For integers `high` may be an extent, whose size is then the exclusive upper end, or the inclusive one of segments.
     A `mutable` input may be written to: its content afterwards is the output of its name, or else must be as before,
     unless an output lies in its memory. `gradient` is True if an operator with `backward` returns its gradient;
-    integers have none. An `optional` input is None where the dimension of its name is 0.
+    integers have none. An `optional` input is None where the dimension of its name is 0. Some integers are the
+    `marker`, which lies outside of the bounds.
     """
 
     name: Identifier
@@ -92,6 +93,7 @@ class Input(WireModel):
     mutable: bool = False
     gradient: bool = True
     optional: bool = Field(default=False, exclude_if=lambda optional: not optional)
+    marker: Annotated[int, Field(strict=True)] | None = Field(default=None, exclude_if=lambda marker: marker is None)
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -110,7 +112,26 @@ class Input(WireModel):
             raise ValueError("integer inputs need 'high': the exclusive upper end, a number or a dimension's name")
         if isinstance(self.low, float) and isinstance(self.high, float) and self.low >= self.high:
             raise ValueError(f"'low' ({self.low:g}) must be less than 'high' ({self.high:g})")
+        if fault := _misfit_of_marker(self):
+            raise ValueError(fault)
         return self
+
+
+def _misfit_of_marker(item: "Input") -> str | None:
+    """Return the reason why an input cannot have its marker; None if it can."""
+    if item.marker is None:
+        return None
+    bits = re.fullmatch(r"(u?)int(\d+)", item.dtype)
+    if bits is None:
+        return f"'marker' is for integers, not for {item.dtype}"
+    least = 0 if bits[1] else -(2 ** (int(bits[2]) - 1))
+    if not least <= item.marker < least + 2 ** int(bits[2]):
+        return f"'marker' ({item.marker}) is no {item.dtype}"
+    if item.distribution in ORDERED:
+        return "'marker' is for integers without an order"
+    if item.marker >= int(item.low or 0) and (not isinstance(item.high, float) or item.marker < item.high):
+        return f"'marker' ({item.marker}) must lie outside of the values from 'low' to 'high'"
+    return None
 
 
 def without_values(item: Input, bounds: Bounds) -> str | None:

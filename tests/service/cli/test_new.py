@@ -61,6 +61,18 @@ def test_a_spec_may_name_a_file_and_something_in_it(tmp_path: Path) -> None:
         source_file(f"{tmp_path}/absent.py")
 
 
+def test_files_beside_the_file_are_part_of_it(tmp_path: Path) -> None:
+    (tmp_path / "near.py").write_text("def twice(x):\n    return x * 2\n\n\ndef wrong(x):\n    return x.item()\n")
+    body = "from near import twice, wrong\n\n\ndef scaled(x):\n    return {}(x)\n\n\n"
+    examples = "def example_inputs():\n    import torch\n\n    return torch.randn(64, 32)\n"
+    (tmp_path / "my.py").write_text(body.format("twice") + examples)
+    operator = operator_in_one_step(source_file(f"{tmp_path}/my.py:scaled"), "model:sm_90", seeded=False)
+    assert "def twice(x):" in operator.reference and operator.entry == "scaled"
+    (tmp_path / "my.py").write_text(body.format("wrong") + examples)
+    with pytest.raises(InvalidInput, match=r"cannot be judged: near\.py, line 6: the problem raised"):
+        operator_in_one_step(source_file(f"{tmp_path}/my.py:scaled"), "model:sm_90", seeded=False)
+
+
 @pytest.mark.parametrize(
     "answer, chosen", [("all\n", ("M", "N")), ("\n", ("M", "N")), ("none\n", ()), ("K\nN\n", ("N",))]
 )

@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 import pytest
 
 from service.errors import InvalidInput
-from service.operators.joined_files import join_files, read_candidate
+from service.operators.joined_files import join_files, read_candidate, read_file
 
 UTILS = "import math\n\nSIZE = 4\n\n\ndef double(x):\n    return 2 * x * math.floor(1.5)\n"
 
@@ -226,3 +226,27 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path):
     (tmp_path / "latin.py").write_bytes(b"# \xe9\n")
     with pytest.raises(InvalidInput, match="not UTF-8"):
         read_candidate([tmp_path / "latin.py"], "f")
+
+
+def test_one_file_is_joined_with_those_beside_it_that_it_imports(tmp_path: Path) -> None:
+    (tmp_path / "utils.py").write_text(UTILS)
+    (tmp_path / "other.py").write_text("1 / 0\n")
+    (tmp_path / "main.py").write_text("from utils import double\n\n\ndef f(x):\n    return double(x) * undefined\n")
+    made = read_candidate([tmp_path / "main.py"], "f")
+    namespace = {"undefined": 5}
+    exec(made.text, namespace)
+    assert namespace["f"](3) == 30
+    assert made.place(made.text.split("\n").index("    return double(x) * undefined") + 1) == "main.py, line 5"
+
+
+def test_names_of_one_file_alone_are_renamed_in_others(tmp_path: Path) -> None:
+    (tmp_path / "utils.py").write_text(
+        "def example_inputs():\n    return 1\n\n\ndef g():\n    return example_inputs()\n"
+    )
+    (tmp_path / "main.py").write_text("from utils import g\n")
+    namespace = {}
+    exec(read_file(tmp_path / "main.py", ("example_inputs",)).text, namespace)
+    assert "example_inputs" not in namespace and namespace["g"]() == 1
+    (tmp_path / "main.py").write_text("from utils import example_inputs, g\n")
+    exec(read_file(tmp_path / "main.py", ("example_inputs",)).text, namespace)
+    assert namespace["example_inputs"]() == 1

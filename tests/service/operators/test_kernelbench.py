@@ -107,6 +107,27 @@ def test_a_function_is_called_with_its_own_arguments() -> None:
 
 
 @pytest.mark.parametrize(
+    "target, body, name, entry",
+    [
+        ("fused_add_", "return x", "fused_add", "fused_add_"),
+        ("RMSNorm", "return other(x)", "rmsnorm", "RMSNorm"),
+        ("halve", "return x if n == 0 else halve(x / 2, n - 1) + x", "halve", "halve_operator"),
+        ("first", "return other(x, n)", "first", "first_operator"),
+    ],
+)
+def test_candidates_define_the_function_of_the_file(target: str, body: str, name: str, entry: str) -> None:
+    source = f"def {target}(x, n=2):\n    {body}\n\n\ndef other(x, n=0):\n    return first(x, n - 1) if n else x * 3\n"
+    update = {"form": "function", "target": target, "arguments": ("x",), "inputs": FOUND.inputs[:1], "scalars": ()}
+    made = operator_of_problem("", source, FOUND.model_copy(update=update))
+    assert (made.name, made.entry) == (name, entry)
+    namespace: dict[str, Any] = {}
+    exec(made.reference, namespace)
+    x = torch.ones(3)
+    expected = {"halve": x * 1.75, "RMSNorm": x * 3, "first": x * 3}.get(target, x)
+    assert torch.equal(namespace[entry](x), expected)
+
+
+@pytest.mark.parametrize(
     "target, name",
     [
         ("LlamaMLP", "llama_mlp"),

@@ -32,6 +32,13 @@ def test_a_swallowed_nan_or_a_turned_infinity_is_refused(change):
     assert _after(change, "planted").outcome is Outcome.WRONG_RESULT
 
 
+def test_where_the_reference_overflows_smaller_inputs_are_the_way_out():
+    product = operator("gelu").model_copy(update={"reference": "def gelu(x):\n    return (x * 3e38) * (x * 3e38)\n"})
+    finding = CHECK.examine(gather(product, "normal", 1, lambda x: torch.full_like(x, float("nan"))))
+    assert finding.outcome is Outcome.WRONG_RESULT and "where the reference is inf" in finding.reason
+    assert "the reference overflows there" in finding.reason and "`low` and `high`" in finding.reason
+
+
 def _without(fill):
     return lambda x: torch.where(x.isnan(), fill, x.float())
 

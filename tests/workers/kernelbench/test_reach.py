@@ -88,3 +88,39 @@ def test_a_size_that_indices_reach_stays_and_others_vary() -> None:
     table, index, bias = found.inputs
     assert index.high == 290 and found.ranges == {str(index.shape[0]): (1, 40), str(table.shape[1]): (1, 64)}
     assert bias.shape == (index.shape[0], table.shape[1])
+
+
+IGNORED = """
+def loss(logits, labels):
+    return torch.nn.functional.cross_entropy(logits, labels, ignore_index=-100)
+
+
+def example_inputs():
+    labels = torch.randint(0, 40, (64,))
+    labels[::7] = -100
+    return [torch.randn(64, 40), labels]
+"""
+
+
+def test_labels_to_ignore_are_a_marker_beside_the_classes() -> None:
+    found = look(HEADER + IGNORED)
+    logits, labels = found.inputs
+    assert labels.marker == -100 and labels.high == logits.shape[1] and not labels.low
+    assert any("-100 in place of some" in note for note in found.notes)
+
+
+CACHES = """
+def write(keys, values, k, v, slots):
+    keys.index_copy_(0, slots, k)
+    values.index_copy_(0, slots, v)
+
+
+def example_inputs():
+    pair = [torch.zeros(64, 8), torch.zeros(64, 8)]
+    return [*pair, torch.randn(16, 8), torch.randn(16, 8), torch.randperm(64)[:16]]
+"""
+
+
+def test_caches_with_the_same_slots_have_the_same_size() -> None:
+    keys, values, _, _, slots = look(HEADER + CACHES).inputs
+    assert keys.shape[0] == values.shape[0] == slots.high
