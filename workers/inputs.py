@@ -109,9 +109,10 @@ def _draw_input(
     if 0 in size:
         return torch.empty(size, dtype=getattr(torch, item.dtype), device=generator.device)
     if item.distribution in ORDERED:
-        return draw_ordered(item.distribution, size, *_integer_bounds(item, dims), name, generator).to(
-            getattr(torch, item.dtype)
-        )
+        ordered = draw_ordered(item.distribution, size, *_integer_bounds(item, dims), name, generator)
+        if item.marker is not None:
+            ordered = marked(ordered, item.marker, name, _upper(size, name, turn, generator.device), generator)
+        return ordered.to(getattr(torch, item.dtype))
     if _is_even(item):
         return _draw_even(item, size, dims, name, _upper(size, name, turn, generator.device), generator)
     dtype: torch.dtype = getattr(torch, item.dtype)

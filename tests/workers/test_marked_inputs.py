@@ -59,3 +59,11 @@ def test_a_marker_may_lie_above_the_values() -> None:
 
 def test_specs_without_a_marker_are_as_they_were() -> None:
     assert "marker" not in operator().model_dump_json() and '"marker":-100' in operator(marker=-100).model_dump_json()
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_different_integers_may_have_a_marker(name: str) -> None:
+    values = draw(operator(marker=-1, distribution="unique", high=600.0), Shape(dims={"M": 512, "V": 4}), name, 3)[1]
+    slots = values[values != -1]
+    assert len({*slots.tolist()}) == len(slots) and bool((slots >= 0).all())
+    assert (len(slots) < len(values)) == (name != "shifted")

@@ -451,6 +451,7 @@ def _notes_on_inputs(inputs: Sequence[Input], orders: Mapping[str, ObservedOrder
             continue
         if item.distribution in ORDERED and item.distribution is not None:
             said = ORDER_WORDS[item.distribution].format(high=item.high)
+            said += "" if item.marker is None else f", but for those that are {item.marker}"
             yield f"'{item.name}' {said}, and kernels may rely on it: its distribution is '{item.distribution}'."
         else:
             bounds = f"from {item.low or 0:g} to below {_number(item.high)}"

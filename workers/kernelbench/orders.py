@@ -4,7 +4,7 @@ Runs inside the sandbox. An order that is found is a proposal: it lets kernels r
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -53,7 +53,7 @@ def order_of(tensor: torch.Tensor, extents: Collection[int], *, are_places: bool
     dtype = str(tensor.dtype).removeprefix("torch.")
     if dtype not in INTEGERS or not tensor.numel():
         return None
-    if dtype in ORDERED_DTYPES and (marked := _marked(tensor.long())):
+    if dtype in ORDERED_DTYPES and (marked := _marked(tensor.long(), extents, are_places=are_places)):
         return marked
     rows = tensor.long().reshape(-1, tensor.shape[-1] if tensor.dim() else 1)
     low, high = int(rows.min()), int(rows.max())
@@ -69,12 +69,14 @@ def _ordered(
     return found or _different(rows, low, high, extents, are_places=False)
 
 
-def _marked(values: torch.Tensor) -> ObservedOrder | None:
+def _marked(values: torch.Tensor, extents: Collection[int], *, are_places: bool) -> ObservedOrder | None:
     """Recognise indices among which one negative number stands for none, such as -100 for labels to ignore."""
     negative, indices = values[values < 0], values[values >= 0]
     if len(negative) < FEWEST_MARKED or not len(indices) or bool((negative != negative[0]).any()):
         return None
     high = int(indices.max())
+    if values.dim() == 1 and (different := _different(indices[None], 0, high, extents, are_places=are_places)):
+        return replace(different, marker=int(negative[0]))
     return ObservedOrder(None, 0, high + 1, _reach(high + 1, len(indices)), int(negative[0]))
 
 

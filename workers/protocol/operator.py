@@ -127,8 +127,8 @@ def _misfit_of_marker(item: "Input") -> str | None:
     least = 0 if bits[1] else -(2 ** (int(bits[2]) - 1))
     if not least <= item.marker < least + 2 ** int(bits[2]):
         return f"'marker' ({item.marker}) is no {item.dtype}"
-    if item.distribution in ORDERED:
-        return "'marker' is for integers without an order"
+    if item.distribution in ORDERED and item.distribution is not Distribution.UNIQUE:
+        return "'marker' is for integers without an order, and for different ones"
     if item.marker >= int(item.low or 0) and (not isinstance(item.high, float) or item.marker < item.high):
         return f"'marker' ({item.marker}) must lie outside of the values from 'low' to 'high'"
     return None

@@ -66,11 +66,15 @@ def test_files_beside_the_file_are_part_of_it(tmp_path: Path) -> None:
     body = "from near import twice, wrong\n\n\ndef scaled(x):\n    return {}(x)\n\n\n"
     examples = "def example_inputs():\n    import torch\n\n    return torch.randn(64, 32)\n"
     (tmp_path / "my.py").write_text(body.format("twice") + examples)
-    operator = operator_in_one_step(source_file(f"{tmp_path}/my.py:scaled"), "model:sm_90", seeded=False)
+    file = source_file(f"{tmp_path}/my.py:scaled")
+    assert file is not None
+    operator = operator_in_one_step(file, "model:sm_90", seeded=False)
     assert "def twice(x):" in operator.reference and operator.entry == "scaled"
     (tmp_path / "my.py").write_text(body.format("wrong") + examples)
+    file = source_file(f"{tmp_path}/my.py:scaled")
+    assert file is not None
     with pytest.raises(InvalidInput, match=r"cannot be judged: near\.py, line 6: the problem raised"):
-        operator_in_one_step(source_file(f"{tmp_path}/my.py:scaled"), "model:sm_90", seeded=False)
+        operator_in_one_step(file, "model:sm_90", seeded=False)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ SCATTERED = [3, 900, 17, 250, 4, 88, 600, 31, 777, 12, 345, 501, 66, 999, 128, 7
         ([-4, 2, 2], ObservedOrder(None, -4, 3)),
         ([-100, 3, -100, 7, 7], ObservedOrder(None, 0, 8, marker=-100)),
         ([-1, -1, 0, 1, 1, 3, 3, 9, 9, 9], ObservedOrder(None, 0, 10, marker=-1)),
+        ([2, -1, 0, -1, 3, 1], ObservedOrder(Distribution.UNIQUE, 0, 4, marker=-1)),
         ([-1, -1, -2, 7], ObservedOrder(None, -2, 8)),
         ([-100, -100], ObservedOrder(None, -100, -99)),
         (SCATTERED, ObservedOrder(None, 0, 1000)),
