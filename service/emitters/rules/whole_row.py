@@ -59,7 +59,7 @@ def _swept(kernel: RewritableKernel) -> SweptKernel | None:
         return None
     ((extent, block),) = axes
     inner = [line for item in own for line in (item.body if isinstance(item, ast.For) else [item])]
-    if extent not in kernel.parameters or not only_inside(block, inner, *TILES, *HINTS):
+    if not {extent, block} <= set(kernel.parameters) or not only_inside(block, inner, *TILES, *HINTS):
         return None
     unrolled = _unrolled(own, kernel)
     lines = None if unrolled is None else straight_lines(unrolled, kernel.function)

@@ -31,6 +31,7 @@ def test_kernels_that_do_not_sweep_a_row_by_folds(operator):
         ("weight = 0.0", "weight = 1.0"),
         ("weight += ", "weight = weight * 0.5 + "),
         ("range(0, length, TILE)", "range(0, stride, TILE)"),
+        ("range(0, length, TILE)", "range(0, length, 1 * TILE)"),
         ("(tl.exp(part - top) / weight)", "(tl.exp(part - top) / weight * TILE)"),
         ("weight = 0.0", "weight = tl.zeros([TILE], tl.float32)"),
         ("torch.empty_like(x)", "x"),
