@@ -46,5 +46,5 @@ def rmsnorm(x, weight):
     elif n_cols <= 8192:
         rows_kernel[(n_rows,)](x, weight, y, n_rows, N=n_cols, ROWS=1, BLOCK=block, num_warps=4)
     else:
-        pieces_kernel[(n_rows,)](x, weight, y, N=n_cols, BLOCK=8192, num_warps=16)
+        pieces_kernel[(n_rows,)](x, weight, y, N=n_cols, BLOCK=16384, num_warps=32)
     return y

@@ -1,8 +1,9 @@
-"""Gluon for Hopper: one warp loads by the copy engine, two groups of four warps multiply, results leave beside that.
+"""Gluon for Hopper: four pieces ahead, so that the two groups that multiply may drift apart; results leave in quarters.
 
-As many programs as multiprocessors walk over the tiles. A group has half of a tile's rows, and stores them by the copy
-engine while the next tile is multiplied. Neighbouring tiles share what they read. Where rows are not aligned for the
-copy engine, a kernel in Triton takes over.
+One warp loads by the copy engine, two groups of four warps multiply, each half of a tile's rows. While one group stores
+its half, the other one has pieces left to multiply. Results take a quarter of a tile's width of shared memory at a
+time, in two places by turns. As many programs as multiprocessors walk over the tiles. Where rows are not aligned for
+the copy engine, a kernel in Triton takes over.
 """
 
 import torch
@@ -59,6 +60,23 @@ def load_tiles(
 
 
 @gluon.jit
+def halves(part):
+    """The left and the right half of a tile's columns."""
+    return part.reshape([part.shape[0], 2, part.shape[1] // 2]).permute(0, 2, 1).split()
+
+
+@gluon.jit
+def leave(c_tiles, part, place, row, col):
+    """Store a part of a tile by the copy engine; the part before it may still be on its way, out of the other place."""
+    hopper.tma.store_wait(1)
+    barrier()
+    place.store(part.to(c_tiles.dtype))
+    hopper.fence_async_shared()
+    barrier()
+    store_tile(c_tiles, [row, col], place)
+
+
+@gluon.jit
 def multiply(
     c_tiles,
     rings,
@@ -91,12 +109,14 @@ def multiply(
             turn += 1
         total = hopper.warpgroup_mma_wait(0, [total])
         hopper.mbarrier.arrive(empty.index((turn + SLOTS - 1) % SLOTS), count=1)
-        hopper.tma.store_wait(0)
-        barrier()
-        done.index(GROUP_ID).store(total.to(c_tiles.dtype))
-        hopper.fence_async_shared()
-        barrier()
-        store_tile(c_tiles, [row + GROUP_ID * HALF, col], done.index(GROUP_ID))
+        left, right = halves(total)
+        first, second = halves(left)
+        third, fourth = halves(right)
+        QUARTER: gl.constexpr = BLOCK_N // 4
+        leave(c_tiles, first, done.index(2 * GROUP_ID), row + GROUP_ID * HALF, col)
+        leave(c_tiles, second, done.index(2 * GROUP_ID + 1), row + GROUP_ID * HALF, col + QUARTER)
+        leave(c_tiles, third, done.index(2 * GROUP_ID), row + GROUP_ID * HALF, col + 2 * QUARTER)
+        leave(c_tiles, fourth, done.index(2 * GROUP_ID + 1), row + GROUP_ID * HALF, col + 3 * QUARTER)
     hopper.tma.store_wait(0)
 
 
@@ -118,7 +138,7 @@ def matmul_kernel(
     HALF: gl.constexpr = BLOCK_M // 2
     a_ring = gl.allocate_shared_memory(a_tiles.dtype, [2 * SLOTS, HALF, BLOCK_K], a_tiles.layout)
     b_ring = gl.allocate_shared_memory(b_tiles.dtype, [SLOTS, BLOCK_K, BLOCK_N], b_tiles.layout)
-    done = gl.allocate_shared_memory(c_tiles.dtype, [2, HALF, BLOCK_N], c_tiles.layout)
+    done = gl.allocate_shared_memory(c_tiles.dtype, [4, HALF, BLOCK_N // 4], c_tiles.layout)
     full = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], hopper.mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], hopper.mbarrier.MBarrierLayout())
     for slot in gl.static_range(SLOTS):
@@ -171,10 +191,10 @@ def matmul(a, b):
     half = block_m // 2
     a_layout = gl.NVMMASharedLayout.get_default_for([half, block_k], gl.bfloat16)
     b_layout = gl.NVMMASharedLayout.get_default_for([block_k, block_n], gl.bfloat16)
-    c_layout = gl.NVMMASharedLayout.get_default_for([half, block_n], gl.bfloat16)
+    c_layout = gl.NVMMASharedLayout.get_default_for([half, block_n // 4], gl.bfloat16)
     a_tiles = host.TensorDescriptor.from_tensor(a, [half, block_k], a_layout)
     b_tiles = host.TensorDescriptor.from_tensor(b, [block_k, block_n], b_layout)
-    c_tiles = host.TensorDescriptor.from_tensor(c, [half, block_n], c_layout)
+    c_tiles = host.TensorDescriptor.from_tensor(c, [half, block_n // 4], c_layout)
     down, across = triton.cdiv(n_rows, block_m), triton.cdiv(n_cols, block_n)
     programs = min(down * across, 1 * torch.cuda.get_device_properties(a.device).multi_processor_count)
     matmul_kernel[(programs,)](
@@ -187,7 +207,7 @@ def matmul(a, b):
         BLOCK_M=block_m,
         BLOCK_N=block_n,
         BLOCK_K=block_k,
-        SLOTS=3,
+        SLOTS=4,
         GROUP_M=8,
         REGISTERS=240,
         num_warps=4,
